@@ -9,7 +9,14 @@ import uuid
 import aiohttp
 
 from palinurus.clock import SystemClock
-from palinurus.gateway.client import Link, Options, connect, connect_params, identity, open_link
+from palinurus.gateway.client import (
+    GatewayLink,
+    LoginOptions,
+    connect_gateway,
+    make_connect_params,
+    make_identity,
+    open_link,
+)
 from palinurus.gateway.rpc import ADMIN, READ
 
 REST = 0.02  # seconds after a turn: its end is being written while its last event is on its way
@@ -18,7 +25,7 @@ HEALTH = '{"type":"req","id":"%d","method":"health"}'
 
 async def round_trips(port: int, token: str, total: int, window: int = 32) -> float:
     """Seconds for `total` calls of `health` on one connection, `window` of them under way at a time."""
-    options = Options(token=token, identity=identity(), scopes=(READ,))
+    options = LoginOptions(token=token, identity=make_identity(), scopes=(READ,))
     link = await open_link(f"ws://127.0.0.1:{port}/", SystemClock())
     try:
         challenge = await link.ws.receive_json()
@@ -44,8 +51,8 @@ async def round_trips(port: int, token: str, total: int, window: int = 32) -> fl
 
 async def acknowledged(port: int, token: str, messages: list[str]) -> list[float]:
     """Milliseconds until `chat.send` was acknowledged (its message is on disk then), one turn after the other."""
-    options, took = Options(token=token, identity=identity(), scopes=(ADMIN,)), []
-    link = await connect(f"ws://127.0.0.1:{port}/", SystemClock(), options)
+    options, took = LoginOptions(token=token, identity=make_identity(), scopes=(ADMIN,)), []
+    link = await connect_gateway(f"ws://127.0.0.1:{port}/", SystemClock(), options)
     try:
         for n, text in enumerate(messages):
             run = uuid.uuid4().hex
@@ -63,17 +70,19 @@ async def acknowledged(port: int, token: str, messages: list[str]) -> list[float
         await link.close()
 
 
-async def crowd(port: int, token: str, count: int) -> list[Link]:
+async def crowd(port: int, token: str, count: int) -> list[GatewayLink]:
     """Clients that are connected and do nothing."""
     clock, out = SystemClock(), []
     for first in range(0, count, 50):
-        options = [Options(token=token, identity=identity(), scopes=(READ,)) for _ in range(min(50, count - first))]
-        out += await asyncio.gather(*(connect(f"ws://127.0.0.1:{port}/", clock, each) for each in options))
+        options = [
+            LoginOptions(token=token, identity=make_identity(), scopes=(READ,)) for _ in range(min(50, count - first))
+        ]
+        out += await asyncio.gather(*(connect_gateway(f"ws://127.0.0.1:{port}/", clock, each) for each in options))
     return out
 
 
-async def _login(link: Link, options: Options, nonce: str) -> None:
-    params = connect_params(options, nonce, SystemClock().now())
+async def _login(link: GatewayLink, options: LoginOptions, nonce: str) -> None:
+    params = make_connect_params(options, nonce, SystemClock().now())
     await link.send({"type": "req", "id": "c", "method": "connect", "params": params})
     answer = await link.ws.receive_json()
     if not answer["ok"]:

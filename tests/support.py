@@ -17,7 +17,7 @@ from palinurus.core.types.outbound import RunVisibility
 from palinurus.core.types.tool import Tool, ToolOutput, ToolSettings, make_output
 from palinurus.plugins.hooks import Hooks
 from palinurus.testing.clock import FakeClock
-from palinurus.testing.model import info
+from palinurus.testing.model import make_model_info
 
 
 def inbound(text: str = "hello", **changes: Any) -> Inbound:
@@ -46,7 +46,7 @@ def plan(*tools: Tool, history: tuple[Message, ...] = (), limits: RunLimits = Ru
         "inbound": message,
         "session_id": "sid",
         "transcript": "agents/main/sessions/sid.jsonl",
-        "choices": (ModelCandidate(info()),),
+        "choices": (ModelCandidate(make_model_info()),),
         "sampling": {},
         "prompt": Prompt("You are a test."),
         "history": history,

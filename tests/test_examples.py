@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from palinurus import Agent
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -50,7 +50,7 @@ async def test_the_plugin_of_the_page_works(tmp_path: Path) -> None:
     (manifest,) = blocks("plugins.md", "json")
     (tmp_path / "palinurus.plugin.json").write_text(manifest, encoding="utf-8")
     (tmp_path / "plugin.py").write_text(blocks("plugins.md", "python")[0], encoding="utf-8")
-    model = ScriptedModel([calls(("light", {"name": "Eckmühl"}), ("light", {"name": "sun"})), say("lit")])
+    model = ScriptedModel([call_tools(("light", {"name": "Eckmühl"}), ("light", {"name": "sun"})), say("lit")])
     async with Agent(model, plugins=[tmp_path]) as agent:
         assert (await agent.run("/lights")).text == "Eckmühl"
         assert (await agent.run("which?")).text == "lit"

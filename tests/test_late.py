@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from cli.place import SRC
-from palinurus.late import PARTS, part
+from palinurus.late import PARTS, load_part
 
 # What is only there because of a part, and would come back with an import at the top of a file.
 HEAVY = {"nacl", "pyjson5", "importlib.metadata", "mcp", "palinurus.gateway.client"}
@@ -19,12 +19,12 @@ HEAVY = {"nacl", "pyjson5", "importlib.metadata", "mcp", "palinurus.gateway.clie
 def test_every_row_leads_somewhere(row: str) -> None:
     if row == "mcp":
         pytest.importorskip("mcp")
-    assert part(row) is part(row) is not None
+    assert load_part(row) is load_part(row) is not None
 
 
 def test_an_unknown_part() -> None:
     with pytest.raises(KeyError):
-        part("no such thing")
+        load_part("no such thing")
 
 
 def test_a_gateway_loads_none_of_it_before_it_is_asked() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from palinurus import Agent, Answer, tool
+from palinurus import Agent, AgentAnswer, tool
 from palinurus.core.types.events import MessageUpdate
 
 
@@ -17,7 +17,7 @@ async def main() -> None:
         async for event in agent.stream("hello"):
             if isinstance(event, MessageUpdate):
                 print(event.delta, end="")
-            elif isinstance(event, Answer):
+            elif isinstance(event, AgentAnswer):
                 print(f"\n[{event.outcome}]")
 
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from palinurus import hook, tool
 from palinurus.core.types.tool import ToolFailure
 from palinurus.core.types.vendor import Vendor, VendorModel
-from palinurus.plugins.api import Api, Asked
+from palinurus.plugins.api import PluginApi, PluginCommandCall
 
 
-def register(api: Api) -> None:
+def register(api: PluginApi) -> None:
     """Say what the plugin brings. `api.config` has been checked against the manifest's schema."""
     ports: dict[str, str] = api.config["ports"]
 
@@ -27,7 +27,7 @@ def register(api: Api) -> None:
         signature = api.config["signature"]
         return {"content": f"{event['content']}\n{signature}"} if signature else None
 
-    def tides(asked: Asked) -> str:
+    def tides(asked: PluginCommandCall) -> str:
         return "\n".join(f"{port} {time}" for port, time in sorted(ports.items()) if asked.args in ("", port))
 
     def printed(args: list[str]) -> int:

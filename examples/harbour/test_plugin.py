@@ -7,7 +7,7 @@ from pathlib import Path
 
 from palinurus import Agent
 from palinurus.core.types.model import ModelSpec
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 
 HERE = Path(__file__).parent
 CONFIG = {"plugins": {"entries": {"harbour": {"config": {"ports": {"Brest": "06:12"}}}}}}
@@ -15,7 +15,7 @@ CONFIG = {"plugins": {"entries": {"harbour": {"config": {"ports": {"Brest": "06:
 
 class Harbour(unittest.IsolatedAsyncioTestCase):
     async def test_the_tool(self) -> None:
-        script = [calls(("high_water", {"port": "Brest"}), ("high_water", {"port": "Oslo"})), say("At 06:12.")]
+        script = [call_tools(("high_water", {"port": "Brest"}), ("high_water", {"port": "Oslo"})), say("At 06:12.")]
         model = ScriptedModel(script)
         async with Agent(model, plugins=[HERE], config=CONFIG) as agent:
             self.assertEqual((await agent.run("when?")).text, "At 06:12.")

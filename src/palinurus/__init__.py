@@ -9,7 +9,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from palinurus.app.embed import Agent as Agent
-    from palinurus.app.embed import Answer as Answer
+    from palinurus.app.embed import AgentAnswer as AgentAnswer
     from palinurus.plugins.function import hook as hook
     from palinurus.plugins.function import tool as tool
 
@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "Agent": "palinurus.app.embed:Agent",
-    "Answer": "palinurus.app.embed:Answer",
+    "AgentAnswer": "palinurus.app.embed:AgentAnswer",
     "hook": "palinurus.plugins.function:hook",
     "tool": "palinurus.plugins.function:tool",
 }

@@ -13,22 +13,22 @@ from typing import Any
 PARTS: dict[str, str] = {
     # what a client on a WebSocket needs
     "methods": "palinurus.gateway.methods:METHODS",
-    "questions": "palinurus.gateway.methods.approvals:attach",
-    "schedules": "palinurus.gateway.methods.cron:attach",
-    "connection": "palinurus.gateway.ws.connection:Connection",
+    "questions": "palinurus.gateway.methods.approvals:attach_approvals",
+    "schedules": "palinurus.gateway.methods.cron:attach_schedules",
+    "connection": "palinurus.gateway.ws.connection:ClientConnection",
     # configs and manifests that are not plain JSON
     "json5": "palinurus.config.json5:decode",
     # runs that another program does
     "programs": "palinurus.agent.runtimes.programs:ProgramRunner",
     # tool servers; needs the extra `mcp`
-    "mcp": "palinurus.tools.mcp.link:connect",
+    "mcp": "palinurus.tools.mcp.link:connect_server",
     # plugins that came with packages: costs more than all of ours that look for plugins
     "packages": "importlib.metadata:entry_points",
 }
 
 
 @cache
-def part(name: str) -> Any:
+def load_part(name: str) -> Any:
     """The part that a row names. Raises KeyError without a row, ModuleNotFoundError where its extra is missing."""
     module, _, attribute = PARTS[name].partition(":")
     return getattr(import_module(module), attribute)

@@ -51,7 +51,7 @@ _armed: list[tuple[str, int]] = []
 _passed: dict[str, int] = {}
 
 
-def arm(spec: str) -> None:
+def arm_crashpoint(spec: str) -> None:
     """Set `name:k` (k from 1). An empty string disarms. Raises ValueError on an unknown name."""
     _armed.clear()
     _passed.clear()
@@ -63,7 +63,7 @@ def arm(spec: str) -> None:
     _armed.append((name, int(count or 1)))
 
 
-def point(name: str) -> None:
+def pass_crashpoint(name: str) -> None:
     """Die here if armed for this pass."""
     if not _armed:
         return

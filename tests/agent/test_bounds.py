@@ -12,7 +12,7 @@ from palinurus.core.history.prune import PruningRules
 from palinurus.core.types.inbound import Route, Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.tool import ToolSettings
-from palinurus.testing.model import info
+from palinurus.testing.model import make_model_info
 from support import inbound
 
 AGENT = AgentSettings("main", "main", "/w")
@@ -25,14 +25,14 @@ def settings(**context: object) -> Settings:
 
 
 def test_the_window_is_the_models_or_less() -> None:
-    model = msgspec.structs.replace(info(), context_window=100_000)
+    model = msgspec.structs.replace(make_model_info(), context_window=100_000)
     assert resolve_window(AGENT, model) == 100_000
     assert resolve_window(msgspec.structs.replace(AGENT, context_tokens=50_000), model) == 50_000
     assert resolve_window(msgspec.structs.replace(AGENT, context_tokens=500_000), model) == 100_000
 
 
 def test_rules() -> None:
-    large = msgspec.structs.replace(info(), context_window=200_000, vision=True)
+    large = msgspec.structs.replace(make_model_info(), context_window=200_000, vision=True)
     blind = msgspec.structs.replace(large, vision=False)
     plain = resolve_history_rules(settings(), AGENT, large, inbound(), ROUTE)
     assert (plain.turns, plain.result_chars, plain.pruning.mode) == (None, 64_000, "off")
@@ -49,7 +49,7 @@ def test_rules() -> None:
 
 def test_whole_results_stand_beside_the_transcript() -> None:
     rules = resolve_history_rules(
-        settings(), AGENT, msgspec.structs.replace(info(), context_window=32_000), inbound(), ROUTE
+        settings(), AGENT, msgspec.structs.replace(make_model_info(), context_window=32_000), inbound(), ROUTE
     )
     made = limit_tool_results(ToolSettings(workspace_only=True), rules, "/home", "agents/main/sessions/a.jsonl")
     assert (made.result_chars, made.results) == (16_000, "/home/agents/main/sessions/a.jsonl.result-")

@@ -14,14 +14,14 @@ from palinurus.config.load import load_config
 from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.tool import ToolSettings
-from palinurus.tools.sandbox.probe import Have
+from palinurus.tools.sandbox.probe import SandboxSupport
 
 MAIN, GROUP = SessionKey("main", "main"), SessionKey("main", "telegram:group:1")
-FULL = Have(landlock=7, seccomp=True, openat2=True)
+FULL = SandboxSupport(landlock=7, seccomp=True, openat2=True)
 
 
 class House:
-    def __init__(self, root: Path, sandbox: dict[str, Any], have: Have = FULL, **config: Any) -> None:
+    def __init__(self, root: Path, sandbox: dict[str, Any], have: SandboxSupport = FULL, **config: Any) -> None:
         self.user, self.home = root / "user", root / "state"
         self.user.mkdir(exist_ok=True)
         self.home.mkdir(exist_ok=True)
@@ -38,8 +38,8 @@ def test_the_default_is_the_best_the_machine_has(tmp_path: Path) -> None:
     where = House(tmp_path, {}).of()
     assert where.cell.kind == "landlock" and where.box is None
     assert where.workspace in where.cell.write and where.cell.temporary in where.cell.write
-    assert House(tmp_path, {}, Have()).of().cell == SandboxSpec()
-    assert House(tmp_path, {}, Have(landlock=7, bubblewrap=True)).of().cell.kind == "bubblewrap"
+    assert House(tmp_path, {}, SandboxSupport()).of().cell == SandboxSpec()
+    assert House(tmp_path, {}, SandboxSupport(landlock=7, bubblewrap=True)).of().cell.kind == "bubblewrap"
 
 
 def test_switched_off_is_accepted(tmp_path: Path) -> None:

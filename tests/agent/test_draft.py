@@ -22,7 +22,7 @@ from palinurus.core.history import keep, summary
 from palinurus.core.history.repair import is_valid_history, repair_history
 from palinurus.core.history.tokens import estimate_tokens
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolCall, ToolResult, UserMessage
-from palinurus.sessions.entries import Compaction
+from palinurus.sessions.entries import CompactionEntry
 from palinurus.sessions.transcript import Transcript
 from providers.histories import STORIES, Scribe
 from providers.test_handover import PLACES, Place, body, refusals
@@ -93,7 +93,7 @@ def compacted(transcript: Transcript, made: CompactionDraft, where: drafts.Compa
     )
     told = describe_compaction(made, "threshold", 0, "")
     text = summary.write_compaction(parts, where.text)
-    transcript.add_entry(Compaction(summary=text, firstKeptEntryId=made.first, tokensBefore=1, details=told), 1)
+    transcript.add_entry(CompactionEntry(summary=text, firstKeptEntryId=made.first, tokensBefore=1, details=told), 1)
 
 
 def seen(messages: tuple[Message, ...]) -> str:
@@ -125,7 +125,7 @@ def test_every_needle_survives_three_compactions(seed: int) -> None:
         ]
         assert not missing, (stage, missing)
         entry = session.transcript.entries[-1]
-        assert isinstance(entry, Compaction) and entry.details[MUST]
+        assert isinstance(entry, CompactionEntry) and entry.details[MUST]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -168,7 +168,7 @@ def test_a_compaction_of_another_program_carries_nothing_so_what_it_replaced_is_
     transcript.add(AssistantMessage((TextBlock("aye"),)), "", 1)
     transcript.add(UserMessage("go on"), "", 1)
     kept = transcript.entries[-1].id
-    transcript.add_entry(Compaction(summary="## Goal\nsail", firstKeptEntryId=kept, tokensBefore=9), 1)
+    transcript.add_entry(CompactionEntry(summary="## Goal\nsail", firstKeptEntryId=kept, tokensBefore=9), 1)
     transcript.add(AssistantMessage((TextBlock("x" * 9000),)), "", 1)
     transcript.add(UserMessage("and now?"), "", 1)
     made = draft_compaction(transcript.path_to_leaf(), 10, measure_room(16_000, 1_000, SETTINGS))

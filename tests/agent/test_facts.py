@@ -33,7 +33,7 @@ from palinurus.core.types.keys import ModelRef, SessionKey
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.catalog import Catalog
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from support import inbound, tool
 
 MODEL = ModelSpec(ModelRef("fake", "m"), "openai-completions")
@@ -95,9 +95,9 @@ def test_an_occasion_is_read_off_the_message() -> None:
         "hi", target=Target("telegram", "c"), kind="group", options={"system": "boats", "promptMode": "none"}
     )
     choice = ModelCandidate(MODEL, ThinkingDecision("high", "inline", "", "high"))
-    found = make_occasion(message, MAIN, choice, Record(sessionId="s", reasoningLevel="stream"))
+    found = make_occasion(message, MAIN, choice, SessionRecord(sessionId="s", reasoningLevel="stream"))
     assert found == PromptOccasion(MAIN, MODEL, "high", "telegram", "group", "stream", "boats", "none")
-    odd = make_occasion(inbound("hi", options={"promptMode": "evil"}), MAIN, choice, Record(sessionId="s"))
+    odd = make_occasion(inbound("hi", options={"promptMode": "evil"}), MAIN, choice, SessionRecord(sessionId="s"))
     assert odd.mode is None and odd.reasoning == "off"
 
 

@@ -17,7 +17,7 @@ from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
-from palinurus.sessions.entries import condensed
+from palinurus.sessions.entries import make_summary_message
 
 MODEL = ModelSpec(ModelRef("fake", "m"), "x")
 TOOLS = (ToolSpec("read", "reads", {"type": "object"}), ToolSpec("exec", "runs", {"type": "object"}))
@@ -105,7 +105,7 @@ def test_history() -> None:
 
 
 def test_a_compaction_and_a_limit_are_told_from_a_rewrite() -> None:
-    short = (condensed("they greeted", 3), *TALK[4:], UserMessage("more"))
+    short = (make_summary_message("they greeted", 3), *TALK[4:], UserMessage("more"))
     assert parting(request(), request(short)).cause == "compaction"
     limited = parting(request(), request((*TALK[4:], UserMessage("more"))))
     assert (limited.cause, limited.note) == ("history limit", "the oldest 4 messages are not sent any more")

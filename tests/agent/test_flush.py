@@ -13,21 +13,21 @@ from palinurus.agent.summarize import SummaryClient
 from palinurus.clock import SystemClock
 from palinurus.config.compaction import MemoryFlushSettings
 from palinurus.core.types.messages import ToolResult, UserMessage
-from palinurus.testing.model import ScriptedModel, calls, fail, info, say
-from palinurus.workspace.memory.files import Roots
+from palinurus.testing.model import ScriptedModel, call_tools, fail, make_model_info, say
+from palinurus.workspace.memory.files import MemoryRoots
 
 DAY = "memory/2026-06-10.md"
 
 
 async def run(folder: Path, model: ScriptedModel, settings: MemoryFlushSettings = MemoryFlushSettings()) -> str:
-    asker = SummaryClient(model, SystemClock(), Abort(), (info(),), "k", [])
-    return await flush_memory((UserMessage("I sail to Ithaca"),), asker, Roots(str(folder)), DAY, settings)
+    asker = SummaryClient(model, SystemClock(), Abort(), (make_model_info(),), "k", [])
+    return await flush_memory((UserMessage("I sail to Ithaca"),), asker, MemoryRoots(str(folder)), DAY, settings)
 
 
 async def test_a_note_is_added_to_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
     (tmp_path / DAY).write_text("earlier")
-    model = ScriptedModel([calls(("note", {"text": " new \n"})), say("NO_REPLY")])
+    model = ScriptedModel([call_tools(("note", {"text": " new \n"})), say("NO_REPLY")])
     assert await run(tmp_path, model) == ""
     assert (tmp_path / DAY).read_text() == "earlier\n\nnew\n"
     assert [t.name for t in model.requests[0].tools] == ["note"]
@@ -36,7 +36,7 @@ async def test_a_note_is_added_to_what_is_there(tmp_path: Path) -> None:
 
 async def test_the_same_note_is_not_added_twice(tmp_path: Path) -> None:
     for _ in range(2):
-        await run(tmp_path, ScriptedModel([calls(("note", {"text": "once"})), say("NO_REPLY")]))
+        await run(tmp_path, ScriptedModel([call_tools(("note", {"text": "once"})), say("NO_REPLY")]))
     assert (tmp_path / DAY).read_text() == "once\n"
 
 
@@ -51,7 +51,7 @@ async def test_the_same_note_is_not_added_twice(tmp_path: Path) -> None:
     ],
 )
 async def test_anything_else_is_refused(tmp_path: Path, call: tuple[str, dict[str, object]]) -> None:
-    model = ScriptedModel([calls(call), say("NO_REPLY")])
+    model = ScriptedModel([call_tools(call), say("NO_REPLY")])
     await run(tmp_path, model)
     result = model.requests[1].messages[-1]
     assert isinstance(result, ToolResult) and result.isError and list(tmp_path.iterdir()) == []
@@ -61,12 +61,12 @@ async def test_a_link_in_the_way_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "w" / "memory").mkdir(parents=True)
     (tmp_path / "secret.md").write_text("secret")
     (tmp_path / "w" / DAY).symlink_to(tmp_path / "secret.md")
-    assert await run(tmp_path / "w", ScriptedModel([calls(("note", {"text": "x"}))], repeat=True)) != ""
+    assert await run(tmp_path / "w", ScriptedModel([call_tools(("note", {"text": "x"}))], repeat=True)) != ""
     assert (tmp_path / "secret.md").read_text() == "secret"
 
 
 async def test_a_model_that_never_stops_is_stopped_and_failures_are_words(tmp_path: Path) -> None:
-    model = ScriptedModel([lambda r: calls(("note", {"text": f"n{len(r.messages)}"}))], repeat=True)
+    model = ScriptedModel([lambda r: call_tools(("note", {"text": f"n{len(r.messages)}"}))], repeat=True)
     assert await run(tmp_path, model) == "" and len(model.requests) == CALLS
     assert "overloaded" in await run(tmp_path, ScriptedModel([fail("overloaded")]))
 

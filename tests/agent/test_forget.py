@@ -13,8 +13,8 @@ from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
 from palinurus.core.types.usage import TokenUsage
-from palinurus.sessions.entries import Compaction
-from palinurus.sessions.record import Record
+from palinurus.sessions.entries import CompactionEntry
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import SessionRow, Settlement
 
@@ -35,7 +35,7 @@ def ended(
     transcript.add(said("hi"), "i1", 0)
     transcript.add(UserMessage(asked, 1), "i2", 1)
     if condensed:
-        transcript.add_entry(Compaction(summary="all", item="i2"), 1)
+        transcript.add_entry(CompactionEntry(summary="all", item="i2"), 1)
     if steered:
         transcript.add(UserMessage(steered, 1), "i2", 1)
     transcript.add(said(answer), "i2", 1)
@@ -44,7 +44,7 @@ def ended(
     plan: Any = SimpleNamespace(item="i2", inbound=inbound)
     end = AgentEnd((said(answer),), beat.pop("end", "stop"), TokenUsage(), ended=99)
     row = SessionRow("agent:main:main", "main", "s", 99, msgspec.json.encode(FIELDS))
-    record = Record(sessionId="s", updatedAt=42)
+    record = SessionRecord(sessionId="s", updatedAt=42)
     made = forget_quiet_heartbeat(Settlement("answered", touch=row), plan, end, record, transcript)
     return [message.text for message in transcript.messages()], made
 

@@ -25,7 +25,7 @@ from palinurus.core.types.events import (
 )
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
 from palinurus.core.types.tool import ToolOutput, make_output
-from palinurus.testing.model import Gate, ScriptedModel, calls, fail, held, info, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, fail, hold_at, make_model_info, say
 from support import Notes, collect, kinds, plan, ports, tool
 
 
@@ -61,7 +61,7 @@ async def test_text_only_answer_is_the_whole_run() -> None:
 
 @pytest.mark.seed(144, 146, 147, 158, 306)
 async def test_calls_run_and_their_results_reach_the_model() -> None:
-    model = ScriptedModel([calls(("a", {"x": "1"}), ("b", {"x": "2"})), say("done")])
+    model = ScriptedModel([call_tools(("a", {"x": "1"}), ("b", {"x": "2"})), say("done")])
     events = await collect(loop(plan(tool("a"), tool("b")), ports(model)))
     seen = model.requests[1].messages
     assert [m.toolName for m in seen if isinstance(m, ToolResult)] == ["a", "b"]
@@ -87,7 +87,7 @@ async def test_parallel_tools_that_end_out_of_order_are_reported_in_order() -> N
         first.set()
         return make_output("quick")
 
-    model = ScriptedModel([calls(("slow", {}), ("quick", {})), say("ok")])
+    model = ScriptedModel([call_tools(("slow", {}), ("quick", {})), say("ok")])
     events = await collect(loop(plan(tool("slow", slow), tool("quick", quick)), ports(model)))
     assert [e.name for e in events if isinstance(e, ToolEnd)] == ["slow", "quick"]
     assert [e.message.toolName for e in events if isinstance(e, MessageEnd) and isinstance(e.message, ToolResult)] == [
@@ -108,7 +108,7 @@ async def test_a_sequential_tool_makes_the_batch_sequential() -> None:
         running -= 1
         return make_output("ok")
 
-    model = ScriptedModel([calls(("a", {}), ("b", {}), ("a", {})), say("ok")])
+    model = ScriptedModel([call_tools(("a", {}), ("b", {}), ("a", {})), say("ok")])
     await collect(loop(plan(tool("a", count), tool("b", count, sequential=True)), ports(model)))
     assert most == 1
 
@@ -120,7 +120,7 @@ async def test_intent_is_on_disk_before_an_effect_and_results_before_the_model()
         notes.diary.append("run")
         return make_output("ok")
 
-    model = ScriptedModel([calls(("a", {})), say("ok")])
+    model = ScriptedModel([call_tools(("a", {})), say("ok")])
     await collect(loop(plan(tool("a", look)), ports(model, notes)))
     assert notes.diary == [
         "add UserMessage",
@@ -141,14 +141,14 @@ async def test_a_pure_tool_does_not_wait_for_the_disk_but_its_result_does() -> N
         notes.diary.append("run")
         return make_output("ok")
 
-    model = ScriptedModel([calls(("a", {})), say("ok")])
+    model = ScriptedModel([call_tools(("a", {})), say("ok")])
     await collect(loop(plan(tool("a", look, effect="pure")), ports(model, notes)))
     assert notes.diary[:6] == ["add UserMessage", "add AssistantMessage", "run", "add ToolResult", "flush", "flush"]
 
 
 @pytest.mark.seed(149)
 async def test_max_turns() -> None:
-    model = ScriptedModel([lambda r: calls(("a", {"x": str(len(r.messages))}))], repeat=True)
+    model = ScriptedModel([lambda r: call_tools(("a", {"x": str(len(r.messages))}))], repeat=True)
     events = await collect(loop(plan(tool("a"), limits=RunLimits(max_turns=3)), ports(model)))
     end = events[-1]
     assert isinstance(end, AgentEnd) and end.end == "max_turns" and len(model.requests) == 3
@@ -168,7 +168,7 @@ async def test_abort_during_a_tool_ends_the_run_with_a_result_for_every_call() -
             stopped.set()
         raise AssertionError
 
-    model = ScriptedModel([calls(("quick", {}), ("forever", {}))])
+    model = ScriptedModel([call_tools(("quick", {}), ("forever", {}))])
     notes = Notes()
     made = plan(tool("quick"), tool("forever", forever))
     events = await collect(loop(made, ports(model, notes, abort=abort)))
@@ -184,9 +184,9 @@ async def test_abort_during_a_tool_ends_the_run_with_a_result_for_every_call() -
 @pytest.mark.seed(149)
 @pytest.mark.parametrize(("reason", "end"), [("user", "aborted"), ("timeout", "timeout")])
 async def test_abort_during_the_answer_keeps_what_was_said(reason: str, end: str) -> None:
-    gate = Gate()
+    gate = StreamGate()
     abort = Abort()
-    model = ScriptedModel([held(say("one two three four"), gate, 2)], chunk=4)
+    model = ScriptedModel([hold_at(say("one two three four"), gate, 2)], chunk=4)
     notes = Notes()
     run = asyncio.ensure_future(collect(loop(plan(), ports(model, notes, abort=abort))))
     await gate.wait_reached()
@@ -206,7 +206,7 @@ async def test_steering_lands_after_the_tools_and_before_the_next_model_call() -
             mailbox.push(UserMessage("also this"), "steered-id")
         return make_output("ok")
 
-    model = ScriptedModel([calls(("a", {"x": "1"}), ("a", {"x": "2"})), say("both done")])
+    model = ScriptedModel([call_tools(("a", {"x": "1"}), ("a", {"x": "2"})), say("both done")])
     notes = Notes()
     events = await collect(loop(plan(tool("a", steered)), ports(model, notes, steering=mailbox)))
     assert [type(m).__name__ for m in model.requests[1].messages] == [
@@ -221,8 +221,8 @@ async def test_steering_lands_after_the_tools_and_before_the_next_model_call() -
 
 
 async def test_steering_during_the_last_answer_gives_another_turn_in_the_same_run() -> None:
-    gate, mailbox = Gate(), Mailbox()
-    model = ScriptedModel([held(say("first"), gate, 0), say("second")])
+    gate, mailbox = StreamGate(), Mailbox()
+    model = ScriptedModel([hold_at(say("first"), gate, 0), say("second")])
     run = asyncio.ensure_future(collect(loop(plan(), ports(model, steering=mailbox))))
     await gate.wait_reached()
     assert mailbox.push(UserMessage("and?"), "id2")
@@ -250,7 +250,7 @@ async def test_an_answer_cut_off_ends_the_run_and_its_calls_are_not_run() -> Non
 
 async def test_two_hundred_calls_at_once_are_capped_and_every_call_has_its_result() -> None:
     many = [("a", {"x": str(n)}) for n in range(200)]
-    model = ScriptedModel([calls(*many), say("ok")])
+    model = ScriptedModel([call_tools(*many), say("ok")])
     notes = Notes()
     await collect(loop(plan(tool("a")), ports(model, notes)))
     results = [m for m in notes.messages if isinstance(m, ToolResult)]
@@ -260,7 +260,7 @@ async def test_two_hundred_calls_at_once_are_capped_and_every_call_has_its_resul
 
 
 async def test_the_same_call_again_and_again_is_warned_about_then_stopped() -> None:
-    model = ScriptedModel([calls(("a", {"x": "same"}))], repeat=True)
+    model = ScriptedModel([call_tools(("a", {"x": "same"}))], repeat=True)
     notes = Notes()
     events = await collect(loop(plan(tool("a")), ports(model, notes)))
     results = [m.text for m in notes.messages if isinstance(m, ToolResult)]
@@ -272,7 +272,7 @@ async def test_the_same_call_again_and_again_is_warned_about_then_stopped() -> N
 
 
 async def test_the_same_call_many_times_in_one_answer_is_no_loop() -> None:
-    model = ScriptedModel([calls(*[("a", {"x": "same"})] * 10), say("ok")])
+    model = ScriptedModel([call_tools(*[("a", {"x": "same"})] * 10), say("ok")])
     events = await collect(loop(plan(tool("a")), ports(model)))
     assert isinstance(events[-1], AgentEnd) and events[-1].end == "stop"
 
@@ -285,14 +285,14 @@ async def test_a_call_whose_result_changes_is_progress() -> None:
         count += 1
         return make_output(str(count))
 
-    model = ScriptedModel([*[calls(("a", {"x": "same"}))] * 8, say("ok")])
+    model = ScriptedModel([*[call_tools(("a", {"x": "same"}))] * 8, say("ok")])
     events = await collect(loop(plan(tool("a", changing)), ports(model)))
     assert isinstance(events[-1], AgentEnd) and events[-1].end == "stop"
 
 
 async def test_a_failing_model_hands_over_to_the_fallback_unseen() -> None:
     model = ScriptedModel([fail("overloaded"), say("from the other")])
-    made = plan(choices=(ModelCandidate(info()), ModelCandidate(info(model="other"))))
+    made = plan(choices=(ModelCandidate(make_model_info()), ModelCandidate(make_model_info(model="other"))))
     events = await collect(loop(made, ports(model)))
     assert [r.model.ref.model for r in model.requests] == ["model", "other"]
     assert isinstance(events[-1], AgentEnd) and events[-1].end == "stop" and events[-1].failure is None
@@ -349,7 +349,7 @@ async def test_what_cannot_be_made_smaller_ends_the_run_with_the_reason() -> Non
 
 
 async def test_room_that_is_due_is_made_before_the_request_and_the_run_goes_on() -> None:
-    model = ScriptedModel([calls(("read", {"x": "1"})), say("done")])
+    model = ScriptedModel([call_tools(("read", {"x": "1"})), say("done")])
     events = await collect(loop(plan(tool("read"), history=LONG), ports(model, compactor=Halving("threshold"))))
     assert [len(r.messages) for r in model.requests] == [9, 6]  # and again after the tool
     assert kinds(events)[:4] == ["agent_start", "message_start", "message_end", "auto_compaction_start"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from palinurus.agent.marks import TaintMarks
 from palinurus.core.types.messages import TextBlock, ToolResult, UserMessage
-from palinurus.sessions.entries import Compaction
+from palinurus.sessions.entries import CompactionEntry
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
@@ -40,7 +40,7 @@ async def test_the_taint_of_a_session_survives_its_summary(tmp_path: Path) -> No
     transcript.add(UserMessage("hi"), "i", 1)
     transcript.add(ToolResult("1", "web_fetch", (TextBlock("page"),), source="web a"), "i", 2)
     transcript.add(UserMessage("from a member", 3, "member you"), "i", 3)
-    transcript.add_entry(Compaction(summary="They read a page."), 4)
+    transcript.add_entry(CompactionEntry(summary="They read a page."), 4)
     assert len(transcript.messages()) == 1
     assert await TaintMarks(store).taint(transcript, str(tmp_path), notes=False) == ("web a", "member you")
     await store.close()

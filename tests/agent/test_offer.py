@@ -15,8 +15,8 @@ from palinurus.core.policy.layers import ChatPlace, ToolLists
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.providers.catalog import Catalog
-from palinurus.sessions.record import Record
-from palinurus.testing.model import info
+from palinurus.sessions.record import SessionRecord
+from palinurus.testing.model import make_model_info
 from support import inbound, tool
 
 TOOLS = {name: tool(name) for name in ("read", "exec", "gateway")}
@@ -31,8 +31,8 @@ def offers(**raw: Any) -> ToolOffers:
 def question(text: str = "agent:main:main", record: dict[str, Any] | None = None, **message: Any) -> Any:
     key = parse_session_key(text)
     assert key is not None
-    made = msgspec.structs.replace(Record.fresh(key, 0, "id"), **(record or {}))
-    return offers().question(key, inbound(**message), info(), made)
+    made = msgspec.structs.replace(SessionRecord.fresh(key, 0, "id"), **(record or {}))
+    return offers().question(key, inbound(**message), make_model_info(), made)
 
 
 def test_who() -> None:
@@ -75,7 +75,7 @@ def test_the_sandbox() -> None:
     made = offers(agents={"defaults": {"sandbox": {"mode": "non-main"}}})
     for rest, boxed in (("main", False), ("telegram:group:1", True), ("subagent:x", True)):
         key = SessionKey("main", rest)
-        asked = made.question(key, inbound(), info(), Record.fresh(key, 0, "id"))
+        asked = made.question(key, inbound(), make_model_info(), SessionRecord.fresh(key, 0, "id"))
         assert asked.sandboxed is boxed
 
 
@@ -93,7 +93,11 @@ def test_answers_are_kept_and_their_number_is_bounded() -> None:
 def test_a_stand_in_is_barred_from_what_its_policy_denies() -> None:
     made = offers(tools={"byProvider": {"weak": {"deny": ["exec"]}}})
     key = SessionKey("main", "main")
-    choices = (ModelCandidate(info()), ModelCandidate(info(provider="weak")), ModelCandidate(info(provider="other")))
-    offer, fitted = made.fit_choices(choices, key, inbound(), Record.fresh(key, 0, "id"))
+    choices = (
+        ModelCandidate(make_model_info()),
+        ModelCandidate(make_model_info(provider="weak")),
+        ModelCandidate(make_model_info(provider="other")),
+    )
+    offer, fitted = made.fit_choices(choices, key, inbound(), SessionRecord.fresh(key, 0, "id"))
     assert list(offer.tools) == ["read", "exec"]
     assert [sorted(choice.barred) for choice in fitted] == [[], ["exec"], []]

@@ -22,14 +22,14 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.core.types.model import FailureKind, ModelFailure
-from palinurus.testing.model import info
+from palinurus.testing.model import make_model_info
 
 KINDS = get_args(FailureKind)
 ENDS = {"refused", "aborted", "budget"}
 
 
 def choice(model: str = "m", level: str = "off", levels: tuple[str, ...] = ()) -> ModelCandidate:
-    return ModelCandidate(info(model=model), ThinkingDecision(level, "inline", "", level), levels=levels)
+    return ModelCandidate(make_model_info(model=model), ThinkingDecision(level, "inline", "", level), levels=levels)
 
 
 def recovery(*choices: ModelCandidate, messages: tuple[Any, ...] = (UserMessage("hi"),)) -> Recovery:

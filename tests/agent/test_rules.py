@@ -13,7 +13,7 @@ from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.tool import ToolSettings
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from support import inbound
 
 OWNER = Sender("me", owner=True)
@@ -22,9 +22,9 @@ OWNER = Sender("me", owner=True)
 def rules(
     inline: dict[str, str] | None = None, sender: Sender = OWNER, own: AgentExecRules = AgentExecRules(), **fields: Any
 ) -> ExecRules:
-    base = Record.fresh(SessionKey("main", "main"), 0, "sid")
+    base = SessionRecord.fresh(SessionKey("main", "main"), 0, "sid")
     level = fields.pop("elevatedLevel", None)
-    record = Record(
+    record = SessionRecord(
         **{**{f: getattr(base, f) for f in base.__struct_fields__}, "elevatedLevel": level, "extra": fields}
     )
     settings = Settings("/h", {"main": AgentSettings("main", "main", "/w")}, "main", approvals={"main": own})

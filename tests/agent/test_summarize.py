@@ -12,7 +12,7 @@ from palinurus.clock import SystemClock
 from palinurus.config.compaction import CompactionSettings
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, UserMessage
 from palinurus.core.types.model import ModelFailure, ModelSpec
-from palinurus.testing.model import Gate, ScriptedModel, fail, held, info, say
+from palinurus.testing.model import ScriptedModel, StreamGate, fail, hold_at, make_model_info, say
 
 GOOD = "## Goal\n- sail home before winter"
 HISTORY: tuple[Message, ...] = (UserMessage("please sail home"), AssistantMessage((TextBlock("aye"),)))
@@ -24,12 +24,12 @@ class Quick(SystemClock):
 
 
 def asker(model: ScriptedModel, *models: ModelSpec, abort: Abort | None = None) -> SummaryClient:
-    return SummaryClient(model, Quick(), abort or Abort(), models or (info(),), "agent:main:main", [])
+    return SummaryClient(model, Quick(), abort or Abort(), models or (make_model_info(),), "agent:main:main", [])
 
 
 async def test_large_histories_are_read_in_chunks_each_updating_the_record() -> None:
     model = ScriptedModel([say(f"{GOOD}\n- part {n}") for n in range(20)])
-    window = ModelSpec(info().ref, info().api, context_window=8_000)
+    window = ModelSpec(make_model_info().ref, make_model_info().api, context_window=8_000)
     history = tuple(UserMessage(f"message {n} " + "oars " * 400) for n in range(20))
     made = await summarize(SummaryJob(history, before="## Goal\n- before"), asker(model, window), CompactionSettings())
     count = len(model.requests)
@@ -48,13 +48,17 @@ async def test_the_beginning_of_a_turn_gets_its_own_summary() -> None:
 
 async def test_the_last_try_is_another_models() -> None:
     model = ScriptedModel([fail("server"), fail("server"), say(GOOD)])
-    made = await summarize(SummaryJob(HISTORY), asker(model, info(model="a"), info(model="b")), CompactionSettings())
+    made = await summarize(
+        SummaryJob(HISTORY), asker(model, make_model_info(model="a"), make_model_info(model="b")), CompactionSettings()
+    )
     assert isinstance(made, HistorySummary) and [r.model.ref.model for r in model.requests] == ["a", "a", "b"]
 
 
 async def test_a_key_that_does_not_work_is_not_tried_again_but_another_model_is() -> None:
     model = ScriptedModel([fail("auth"), say(GOOD)])
-    made = await summarize(SummaryJob(HISTORY), asker(model, info(model="a"), info(model="b")), CompactionSettings())
+    made = await summarize(
+        SummaryJob(HISTORY), asker(model, make_model_info(model="a"), make_model_info(model="b")), CompactionSettings()
+    )
     assert isinstance(made, HistorySummary) and [r.model.ref.model for r in model.requests] == ["a", "b"]
     alone = ScriptedModel([fail("auth")], repeat=True)
     assert isinstance(await summarize(SummaryJob(HISTORY), asker(alone), CompactionSettings()), ModelFailure)
@@ -70,8 +74,8 @@ async def test_what_does_not_fit_the_summariser_is_halved() -> None:
 
 
 async def test_whoever_stops_the_run_stops_the_summary() -> None:
-    gate, abort = Gate(), Abort()
-    model = ScriptedModel([held(say(GOOD), gate, 0)], repeat=True)
+    gate, abort = StreamGate(), Abort()
+    model = ScriptedModel([hold_at(say(GOOD), gate, 0)], repeat=True)
     task = asyncio.ensure_future(summarize(SummaryJob(HISTORY), asker(model, abort=abort), CompactionSettings()))
     await gate.wait_reached()
     abort.set("stop")
@@ -80,7 +84,7 @@ async def test_whoever_stops_the_run_stops_the_summary() -> None:
 
 
 async def test_time_is_limited_over_all_tries() -> None:
-    model = ScriptedModel([held(say(GOOD), Gate(), 0)], repeat=True)
+    model = ScriptedModel([hold_at(say(GOOD), StreamGate(), 0)], repeat=True)
     made = await summarize(SummaryJob(HISTORY), asker(model), CompactionSettings(timeout=0.02))
     assert isinstance(made, ModelFailure) and made.kind == "timeout"
 
@@ -88,5 +92,7 @@ async def test_time_is_limited_over_all_tries() -> None:
 @pytest.mark.parametrize("kind", ["budget", "aborted"])
 async def test_nobody_is_asked_again_when_a_person_has_said_no(kind: str) -> None:
     model = ScriptedModel([fail(kind)], repeat=True)  # type: ignore[arg-type]
-    made = await summarize(SummaryJob(HISTORY), asker(model, info(model="a"), info(model="b")), CompactionSettings())
+    made = await summarize(
+        SummaryJob(HISTORY), asker(model, make_model_info(model="a"), make_model_info(model="b")), CompactionSettings()
+    )
     assert isinstance(made, ModelFailure) and made.kind == kind and len(model.requests) == 1

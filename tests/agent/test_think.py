@@ -16,10 +16,10 @@ from palinurus.core.types.model import ModelFailure, ModelSpec, StreamDone, Stre
 from palinurus.core.types.tool import ToolOutput, make_output
 from palinurus.core.types.usage import TokenUsage
 from palinurus.testing.clock import FakeClock
-from palinurus.testing.model import ScriptedModel, calls, fail, info, say
+from palinurus.testing.model import ScriptedModel, call_tools, fail, make_model_info, say
 from support import Notes, collect, plan, ports, tool
 
-A, B = info(provider="one", model="a"), info(provider="two", model="b")
+A, B = make_model_info(provider="one", model="a"), make_model_info(provider="two", model="b")
 
 
 class Diary(Notes):
@@ -154,7 +154,7 @@ async def fasts(mode: Any, seconds: list[float], **own: Any) -> list[bool | None
         await clock.advance(waits.pop(0))
         return make_output("ok")
 
-    model = ScriptedModel([*(calls(("work", {"x": str(n)})) for n in range(len(seconds))), say("done")])
+    model = ScriptedModel([*(call_tools(("work", {"x": str(n)})) for n in range(len(seconds))), say("done")])
     chosen = params(A, **own)
     made = plan(
         tool("work", work), choices=(ModelCandidate(chosen, fast=resolve_fast_mode(chosen, LevelRequest(mode))),)

@@ -8,7 +8,7 @@ from palinurus.agent.offer import ToolOffer
 from palinurus.agent.plan import RunLimits
 from palinurus.agent.trigger import get_directives, is_triggered, limit_timeout, prepend_preface, restrict_tools
 from palinurus.core.types.messages import UserMessage
-from palinurus.triggers.events import Told
+from palinurus.triggers.events import SystemEventText
 from support import inbound, tool
 
 JOB = {"trigger": "cron", "timeoutSeconds": 5, "toolsAllow": ["a", "nothing"], "inline": {"thinking": "high"}}
@@ -36,10 +36,10 @@ def test_a_persons_message_cannot_ask_for_that() -> None:
 
 
 def test_what_is_told_goes_before_the_message_with_its_source() -> None:
-    (opened,) = prepend_preface((UserMessage("hi", 1, "member x"),), Told("System: tea", "session"))
+    (opened,) = prepend_preface((UserMessage("hi", 1, "member x"),), SystemEventText("System: tea", "session"))
     assert (
         isinstance(opened, UserMessage) and opened.text == "System: tea\n\nhi" and opened.source == "session, member x"
     )
     plain = (UserMessage("hi"),)
-    assert prepend_preface(plain, Told()) is plain and prepend_preface((), Told("x")) == ()
+    assert prepend_preface(plain, SystemEventText()) is plain and prepend_preface((), SystemEventText("x")) == ()
     assert msgspec.json.encode(opened)

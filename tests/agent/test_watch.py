@@ -23,11 +23,13 @@ from palinurus.core.prompt.render import render_prompt
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolResult, UserMessage
 from palinurus.core.types.model import ModelRequest
 from palinurus.testing.clock import FakeClock
-from palinurus.testing.model import ScriptedModel, info, say
+from palinurus.testing.model import ScriptedModel, make_model_info, say
 
 
 def request(*texts: str, **facts: Any) -> ModelRequest:
-    return ModelRequest(info(), render_prompt(full(**facts)), tuple(UserMessage(t) for t in texts), session="sid")
+    return ModelRequest(
+        make_model_info(), render_prompt(full(**facts)), tuple(UserMessage(t) for t in texts), session="sid"
+    )
 
 
 def test_the_second_request_is_compared_with_the_first(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from palinurus import Agent, Answer, hook, tool
+from palinurus import Agent, AgentAnswer, hook, tool
 from palinurus.core.types.events import AgentEnd, AgentStart, MessageUpdate, ToolEnd
 from palinurus.errors import BadRequest, ConfigError, StateLocked
-from palinurus.testing.model import Gate, ScriptedModel, calls, fail, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, fail, hold_at, say
 from plugins.kit import plugin
 
 
@@ -26,7 +26,7 @@ def twice(number: int) -> int:
 
 
 async def test_ten_lines_run_an_agent() -> None:
-    model = ScriptedModel([calls(("twice", {"number": "21"})), say("It is 42.")])
+    model = ScriptedModel([call_tools(("twice", {"number": "21"})), say("It is 42.")])
     async with Agent(model, tools=[twice], instructions="Count well.") as agent:
         answer = await agent.run("twice 21?")
         home = agent.app.settings.home
@@ -39,8 +39,8 @@ async def test_ten_lines_run_an_agent() -> None:
 
 
 async def test_a_stream_gives_the_events_as_they_happen_and_the_answer_last() -> None:
-    gate = Gate()
-    model = ScriptedModel([calls(("twice", {"number": 1})), held(say("one two"), gate, 1)], chunk=4)
+    gate = StreamGate()
+    model = ScriptedModel([call_tools(("twice", {"number": 1})), hold_at(say("one two"), gate, 1)], chunk=4)
     seen: list[Any] = []
     async with Agent(model, tools=[twice]) as agent:
         async for event in agent.stream("go"):
@@ -48,12 +48,12 @@ async def test_a_stream_gives_the_events_as_they_happen_and_the_answer_last() ->
             if isinstance(event, MessageUpdate):
                 gate.open()  # nothing of the rest comes before this was seen
     kinds = [type(event) for event in seen]
-    assert kinds[0] is AgentStart and kinds[-2:] == [AgentEnd, Answer] and ToolEnd in kinds
+    assert kinds[0] is AgentStart and kinds[-2:] == [AgentEnd, AgentAnswer] and ToolEnd in kinds
     assert "".join(e.delta for e in seen if isinstance(e, MessageUpdate)) == "one two"
 
 
 async def test_leaving_a_stream_stops_the_turn() -> None:
-    model = ScriptedModel([held(say("never"), Gate(), 0), say("next")])
+    model = ScriptedModel([hold_at(say("never"), StreamGate(), 0), say("next")])
     async with Agent(model) as agent:
         events = agent.stream("go")
         first = await anext(events)

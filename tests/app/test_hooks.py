@@ -8,9 +8,9 @@ import aiohttp
 
 from flow.test_app import running, until
 from gateway.host import TOKEN
-from palinurus.channels.webhook.outbound import signed
+from palinurus.channels.webhook.outbound import make_signed_headers
 from palinurus.config.secrets import Secret
-from palinurus.gateway.server import Gateway
+from palinurus.gateway.server import GatewayServer
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, say
 from palinurus.testing.webhook import FakeWebhook
@@ -24,13 +24,13 @@ async def test_accounts_have_addresses_and_secrets_of_their_own(tmp_path: Path) 
         accounts = {"one": {**own, "secret": "first"}, "two": {**own, "secret": "a-shared-secret"}}
         model, fake = ScriptedModel([say("Yes?")]), FakeChannel()
         async with running(tmp_path / "h", model, fake, channels={"webhook": {"accounts": accounts}}) as app:
-            server = Gateway(app, app.clock, TOKEN)
+            server = GatewayServer(app, app.clock, TOKEN)
             await server.start("127.0.0.1", 0)
             try:
                 async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as http:
 
                     async def post(path: str, secret: str) -> int:
-                        headers = signed(Secret(secret), BODY, app.clock.now())
+                        headers = make_signed_headers(Secret(secret), BODY, app.clock.now())
                         async with http.post(path, data=BODY, headers=headers) as answer:
                             return answer.status
 

@@ -11,7 +11,7 @@ from flow.test_app import running, until
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.core.types.model import ModelSpec
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 from palinurus.testing.server import ModelServer
 from plugins.kit import plugin
 from support import inbound
@@ -69,7 +69,7 @@ async def test_commands_cannot_replace_ours(tmp_path: Path) -> None:
 )
 async def test_tools_are_under_the_policy(tmp_path: Path, tools: dict[str, Any], offered: bool) -> None:
     plugin(tmp_path / "h" / "plugins" / "one", TOOL)
-    model = ScriptedModel([calls(("echo", {"x": "hi"})), say("done")])
+    model = ScriptedModel([call_tools(("echo", {"x": "hi"})), say("done")])
     async with running(tmp_path / "h", model, plugins=ENABLED, tools=tools) as app:
         await told(app, "go")
     assert ("echo" in {spec.name for spec in model.requests[0].tools}) is offered

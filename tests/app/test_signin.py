@@ -13,19 +13,19 @@ from channels.scene import texts, until
 from channels.whatsapp.test_channel import running
 from gateway.host import TOKEN
 from gateway.whole import Place
-from palinurus.app.signin import SignIns
+from palinurus.app.signin import SignInRunner
 from palinurus.channels.whatsapp import login
 from palinurus.errors import BadRequest
-from palinurus.gateway.server import Gateway
-from palinurus.testing.client import knock
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.gateway.server import GatewayServer
+from palinurus.testing.client import connect_to_gateway
+from palinurus.testing.model import ScriptedModel, call_tools, say
 from palinurus.testing.whatsapp import HUMAN, FakeWhatsApp
 
 PNG = "data:image/png;base64,aGVsbG8="
 
 
-def drawn(code: str) -> login.Picture:
-    picture = login.Picture(code)
+def drawn(code: str) -> login.QrPicture:
+    picture = login.QrPicture(code)
     picture.url = PNG
     return picture
 
@@ -33,16 +33,16 @@ def drawn(code: str) -> login.Picture:
 @asynccontextmanager
 async def place(root: Path, people: FakeWhatsApp, model: ScriptedModel, **own: Any) -> AsyncIterator[Place]:
     async def enter(kit: Any, show: Any) -> str:
-        return await login.login(people.client(), drawn, show)
+        return await login.link_device(people.client(), drawn, show)
 
     async with running(root, model, people, **own) as app:
         signins = app.desk.chats.signins if app.desk.chats else None
-        assert isinstance(signins, SignIns)
+        assert isinstance(signins, SignInRunner)
         signins._enter = lambda channel: enter
-        server = Gateway(app, app.clock, TOKEN)
+        server = GatewayServer(app, app.clock, TOKEN)
         await server.start("127.0.0.1", 0)
         try:
-            async with knock(server.port, app.clock, token=TOKEN) as link:
+            async with connect_to_gateway(server.port, app.clock, token=TOKEN) as link:
                 yield Place(app, server, link)
         finally:
             await server.stop()
@@ -67,7 +67,7 @@ async def test_the_page_shows_the_code_and_hears_when_it_was_read(tmp_path: Path
 async def test_the_tool_is_for_the_owner_and_for_nobody_else(tmp_path: Path) -> None:
     people = FakeWhatsApp()
     ann = people.person("ann")
-    model = ScriptedModel([calls(("whatsapp_login", {"action": "start"})), say("Linked."), say("Hello Ann.")])
+    model = ScriptedModel([call_tools(("whatsapp_login", {"action": "start"})), say("Linked."), say("Hello Ann.")])
     async with place(tmp_path, people, model, allowFrom=[HUMAN, ann]):
         await people.say("link it")
         await until(lambda: texts(people)[-1:] == ["Linked."])

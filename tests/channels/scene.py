@@ -19,7 +19,7 @@ from palinurus.config.load import load_config
 from palinurus.core.types.model import Model
 from palinurus.testing.home import make_home
 from palinurus.testing.model import ScriptedModel
-from palinurus.testing.platform import Hasty
+from palinurus.testing.platform import FastClock
 
 PROVIDER = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": [{"id": "m"}]}
 
@@ -58,7 +58,7 @@ async def running(
     }
     home.mkdir(exist_ok=True)
     (home / "palinurus.json").write_text(json.dumps(config))
-    app = App(load_config(str(home), {}).settings, {"HOME": str(home)}, Hasty(), model=model)
+    app = App(load_config(str(home), {}).settings, {"HOME": str(home)}, FastClock(), model=model)
     await app.start()
     try:
         await until(lambda: not waits or app.channels[name].status().state == "ready")
@@ -72,7 +72,7 @@ async def hurried(app: App) -> AsyncIterator[None]:
     """The next two minutes of the day pass at once: replies that wait for another try have it."""
 
     async def hurry() -> None:
-        assert isinstance(app.clock, Hasty)
+        assert isinstance(app.clock, FastClock)
         for _ in range(120):
             app.clock.ahead += 1000
             for name in app.channels:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.channels.accounts import Accounts
+from palinurus.channels.accounts import AccountsChannel
 from palinurus.clock import SystemClock
 from palinurus.core.types.channel import ReactAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
@@ -23,7 +23,7 @@ from palinurus.testing.channel import FakeChannel
 )
 async def test_who_sends(names: tuple[str, ...], account: str, at: int | None) -> None:
     every = {name: FakeChannel("fake") for name in names}
-    both = Accounts("fake", every, SystemClock())
+    both = AccountsChannel("fake", every, SystemClock())
     reply = Reply(Target("fake", "1", account), "hi", "c")
     sent, acted = await both.send(reply), await both.act(reply.target, ReactAction("1", "x"))
     texts = [len(one.seen) for one in every.values()]

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from channels.scene import asked, running, texts, until
-from palinurus.channels.files import brought
-from palinurus.channels.kit import File
+from palinurus.channels.files import fetch_message_files
+from palinurus.channels.kit import ChannelFile
 from palinurus.core.types.inbound import Attachment, Inbound, Sender, Target
 from palinurus.errors import DiskFull
 from palinurus.testing.clock import FakeClock
@@ -19,7 +19,7 @@ from palinurus.testing.discord.server import FakeDiscord
 from palinurus.testing.matrix.api import ALICE, BOB, ME
 from palinurus.testing.matrix.server import FakeMatrix
 from palinurus.testing.model import ScriptedModel, say
-from palinurus.testing.platform import kit
+from palinurus.testing.platform import make_channel_kit
 from palinurus.testing.signal import PEOPLE, FakeSignal
 from palinurus.testing.slack.server import FakeSlack
 from palinurus.testing.telegram.people import ANN, FakeTelegram
@@ -111,7 +111,7 @@ async def test_who_makes_us_fetch(tmp_path: Path, name: str) -> None:
 MESSAGE = Inbound(Target("fake", "c"), Sender("2"), "e", "look", 1)
 
 
-async def fetch(file: File) -> Attachment | str:
+async def fetch(file: ChannelFile) -> Attachment | str:
     return Attachment("/x", file.name, file.mime, 1) if file.data else f"{file.name} is not there"
 
 
@@ -124,8 +124,10 @@ async def test_what_is_not_fetched_is_named(tmp_path: Path, wanted: bool, text: 
         assert inbound == MESSAGE
         return wanted
 
-    own = kit("telegram", str(tmp_path), {"botToken": "1:x"})._replace(wanted=answer)
-    got = await brought(own, MESSAGE, [File("cat", "image/png", b"x"), File("gone", "", b"")], fetch)
+    own = make_channel_kit("telegram", str(tmp_path), {"botToken": "1:x"})._replace(wanted=answer)
+    got = await fetch_message_files(
+        own, MESSAGE, [ChannelFile("cat", "image/png", b"x"), ChannelFile("gone", "", b"")], fetch
+    )
     assert (got.text, [one.name for one in got.files]) == (text, names)
 
 
@@ -141,9 +143,9 @@ async def test_a_message_without_files_is_not_asked_for_and_a_disk_that_cannot_a
             raise DiskFull("full")
         return True
 
-    own = kit("telegram", str(tmp_path), {"botToken": "1:x"}, clock)._replace(wanted=answer)
-    assert await brought(own, MESSAGE, [], fetch) is MESSAGE and tries == 0
-    going = asyncio.ensure_future(brought(own, MESSAGE, [File("cat", "image/png", b"x")], fetch))
+    own = make_channel_kit("telegram", str(tmp_path), {"botToken": "1:x"}, clock)._replace(wanted=answer)
+    assert await fetch_message_files(own, MESSAGE, [], fetch) is MESSAGE and tries == 0
+    going = asyncio.ensure_future(fetch_message_files(own, MESSAGE, [ChannelFile("cat", "image/png", b"x")], fetch))
     await clock.advance(10)
     got = await going
     assert tries == 3 and [one.name for one in got.files] == ["cat"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from palinurus.channels.order import Order
-from palinurus.testing.clock import settle
+from palinurus.channels.order import ChatOrder
+from palinurus.testing.clock import run_ready_tasks
 
 
 async def test_turns_of_a_key_come_in_the_order_they_were_asked_for_and_keys_do_not_wait_for_each_other() -> None:
-    order, done, gates = Order(), list[str](), {name: asyncio.Event() for name in ("a1", "a2", "b1")}
+    order, done, gates = ChatOrder(), list[str](), {name: asyncio.Event() for name in ("a1", "a2", "b1")}
 
     async def work(name: str) -> None:
         async with order.turn(name[0]):
@@ -19,7 +19,7 @@ async def test_turns_of_a_key_come_in_the_order_they_were_asked_for_and_keys_do_
     tasks = [asyncio.ensure_future(work(name)) for name in gates]
     gates["a2"].set()
     gates["b1"].set()
-    await settle()
+    await run_ready_tasks()
     assert done == ["b1"] and len(order) == 1
     gates["a1"].set()
     await asyncio.gather(*tasks)
@@ -27,7 +27,7 @@ async def test_turns_of_a_key_come_in_the_order_they_were_asked_for_and_keys_do_
 
 
 async def test_one_that_fails_or_is_cancelled_holds_nobody_up() -> None:
-    order, done = Order(), list[str]()
+    order, done = ChatOrder(), list[str]()
 
     async def work(name: str, fault: BaseException | None = None) -> None:
         async with order.turn("k"):
@@ -38,7 +38,7 @@ async def test_one_that_fails_or_is_cancelled_holds_nobody_up() -> None:
 
     stuck = asyncio.ensure_future(work("stuck"))
     others = [asyncio.ensure_future(work("bad", ValueError())), asyncio.ensure_future(work("good"))]
-    await settle()
+    await run_ready_tasks()
     stuck.cancel()
     await asyncio.gather(stuck, *others, return_exceptions=True)
     assert done == ["good"] and len(order) == 0

@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from palinurus.channels.patience import Hands, discard, handed, once
+from palinurus.channels.patience import ChatWorkers, discard_files, hand_in, hand_in_once
 from palinurus.core.types.inbound import Attachment, Inbound, Sender, Target
 from palinurus.errors import BadRequest, QueueFull
-from palinurus.testing.clock import FakeClock, settle
+from palinurus.testing.clock import FakeClock, run_ready_tasks
 
 HELLO = Inbound(Target("x", "chat"), Sender("ann"), "e", "hello", 0)
 
@@ -22,7 +22,7 @@ async def test_a_message_is_handed_in_until_it_is_taken() -> None:
             raise answers.pop()
         return "id"
 
-    task = asyncio.ensure_future(handed(submit, HELLO, clock))
+    task = asyncio.ensure_future(hand_in(submit, HELLO, clock))
     await clock.advance(0.1)
     assert not task.done() and len(answers) == 1
     await clock.advance(2)
@@ -33,7 +33,7 @@ async def test_one_that_never_can_be_taken_is_left_out() -> None:
     async def submit(inbound: Inbound) -> str:
         raise BadRequest("no")
 
-    assert await handed(submit, HELLO, FakeClock()) == ""
+    assert await hand_in(submit, HELLO, FakeClock()) == ""
 
 
 async def test_a_chat_that_waits_holds_no_other_back_and_keeps_its_order() -> None:
@@ -47,13 +47,13 @@ async def test_a_chat_that_waits_holds_no_other_back_and_keeps_its_order() -> No
             raise ValueError("broken")
         done.append(one)
 
-    hands: Hands[str] = Hands(take, lambda one: None)
+    hands: ChatWorkers[str] = ChatWorkers(take, lambda one: None)
     for one in ("a1", "b1", "a2", "b2", "b3"):
         hands.give(one[0], one)
-    await settle()
+    await run_ready_tasks()
     assert done == ["b1", "b3"]
     gate.set()
-    await settle()
+    await run_ready_tasks()
     assert done == ["b1", "b3", "a1", "a2"]
 
 
@@ -66,28 +66,30 @@ async def test_a_chat_that_is_full_is_told_once_and_heard_again_when_it_is_done(
         await gate.wait()
         done.append(one)
 
-    hands: Hands[int] = Hands(take, full.append, most=3)
+    hands: ChatWorkers[int] = ChatWorkers(take, full.append, most=3)
     for number in range(10):
         hands.give("chat", number)
-    await settle()
+    await run_ready_tasks()
     assert full == [3]
     gate.set()
-    await settle()
+    await run_ready_tasks()
     hands.give("chat", 10)
-    await settle()
+    await run_ready_tasks()
     assert done == [0, 1, 2, 10]
     gate.clear()
     hands.give("chat", 11)
-    await settle()
+    await run_ready_tasks()
     await hands.close()
     gate.set()
-    await settle()
+    await run_ready_tasks()
     assert done == [0, 1, 2, 10]
 
 
 async def test_files_that_are_not_wanted_go(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
-    await discard((Attachment(str(tmp_path / "a"), "a", "text/plain", 1), Attachment(str(tmp_path / "b"), "b", "", 1)))
+    await discard_files(
+        (Attachment(str(tmp_path / "a"), "a", "text/plain", 1), Attachment(str(tmp_path / "b"), "b", "", 1))
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -106,8 +108,8 @@ async def test_files_of_a_message_that_is_not_let_in_go_and_of_one_that_waits_st
         file.write_text("x")
         answers.append(answer)
         if isinstance(answer, str):
-            assert await once(submit, message) == answer
+            assert await hand_in_once(submit, message) == answer
         else:
             with pytest.raises(type(answer)):
-                await once(submit, message)
+                await hand_in_once(submit, message)
         assert file.exists() is stays

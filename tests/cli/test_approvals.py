@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.cli.approvals import run
+from palinurus.cli.approvals import run_approvals
 from palinurus.clock import SystemClock
 from palinurus.config import approvals
 from palinurus.core.types.approval import ApprovalRequest, CommandRule
@@ -54,7 +54,7 @@ def asked(home: Path, command: str = "touch X") -> str:
 
 
 def out(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> str:
-    assert run(list(argv)) == code
+    assert run_approvals(list(argv)) == code
     return capsys.readouterr().out
 
 
@@ -79,7 +79,7 @@ def test_a_program_without_a_gateway_keeps_the_store_to_itself(demo: Path) -> No
         store = await open_store(str(demo), SystemClock())
         try:
             with pytest.raises(StateLocked) as caught:
-                await asyncio.to_thread(run, ["answer", ident, "deny"])
+                await asyncio.to_thread(run_approvals, ["answer", ident, "deny"])
             assert "/approve" in caught.value.fix
         finally:
             await store.close()
@@ -101,11 +101,11 @@ def test_rules_are_added_listed_and_removed(demo: Path, capsys: pytest.CaptureFi
     assert out(capsys, "allowlist", "remove", pattern, code=1) == "There is no such rule.\n"
     for words in (["sh", "-c", "ls"], ["python3"], ["/usr/bin/env"], ["sudo", "ls"]):
         with pytest.raises(BadRequest, match="runs other programs"):
-            run(["allowlist", "add", *words])
+            run_approvals(["allowlist", "add", *words])
     with pytest.raises(BadRequest):
-        run(["allowlist", "add"])
+        run_approvals(["allowlist", "add"])
     with pytest.raises(NotFound):
-        run(["allowlist", "--agent", "nobody"])
+        run_approvals(["allowlist", "--agent", "nobody"])
 
 
 def test_a_broken_file_is_said(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,23 +16,23 @@ def write(home: Path, main: str) -> None:
 def test_bad_starts_lead_back_to_the_config_that_ran_well(tmp_path: Path) -> None:
     home = str(tmp_path)
     write(tmp_path, "good")
-    breaker.prove(home, load_config(home, {}).source)
+    breaker.keep_proven_config(home, load_config(home, {}).source)
     write(tmp_path, "bad")
     used = []
     for at in range(5):
-        used.append(breaker.chosen(load_config(home, {}), breaker.begun(home, 1000 + at), {}))
+        used.append(breaker.choose_config(load_config(home, {}), breaker.count_start(home, 1000 + at), {}))
     assert [u.settings.session.main_key for u in used] == ["bad", "bad", "bad", "good", "good"]
     assert used[3].fallback and not used[0].fallback
-    assert breaker.begun(home, 1000 + breaker.WINDOW_MS * 2) == 1  # long ago is forgotten
-    breaker.settled(home)
-    assert breaker.begun(home, 2000) == 1
+    assert breaker.count_start(home, 1000 + breaker.WINDOW_MS * 2) == 1  # long ago is forgotten
+    breaker.forget_starts(home)
+    assert breaker.count_start(home, 2000) == 1
 
 
 def test_without_a_change_or_a_copy_nothing_is_replaced(tmp_path: Path) -> None:
     home = str(tmp_path)
     write(tmp_path, "only")
-    assert breaker.chosen(load_config(home, {}), 9, {}).fallback == ""
-    breaker.prove(home, load_config(home, {}).source)
-    assert breaker.chosen(load_config(home, {}), 9, {}).fallback == ""
+    assert breaker.choose_config(load_config(home, {}), 9, {}).fallback == ""
+    breaker.keep_proven_config(home, load_config(home, {}).source)
+    assert breaker.choose_config(load_config(home, {}), 9, {}).fallback == ""
     (tmp_path / "gateway.starts").write_bytes(b"{ no list")
-    assert breaker.begun(home, 5) == 1
+    assert breaker.count_start(home, 5) == 1

@@ -15,15 +15,15 @@ from acp import schema
 from flow.test_app import running, until
 from flow.test_http import served
 from gateway.host import TOKEN
-from palinurus.cli.bridge import serve
+from palinurus.cli.bridge import serve_acp
 from palinurus.clock import SystemClock
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Model
-from palinurus.gateway.client import Options, identity
+from palinurus.gateway.client import LoginOptions, make_identity
 from palinurus.gateway.rpc import ADMIN, APPROVALS, READ, WRITE
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 
-OPTIONS = Options(token=TOKEN, identity=identity(), scopes=(ADMIN, READ, WRITE, APPROVALS))
+OPTIONS = LoginOptions(token=TOKEN, identity=make_identity(), scopes=(ADMIN, READ, WRITE, APPROVALS))
 
 
 class Editor:
@@ -57,7 +57,7 @@ async def editing(tmp_path: Path, model: Model, editor: Editor, **changes: Any) 
 
         async def bridged(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             target = SessionKey("main", "main")
-            await serve(url, SystemClock(), OPTIONS, target, False, (writer, reader))
+            await serve_acp(url, SystemClock(), OPTIONS, target, False, (writer, reader))
             done.set()
 
         server = await asyncio.start_unix_server(bridged, tmp_path / "s")
@@ -74,7 +74,7 @@ async def editing(tmp_path: Path, model: Model, editor: Editor, **changes: Any) 
 
 
 async def test_a_prompt_streams_its_answer_and_its_tools(tmp_path: Path) -> None:
-    editor, model = Editor(), ScriptedModel([calls(("ls", {"path": "."})), say("All there.")])
+    editor, model = Editor(), ScriptedModel([call_tools(("ls", {"path": "."})), say("All there.")])
     async with editing(tmp_path, model, editor) as agent:
         hello = await agent.initialize(protocol_version=1)
         assert hello.protocol_version == 1 and hello.agent_info.name == "palinurus"
@@ -102,7 +102,7 @@ async def test_a_question_to_a_person_is_the_editors_permission_request(
     tmp_path: Path, decision: str, ran: bool
 ) -> None:
     editor = Editor(decision)
-    model = ScriptedModel([calls(("exec", {"command": "touch made"})), say("Done.")])
+    model = ScriptedModel([call_tools(("exec", {"command": "touch made"})), say("Done.")])
     rules = {"exec": {"ask": "always", "security": "allowlist"}}
     async with editing(tmp_path, model, editor, tools=rules) as agent:
         await agent.initialize(protocol_version=1)
@@ -115,8 +115,8 @@ async def test_a_question_to_a_person_is_the_editors_permission_request(
 
 
 async def test_cancelling_ends_the_run(tmp_path: Path) -> None:
-    editor, gate = Editor(), Gate()
-    async with editing(tmp_path, ScriptedModel([held(say("never"), gate)]), editor) as agent:
+    editor, gate = Editor(), StreamGate()
+    async with editing(tmp_path, ScriptedModel([hold_at(say("never"), gate)]), editor) as agent:
         await agent.initialize(protocol_version=1)
         session = (await agent.new_session(cwd="/", mcp_servers=[])).session_id
         waiting = asyncio.ensure_future(agent.prompt(session_id=session, prompt=[acp.text_block("wait")]))

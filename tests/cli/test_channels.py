@@ -12,8 +12,8 @@ import pytest
 
 from gateway.methods.test_channels import place
 from palinurus import channels
-from palinurus.channels.kit import Kit
-from palinurus.cli.channels import NEEDS, run
+from palinurus.channels.kit import ChannelKit
+from palinurus.cli.channels import NEEDS, run_channels
 from palinurus.config.load import load_config
 from palinurus.errors import BadRequest, GatewayUnreachable, NotFound
 from palinurus.testing.channel import FakeChannel
@@ -40,26 +40,26 @@ def written(home: Path) -> dict[str, Any]:
 
 
 def test_adding_and_removing(home: Path, printed: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run([]) == 0 and "no channels yet" in printed()
-    assert run(["add", "telegram", "--set", "botToken=123:abc"]) == 0
+    assert run_channels([]) == 0 and "no channels yet" in printed()
+    assert run_channels(["add", "telegram", "--set", "botToken=123:abc"]) == 0
     assert "123:abc" not in printed()
     file = home / "palinurus.json"
     assert written(home) == {"telegram": {"botToken": "123:abc", "enabled": True}}
     assert "// mine" in file.read_text() and file.stat().st_mode & 0o077 == 0
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "456:def")
-    assert run(["add", "telegram", "--account", "work", "--use-env"]) == 0
+    assert run_channels(["add", "telegram", "--account", "work", "--use-env"]) == 0
     assert written(home)["telegram"]["accounts"] == {"default": {}, "work": {"botToken": "${TELEGRAM_BOT_TOKEN}"}}
     assert "456:def" not in file.read_text()
     by = load_config(str(home), {"TELEGRAM_BOT_TOKEN": "456:def"}).settings.accounts["telegram"]
     assert {name: one.own["botToken"].reveal() for name, one in by.items()} == {"default": "123:abc", "work": "456:def"}
     printed()
-    assert run(["list"]) == 0
+    assert run_channels(["list"]) == 0
     assert printed().splitlines() == [f"telegram/{a}  dm pairing, groups allowlist" for a in ("default", "work")]
-    assert run(["remove", "telegram", "--account", "work"]) == 0
+    assert run_channels(["remove", "telegram", "--account", "work"]) == 0
     assert written(home)["telegram"]["accounts"]["work"]["enabled"] is False
-    assert run(["remove", "telegram", "--delete"]) == 0 and written(home) == {}
+    assert run_channels(["remove", "telegram", "--delete"]) == 0 and written(home) == {}
     printed()
-    assert run(["list", "--all"]) == 0
+    assert run_channels(["list", "--all"]) == 0
     assert all(f"{name}  not set up" in shown for shown in [printed()] for name in channels.CHANNELS)
 
 
@@ -77,7 +77,7 @@ def test_what_is_wrong_is_said_and_nothing_is_written(home: Path) -> None:
         (["fly"], BadRequest),
     ):
         with pytest.raises(error):
-            run(argv)
+            run_channels(argv)
     assert (home / "palinurus.json").read_text() == before
 
 
@@ -87,16 +87,16 @@ def test_every_channel_that_needs_something_says_what() -> None:
 
 
 def test_without_a_gateway_no_channel_runs(home: Path, printed: Printed) -> None:
-    assert run(["status"]) == 1 and "does not run" in printed()
+    assert run_channels(["status"]) == 1 and "does not run" in printed()
 
 
-async def login(kit: Kit, show: Callable[[str], None]) -> str:
+async def login(kit: ChannelKit, show: Callable[[str], None]) -> str:
     await kit.memo.put("a", b"b")
     show(f"scan this, {kit.account}: {await kit.memo.get('a') == b'b'}")
     return ""
 
 
-async def logout(kit: Kit) -> str:
+async def logout(kit: ChannelKit) -> str:
     return f"{kit.settings.channel} would not let go"
 
 
@@ -107,22 +107,22 @@ async def test_beside_a_gateway(tmp_path: Path, printed: Printed, monkeypatch: p
     monkeypatch.setitem(channels.LOGOUTS, "fake", "cli.test_channels:logout")
     async with place(tmp_path / "h", channel) as here:
         channel.set_status("ready", me="@pal\x1b[2J")
-        assert await asyncio.to_thread(run, ["status"]) == 0
+        assert await asyncio.to_thread(run_channels, ["status"]) == 0
         shown = printed()
         assert "fake/default  ready as @pal" in shown and "\x1b" not in shown
-        assert await asyncio.to_thread(run, ["status", "--json"]) == 0
+        assert await asyncio.to_thread(run_channels, ["status", "--json"]) == 0
         assert json.loads(printed())["channelOrder"] == ["fake"]
-        assert await asyncio.to_thread(run, ["test", "fake", "chat", "--text", "ahoy"]) == 0
+        assert await asyncio.to_thread(run_channels, ["test", "fake", "chat", "--text", "ahoy"]) == 0
         assert "receipt: fake-1" in printed() and channel.texts == ["ahoy"]
         channel.faults = ["refused"]
-        assert await asyncio.to_thread(run, ["test", "fake", "nowhere"]) == 1
+        assert await asyncio.to_thread(run_channels, ["test", "fake", "nowhere"]) == 1
         assert "does not exist" in printed()
-        assert await asyncio.to_thread(run, ["login", "fake"]) == 0
+        assert await asyncio.to_thread(run_channels, ["login", "fake"]) == 0
         assert "scan this, default: True" in printed()
         assert here.app.lines.all()[0].running
-        assert await asyncio.to_thread(run, ["logout", "fake"]) == 1
+        assert await asyncio.to_thread(run_channels, ["logout", "fake"]) == 1
         assert "would not let go" in printed()
         channel.set_status("signed_out", "sign in again")
-        assert await asyncio.to_thread(run, ["status"]) == 1 and "sign in again" in printed()
+        assert await asyncio.to_thread(run_channels, ["status"]) == 1 and "sign in again" in printed()
         with pytest.raises(BadRequest, match="no channel"):
-            await asyncio.to_thread(run, ["test", "other", "x"])
+            await asyncio.to_thread(run_channels, ["test", "other", "x"])

@@ -19,12 +19,12 @@ from pathlib import Path
 import pytest
 
 from cli.place import SRC
-from palinurus.cli.chat import run
+from palinurus.cli.chat import run_chat
 
 
 def piped(monkeypatch: pytest.MonkeyPatch, text: str, *args: str) -> int:
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
-    return run(["--local", *args])
+    return run_chat(["--local", *args])
 
 
 def test_a_pipe_each_line_a_message(

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.cli.config import run
+from palinurus.cli.config import run_config
 from palinurus.errors import BadRequest, ConfigError, NotFound
 
 CANARY = "canary-3010299"
@@ -24,18 +24,18 @@ Out = pytest.CaptureFixture[str]
 
 
 def test_path(home: Path, capsys: Out) -> None:
-    assert run(["path"]) == 0
+    assert run_config(["path"]) == 0
     assert capsys.readouterr().out == f"{home}/palinurus.json\n"
 
 
 def test_set_get_unset(home: Path, capsys: Out) -> None:
-    assert run(["set", "gateway.port", "81"]) == 0
+    assert run_config(["set", "gateway.port", "81"]) == 0
     assert capsys.readouterr().out == f"gateway.port = 81 ({home}/palinurus.json:3)\nneeds a restart of the gateway\n"
-    assert run(["get", "gateway.port"]) == 0
+    assert run_config(["get", "gateway.port"]) == 0
     assert capsys.readouterr().out == "81\n"
-    assert run(["unset", "gateway.port"]) == 0
+    assert run_config(["unset", "gateway.port"]) == 0
     assert "gateway.port removed" in capsys.readouterr().out
-    run(["get", "gateway.port"])
+    run_config(["get", "gateway.port"])
     assert capsys.readouterr().out == "18789\n"
 
 
@@ -54,7 +54,7 @@ def test_set_get_unset(home: Path, capsys: Out) -> None:
     ],
 )
 def test_values_are_json5_or_text(home: Path, key: str, text: str, stored: object) -> None:
-    run(["set", key, text])
+    run_config(["set", key, text])
     found = json.loads((home / "palinurus.json").read_text())
     for part in key.split("."):
         found = found[part]
@@ -63,46 +63,46 @@ def test_values_are_json5_or_text(home: Path, key: str, text: str, stored: objec
 
 def test_json_value_is_strict(home: Path) -> None:
     with pytest.raises(BadRequest, match="is not JSON5"):
-        run(["set", "agents.defaults.model", "openai/gpt", "--json-value"])
+        run_config(["set", "agents.defaults.model", "openai/gpt", "--json-value"])
     with pytest.raises(ConfigError):
-        run(["set", "ui.assistant.name", "5", "--json-value"])
+        run_config(["set", "ui.assistant.name", "5", "--json-value"])
     with pytest.raises(BadRequest) as caught:
-        run(["set", "gateway.auth.token", CANARY, "--json-value"])
+        run_config(["set", "gateway.auth.token", CANARY, "--json-value"])
     assert CANARY not in str(caught.value)
 
 
 def test_secrets_are_masked_unless_asked_for(home: Path, capsys: Out) -> None:
-    run(["set", "gateway.auth.token", CANARY])
+    run_config(["set", "gateway.auth.token", CANARY])
     for words in (
         ["get", "gateway.auth.token"],
         ["get", "gateway", "--json"],
         ["explain", "gateway.auth"],
         ["validate"],
     ):
-        assert run(words) == 0
+        assert run_config(words) == 0
     assert CANARY not in capsys.readouterr().out
-    run(["get", "gateway.auth.token", "--reveal"])
+    run_config(["get", "gateway.auth.token", "--reveal"])
     assert capsys.readouterr().out == CANARY + "\n"
 
 
 def test_get_json(home: Path, capsys: Out) -> None:
     write(home, "{ui: {assistant: {name: 'é'}}}")
-    run(["get", "ui.assistant.name"])
+    run_config(["get", "ui.assistant.name"])
     assert capsys.readouterr().out == "é\n"
-    run(["get", "ui", "--json"])
+    run_config(["get", "ui", "--json"])
     assert json.loads(capsys.readouterr().out) == {"assistant": {"name": "é"}}
 
 
 def test_get_what_is_not_there(home: Path) -> None:
     with pytest.raises(NotFound, match="is not set"):
-        run(["get", "ui.assistant.name"])
+        run_config(["get", "ui.assistant.name"])
     with pytest.raises(NotFound, match="did you mean 'gateway'"):
-        run(["get", "gatway"])
+        run_config(["get", "gatway"])
 
 
 def test_explain(home: Path, capsys: Out) -> None:
     file = write(home, "{\n gateway: {\n  bind: 'lan', prot: 1}}")
-    assert run(["explain", "gateway.bind"]) == 0
+    assert run_config(["explain", "gateway.bind"]) == 0
     out = capsys.readouterr().out
     assert out.splitlines()[:4] == [
         "gateway.bind",
@@ -110,9 +110,9 @@ def test_explain(home: Path, capsys: Out) -> None:
         f"  from:   {file}:3",
         "  change: needs a restart of the gateway",
     ]
-    run(["explain", "gateway.prot"])
+    run_config(["explain", "gateway.prot"])
     assert "problem: gateway.prot: unknown key" in capsys.readouterr().out
-    run(["explain", "tools.exec.timeoutSec"])
+    run_config(["explain", "tools.exec.timeoutSec"])
     out = capsys.readouterr().out
     assert "value:  1800" in out
     assert "from:   default" in out
@@ -120,30 +120,30 @@ def test_explain(home: Path, capsys: Out) -> None:
 
 
 def test_validate(home: Path, capsys: Out) -> None:
-    assert run(["validate"]) == 0
+    assert run_config(["validate"]) == 0
     assert "not there, defaults apply" in capsys.readouterr().out
     file = write(home, "{gateway: {prot: 1}}")
-    assert run(["validate"]) == 0
+    assert run_config(["validate"]) == 0
     out = capsys.readouterr().out
     assert out == f"warning: gateway.prot: unknown key ({file}:1); did you mean 'port'?\n{file}: 0 errors, 1 warnings\n"
     write(home, "{gateway: {\nport: 'x',\nmode: 'y'}}")
-    assert run(["validate"]) == 1
+    assert run_config(["validate"]) == 1
     out = capsys.readouterr().out
     assert f"error: gateway.port: expected a whole number, got a text ({file}:2)" in out
     assert f"({file}:3)" in out
     assert out.endswith("2 errors, 0 warnings\n")
     write(home, "{}")
-    assert run(["validate"]) == 0
+    assert run_config(["validate"]) == 0
     assert capsys.readouterr().out == f"{file}: valid\n"
 
 
 def test_validate_judges_the_file_not_its_last_good_copy(home: Path, capsys: Out) -> None:
     write(home, "{gateway: {port: 5}}")
-    run(["get", "gateway.port"])
+    run_config(["get", "gateway.port"])
     write(home, "{")
-    assert run(["validate"]) == 1
+    assert run_config(["validate"]) == 1
     capsys.readouterr()
-    assert run(["get", "gateway.port"]) == 0
+    assert run_config(["get", "gateway.port"]) == 0
     shown = capsys.readouterr()
     assert shown.out == "5\n"
     assert "last good copy" in shown.err
@@ -151,26 +151,26 @@ def test_validate_judges_the_file_not_its_last_good_copy(home: Path, capsys: Out
 
 def test_validate_names_keys_that_stand_twice(home: Path, capsys: Out) -> None:
     file = write(home, "{ui: {},\nui: {}}")
-    assert run(["validate"]) == 0
+    assert run_config(["validate"]) == 0
     assert f"warning: ui: stands twice, the last one counts ({file}:2)" in capsys.readouterr().out
 
 
 def test_lost_comments_are_told(home: Path, capsys: Out) -> None:
     write(home, "{ // c\n ui: {}, ui: {assistant: {}}}")
-    run(["set", "ui.assistant.name", "x"])
+    run_config(["set", "ui.assistant.name", "x"])
     assert capsys.readouterr().err == ""
     write(home, "{ // c\n ui: {assistant: {name: 'y'}}, ui: {}}")
-    run(["set", "ui.assistant.name", "x"])
+    run_config(["set", "ui.assistant.name", "x"])
     assert "comments are gone" in capsys.readouterr().err
 
 
 def test_refused(home: Path) -> None:
     with pytest.raises(ConfigError, match="nothing was written"):
-        run(["set", "gateway.port", "0"])
+        run_config(["set", "gateway.port", "0"])
     assert not (home / "palinurus.json").exists()
 
 
 def test_no_command_is_a_usage_error(home: Path, capsys: Out) -> None:
     with pytest.raises(SystemExit) as caught:
-        run([])
+        run_config([])
     assert caught.value.code == 2

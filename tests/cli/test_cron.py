@@ -18,7 +18,7 @@ from palinurus.core.schedule.fire import EverySchedule
 from palinurus.core.schedule.missed import MissedSpan
 from palinurus.errors import BadRequest
 from palinurus.gateway import token
-from palinurus.gateway.server import Gateway
+from palinurus.gateway.server import GatewayServer
 from palinurus.store.sqlite import open_store
 from palinurus.testing.model import ScriptedModel, say
 
@@ -111,12 +111,12 @@ async def test_a_running_gateway_does_it(home: Path) -> None:
     model = ScriptedModel([say("It is blue.")])
     changes = {"gateway": {"auth": {"mode": "token", "token": TOKEN}}}
     async with running(home, model, **changes) as app:
-        server = Gateway(app, SystemClock(), TOKEN)
+        server = GatewayServer(app, SystemClock(), TOKEN)
         port = await server.start("127.0.0.1", 0)
-        token.announce(str(home), token.Place("127.0.0.1", port, 1))
+        token.announce_location(str(home), token.GatewayLocation("127.0.0.1", port, 1))
 
         async def ask(*words: str) -> str:
-            return await cron.told(app.settings, SystemClock(), options.parse_args(list(words)))
+            return await cron.perform_cron_command(app.settings, SystemClock(), options.parse_args(list(words)))
 
         assert "added" in await ask("add", "--every", "1h", "--message", "look", "--name", "sea", "--silent")
         assert app.clockwork.job("sea")["delivery"] == {"mode": "none"}

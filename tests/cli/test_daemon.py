@@ -12,7 +12,7 @@ import pytest
 
 from cli.place import SRC
 from palinurus.cli import daemon
-from palinurus.cli.daemon import Site
+from palinurus.cli.daemon import ServiceSite
 from palinurus.clock import SystemClock
 from palinurus.errors import PalinurusError
 
@@ -31,28 +31,28 @@ class Manager:
         return code, "" if code == 0 else "Failed to connect to bus: No medium found"
 
 
-def site(tmp_path: Path, manager: Manager, platform: str = "linux") -> Site:
+def site(tmp_path: Path, manager: Manager, platform: str = "linux") -> ServiceSite:
     home = tmp_path / 'a "b" 50% $x'
     home.mkdir(exist_ok=True)
     environ = {**os.environ, "HOME": str(tmp_path), "PALINURUS_HOME": str(home), "PYTHONPATH": SRC}
     environ.pop("XDG_CONFIG_HOME", None)
-    return Site(environ, platform, manager, SystemClock())
+    return ServiceSite(environ, platform, manager, SystemClock())
 
 
 def test_systemd_gets_a_unit_that_is_switched_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manager = Manager()
     here = site(tmp_path, manager)
-    assert daemon.install(here) == 0
+    assert daemon.install_service(here) == 0
     text = (tmp_path / ".config" / "systemd" / "user" / "palinurus.service").read_text()
     assert 'a \\"b\\" 50%% $$x' in text and "RestartPreventExitStatus=64 78" in text
     assert manager.asked[-2:] == ["systemctl --user daemon-reload", "systemctl --user enable --now palinurus.service"]
     assert "wrote" in capsys.readouterr().out
-    assert daemon.uninstall(here) == 0 and not os.path.exists(here.unit)
+    assert daemon.uninstall_service(here) == 0 and not os.path.exists(here.unit)
 
 
 def test_where_systemd_does_not_run_it_is_said_with_the_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manager = Manager(show_environment=1)
-    assert daemon.install(site(tmp_path, manager)) == 0
+    assert daemon.install_service(site(tmp_path, manager)) == 0
     said = capsys.readouterr().out
     assert "No medium found" in said and "enable-linger" in said and "pal gateway start" in said
     assert not any("enable --now" in line for line in manager.asked)
@@ -60,12 +60,12 @@ def test_where_systemd_does_not_run_it_is_said_with_the_fix(tmp_path: Path, caps
 
 def test_a_manager_that_refuses_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PalinurusError, match="systemctl enable failed"):
-        daemon.install(site(tmp_path, Manager(**{"enable --now": 1})))
+        daemon.install_service(site(tmp_path, Manager(**{"enable --now": 1})))
 
 
 def test_launchd_gets_an_agent_it_can_read(tmp_path: Path) -> None:
     here = site(tmp_path, Manager(), "darwin")
-    assert daemon.install(here) == 0
+    assert daemon.install_service(here) == 0
     with open(here.plist, "rb") as handle:
         read = plistlib.load(handle)
     assert read["ProgramArguments"] == here.command and read["KeepAlive"] == {"SuccessfulExit": False}
@@ -74,20 +74,20 @@ def test_launchd_gets_an_agent_it_can_read(tmp_path: Path) -> None:
 def test_a_life_in_the_background(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     here = site(tmp_path, Manager(systemctl=127))
     (Path(here.home) / "palinurus.json").write_text(f'{{"gateway": {{"port": {_free()}}}}}')
-    assert daemon.status(here) == 3
-    assert daemon.start(here) == 0
+    assert daemon.show_service_status(here) == 3
+    assert daemon.start_service(here) == 0
     try:
-        place = daemon.alive(here)
+        place = daemon.find_running_gateway(here)
         assert place is not None
-        assert daemon.status(here) == 0 and daemon.start(here) == 0
+        assert daemon.show_service_status(here) == 0 and daemon.start_service(here) == 0
         assert "already running" in capsys.readouterr().out
         assert "is running" in Path(here.log).read_text() and os.stat(here.log).st_mode & 0o077 == 0
-        assert daemon.restart(here) == 0
-        again = daemon.alive(here)
+        assert daemon.restart_service(here) == 0
+        again = daemon.find_running_gateway(here)
         assert again is not None and again.pid != place.pid
     finally:
-        assert daemon.stop(here) == 0
-    assert daemon.alive(here) is None and daemon.stop(here) == 0
+        assert daemon.stop_service(here) == 0
+    assert daemon.find_running_gateway(here) is None and daemon.stop_service(here) == 0
 
 
 def _free() -> int:

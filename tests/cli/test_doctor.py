@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from palinurus.cli.doctor import run
-from palinurus.cli.setup import run as setup
+from palinurus.cli.doctor import run_doctor
+from palinurus.cli.setup import run_setup as setup
 from palinurus.clock import SystemClock
 from palinurus.core.schedule.fire import AtSchedule
 from palinurus.core.schedule.job import CronJob, CronJobState, CronPayload
@@ -32,7 +32,7 @@ def sound(demo: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 
 
 def test_a_sound_home(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([]) == 0
+    assert run_doctor([]) == 0
     out = capsys.readouterr().out
     assert "fail" not in out and out.count("\nok") >= 7
 
@@ -40,18 +40,18 @@ def test_a_sound_home(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_loose_modes_are_found_and_fixed(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (sound / "gateway.token").chmod(0o644)
     sound.chmod(0o755)
-    assert run([]) == 1
+    assert run_doctor([]) == 1
     out = capsys.readouterr().out
     assert "gateway.token can be read by others (mode 644)" in out and "chmod 600" in out
     (sound / "gateway.token").chmod(0o644)
-    assert run(["--fix"]) == 0
+    assert run_doctor(["--fix"]) == 0
     assert (sound / "gateway.token").stat().st_mode & 0o777 == 0o600
-    assert run([]) == 0
+    assert run_doctor([]) == 0
 
 
 def test_a_broken_config(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (sound / "palinurus.json").write_text('{"gateway": {"port": }')
-    assert run([]) == 1
+    assert run_doctor([]) == 1
     out = capsys.readouterr().out
     assert "fail  config:" in out and "last good copy" in out
 
@@ -59,7 +59,7 @@ def test_a_broken_config(sound: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_broken_database(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (sound / "state.db").write_bytes(b"this is no database" * 500)
     (sound / "state.db").chmod(0o600)
-    assert run([]) == 1
+    assert run_doctor([]) == 1
     assert "fail  database:" in capsys.readouterr().out
 
 
@@ -70,7 +70,7 @@ def test_a_broken_transcript_is_a_warning(sound: Path, capsys: pytest.CaptureFix
         made.chmod(0o700)
     (folder / "x.jsonl").write_text('{"type":"session","version":3,"id":"x","timestamp":"","cwd":"/"}\n{"type":"mess')
     (folder / "x.jsonl").chmod(0o600)
-    assert run([]) == 0
+    assert run_doctor([]) == 0
     assert "x.jsonl: 1 broken lines" in capsys.readouterr().out
 
 
@@ -79,12 +79,12 @@ def test_a_taken_port(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         (sound / "palinurus.json").write_text(f"{{gateway: {{port: {port}}}}}")
-        assert run([]) == 1
+        assert run_doctor([]) == 1
     assert f"port: 127.0.0.1:{port}" in capsys.readouterr().out
 
 
 def test_no_home_yet(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run([])
+    run_doctor([])
     assert "does not exist yet" in capsys.readouterr().out
     assert not home.exists()
 
@@ -93,10 +93,10 @@ def test_rules_for_commands_that_cannot_be_read(sound: Path, capsys: pytest.Capt
     file = sound / "exec-approvals.json"
     file.write_text('{"version": 1, "agents": {"main": {"allowlist": [{"pattern": "a/../b"}]}}}')
     file.chmod(0o600)
-    assert run([]) == 0
+    assert run_doctor([]) == 0
     assert "the rule 'a/../b' for main is never used" in capsys.readouterr().out
     file.write_text("{")
-    assert run([]) == 1
+    assert run_doctor([]) == 1
     assert "every command is denied" in capsys.readouterr().out
 
 
@@ -118,7 +118,7 @@ async def _jobs(home: Path) -> None:
 
 def test_jobs_that_fail_and_questions_that_wait(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(_jobs(sound))
-    assert run([]) == 0
+    assert run_doctor([]) == 0
     out = capsys.readouterr().out
     assert "warn  jobs: tidy up failed 4 times in a row: no[31m" in out and "pal cron why j1" in out
     assert "jobs: 1 wait, but they run only while the gateway does" in out
@@ -126,18 +126,18 @@ def test_jobs_that_fail_and_questions_that_wait(sound: Path, capsys: pytest.Capt
 
 
 def test_the_model_is_asked_only_when_told_to(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--ask"]) == 0
+    assert run_doctor(["--ask"]) == 0
     assert "ok    model: builtin/demo answers" in capsys.readouterr().out
-    assert run([]) == 0
+    assert run_doctor([]) == 0
     assert "answers" not in capsys.readouterr().out
     text = (sound / "palinurus.json").read_text()
     (sound / "palinurus.json").write_text(text.replace("builtin/demo", "openai/nosuch"))
-    assert run(["--ask"]) == 1
+    assert run_doctor(["--ask"]) == 1
     assert "fail  model: openai/nosuch does not answer: " in capsys.readouterr().out
 
 
 def test_the_faces_are_looked_at(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run([])
+    run_doctor([])
     out = capsys.readouterr().out
     assert "chat: full screen" in out and "web page: " in out
 
@@ -145,9 +145,9 @@ def test_the_faces_are_looked_at(sound: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.seed(251)
 def test_what_the_files_weigh_on_disk_and_in_the_prompt(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (sound / "workspace" / "SOUL.md").write_text("short")
-    assert run([]) == 0
+    assert run_doctor([]) == 0
     assert "SOUL.md 5" in capsys.readouterr().out
     (sound / "workspace" / "AGENTS.md").write_text("x" * 20_000)
-    assert run([]) == 0
+    assert run_doctor([]) == 0
     out = capsys.readouterr().out
     assert "warn  prompt of main: AGENTS.md has 20000 characters, " in out and "bootstrapMaxChars" in out

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from cli.place import SRC
-from palinurus.cli.gateway import run
+from palinurus.cli.gateway import run_gateway
 from palinurus.errors import ConfigError, GatewayUnreachable
 
 Pal = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -102,7 +102,7 @@ def test_port_taken(demo: Path, quiet: None) -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         with pytest.raises(GatewayUnreachable, match=f"port {port}") as caught:
-            run(["--port", str(port)])
+            run_gateway(["--port", str(port)])
     assert caught.value.exit_code == 75 and "--port" in caught.value.fix
     assert not (demo / "gateway.json").exists()
 
@@ -118,7 +118,7 @@ def test_a_broken_config_runs_on_the_last_good_copy_and_says_so(gateway: Process
 def test_no_auth_on_an_open_address_does_not_start(demo: Path, quiet: None) -> None:
     (demo / "palinurus.json").write_text('{gateway: {auth: {mode: "none"}}}')
     with pytest.raises(ConfigError, match="let everyone in"):
-        run(["--bind", "0.0.0.0", "--port", "0"])
+        run_gateway(["--bind", "0.0.0.0", "--port", "0"])
 
 
 def test_a_second_signal_does_not_wait_and_the_message_goes_on_after_the_restart(gateway: Process, demo: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.cli.args import settings
-from palinurus.cli.link import Remote, enter
-from palinurus.cli.own import Own
+from palinurus.cli.args import load_settings
+from palinurus.cli.link import RunningGateway, find_connection_source
+from palinurus.cli.own import EmbeddedGateway
 from palinurus.clock import SystemClock
 from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked
 from palinurus.gateway import token
@@ -18,17 +18,17 @@ from palinurus.gateway import token
 
 async def test_the_program_in_this_process_with_a_door_for_us(demo: Path) -> None:
     environ = dict(os.environ)
-    house = await enter(settings(environ), environ, SystemClock(), False)
+    house = await find_connection_source(load_settings(environ), environ, SystemClock(), False)
     try:
-        assert isinstance(house, Own) and house.where == "in this process"
-        assert token.find(str(demo)) is None  # nobody else is sent here
+        assert isinstance(house, EmbeddedGateway) and house.where == "in this process"
+        assert token.find_location(str(demo)) is None  # nobody else is sent here
         wire = await house.open()
         found = await wire.call("chat.history", {"sessionKey": "main"})
         assert found["sessionKey"] == "agent:main:main"
         with pytest.raises(BadRequest, match="unknown method"):
             await wire.call("no.such")
         with pytest.raises(StateLocked):
-            await enter(settings(environ), environ, SystemClock(), True)
+            await find_connection_source(load_settings(environ), environ, SystemClock(), True)
         await wire.close()
         with pytest.raises(GatewayUnreachable):
             await wire.call("health")
@@ -38,16 +38,16 @@ async def test_the_program_in_this_process_with_a_door_for_us(demo: Path) -> Non
 
 async def test_a_gateway_that_runs_is_used_and_left_running(demo: Path) -> None:
     environ = dict(os.environ)
-    own = await enter(settings(environ), environ, SystemClock(), False)
-    assert isinstance(own, Own)
+    own = await find_connection_source(load_settings(environ), environ, SystemClock(), False)
+    assert isinstance(own, EmbeddedGateway)
     try:
         os.makedirs(demo, exist_ok=True)
         (demo / "gateway.token").write_text(own._secret)
         (demo / "gateway.token").chmod(0o600)
-        place = token.Place("127.0.0.1", own._gateway.port, os.getpid(), SystemClock().now())
-        token.announce(str(demo), place)
-        house = await enter(settings(environ), environ, SystemClock(), False)
-        assert isinstance(house, Remote) and str(own._gateway.port) in house.where
+        place = token.GatewayLocation("127.0.0.1", own._gateway.port, os.getpid(), SystemClock().now())
+        token.announce_location(str(demo), place)
+        house = await find_connection_source(load_settings(environ), environ, SystemClock(), False)
+        assert isinstance(house, RunningGateway) and str(own._gateway.port) in house.where
         wire = await house.open()
         assert (await wire.call("sessions.subscribe"))["subscribed"]
         await wire.close()
@@ -56,7 +56,7 @@ async def test_a_gateway_that_runs_is_used_and_left_running(demo: Path) -> None:
         await asyncio.wait_for(again.call("health"), 10)
         await again.close()
         with pytest.raises(StateLocked) as refused:
-            await enter(settings(environ), environ, SystemClock(), True)
+            await find_connection_source(load_settings(environ), environ, SystemClock(), True)
         assert "--local" in refused.value.fix
     finally:
         await own.close()

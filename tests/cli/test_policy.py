@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.cli.policy import run
+from palinurus.cli.policy import run_policy
 from palinurus.errors import BadRequest
 
 CONFIG: dict[str, Any] = {
@@ -44,13 +44,13 @@ def line_of(home: Path, text: str) -> int:
 
 
 def test_explain_in_words(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["explain", "write"]) == 1
+    assert run_policy(["explain", "write"]) == 1
     said = capsys.readouterr().out.splitlines()
     where = f"{home}/palinurus.json:{line_of(home, 'deny')}"
     assert said[0] == "for agent main, session agent:main:main, model fake/m, sender operator (owner)"
     assert said[1] == f"write is not offered: tools.deny names it ({where})."
     assert said[-2:] == ["to allow it:", "  take write out of tools.deny: pal config set tools.deny '[]'"]
-    assert run(["explain", "bash"]) == 0
+    assert run_policy(["explain", "bash"]) == 0
     assert capsys.readouterr().out.splitlines()[1] == "exec is offered."
 
 
@@ -69,26 +69,26 @@ def test_explain_in_words(home: Path, capsys: pytest.CaptureFixture[str]) -> Non
     ],
 )
 def test_explain_for_an_occasion(args: list[str], layer: int | None, key: str, capsys: Any) -> None:
-    assert run(["explain", *args, "--json"]) == (0 if layer is None else 1)
+    assert run_policy(["explain", *args, "--json"]) == (0 if layer is None else 1)
     body = json.loads(capsys.readouterr().out)
     assert (body["layer"], body["key"], body["available"]) == (layer, key, layer is None)
     assert len({step["layer"] for step in body["steps"]} - {0}) == 8
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["list", "--json"]) == 0
+    assert run_policy(["list", "--json"]) == 0
     body = json.loads(capsys.readouterr().out)
     assert "write" in body["hidden"] and "read" in body["offered"] and "write" not in body["offered"]
-    assert run(["list"]) == 0
+    assert run_policy(["list"]) == 0
     assert "  write: tools.deny names it (layer 3)" in capsys.readouterr().out.splitlines()
 
 
 def test_names_that_do_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["explain", "raed"]) == 1
+    assert run_policy(["explain", "raed"]) == 1
     assert capsys.readouterr().out.splitlines()[1] == "There is no tool raed. Did you mean read?"
 
 
 @pytest.mark.parametrize("argv", [[], ["explain"], ["dance"], ["list", "--what"], ["explain", "x", "--agent", "no"]])
 def test_wrong_lines(argv: list[str]) -> None:
     with pytest.raises(BadRequest):
-        run(argv)
+        run_policy(argv)

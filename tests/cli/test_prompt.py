@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from palinurus.app import App
-from palinurus.cli.prompt import run
+from palinurus.cli.prompt import run_prompt
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.core.types.inbound import Inbound, Sender, Target
@@ -67,10 +67,10 @@ async def test_shown_and_sent_are_byte_equal(
     agents = {"agents": {"list": [{"id": "main", "default": True}, {"id": "work", "workspace": str(place / "w2")}]}}
     async with ModelServer([say("hi")]) as server:
         home = make_home(place, agents, {"AGENTS.md": "Be kind."}, url=server.url, api=api)
-        await asyncio.to_thread(run, ["show", *args])  # before there is any state
+        await asyncio.to_thread(run_prompt, ["show", *args])  # before there is any state
         first = capsys.readouterr().out
         body = await sent(home, server, **message)
-        await asyncio.to_thread(run, ["show", *args])  # and beside it
+        await asyncio.to_thread(run_prompt, ["show", *args])  # and beside it
         again = capsys.readouterr().out
     if api == "anthropic-messages":
         system = "\n\n".join(block["text"] for block in body["system"])
@@ -81,7 +81,7 @@ async def test_shown_and_sent_are_byte_equal(
 
 def test_sizes_go_to_standard_error(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_home(place, {"agents": {"defaults": {"model": "builtin/demo"}}})
-    assert run(["show"]) == 0
+    assert run_prompt(["show"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("You are a personal assistant running inside Palinurus.")
     assert "-- cache boundary --" in err and "tooling" in err and err.splitlines()[-1].startswith("all")
@@ -89,7 +89,7 @@ def test_sizes_go_to_standard_error(place: Path, capsys: pytest.CaptureFixture[s
 
 def test_json_adds_up(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_home(place, {"agents": {"defaults": {"model": "builtin/demo"}}})
-    run(["show", "--json", "--channel", "telegram"])
+    run_prompt(["show", "--json", "--channel", "telegram"])
     told = json.loads(capsys.readouterr().out)
     assert told["text"] == f"{told['stable']}\n\n{told['volatile']}" and "channel=telegram" in told["volatile"]
     above = [s["chars"] for s in told["sections"] if s["stable"]]
@@ -102,7 +102,7 @@ def test_modes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_home(place, {"agents": {"defaults": {"model": "builtin/demo"}}})
     made = {}
     for mode in ("full", "minimal", "none"):
-        run(["show", "--mode", mode])
+        run_prompt(["show", "--mode", mode])
         made[mode] = capsys.readouterr().out
     assert made["none"] == "You are a personal assistant running inside Palinurus.\n"
     assert "## Messaging" in made["full"] and "## Messaging" not in made["minimal"]
@@ -113,10 +113,10 @@ def test_modes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_cannot_be_shown(place: Path, args: list[str]) -> None:
     make_home(place, {"agents": {"defaults": {"model": "builtin/demo"}}})
     with pytest.raises(BadRequest):
-        run(args)
+        run_prompt(args)
 
 
 def test_looking_makes_no_state(place: Path) -> None:
     make_home(place, {"agents": {"defaults": {"model": "builtin/demo"}}})
-    run(["show"])
+    run_prompt(["show"])
     assert all(name.startswith("palinurus.json") for name in os.listdir(place / "home"))  # the config and its copy

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.cli.render import View, plain, took
+from palinurus.cli.render import TerminalView, format_milliseconds, strip_controls
 from palinurus.core.types.events import (
     AgentStart,
     MessageEnd,
@@ -41,7 +41,7 @@ def end(ident: str, error: bool = False) -> ToolEnd:
 
 def shown(*events: RunEvent, tty: bool = False, **environ: str) -> str:
     screen = Screen(tty)
-    view = View(screen, environ)
+    view = TerminalView(screen, environ)
     view.begin()
     for event in events:
         view.show(event)
@@ -86,7 +86,7 @@ def test_escape_sequences_are_only_text(attack: str) -> None:
 
 @given(st.text())
 def test_plain_leaves_nothing_that_acts(text: str) -> None:
-    assert all(c in "\t\n" or c.isprintable() or ord(c) > 0xA0 or c == "\xa0" for c in plain(text))
+    assert all(c in "\t\n" or c.isprintable() or ord(c) > 0xA0 or c == "\xa0" for c in strip_controls(text))
 
 
 def test_a_long_summary_fits_the_line() -> None:
@@ -95,14 +95,14 @@ def test_a_long_summary_fits_the_line() -> None:
 
 
 def test_durations() -> None:
-    assert (took(12), took(1250)) == ("12 ms", "1.2 s")
+    assert (format_milliseconds(12), format_milliseconds(1250)) == ("12 ms", "1.2 s")
 
 
 @pytest.mark.seed(116)
 @pytest.mark.parametrize(("level", "shows"), [("stream", True), ("on", True), ("off", False)])
 def test_reasoning_is_shown_while_it_comes_and_the_answer_stands_alone(level: str, shows: bool) -> None:
     out = io.StringIO()
-    view = View(out, {})
+    view = TerminalView(out, {})
     view.begin()
     view.show(AgentStart("r", "s", "m", 0, level))
     view.show(MessageStart())
@@ -118,7 +118,7 @@ def test_reasoning_is_shown_while_it_comes_and_the_answer_stands_alone(level: st
 
 def test_a_question_is_shown_and_progress_is_not() -> None:
     screen = Screen(False)
-    view = View(screen, {})
+    view = TerminalView(screen, {})
     view.show(start("1", "x"))
     view.show(ToolUpdate("1", "read", "half of it"))
     view.show(ToolUpdate("1", "read", "May I?\n    rm x", "id1"))

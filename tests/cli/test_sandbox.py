@@ -11,9 +11,9 @@ import pytest
 from palinurus.cli import sandbox
 from palinurus.cli.main import main
 from palinurus.config.load import load_config
-from palinurus.tools.sandbox.probe import Have, have
+from palinurus.tools.sandbox.probe import SandboxSupport, detect_support
 
-contained = pytest.mark.skipif(have().landlock < 6, reason="needs Landlock of kernel 6.12")
+contained = pytest.mark.skipif(detect_support().landlock < 6, reason="needs Landlock of kernel 6.12")
 
 
 @pytest.fixture
@@ -77,18 +77,20 @@ def test_wrong_lines(home: Path, argv: list[str], capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("have", "contain", "contained", "says"),
     [
-        (Have(7, True, True, True), "auto", True, "bubblewrap"),
-        (Have(7, True, True), "auto", True, "Landlock"),
-        (Have(), "auto", False, "exec asks first"),
-        (Have(7, True, True), "off", False, "switched off"),
+        (SandboxSupport(7, True, True, True), "auto", True, "bubblewrap"),
+        (SandboxSupport(7, True, True), "auto", True, "Landlock"),
+        (SandboxSupport(), "auto", False, "exec asks first"),
+        (SandboxSupport(7, True, True), "off", False, "switched off"),
     ],
 )
-def test_the_line_for_status_and_doctor(home: Path, have: Have, contain: str, contained: bool, says: str) -> None:
+def test_the_line_for_status_and_doctor(
+    home: Path, have: SandboxSupport, contain: str, contained: bool, says: str
+) -> None:
     configure(home, contain=contain)
     agent = load_config(str(home), {"HOME": "/x"}).settings.agents["main"]
-    held = sandbox.standing(agent, have)
+    held = sandbox.describe_containment(agent, have)
     assert held.contained == contained and says in held.what
-    assert bool(held.gaps) == (have == Have() or (contained and not have.bubblewrap))
+    assert bool(held.gaps) == (have == SandboxSupport() or (contained and not have.bubblewrap))
 
 
 def test_doctor_and_status_say_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,14 +14,14 @@ from mcp.client.session import ClientSession
 from flow.test_app import running
 from flow.test_http import served
 from gateway.host import TOKEN
-from palinurus.cli.server import serve
+from palinurus.cli.server import serve_mcp
 from palinurus.clock import SystemClock
-from palinurus.gateway.client import Options, identity
+from palinurus.gateway.client import LoginOptions, make_identity
 from palinurus.gateway.rpc import READ, WRITE
 from palinurus.testing.model import ScriptedModel, say
 from tools.mcp.kit import TINY
 
-OPTIONS = Options(token=TOKEN, identity=identity(), scopes=(READ, WRITE))
+OPTIONS = LoginOptions(token=TOKEN, identity=make_identity(), scopes=(READ, WRITE))
 
 
 @asynccontextmanager
@@ -29,7 +29,7 @@ async def client(tmp_path: Path, *, send: bool = True, **changes: Any) -> AsyncI
     there, here = (anyio.create_memory_object_stream[Any](8) for _ in range(2))
     async with running(tmp_path / "h", ScriptedModel([say("Hello, agent.")]), **changes) as app, served(app) as gateway:
         url = f"ws://127.0.0.1:{gateway.port}/"
-        serving = serve(url, SystemClock(), OPTIONS, "agent:main:main", send, (there[1], here[0]))
+        serving = serve_mcp(url, SystemClock(), OPTIONS, "agent:main:main", send, (there[1], here[0]))
         task = asyncio.create_task(serving)
         async with ClientSession(here[1], there[0]) as session:
             await session.initialize()

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from palinurus.cli.sessions import run
+from palinurus.cli.sessions import run_sessions
 from palinurus.core.types.keys import SessionKey
 from palinurus.errors import BadRequest, NotFound, StateLocked
-from palinurus.sessions.record import Record
-from palinurus.sessions.transcript import read
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.transcript import read_transcript
 from palinurus.store.port import SessionRow
 from palinurus.store.sqlite import open_store
-from palinurus.store.sqlite.lock import take
+from palinurus.store.sqlite.lock import take_lock
 from palinurus.store.sqlite.reader import open_reader
 from palinurus.testing.clock import FakeClock
 
@@ -58,28 +58,28 @@ def row(home: Path, key: str = KEY) -> SessionRow:
 
 def test_import_puts_file_and_row_in_place(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = transcript(tmp_path / "x.jsonl")
-    assert run(["import", str(source), "--session", KEY]) == 0
+    assert run_sessions(["import", str(source), "--session", KEY]) == 0
     assert "4 messages" in capsys.readouterr().out
     placed = home / "agents" / "main" / "sessions" / f"{SID}.jsonl"
     assert placed.read_bytes() == source.read_bytes()
     assert placed.stat().st_mode & 0o777 == 0o600
     assert placed.parent.stat().st_mode & 0o777 == 0o700
-    record = Record.decode(row(home).data)
+    record = SessionRecord.decode(row(home).data)
     assert (record.sessionId, record.modelProvider, record.model) == (SID, "bench", "big")
     # It begins now: the age of the file must not end the session at once.
     assert record.sessionStartedAt == record.lastInteractionAt == record.updatedAt
     assert sorted(p.name for p in placed.parent.iterdir()) == [placed.name]
-    assert run(["path", "bench"]) == 0
+    assert run_sessions(["path", "bench"]) == 0
     assert capsys.readouterr().out == f"{placed}\n"
 
 
 def test_import_ends_the_last_line_and_adds_a_header(home: Path, tmp_path: Path) -> None:
     source = transcript(tmp_path / "x.jsonl", sid=None, tail="")
-    run(["import", str(source), "--session", KEY])
+    run_sessions(["import", str(source), "--session", KEY])
     found = row(home)
     placed = home / "agents" / "main" / "sessions" / f"{found.session_id}.jsonl"
     assert placed.read_bytes().endswith(b"}\n")
-    loaded = read(str(placed))
+    loaded = read_transcript(str(placed))
     assert len(loaded.messages()) == 4
     assert loaded.header is not None
     assert loaded.header.id == found.session_id
@@ -87,29 +87,29 @@ def test_import_ends_the_last_line_and_adds_a_header(home: Path, tmp_path: Path)
 
 @pytest.mark.parametrize("sid", ["../../evil", "", "a b"])
 def test_an_id_that_is_no_file_name_is_replaced(home: Path, tmp_path: Path, sid: str) -> None:
-    run(["import", str(transcript(tmp_path / "x.jsonl", sid=sid)), "--session", KEY])
+    run_sessions(["import", str(transcript(tmp_path / "x.jsonl", sid=sid)), "--session", KEY])
     found = row(home)
     placed = home / "agents" / "main" / "sessions" / f"{found.session_id}.jsonl"
-    header = read(str(placed)).header
+    header = read_transcript(str(placed)).header
     assert header is not None
     assert header.id == found.session_id != sid
-    assert read(str(placed)).bad == ()
+    assert read_transcript(str(placed)).bad == ()
 
 
 def test_importing_again_keeps_the_earlier_file_and_the_label(home: Path, tmp_path: Path) -> None:
     source = transcript(tmp_path / "x.jsonl")
-    run(["import", str(source), "--session", KEY])
-    run(["import", str(source), "--session", KEY])
+    run_sessions(["import", str(source), "--session", KEY])
+    run_sessions(["import", str(source), "--session", KEY])
     folder = home / "agents" / "main" / "sessions"
     second = row(home)
     assert second.session_id != SID
     assert {p.name for p in folder.iterdir()} == {f"{SID}.jsonl", f"{second.session_id}.jsonl"}
-    assert Record.decode(second.data).usageFamilySessionIds == (SID,)
+    assert SessionRecord.decode(second.data).usageFamilySessionIds == (SID,)
 
 
 def test_import_says_what_it_could_not_read(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = transcript(tmp_path / "x.jsonl", tail="\nnonsense\n")
-    run(["import", str(source), "--session", KEY])
+    run_sessions(["import", str(source), "--session", KEY])
     assert "could not be read" in capsys.readouterr().err
     assert not list(tmp_path.glob("*.bad-*"))
 
@@ -118,19 +118,19 @@ def test_import_refuses_what_is_no_transcript(home: Path, tmp_path: Path) -> Non
     source = tmp_path / "x.jsonl"
     source.write_text("hello\nworld\n")
     with pytest.raises(BadRequest, match="holds no transcript"):
-        run(["import", str(source), "--session", KEY])
+        run_sessions(["import", str(source), "--session", KEY])
     with pytest.raises(NotFound, match="no such file"):
-        run(["import", str(tmp_path / "none"), "--session", KEY])
+        run_sessions(["import", str(tmp_path / "none"), "--session", KEY])
     with pytest.raises(BadRequest, match="not a session key"):
-        run(["import", str(transcript(source)), "--session", "agent:../x:y"])
+        run_sessions(["import", str(transcript(source)), "--session", "agent:../x:y"])
     assert not home.exists()
 
 
 def test_import_refuses_while_a_gateway_runs(home: Path, tmp_path: Path) -> None:
-    lock = take(str(home))
+    lock = take_lock(str(home))
     try:
         with pytest.raises(StateLocked, match="cannot import while a gateway runs") as caught:
-            run(["import", str(transcript(tmp_path / "x.jsonl")), "--session", KEY])
+            run_sessions(["import", str(transcript(tmp_path / "x.jsonl")), "--session", KEY])
     finally:
         lock.release()
     assert "stop the gateway" in caught.value.fix
@@ -138,15 +138,15 @@ def test_import_refuses_while_a_gateway_runs(home: Path, tmp_path: Path) -> None
 
 
 def test_list(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([]) == 0
+    assert run_sessions([]) == 0
     assert capsys.readouterr().out == "no sessions yet\n"
-    assert run(["--json"]) == 0
+    assert run_sessions(["--json"]) == 0
     assert capsys.readouterr().out == "[]\n"
-    run(["import", str(transcript(tmp_path / "x.jsonl")), "--session", KEY])
+    run_sessions(["import", str(transcript(tmp_path / "x.jsonl")), "--session", KEY])
     capsys.readouterr()
-    run(["list"])
+    run_sessions(["list"])
     assert KEY in capsys.readouterr().out
-    run(["--json"])
+    run_sessions(["--json"])
     (entry,) = json.loads(capsys.readouterr().out)
     assert (entry["key"], entry["kind"], entry["sessionId"], entry["model"]) == (KEY, "other", SID, "big")
     assert entry["transcriptPath"] == str(home / "agents" / "main" / "sessions" / f"{SID}.jsonl")
@@ -155,13 +155,13 @@ def test_list(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 async def test_a_broken_row_does_not_hide_the_others(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = await open_store(str(home), FakeClock())
     await store.save_session(SessionRow("agent:main:bad", "main", "x", 5, b"{broken"))
-    await store.save_session(Record.fresh(SessionKey("main", "good"), 4, "y").row(SessionKey("main", "good")))
+    await store.save_session(SessionRecord.fresh(SessionKey("main", "good"), 4, "y").row(SessionKey("main", "good")))
     await store.close()
-    run(["list", "--json"])
+    run_sessions(["list", "--json"])
     entries = {e["key"]: e for e in json.loads(capsys.readouterr().out)}
     assert "cannot be read" in entries["agent:main:bad"]["error"]
     assert entries["agent:main:good"]["sessionId"] == "y"
-    run(["list"])
+    run_sessions(["list"])
     assert "agent:main:bad" in capsys.readouterr().out
 
 
@@ -188,9 +188,9 @@ def test_show(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
             ),
         ):
             handle.write(json.dumps({"type": "message", "id": ident, "parentId": "lost", "message": message}) + "\n")
-    run(["import", str(source), "--session", KEY])
+    run_sessions(["import", str(source), "--session", KEY])
     capsys.readouterr()
-    run(["show", KEY, "--limit", "3"])
+    run_sessions(["show", KEY, "--limit", "3"])
     out = capsys.readouterr().out
     assert "text 5" in out
     assert "text 4" not in out
@@ -199,28 +199,28 @@ def test_show(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "[31mred" in out
     assert "\x1b" not in out
     assert "\x07" not in out
-    run(["show", KEY, "--limit", "0", "--json"])
+    run_sessions(["show", KEY, "--limit", "0", "--json"])
     assert len(json.loads(capsys.readouterr().out)) == 8
 
 
 def test_export_gives_the_file(home: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     source = transcript(tmp_path / "x.jsonl")
-    run(["import", str(source), "--session", KEY])
+    run_sessions(["import", str(source), "--session", KEY])
     capfdbinary.readouterr()
-    run(["export", KEY])
+    run_sessions(["export", KEY])
     assert capfdbinary.readouterr().out == source.read_bytes()
     os.unlink(home / "agents" / "main" / "sessions" / f"{SID}.jsonl")
     with pytest.raises(NotFound, match="no transcript"):
-        run(["export", KEY])
+        run_sessions(["export", KEY])
 
 
 @pytest.mark.parametrize("command", ["show", "path", "export"])
 def test_unknown_sessions(home: Path, tmp_path: Path, command: str) -> None:
-    run(["import", str(transcript(tmp_path / "x.jsonl")), "--session", KEY])
+    run_sessions(["import", str(transcript(tmp_path / "x.jsonl")), "--session", KEY])
     with pytest.raises(NotFound, match="no session agent:main:nobody"):
-        run([command, "nobody"])
+        run_sessions([command, "nobody"])
     with pytest.raises(BadRequest, match="not a session key"):
-        run([command, "agent:a/b:c"])
+        run_sessions([command, "agent:a/b:c"])
 
 
 @pytest.mark.seed(376)
@@ -233,5 +233,5 @@ def test_nothing_of_other_tools_is_listed(
         other.mkdir(parents=True)
         transcript(other / f"{SID}.jsonl")
         (other / "sessions.json").write_text(json.dumps({KEY: {"sessionId": SID}}))
-    run(["list"])
+    run_sessions(["list"])
     assert capsys.readouterr().out == "no sessions yet\n"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from palinurus.cli.sessions import run
+from palinurus.cli.sessions import run_sessions
 from palinurus.errors import BadRequest, StateUnwritable
-from palinurus.sessions.files import listing
+from palinurus.sessions.files import list_session_files
 
 SID = "0b2e7c9a-1111-4222-8333-444455556666"
 
@@ -30,33 +30,33 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     source = tmp_path / "x.jsonl"
     source.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with contextlib.redirect_stdout(io.StringIO()):
-        run(["import", str(source), "--session", "talk"])
+        run_sessions(["import", str(source), "--session", "talk"])
     return tmp_path / "state"
 
 
 def test_search(home: Path, capsys: Printed) -> None:
-    run(["search", "walnut"])
+    run_sessions(["search", "walnut"])
     out = capsys.readouterr().out
     assert out.index("a walnut tree") < out.index("find the <b>walnut</b>")
     assert "agent:main:talk" in out
     assert "\x1b" not in out
-    run(["search", "walnut", "tree"])
+    run_sessions(["search", "walnut", "tree"])
     assert capsys.readouterr().out.count("walnut") == 1
-    run(["search", "a walnut", "--json"])
+    run_sessions(["search", "a walnut", "--json"])
     (hit,) = json.loads(capsys.readouterr().out)
     assert (hit["key"], hit["entry"], hit["who"]) == ("agent:main:talk", "00000001", "user")
-    run(["search", "walnut", "--since", "2026-01-02T00:00:00+00:00"])
+    run_sessions(["search", "walnut", "--since", "2026-01-02T00:00:00+00:00"])
     assert capsys.readouterr().out.count("agent:main:talk") == 1
-    run(["search", "walnut", "--agent", "work"])
+    run_sessions(["search", "walnut", "--agent", "work"])
     assert capsys.readouterr().out == "nothing found\n"
-    run(["search", "walnut", "--limit", "1"])
+    run_sessions(["search", "walnut", "--limit", "1"])
     assert capsys.readouterr().out.count("agent:main:talk") == 1
 
 
 def test_earlier_transcripts_of_a_session_are_found_under_its_key(home: Path, capsys: Printed) -> None:
-    run(["reset", "talk"])
+    run_sessions(["reset", "talk"])
     capsys.readouterr()
-    run(["search", "pear", "--json"])
+    run_sessions(["search", "pear", "--json"])
     (hit,) = json.loads(capsys.readouterr().out)
     assert hit["key"] == "agent:main:talk"
     assert ".reset." in hit["path"]
@@ -64,7 +64,7 @@ def test_earlier_transcripts_of_a_session_are_found_under_its_key(home: Path, ca
 
 def test_search_says_when_it_goes_without_the_index(home: Path, capsys: Printed) -> None:
     (home / "index.db").mkdir()
-    run(["search", "pear"])
+    run_sessions(["search", "pear"])
     printed = capsys.readouterr()
     assert "and a pear" in printed.out
     assert "files were read instead" in printed.err
@@ -73,7 +73,7 @@ def test_search_says_when_it_goes_without_the_index(home: Path, capsys: Printed)
 @pytest.mark.parametrize("argv", [["--since", "soon", "x"], ["--agent", "a/b", "x"], ["--", "--"]])
 def test_bad_searches(home: Path, argv: list[str]) -> None:
     with pytest.raises(BadRequest):
-        run(["search", *argv])
+        run_sessions(["search", *argv])
 
 
 @pytest.mark.parametrize(
@@ -87,21 +87,21 @@ def test_bad_searches(home: Path, argv: list[str]) -> None:
 )
 def test_export_by_the_file_s_name(home: Path, tmp_path: Path, capsys: Printed, name: str, begin: str) -> None:
     out = tmp_path / name
-    run(["export", "talk", "-o", str(out)])
+    run_sessions(["export", "talk", "-o", str(out)])
     assert out.read_text().startswith(begin)
     assert out.stat().st_mode & 0o777 == 0o600
     assert str(out) in capsys.readouterr().out
 
 
 def test_export_to_standard_output(home: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    run(["export", "talk", "--format", "markdown"])
+    run_sessions(["export", "talk", "--format", "markdown"])
     assert b"a walnut tree" in capfdbinary.readouterr().out
     with pytest.raises(StateUnwritable, match="cannot be written"):
-        run(["export", "talk", "-o", str(tmp_path)])
+        run_sessions(["export", "talk", "-o", str(tmp_path)])
 
 
 def test_looking_changes_no_transcript(home: Path, capsys: Printed) -> None:
-    before = listing(str(home))
+    before = list_session_files(str(home))
     for argv in (["tree", "talk"], ["search", "x"], ["show", "talk"], ["export", "talk", "--format", "html"]):
-        run(argv)
-    assert listing(str(home)) == before
+        run_sessions(argv)
+    assert list_session_files(str(home)) == before

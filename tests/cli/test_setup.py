@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.cli.setup import run
+from palinurus.cli.setup import run_setup
 from palinurus.config.load import load_config
 
 
@@ -16,7 +16,7 @@ def tree(root: Path) -> dict[str, bytes]:
 
 @pytest.mark.seed(261)
 def test_makes_everything_once_and_says_so(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--non-interactive"]) == 0
+    assert run_setup(["--non-interactive"]) == 0
     said = capsys.readouterr().out
     first = tree(home)
     assert {"palinurus.json", "gateway.token", "workspace/AGENTS.md", "workspace/BOOTSTRAP.md"} <= set(first)
@@ -25,7 +25,7 @@ def test_makes_everything_once_and_says_so(home: Path, capsys: pytest.CaptureFix
     )
     assert (home / "gateway.token").read_text().strip() not in said
     assert load_config(str(home), dict(os.environ)).problems == ()
-    assert run(["--non-interactive"]) == 0
+    assert run_setup(["--non-interactive"]) == 0
     assert "made" not in capsys.readouterr().out
     assert tree(home) == first
 
@@ -34,24 +34,24 @@ def test_changes_nothing_that_is_there(home: Path) -> None:
     (home / "workspace").mkdir(parents=True)
     (home / "palinurus.json").write_text("{ /* mine */ gateway: { port: 4242 } }")
     (home / "workspace" / "SOUL.md").write_text("mine")
-    run(["--non-interactive"])
+    run_setup(["--non-interactive"])
     assert (home / "palinurus.json").read_text() == "{ /* mine */ gateway: { port: 4242 } }"
     assert (home / "workspace" / "SOUL.md").read_text() == "mine"
 
 
 def test_workspace_goes_to_the_config_and_keeps_its_comments(home: Path, tmp_path: Path) -> None:
     place = tmp_path / "elsewhere"
-    run(["--non-interactive", "--workspace", str(place)])
+    run_setup(["--non-interactive", "--workspace", str(place)])
     assert load_config(str(home), dict(os.environ)).settings.agents["main"].workspace == str(place)
     assert (place / "AGENTS.md").exists()
     assert "//" in (home / "palinurus.json").read_text()
     before = tree(home)
-    run(["--non-interactive", "--workspace", str(place)])
+    run_setup(["--non-interactive", "--workspace", str(place)])
     assert tree(home) == before
 
 
 def test_nothing_is_readable_by_others_even_with_umask_000(home: Path) -> None:
     os.umask(0)
-    run(["--non-interactive"])
+    run_setup(["--non-interactive"])
     loose = [p for p in [home, *home.rglob("*")] if stat.S_IMODE(p.stat().st_mode) & 0o077]
     assert loose == []

@@ -8,15 +8,15 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from flow.test_app import running
-from palinurus.cli.spans import Spans
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.cli.spans import OtelSpans
+from palinurus.testing.model import ScriptedModel, call_tools, say
 from support import inbound
 
 
 async def test_a_run_and_its_parts(tmp_path: Path) -> None:
     kept = InMemorySpanExporter()
-    spans = Spans(SimpleSpanProcessor(kept))
-    model = ScriptedModel([calls(("ls", {"path": "private-name"})), say("private answer")])
+    spans = OtelSpans(SimpleSpanProcessor(kept))
+    model = ScriptedModel([call_tools(("ls", {"path": "private-name"})), say("private answer")])
     async with running(tmp_path / "h", model) as app:
         app.follow(spans)
         accepted = await app.submit(inbound("private question"))

@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-LOADED = "import sys; from palinurus.cli.start import gateway; gateway(['status']); print(*sorted(sys.modules))"
+LOADED = (
+    "import sys; from palinurus.cli.start import run_gateway_command;"
+    " run_gateway_command(['status']); print(*sorted(sys.modules))"
+)
 
 
 def test_a_verb_is_the_service_and_does_not_load_the_program(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from palinurus.cli.agent import run as agent
-from palinurus.cli.status import run
+from palinurus.cli.agent import run_agent as agent
+from palinurus.cli.status import run_status
 from palinurus.clock import SystemClock
 from palinurus.core.schedule.beat import HeartbeatState
 from palinurus.store.sqlite import open_store
@@ -17,12 +17,12 @@ from palinurus.triggers.heartbeat import KIND
 
 
 def test_without_a_gateway(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--json"]) == 3
+    assert run_status(["--json"]) == 3
     found = json.loads(capsys.readouterr().out)
     assert (found["gateway"], found["model"], found["sessions"], found["errors"]) == (False, "builtin/demo", 0, [])
     agent(["--local", "-m", "hello"])
     capsys.readouterr()
-    run([])
+    run_status([])
     out = capsys.readouterr().out
     assert "not running" in out and "sessions  1" in out and "0 running, 0 waiting" in out
 
@@ -31,7 +31,7 @@ def test_failures_and_config_problems_are_shown(demo: Path, capsys: pytest.Captu
     (demo / "palinurus.json").write_text('{agents: {defaults: {model: "nobody/nothing"}}, gatway: {}}')
     assert agent(["--local", "-m", "hello"]) == 1
     assert "nobody" in capsys.readouterr().err
-    run(["--json"])
+    run_status(["--json"])
     found = json.loads(capsys.readouterr().out)
     assert found["errors"][0]["outcome"] == "failed" and "nobody" in found["errors"][0]["why"]
     assert any("gatway" in line for line in found["config"])
@@ -39,7 +39,7 @@ def test_failures_and_config_problems_are_shown(demo: Path, capsys: pytest.Captu
 
 def test_a_broken_database_is_named(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (demo / "state.db").write_bytes(b"this is no database" * 500)
-    assert run([]) == 3
+    assert run_status([]) == 3
     assert "pal doctor" in capsys.readouterr().out
 
 
@@ -51,9 +51,9 @@ def test_what_heartbeats_cost_and_why_there_are_none(demo: Path, capsys: pytest.
         await store.put_record(*SWITCH, b"off")
         await store.close()
 
-    run([])
+    run_status([])
     assert "every 30 min\n" in capsys.readouterr().out
     asyncio.run(write())
-    run([])
+    run_status([])
     out = capsys.readouterr().out
     assert "switched off; every 30 min, 4 so far for $0.0200 ($0.0050 each); stopped: auth: the key" in out

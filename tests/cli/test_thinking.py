@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from palinurus.cli.models import run
-from palinurus.cli.thinking import difference, facts, shown
+from palinurus.cli.models import run_models
+from palinurus.cli.thinking import describe_thinking, diff_bodies, format_thinking
 from palinurus.config.settings import ModelSettings, ProviderSettings
 from palinurus.core.levels import words
 from palinurus.errors import NotFound
@@ -19,7 +19,7 @@ from providers.kit import settings
 
 
 def told(ref: str, *providers: ProviderSettings, **changes: Any) -> dict[str, Any]:
-    return facts(Catalog(settings(*providers, **changes), {}), ref)
+    return describe_thinking(Catalog(settings(*providers, **changes), {}), ref)
 
 
 def sends(ref: str, *providers: ProviderSettings) -> dict[str, Any]:
@@ -106,13 +106,13 @@ def test_every_model_of_every_vendor(ref: str) -> None:
         silent = (row["sends"], row.get("headers")) == (off["sends"], off.get("headers"))
         assert ("note" in row) is (silent and row["id"] != "off"), row
     assert json.loads(json.dumps(got)) == got
-    assert got["model"] in shown(got)
+    assert got["model"] in format_thinking(got)
 
 
 def test_difference() -> None:
     before = {"a": 1, "b": {"c": 1, "d": 2}, "gone": 1}
-    assert difference(before, {"a": 1, "b": {"c": 1, "d": 3}, "e": None}) == {"b": {"d": 3}, "e": None}
-    assert difference(before, {"a": 1, "b": {"c": 1, "d": 2}}) == {}
+    assert diff_bodies(before, {"a": 1, "b": {"c": 1, "d": 3}, "e": None}) == {"b": {"d": 3}, "e": None}
+    assert diff_bodies(before, {"a": 1, "b": {"c": 1, "d": 2}}) == {}
 
 
 @pytest.fixture
@@ -122,11 +122,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["thinking", "anthropic/claude-opus-4-8", "--json"]) == 0
+    assert run_models(["thinking", "anthropic/claude-opus-4-8", "--json"]) == 0
     got = json.loads(capsys.readouterr().out)
     assert got["levels"][-1] == {"id": "max", "label": "max", "default": False, "sends": adaptive("max")}
-    assert run(["thinking", "zai/glm-5"]) == 0
+    assert run_models(["thinking", "zai/glm-5"]) == 0
     out = capsys.readouterr().out
     assert "* off" in out and "on" in out and "provider default" in out
     with pytest.raises(NotFound, match="did you mean 'anthropic/x'"):
-        run(["thinking", "antropic/x"])
+        run_models(["thinking", "antropic/x"])

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from palinurus.cli.thread import Worker
+from palinurus.cli.thread import LoopThread
 
 
 async def numbers(fail: bool = False) -> AsyncIterator[int]:
@@ -17,7 +17,7 @@ async def numbers(fail: bool = False) -> AsyncIterator[int]:
 
 
 def test_results_items_and_errors_cross_the_threads() -> None:
-    worker = Worker()
+    worker = LoopThread()
     try:
         assert worker.call(asyncio.sleep(0, "done")) == "done"
         assert list(worker.each(numbers())) == [0, 1, 2]

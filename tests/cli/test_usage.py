@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from palinurus.cli.usage import report, run, shown, since
+from palinurus.cli.usage import build_usage_report, format_usage, parse_since, run_usage
 from palinurus.clock import SystemClock
 from palinurus.errors import BadRequest
-from palinurus.store.port import Item, Settlement, Spent
+from palinurus.store.port import InboxItem, Settlement, UsageRow
 from palinurus.store.sqlite import open_store
 
 DAY = 86_400_000
 
 
-def spent(at: int = 0, cost: float | None = None, **changes: Any) -> Spent:
+def spent(at: int = 0, cost: float | None = None, **changes: Any) -> UsageRow:
     fields = {"session": "agent:main:main", "agent": "main", "provider": "p", "model": "m", **changes}
-    return Spent("i", "r", at=at, input=100, output=20, cache_read=3, cache_write=4, cost=cost, **fields)
+    return UsageRow("i", "r", at=at, input=100, output=20, cache_read=3, cache_write=4, cost=cost, **fields)
 
 
 def test_sums_and_order() -> None:
-    told = report(
+    told = build_usage_report(
         [spent(), spent(cost=0.25, model="dear"), spent(cost=0.5, model="dear"), spent(model="free", cost=0.0)],
         "model",
         0,
@@ -40,12 +40,12 @@ def test_sums_and_order() -> None:
 
 
 def test_unpriced_is_never_shown_as_nothing() -> None:
-    text = shown(report([spent()], "model", 0))
+    text = format_usage(build_usage_report([spent()], "model", 0))
     assert "unpriced" in text and "$0" not in text and "total" not in text
-    both = shown(report([spent(), spent(cost=2.0, model="x")], "model", 0))
+    both = format_usage(build_usage_report([spent(), spent(cost=2.0, model="x")], "model", 0))
     assert "$2.00 + 1 unpriced" in both and "Unpriced calls are in the counts" in both
-    assert "$0.00" in shown(report([spent(cost=0.0)], "model", 0))
-    assert shown(report([], "model", 0)) == "Nothing was used in that time."
+    assert "$0.00" in format_usage(build_usage_report([spent(cost=0.0)], "model", 0))
+    assert format_usage(build_usage_report([], "model", 0)) == "Nothing was used in that time."
 
 
 @pytest.mark.parametrize(
@@ -58,42 +58,42 @@ def test_unpriced_is_never_shown_as_nothing() -> None:
 )
 def test_groups(by: str, names: list[str]) -> None:
     entries = [spent(cost=2.0, session="agent:a:one", agent="a"), spent(cost=1.0, session="agent:b:two", agent="b")]
-    assert [line.name for line in report(entries, by, 0)["lines"]] == names
+    assert [line.name for line in build_usage_report(entries, by, 0)["lines"]] == names
 
 
 def test_days_come_in_their_order() -> None:
-    told = report([spent(5 * DAY, 1.0), spent(3 * DAY, 9.0), spent(5 * DAY, 1.0)], "day", 0)
+    told = build_usage_report([spent(5 * DAY, 1.0), spent(3 * DAY, 9.0), spent(5 * DAY, 1.0)], "day", 0)
     assert [line.calls for line in told["lines"]] == [1, 2]
 
 
 def test_control_characters_of_a_session_key_do_not_reach_the_terminal() -> None:
-    assert "\x1b" not in shown(report([spent(session="agent:a:\x1b[2J")], "session", 0))
+    assert "\x1b" not in format_usage(build_usage_report([spent(session="agent:a:\x1b[2J")], "session", 0))
 
 
 def test_since() -> None:
-    assert since("7d", 8 * DAY) == DAY and since("24h", 2 * DAY) == DAY and since("2", 3 * DAY) == DAY
-    assert since("1000w", 5) == 0
-    assert abs(since("1970-01-03", 0) - 2 * DAY) <= DAY
+    assert parse_since("7d", 8 * DAY) == DAY and parse_since("24h", 2 * DAY) == DAY and parse_since("2", 3 * DAY) == DAY
+    assert parse_since("1000w", 5) == 0
+    assert abs(parse_since("1970-01-03", 0) - 2 * DAY) <= DAY
     for wrong in ("", "soon", "7x", "2026-99-99", "-1d"):
         with pytest.raises(BadRequest):
-            since(wrong, 0)
+            parse_since(wrong, 0)
 
 
 def test_nothing_yet(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([]) == 0 and "Nothing was used" in capsys.readouterr().out
+    assert run_usage([]) == 0 and "Nothing was used" in capsys.readouterr().out
 
 
 async def test_from_the_ledger(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     home.mkdir(mode=0o700)
     clock = SystemClock()
     store = await open_store(str(home), clock)
-    accepted = await store.accept(Item("i", "d", "agent:main:main", "main", b"{}", clock.now()), claim=True)
+    accepted = await store.accept(InboxItem("i", "d", "agent:main:main", "main", b"{}", clock.now()), claim=True)
     assert accepted.claim is not None
     await store.settle(
         accepted.claim, Settlement("answered", spent=(spent(clock.now(), 0.125), spent(clock.now() - 40 * DAY, 1.0)))
     )
     await store.close()
-    assert run(["--json", "--by", "agent"]) == 0
+    assert run_usage(["--json", "--by", "agent"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["by"] == "agent" and told["lines"] == [
         {
@@ -107,7 +107,7 @@ async def test_from_the_ledger(home: Path, capsys: pytest.CaptureFixture[str]) -
             "unpriced": 0,
         }
     ]
-    assert told["pricesAsOf"] and run(["--since", "50d"]) == 0
+    assert told["pricesAsOf"] and run_usage(["--since", "50d"]) == 0
     assert "$1.12" in capsys.readouterr().out
     with pytest.raises(BadRequest):
-        run(["--by", "moon"])
+        run_usage(["--by", "moon"])

@@ -10,22 +10,24 @@ import pytest
 
 from core.prompt.kit import full
 from palinurus.agent.watch import CacheWatch
-from palinurus.cli.why import run
+from palinurus.cli.why import run_why
 from palinurus.core.prompt.render import render_prompt
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelRequest
 from palinurus.errors import BadRequest, NotFound
-from palinurus.store.port import Item, SessionRow, Settlement
+from palinurus.store.port import InboxItem, SessionRow, Settlement
 from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
-from palinurus.testing.conformance.inbox import call
-from palinurus.testing.model import info
+from palinurus.testing.conformance.inbox import make_ledger_call
+from palinurus.testing.model import make_model_info
 
 KEY = "agent:main:main"
 
 
 def request(*texts: str, zone: str = "Europe/Vienna") -> ModelRequest:
-    return ModelRequest(info(), render_prompt(full(timezone=zone)), tuple(UserMessage(t) for t in texts), session="sid")
+    return ModelRequest(
+        make_model_info(), render_prompt(full(timezone=zone)), tuple(UserMessage(t) for t in texts), session="sid"
+    )
 
 
 @pytest.fixture
@@ -39,13 +41,13 @@ async def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for n, zone in enumerate(("Europe/Vienna", "Europe/Paris", "Europe/Paris")):
         await clock.advance(60)
         item = f"item{n}"
-        claim = (await store.accept(Item(item, item, KEY, "main", b"", clock.now()), claim=True)).claim
+        claim = (await store.accept(InboxItem(item, item, KEY, "main", b"", clock.now()), claim=True)).claim
         assert claim is not None
         said.append(f"message {n}")
         watch.look(request(*said, zone=zone), clock.now())
         await clock.advance(1)
         spent = msgspec.structs.replace(
-            call(item, clock.now()), session=KEY, input=100, cache_read=900 * (n % 2), cache_write=0
+            make_ledger_call(item, clock.now()), session=KEY, input=100, cache_read=900 * (n % 2), cache_write=0
         )
         row = SessionRow(KEY, "main", "sid", clock.now(), b'{"sessionId":"sid"}')
         await store.settle(claim, Settlement("answered", session=row, spent=(spent,)))
@@ -54,7 +56,7 @@ async def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_break_is_explained(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["cache"]) == 0
+    assert run_why(["cache"]) == 0
     out = capsys.readouterr().out
     at = render_prompt(full()).stable.encode().index(b"Vienna")
     assert f"prompt: prompt section time, byte {at} of the stable part" in out
@@ -65,7 +67,7 @@ def test_the_break_is_explained(home: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(["cache", "main", "--json"])
+    run_why(["cache", "main", "--json"])
     told = json.loads(capsys.readouterr().out)
     (found,) = told["request"]["breaks"]
     assert (found["cause"], found["name"], found["item"]) == ("prompt", "time", "item1")
@@ -75,28 +77,28 @@ def test_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 async def test_a_last_request_that_broke_it_says_so(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     CacheWatch(str(home)).look(request("other"), 2_000_000_000_000)
-    run(["cache"])
+    run_why(["cache"])
     assert "The last request broke the prefix." in capsys.readouterr().out
 
 
 async def test_a_long_pause_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = [f"message {n}" for n in range(4)]
     CacheWatch(str(home)).look(request(*texts, zone="Europe/Paris"), FakeClock().now() + 3_600_000)
-    run(["cache"])
+    run_why(["cache"])
     assert "minutes older" in capsys.readouterr().out
 
 
 def test_nothing_to_tell(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for path in (home / "cache").iterdir():
         path.unlink()
-    run(["cache"])
+    run_why(["cache"])
     assert "No request of this session has been looked at yet." in capsys.readouterr().out
 
 
 def test_wrong_questions(home: Path) -> None:
     with pytest.raises(NotFound):
-        run(["cache", "agent:main:nobody"])
+        run_why(["cache", "agent:main:nobody"])
     with pytest.raises(BadRequest):
-        run(["cache", "a/b"])
+        run_why(["cache", "a/b"])
     with pytest.raises(BadRequest):
-        run(["weather"])
+        run_why(["weather"])

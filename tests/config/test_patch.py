@@ -166,7 +166,7 @@ def test_a_write_that_fails_leaves_everything_as_it_was(home: Path) -> None:
 def test_a_crash_leaves_the_old_file_or_the_new_one(home: Path, point: str, expected: int) -> None:
     code = (
         "import sys; from palinurus import points; from palinurus.config.patch import set_config_key;"
-        "points.arm(sys.argv[1]); set_config_key(sys.argv[2], {'HOME': '/x'}, 'gateway.port', 81)"
+        "points.arm_crashpoint(sys.argv[1]); set_config_key(sys.argv[2], {'HOME': '/x'}, 'gateway.port', 81)"
     )
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code, f"{point}:1", str(home)], env=environ, check=False)

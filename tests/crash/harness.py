@@ -18,7 +18,7 @@ from typing import NamedTuple
 import aiohttp
 
 from palinurus.testing import history
-from palinurus.testing.home import TOKEN, drop, make_home, shown, spool_dir, work_dir
+from palinurus.testing.home import TOKEN, drop_message, get_spool_dir, get_work_dir, make_home, read_delivered
 
 LIMIT = 30.0  # seconds for anything that must happen
 
@@ -35,7 +35,7 @@ class World:
         self._nursery = nursery
         config = {"agents": {"defaults": {"maxConcurrent": 8, **(defaults or {})}}}
         self.home = make_home(root, config, url=model_url, spool=True)
-        self.work = work_dir(self.home)
+        self.work = get_work_dir(self.home)
         self.process = None
         self.answers: dict[str, str] = {}
         self.asked: dict[str, Asked] = {}
@@ -135,7 +135,7 @@ class World:
     def tell(self, ident, text, **rest):
         """A message through the spool channel."""
         self.told.append(ident)
-        drop(self.home, ident, text, **rest)
+        drop_message(self.home, ident, text, **rest)
 
     async def again(self):
         """What careful clients do after a lost connection."""
@@ -148,7 +148,7 @@ class World:
         return await self._until(self._idle)
 
     async def _idle(self):
-        if any(name.endswith(".json") for name in os.listdir(os.path.join(spool_dir(self.home), "in"))):
+        if any(name.endswith(".json") for name in os.listdir(os.path.join(get_spool_dir(self.home), "in"))):
             return False
         try:
             with closing(sqlite3.connect(f"file:{self.home}/state.db?mode=ro", uri=True)) as conn:
@@ -163,15 +163,15 @@ class World:
 
     def judge(self):
         """Everything that is wrong with the story, and with what people were told."""
-        wrong = history.check(self.home)
+        wrong = history.check_home(self.home)
         wrong += [f"{key} was never answered" for key in self.asked if key not in self.answers]
-        events = {row["dedupe"].rpartition("/")[2] for row in history.read(self.home).inbox}
+        events = {row["dedupe"].rpartition("/")[2] for row in history.read_snapshot(self.home).inbox}
         wrong += [f"{ident} was taken from the spool and forgotten" for ident in self.told if ident not in events]
         return wrong
 
     def screen(self, to="chat"):
         """What was seen in one chat of the spool channel."""
-        return "\n".join(line["text"] for line in shown(self.home) if line["to"] == to)
+        return "\n".join(line["text"] for line in read_delivered(self.home) if line["to"] == to)
 
     def read(self, name):
         try:

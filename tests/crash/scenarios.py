@@ -17,8 +17,8 @@ from crash.harness import World
 from palinurus.clock import SystemClock
 from palinurus.core.history.repair import is_valid_history
 from palinurus.core.types.messages import ToolResult
-from palinurus.sessions.entries import Compaction, Said
-from palinurus.sessions.transcript import read
+from palinurus.sessions.entries import CompactionEntry, MessageEntry
+from palinurus.sessions.transcript import read_transcript
 from palinurus.testing import history
 
 
@@ -146,11 +146,11 @@ def compact_told(world, point):
     notes = [world.read(os.path.relpath(day, world.work)) for day in days]
     wrong += differs("notes", notes, ["The user owns a lighthouse.\n"])
     (file,) = glob.glob(os.path.join(world.home, "agents", "main", "sessions", "*.jsonl"))
-    transcript = read(file)
-    made = [e for e in transcript.entries if isinstance(e, Compaction)]
+    transcript = read_transcript(file)
+    made = [e for e in transcript.entries if isinstance(e, CompactionEntry)]
     wrong += [] if made else ["nothing was compacted"]
     wrong += [f"{e.id} lost the rule" for e in made if RULE not in e.summary]
-    said = sum(isinstance(e, Said) for e in transcript.entries)
+    said = sum(isinstance(e, MessageEntry) for e in transcript.entries)
     wrong += [] if said >= 8 else [f"only {said} messages are on file"]
     wrong += [] if made and transcript.messages()[0].text.startswith("What was said before") else ["no summary is seen"]
     wrong += [] if is_valid_history(transcript.messages()) else ["the conversation is not valid"]
@@ -178,7 +178,7 @@ async def nested(world):
 def interrupted(world):
     """Does a transcript say of a call of sessions_spawn that nobody knows what became of it?"""
     files = glob.glob(os.path.join(world.home, "agents", "main", "sessions", "*.jsonl"))
-    results = [m for file in files for m in read(file).messages() if isinstance(m, ToolResult)]
+    results = [m for file in files for m in read_transcript(file).messages() if isinstance(m, ToolResult)]
     return any(m.toolName == "sessions_spawn" and m.isError and "unknown" in m.text for m in results)
 
 
@@ -186,7 +186,7 @@ def family_told(depth):
     def told(world, point):
         """Whoever was started was told of once, in a turn that was answered; an effect never happens twice."""
         wrong = differs("k1", world.answers.get("k1"), "started")
-        rows = history.read(world.home).inbox
+        rows = history.read_snapshot(world.home).inbox
         tasks = [row for row in rows if row["dedupe"].startswith("subagent/") and row["dedupe"].endswith(":0")]
         orders = [row for row in tasks if "/child:" not in row["dedupe"]]
         results = [row for row in rows if "/child:" in row["dedupe"]]
@@ -214,7 +214,7 @@ async def tended(world):
 def tended_told(world, point):
     """Told once, and nothing of it is left."""
     wrong = differs("k1", world.answers.get("k1"), "started")
-    rows = [row["dedupe"] for row in history.read(world.home).inbox if "/child:" in row["dedupe"]]
+    rows = [row["dedupe"] for row in history.read_snapshot(world.home).inbox if "/child:" in row["dedupe"]]
     left = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
@@ -237,7 +237,7 @@ async def job(world):
 
 def job_told(world, _point):
     """Told once; the slot has one message."""
-    fires = [row["dedupe"] for row in history.read(world.home).inbox if "/cron:" in row["dedupe"]]
+    fires = [row["dedupe"] for row in history.read_snapshot(world.home).inbox if "/cron:" in row["dedupe"]]
     wrong = differs("k1", world.answers.get("k1"), "set up") + differs("fires", len(fires), 1)
     return wrong + differs("the chat", world.screen(), "tea time")
 
@@ -256,7 +256,7 @@ async def beat(world):
 
 
 def beats(world, *, done):
-    rows = history.read(world.home).inbox
+    rows = history.read_snapshot(world.home).inbox
     return [row for row in rows if "/heartbeat:" in row["dedupe"] and (not done or row["state"] == "done")]
 
 
@@ -264,7 +264,7 @@ def beat_told(world, _point):
     """It ran once at most, and the conversation goes on as if it had not."""
     wrong = differs("k1", world.answers.get("k1"), "hello")
     (file,) = glob.glob(os.path.join(world.home, "agents", "main", "sessions", "*.jsonl"))
-    wrong += differs("the conversation", [m.text for m in read(file).messages()], ["SAY hello", "hello"])
+    wrong += differs("the conversation", [m.text for m in read_transcript(file).messages()], ["SAY hello", "hello"])
     ran = beats(world, done=False)
     wrong += [f"beat {row['id']} ended {row['outcome']}" for row in ran if row["outcome"] != "silent"]
     return wrong if len(ran) <= 1 else [*wrong, f"{len(ran)} beats ran"]

@@ -15,9 +15,9 @@ from palinurus.app import App
 from palinurus.core.envelope import CONTEXT_HEADING, MESSAGE_HEADING
 from palinurus.core.types.channel import ChannelAbilities
 from palinurus.core.types.inbound import Attachment, Inbound, MessageQuote, Sender, Target
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import Gate, ScriptedModel, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, hold_at, say
 
 OWNER, MEMBER, STRANGER = "1", "2", "666"
 GROUP = "-100"
@@ -118,8 +118,8 @@ async def test_the_owner_decides_in_the_chat(tmp_path: Path) -> None:
 
 async def test_who_is_put_out_has_nothing_running_any_more(tmp_path: Path) -> None:
     """S38."""
-    gates = Gate(), Gate()
-    mind = ScriptedModel([held(say("one"), gates[0], 0), held(say("two"), gates[1], 0)])
+    gates = StreamGate(), StreamGate()
+    mind = ScriptedModel([hold_at(say("one"), gates[0], 0), hold_at(say("two"), gates[1], 0)])
     async with running(tmp_path / "h", mind, FakeChannel(), **config()) as app:
         people = []
         for who in (STRANGER, "667"):
@@ -273,7 +273,7 @@ async def test_only_whom_a_list_names_may_persist_a_level(tmp_path: Path) -> Non
         for who, level in ((MEMBER, "on"), (STRANGER, None)):
             assert await took(app, message("/verbose on", who))
             row = await app.store.session(f"agent:main:fake:direct:{who}")
-            assert row is not None and Record.decode(row.data).verboseLevel == level
+            assert row is not None and SessionRecord.decode(row.data).verboseLevel == level
 
 
 async def test_a_members_words_cannot_choose_their_session(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ async def test_a_members_words_cannot_choose_their_session(tmp_path: Path) -> No
         ident = await app.gate.take(in_group("hi", session="agent:main:main", agent="main", options={"model": "x/y"}))
         assert (await app.wait(ident)).session == "agent:main:fake:group:-100"
         row = await app.store.session("agent:main:fake:group:-100")
-        record = Record.decode(row.data) if row else None
+        record = SessionRecord.decode(row.data) if row else None
         assert record is not None and (record.subject, record.groupId, record.chatType) == ("Boat", GROUP, "group")
 
 

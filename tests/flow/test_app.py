@@ -20,7 +20,7 @@ from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import Model
 from palinurus.errors import BadRequest, Draining, QueueFull
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import Gate, ScriptedModel, calls, fail, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, fail, hold_at, say
 from support import inbound
 
 CONFIG = {
@@ -94,11 +94,11 @@ async def test_the_same_event_delivered_again_is_one_turn_also_after_a_restart(t
 
 @pytest.mark.seed(373)
 async def test_one_run_per_session_and_sessions_side_by_side(tmp_path: Path) -> None:
-    gates = {name: Gate() for name in "abc"}
+    gates = {name: StreamGate() for name in "abc"}
 
     def answer(request: Any) -> Any:
         name = request.messages[-1].text[-1]
-        return held(say(f"answer {name}"), gates[name], 0)
+        return hold_at(say(f"answer {name}"), gates[name], 0)
 
     model = ScriptedModel([answer], repeat=True)
     async with running(tmp_path / "h", model) as app:
@@ -146,8 +146,8 @@ async def test_the_cap_over_all_sessions_holds_and_all_are_answered(tmp_path: Pa
 
 @pytest.mark.seed(377, 378, 380)
 async def test_a_message_that_arrives_mid_run_is_steered_into_it(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(calls(("ls", {})), gate, 0), say("both")])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(call_tools(("ls", {})), gate, 0), say("both")])
     channel = FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         (first,) = await channel.receive("first", event="1")
@@ -206,8 +206,8 @@ async def test_an_unknown_model_is_explained_not_retried(tmp_path: Path) -> None
 
 
 async def test_abort_ends_the_run_and_the_session_goes_on(tmp_path: Path) -> None:
-    gate = Gate()
-    model, channel = ScriptedModel([held(say("never all of this"), gate, 1), say("next")]), FakeChannel()
+    gate = StreamGate()
+    model, channel = ScriptedModel([hold_at(say("never all of this"), gate, 1), say("next")]), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         (first,) = await channel.receive("hello", event="1")
         await gate.wait_reached()
@@ -231,8 +231,8 @@ async def test_bad_messages_are_refused_and_nothing_is_stored(tmp_path: Path) ->
 
 
 async def test_a_full_queue_refuses_loudly_and_other_sessions_go_on(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("a"), gate, 0), say("b")], repeat=True)
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("a"), gate, 0), say("b")], repeat=True)
     async with running(tmp_path / "h", model) as app:
         wait = {"queue": "followup"}
         await app.submit(inbound("x", session="s", options=wait))
@@ -247,8 +247,8 @@ async def test_a_full_queue_refuses_loudly_and_other_sessions_go_on(tmp_path: Pa
 
 
 async def test_drain_hands_the_turn_back_and_the_next_start_finishes_it(tmp_path: Path) -> None:
-    gate = Gate()
-    first = ScriptedModel([calls(("exec", {"command": "echo once >> log"})), held(say("cut"), gate, 1)])
+    gate = StreamGate()
+    first = ScriptedModel([call_tools(("exec", {"command": "echo once >> log"})), hold_at(say("cut"), gate, 1)])
     channel = FakeChannel()
     async with running(tmp_path / "h", first, channel) as app:
         (ident,) = await channel.receive("do it", event="1")
@@ -267,7 +267,7 @@ async def test_drain_hands_the_turn_back_and_the_next_start_finishes_it(tmp_path
 
 
 async def test_the_stable_prompt_is_byte_equal_from_turn_to_turn(tmp_path: Path) -> None:
-    model = ScriptedModel([calls(("ls", {})), say("one"), say("two")])
+    model = ScriptedModel([call_tools(("ls", {})), say("one"), say("two")])
     async with running(tmp_path / "h", model) as app:
         for text in ("a", "b"):
             await app.wait((await app.submit(inbound(text))).id)
@@ -313,8 +313,8 @@ async def test_message_sending_may_change_or_cancel(tmp_path: Path) -> None:
 async def test_a_message_that_keeps_killing_the_process_is_set_aside_with_a_notice(tmp_path: Path) -> None:
     """Three claims that never settled, as three crashes leave them."""
     model, channel = ScriptedModel([say("never")]), FakeChannel()
-    gate = Gate()
-    stuck = ScriptedModel([held(say("x"), gate, 0)])
+    gate = StreamGate()
+    stuck = ScriptedModel([hold_at(say("x"), gate, 0)])
     app = App(settings(tmp_path / "h"), {}, SystemClock(), model=stuck, channels={"fake": channel})
     await app.start()
     (ident,) = await channel.receive("boom", event="1")
@@ -323,7 +323,9 @@ async def test_a_message_that_keeps_killing_the_process_is_set_aside_with_a_noti
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
     for _ in range(2):
-        again = App(settings(tmp_path / "h"), {}, SystemClock(), model=ScriptedModel([held(say("x"), Gate(), 0)]))
+        again = App(
+            settings(tmp_path / "h"), {}, SystemClock(), model=ScriptedModel([hold_at(say("x"), StreamGate(), 0)])
+        )
         await again.start()
         await asyncio.sleep(0.05)
         await again.store.close()

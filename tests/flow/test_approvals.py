@@ -22,7 +22,7 @@ from palinurus.core.types.messages import ToolResult
 from palinurus.inbox.approvals import ApprovalBoard, ApprovalRow
 from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 
 OWNER = Sender("me", owner=True)
 MEMBER = Sender("you", allowed=True)
@@ -79,7 +79,7 @@ def workspace(app: App) -> Path:
 
 
 def elevated(command: str = COMMAND) -> Any:
-    return calls(("exec", {"command": command, "elevated": True}))
+    return call_tools(("exec", {"command": command, "elevated": True}))
 
 
 def result(model: ScriptedModel) -> ToolResult:
@@ -211,7 +211,7 @@ async def test_elevated_levels_of_the_owner(tmp_path: Path, directive: str, fate
     """Outside, the command can write beside the workspace; inside it cannot."""
     outside = tmp_path / "outside"
     outside.mkdir()
-    model = ScriptedModel([calls(("exec", {"command": f"touch {outside}/X"})), say("done")])
+    model = ScriptedModel([call_tools(("exec", {"command": f"touch {outside}/X"})), say("done")])
     async with running(tmp_path / "h", model) as app:
         if directive:
             assert "Elevated mode" in await told(app, directive)
@@ -230,7 +230,7 @@ async def test_elevated_is_refused_to_others_and_where_it_is_switched_off(tmp_pa
     outside = tmp_path / "outside"
     outside.mkdir()
     write = f"touch {outside}/X"
-    model = ScriptedModel([calls(("exec", {"command": write})), elevated(write), say("done")])
+    model = ScriptedModel([call_tools(("exec", {"command": write})), elevated(write), say("done")])
     async with running(tmp_path / "h", model) as app:
         assert "owner only" in await told(app, "/elevated full", MEMBER)
         await told(app, "/elevated full")
@@ -246,7 +246,7 @@ async def test_elevated_is_refused_to_others_and_where_it_is_switched_off(tmp_pa
 
 
 async def test_exec_words_of_the_session_act(tmp_path: Path) -> None:
-    model = ScriptedModel([calls(("exec", {"command": "touch X"})), say("done")])
+    model = ScriptedModel([call_tools(("exec", {"command": "touch X"})), say("done")])
     async with running(tmp_path / "h", model) as app:
         assert await told(app, "/exec ask=always") == "Exec defaults set (ask=always)."
         sent = await app.submit(typed("make X"))
@@ -259,7 +259,7 @@ async def test_exec_words_of_the_session_act(tmp_path: Path) -> None:
 
 @pytest.mark.seed(228)
 async def test_an_ordinary_turn_asks_nobody(tmp_path: Path) -> None:
-    model = ScriptedModel([calls(("exec", {"command": "echo $((6*7)) > out && cat out"})), say("done")])
+    model = ScriptedModel([call_tools(("exec", {"command": "echo $((6*7)) > out && cat out"})), say("done")])
     async with running(tmp_path / "h", model) as app:
         await app.wait((await app.submit(typed("compute"))).id)
         assert "42" in result(model).text and await app.board.pending() == []

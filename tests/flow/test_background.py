@@ -16,17 +16,17 @@ import pytest
 from flow.test_app import CONFIG, running, until
 from palinurus.core.types.messages import ToolResult
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import ScriptedModel, calls, say
-from palinurus.tools.family import processes as alive
+from palinurus.testing.model import ScriptedModel, call_tools, say
+from palinurus.tools.family import list_processes as alive
 from palinurus.tools.sandbox import landlock
 
-CELLS = ["off", "landlock"] if landlock.version() else ["off"]
+CELLS = ["off", "landlock"] if landlock.landlock_version() else ["off"]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 
 
 def run(command: str, **args: Any) -> Any:
-    return calls(("exec", {"command": command, "background": True, **args}))
+    return call_tools(("exec", {"command": command, "background": True, **args}))
 
 
 def contained(cell: str) -> dict[str, Any]:
@@ -94,7 +94,7 @@ async def test_who_is_woken(tmp_path: Path, config: dict[str, Any], command: str
 async def test_a_session_that_polls_until_the_end_is_not_woken_again(tmp_path: Path) -> None:
     def poll(request: Any) -> Any:
         result = next(m for m in request.messages if isinstance(m, ToolResult))
-        return calls(("process", {"action": "poll", "sessionId": result.details["sessionId"], "timeout": 20_000}))
+        return call_tools(("process", {"action": "poll", "sessionId": result.details["sessionId"], "timeout": 20_000}))
 
     model, channel = ScriptedModel([run("sleep 0.2; echo made"), poll, say("made it")]), FakeChannel()
     async with running(tmp_path / "h", model, channel, **contained("off")) as app:
@@ -129,7 +129,7 @@ async def test_a_question_in_a_terminal_is_answered_by_the_agent(tmp_path: Path,
     def step(action: str, **args: Any) -> Any:
         def call(request: Any) -> Any:
             result = next(m for m in request.messages if isinstance(m, ToolResult))
-            return calls(("process", {"action": action, "sessionId": result.details["sessionId"], **args}))
+            return call_tools(("process", {"action": action, "sessionId": result.details["sessionId"], **args}))
 
         return call
 
@@ -151,14 +151,14 @@ import asyncio, json, sys
 from pathlib import Path
 sys.path[:0] = sys.argv[3:]
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 from flow.test_app import running
 
 COMMAND = "(setsid sh -c 'echo $$ > stray; while :; do sleep 0.05; done' >/dev/null 2>&1 &) ; echo $$ > pid; sleep 1000"
 
 async def main():
-    script = [calls(("exec", {"command": COMMAND, "background": True})), say("started"),
-              calls(("exec", {"command": "echo $$ > front; sleep 1000"}))]
+    script = [call_tools(("exec", {"command": COMMAND, "background": True})), say("started"),
+              call_tools(("exec", {"command": "echo $$ > front; sleep 1000"}))]
     channel = FakeChannel()
     async with running(Path(sys.argv[1]), ScriptedModel(script), channel, **json.loads(sys.argv[2])) as app:
         (ident,) = await channel.receive("go", event="e1")

@@ -24,8 +24,8 @@ from palinurus.core.prompt.render import render_prompt
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
 from palinurus.core.types.model import ModelRequest, Prompt
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, info, say
-from palinurus.testing.prefix import assert_prefix_stable, cacheable, partings
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, make_model_info, say
+from palinurus.testing.prefix import assert_prefix_stable, find_prefix_breaks, measure_cacheable_share
 from support import inbound
 
 CONFIG = {
@@ -53,7 +53,7 @@ class Talk:
     """What the model does: every third turn reads a file first, every twentieth is held open for steering."""
 
     def __init__(self) -> None:
-        self.gates: dict[int, Gate] = {}
+        self.gates: dict[int, StreamGate] = {}
 
     def __call__(self, request: ModelRequest) -> Any:
         last = request.messages[-1]
@@ -68,8 +68,8 @@ class Talk:
             return say("HEARTBEAT_OK" if "HEARTBEAT" in last.text else "I see, that changes it.")
         number = int(word)
         if number in self.gates:
-            return held(calls(("read", {"path": "a.txt"})), self.gates[number], 0)
-        return calls(("read", {"path": "a.txt"})) if number % 3 == 0 else say(f"Answer {number}, in a few words.")
+            return hold_at(call_tools(("read", {"path": "a.txt"})), self.gates[number], 0)
+        return call_tools(("read", {"path": "a.txt"})) if number % 3 == 0 else say(f"Answer {number}, in a few words.")
 
 
 async def converse(app: App, talk: Talk, first: int, last: int) -> None:
@@ -78,7 +78,7 @@ async def converse(app: App, talk: Talk, first: int, last: int) -> None:
             beat = await app.submit(inbound(HEARTBEAT_PROMPT, session="main"))
             await app.wait(beat.id)
         if n % 20 == 0:
-            talk.gates[n] = Gate()
+            talk.gates[n] = StreamGate()
         accepted = await app.submit(inbound(f"message number {n}", session="main"))
         if n % 20 == 0:
             await talk.gates[n].wait_reached()
@@ -108,9 +108,9 @@ async def test_two_hundred_turns_with_tools_steering_heartbeats_and_a_compaction
     assert sum("one thing more" in t for t in texts) == 7 and sum(t == HEARTBEAT_PROMPT for t in texts) == 14
     assert len({r.prompt for r in requests}) == 1
     assert_prefix_stable(requests, breaks={cut})
-    found = partings(requests)[cut - 1]
+    found = find_prefix_breaks(requests)[cut - 1]
     assert found is not None and found.cause == "compaction"
-    assert cacheable(requests, breaks={cut}) >= 0.95
+    assert measure_cacheable_share(requests, breaks={cut}) >= 0.95
 
 
 @pytest.mark.seed(190)
@@ -135,7 +135,7 @@ def session(prompt: Callable[[int], Prompt], turns: int = 30) -> list[ModelReque
     made = []
     for n in range(turns):
         said += [UserMessage(f"message {n}")]
-        made.append(ModelRequest(info(), prompt(n), tuple(said)))
+        made.append(ModelRequest(make_model_info(), prompt(n), tuple(said)))
         said += [AssistantMessage((TextBlock(f"answer {n}"),))]
     return made
 
@@ -147,7 +147,7 @@ def spoiled(prompt: Prompt, line: str) -> Prompt:
 def test_as_we_render_it_nothing_breaks() -> None:
     requests = session(lambda n: render_prompt(full()))
     assert_prefix_stable(requests)
-    assert cacheable(requests) >= 0.95
+    assert measure_cacheable_share(requests) >= 0.95
 
 
 @pytest.mark.seed(211)
@@ -157,7 +157,7 @@ def test_a_clock_in_the_stable_part_is_caught() -> None:
         AssertionError, match=r"request 1 breaks the cached prefix: prompt: .*byte \d+ of the stable part"
     ):
         assert_prefix_stable(requests)
-    assert cacheable(requests) < 0.95
+    assert measure_cacheable_share(requests) < 0.95
 
 
 @pytest.mark.seed(217)
@@ -167,12 +167,12 @@ def test_a_channel_name_in_the_stable_part_is_caught() -> None:
     with pytest.raises(AssertionError, match="telegram") as caught:
         assert_prefix_stable(requests)
     assert "discord" in str(caught.value)
-    assert cacheable(requests) < 0.95
+    assert measure_cacheable_share(requests) < 0.95
 
 
 def test_a_hop_between_channels_keeps_the_stable_part() -> None:
     channels = ("telegram", "discord")
-    found = partings(session(lambda n: render_prompt(full(channel=channels[n % 2]))))
+    found = find_prefix_breaks(session(lambda n: render_prompt(full(channel=channels[n % 2]))))
     assert {f.group for f in found if f} == {"volatile"}
 
 

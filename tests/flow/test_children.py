@@ -18,28 +18,28 @@ from palinurus.core.types.inbound import Sender
 from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
 from palinurus.core.types.model import ModelRequest
 from palinurus.inbox.children.record import SubagentRecord
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import Gate, ScriptedModel, Turn, calls, fail, held, say
-from palinurus.tools.family import processes as alive
-from palinurus.tools.spawn import Order
+from palinurus.testing.model import ScriptedModel, ScriptedTurn, StreamGate, call_tools, fail, hold_at, say
+from palinurus.tools.family import list_processes as alive
+from palinurus.tools.spawn import SpawnOrder
 from support import inbound
 
 MAIN = "agent:main:main"
-Part = Callable[[ModelRequest], Turn]
+Part = Callable[[ModelRequest], ScriptedTurn]
 
 
 class Cast(ScriptedModel):
     """A model whose answers depend on whom it plays: the main session, or the sub-agent with a word in its task."""
 
-    def __init__(self, main: Part | list[Any], **children: Part | list[Any] | Turn) -> None:
+    def __init__(self, main: Part | list[Any], **children: Part | list[Any] | ScriptedTurn) -> None:
         super().__init__([self._play], repeat=True)
         self._parts = {"main": main, **children}
         self._at: dict[str, int] = {}
         self.heard: dict[str, list[ModelRequest]] = {}
-        self.gate = Gate()  # sub-agents wait here
+        self.gate = StreamGate()  # sub-agents wait here
 
-    def _play(self, request: ModelRequest) -> Turn:
+    def _play(self, request: ModelRequest) -> ScriptedTurn:
         who = self.who(request)
         self.heard.setdefault(who, []).append(request)
         part = self._parts[who]
@@ -49,7 +49,7 @@ class Cast(ScriptedModel):
             turn = step(request) if callable(step) else step
         else:
             turn = part(request) if callable(part) else part
-        return turn if who == "main" or turn.gates else held(turn, self.gate, 0)
+        return turn if who == "main" or turn.gates else hold_at(turn, self.gate, 0)
 
     def who(self, request: ModelRequest) -> str:
         prompt = request.prompt.stable + request.prompt.volatile
@@ -105,16 +105,16 @@ def children(app: App) -> list[SubagentRecord]:
     return app.nest.registry.every()
 
 
-async def record(app: App, session: str) -> Record:
+async def record(app: App, session: str) -> SessionRecord:
     row = await app.store.session(session)
     assert row is not None
-    return Record.decode(row.data)
+    return SessionRecord.decode(row.data)
 
 
 @pytest.mark.seed(357, 360, 361, 362, 363)
 async def test_a_result_is_pushed_to_the_parent_and_reaches_the_person(tmp_path: Path) -> None:
     cast = Cast(
-        [calls(spawn("dig for gold", label="digger")), say("started"), say("We found gold.")],
+        [call_tools(spawn("dig for gold", label="digger")), say("started"), say("We found gold.")],
         child=say("found 3 nuggets"),
     )
     channel = FakeChannel()
@@ -145,7 +145,8 @@ async def test_a_result_is_pushed_to_the_parent_and_reaches_the_person(tmp_path:
 @pytest.mark.seed(353, 354, 367, 368, 369)
 async def test_a_leaf_can_start_nobody(tmp_path: Path) -> None:
     cast = Cast(
-        [calls(spawn("leaf work")), say("started"), say("done")], leaf=[calls(spawn("more")), say("I could not")]
+        [call_tools(spawn("leaf work")), say("started"), say("done")],
+        leaf=[call_tools(spawn("more")), say("I could not")],
     )
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
@@ -162,14 +163,17 @@ async def test_a_leaf_can_start_nobody(tmp_path: Path) -> None:
 
 @pytest.mark.seed(353, 363, 367)
 async def test_an_orchestrator_is_done_when_its_own_are_done(tmp_path: Path) -> None:
-    def boss(request: ModelRequest) -> Turn:
+    def boss(request: ModelRequest) -> ScriptedTurn:
         got = [m for m in request.messages if isinstance(m, UserMessage) and m.text.startswith("System: sub-agent")]
         if not any(isinstance(m, ToolResult) for m in request.messages):
-            return calls(spawn("one part"), spawn("two part"))
+            return call_tools(spawn("one part"), spawn("two part"))
         return say(f"all {len(got)} are in") if len(got) == 2 else say("waiting")
 
     cast = Cast(
-        [calls(spawn("boss work")), say("started"), say("done")], boss=boss, one=say("first part"), two=say("second")
+        [call_tools(spawn("boss work")), say("started"), say("done")],
+        boss=boss,
+        one=say("first part"),
+        two=say("second"),
     )
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config(maxSpawnDepth=2)) as app:
@@ -190,9 +194,10 @@ async def test_an_orchestrator_is_done_when_its_own_are_done(tmp_path: Path) -> 
 
 @pytest.mark.seed(355)
 async def test_no_more_children_than_allowed_also_when_all_are_asked_for_at_once(tmp_path: Path) -> None:
-    gate = Gate()
+    gate = StreamGate()
     cast = Cast(
-        [calls(*(spawn(f"job {n}") for n in range(9))), say("started"), say("NO_REPLY")], child=held(say("ok"), gate, 0)
+        [call_tools(*(spawn(f"job {n}") for n in range(9))), say("started"), say("NO_REPLY")],
+        child=hold_at(say("ok"), gate, 0),
     )
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
@@ -211,7 +216,7 @@ async def test_no_more_children_than_allowed_also_when_all_are_asked_for_at_once
 @pytest.mark.seed(356)
 async def test_which_agents_may_be_started(tmp_path: Path) -> None:
     agents = [{"id": "main", "subagents": {"allowAgents": ["work"]}}, {"id": "work"}, {"id": "other"}]
-    asked = calls(spawn("a", agentId="work"), spawn("b", agentId="other"), spawn("c", agentId="nobody"))
+    asked = call_tools(spawn("a", agentId="work"), spawn("b", agentId="other"), spawn("c", agentId="nobody"))
     cast = Cast([asked, say("ok"), say("NO_REPLY")], child=say("ok"))
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config(agents)) as app:
@@ -241,7 +246,7 @@ async def test_which_model_and_level_a_sub_agent_gets(
     listed = [{"id": "main", "subagents": own}]
     models = [{"id": name, "reasoning": True} for name in "mgap"]
     providers = {"fake": {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": models}}
-    cast = Cast([calls(spawn("it", **args)), say("ok"), say("NO_REPLY")], child=say("ok"))
+    cast = Cast([call_tools(spawn("it", **args)), say("ok"), say("NO_REPLY")], child=say("ok"))
     channel = FakeChannel()
     changes = {**config(listed, **subagents), "models": {"providers": providers}}
     async with running(tmp_path / "h", cast, channel, **changes) as app:
@@ -261,7 +266,7 @@ async def test_what_cannot_be_is_refused_with_the_reason(tmp_path: Path) -> None
         spawn("d", attachments=[{"name": "../x", "content": "y"}]),
         spawn("e", sandbox="require"),
     ]
-    cast = Cast([calls(*asked), say("ok")])
+    cast = Cast([call_tools(*asked), say("ok")])
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await started(app, channel, cast)
@@ -276,10 +281,10 @@ async def test_what_cannot_be_is_refused_with_the_reason(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("how", ["error", "timeout"])
 async def test_failures_and_time_outs_are_told_too(tmp_path: Path, how: str) -> None:
-    gate = Gate()
-    part = fail("auth", "no key") if how == "error" else held(say("late"), gate, 0)
+    gate = StreamGate()
+    part = fail("auth", "no key") if how == "error" else hold_at(say("late"), gate, 0)
     args = {} if how == "error" else {"runTimeoutSeconds": 0.2}
-    cast = Cast([calls(spawn("it", **args)), say("started"), say("I see")], child=part)
+    cast = Cast([call_tools(spawn("it", **args)), say("started"), say("I see")], child=part)
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await started(app, channel, cast)
@@ -292,7 +297,7 @@ async def test_failures_and_time_outs_are_told_too(tmp_path: Path, how: str) -> 
 
 @pytest.mark.parametrize("word", ["ANNOUNCE_SKIP", "NO_REPLY"])
 async def test_a_chosen_silence_is_told_nobody(tmp_path: Path, word: str) -> None:
-    cast = Cast([calls(spawn("it")), say("started"), say("never")], child=say(word))
+    cast = Cast([call_tools(spawn("it")), say("started"), say("never")], child=say(word))
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await started(app, channel, cast)
@@ -304,12 +309,12 @@ async def test_a_chosen_silence_is_told_nobody(tmp_path: Path, word: str) -> Non
 
 @pytest.mark.seed(363)
 async def test_a_busy_parent_gets_the_result_in_its_run_once(tmp_path: Path) -> None:
-    gate = Gate()
+    gate = StreamGate()
 
-    def second(request: ModelRequest) -> Turn:
-        return say("I know already") if last(request).startswith("System: sub-agent") else calls(("ls", {}))
+    def second(request: ModelRequest) -> ScriptedTurn:
+        return say("I know already") if last(request).startswith("System: sub-agent") else call_tools(("ls", {}))
 
-    cast = Cast([calls(spawn("it")), held(calls(("ls", {})), gate, 0), second], child=say("quick"))
+    cast = Cast([call_tools(spawn("it")), hold_at(call_tools(("ls", {})), gate, 0), second], child=say("quick"))
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await ask(app, "go", "e1")
@@ -323,8 +328,8 @@ async def test_a_busy_parent_gets_the_result_in_its_run_once(tmp_path: Path) -> 
 
 
 async def test_a_parent_that_was_reset_is_told_in_its_new_session(tmp_path: Path) -> None:
-    gate = Gate()
-    cast = Cast([calls(spawn("it")), say("started"), say("late news")], child=held(say("slow result"), gate, 0))
+    gate = StreamGate()
+    cast = Cast([call_tools(spawn("it")), say("started"), say("late news")], child=hold_at(say("slow result"), gate, 0))
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await ask(app, "go", "e1")
@@ -342,8 +347,8 @@ async def test_a_parent_that_was_reset_is_told_in_its_new_session(tmp_path: Path
 
 
 async def test_a_result_waits_for_the_next_start(tmp_path: Path) -> None:
-    gate = Gate()
-    cast = Cast([calls(spawn("it")), say("started")], child=held(say("never heard"), gate, 0))
+    gate = StreamGate()
+    cast = Cast([call_tools(spawn("it")), say("started")], child=hold_at(say("never heard"), gate, 0))
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await ask(app, "go", "e1")
@@ -363,16 +368,16 @@ async def test_a_result_waits_for_the_next_start(tmp_path: Path) -> None:
 
 @pytest.mark.seed(364)
 async def test_the_list_shows_what_runs_and_what_ran(tmp_path: Path) -> None:
-    gate = Gate()
+    gate = StreamGate()
     cast = Cast(
         [
-            calls(spawn("quick one", label="q"), spawn("slow one", label="s")),
+            call_tools(spawn("quick one", label="q"), spawn("slow one", label="s")),
             say("started"),
-            calls(("subagents", {})),
+            call_tools(("subagents", {})),
             say("looked"),
         ],
         quick=say("done"),
-        slow=held(say("later"), gate, 0),
+        slow=hold_at(say("later"), gate, 0),
     )
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
@@ -402,17 +407,17 @@ async def test_the_list_shows_what_runs_and_what_ran(tmp_path: Path) -> None:
 @pytest.mark.seed(365)
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 async def test_kill_ends_a_run_its_own_children_and_their_commands(tmp_path: Path) -> None:
-    gate = Gate()
+    gate = StreamGate()
     work = ("exec", {"command": "exec sleep 1000", "background": True})
     cast = Cast(
         [
-            calls(spawn("boss work")),
+            call_tools(spawn("boss work")),
             say("started"),
-            calls(("subagents", {"action": "kill", "target": "1"})),
+            call_tools(("subagents", {"action": "kill", "target": "1"})),
             say("gone"),
         ],
-        boss=[calls(spawn("deep work")), held(say("waiting"), gate, 0)],
-        deep=[calls(work), held(say("never"), gate, 0)],
+        boss=[call_tools(spawn("deep work")), hold_at(say("waiting"), gate, 0)],
+        deep=[call_tools(work), hold_at(say("never"), gate, 0)],
     )
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config(maxSpawnDepth=2)) as app:
@@ -435,8 +440,8 @@ async def test_kill_ends_a_run_its_own_children_and_their_commands(tmp_path: Pat
 
 
 async def test_stop_ends_the_family_of_a_session(tmp_path: Path) -> None:
-    gate = Gate()
-    cast = Cast([calls(spawn("it")), held(say("never"), gate, 0)], child=held(say("never"), gate, 0))
+    gate = StreamGate()
+    cast = Cast([call_tools(spawn("it")), hold_at(say("never"), gate, 0)], child=hold_at(say("never"), gate, 0))
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await ask(app, "go", "e1")
@@ -450,11 +455,11 @@ async def test_stop_ends_the_family_of_a_session(tmp_path: Path) -> None:
 
 @pytest.mark.seed(366)
 async def test_steering_interrupts_and_goes_on_with_all_it_knew(tmp_path: Path) -> None:
-    gate = Gate()
-    steer = calls(("subagents", {"action": "steer", "target": "d", "message": "dig deeper"}))
+    gate = StreamGate()
+    steer = call_tools(("subagents", {"action": "steer", "target": "d", "message": "dig deeper"}))
     cast = Cast(
-        [calls(spawn("dig", label="d")), say("started"), steer, say("steered"), say("great")],
-        dig=[held(say("shallow"), gate, 0), say("found it deep down")],
+        [call_tools(spawn("dig", label="d")), say("started"), steer, say("steered"), say("great")],
+        dig=[hold_at(say("shallow"), gate, 0), say("found it deep down")],
     )
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
@@ -478,7 +483,7 @@ async def test_steering_interrupts_and_goes_on_with_all_it_knew(tmp_path: Path) 
 
 async def test_a_fork_knows_the_conversation_and_no_open_calls(tmp_path: Path) -> None:
     cast = Cast(
-        [say("Hi."), calls(spawn("it", context="fork", cleanup="delete")), say("started"), say("NO_REPLY")],
+        [say("Hi."), call_tools(spawn("it", context="fork", cleanup="delete")), say("started"), say("NO_REPLY")],
         child=say("I know"),
     )
     channel = FakeChannel()
@@ -501,8 +506,8 @@ async def test_a_fork_knows_the_conversation_and_no_open_calls(tmp_path: Path) -
 async def test_attachments_lie_in_the_workspace(tmp_path: Path) -> None:
     files = [{"name": "a.txt", "content": "hello"}, {"name": "b.bin", "content": "AAE=", "encoding": "base64"}]
     cast = Cast(
-        [calls(spawn("read them", attachments=files)), say("started"), say("NO_REPLY")],
-        read=[lambda r: calls(("read", {"path": last(r).split("- ")[1].splitlines()[0]})), say("ok")],
+        [call_tools(spawn("read them", attachments=files)), say("started"), say("NO_REPLY")],
+        read=[lambda r: call_tools(("read", {"path": last(r).split("- ")[1].splitlines()[0]})), say("ok")],
     )
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
@@ -515,10 +520,10 @@ async def test_attachments_lie_in_the_workspace(tmp_path: Path) -> None:
 
 
 async def test_a_yield_ends_the_turn_and_the_result_begins_the_next(tmp_path: Path) -> None:
-    gate = Gate()
+    gate = StreamGate()
     cast = Cast(
-        [calls(spawn("it")), calls(("sessions_yield", {}), text="I wait."), say("There it is.")],
-        child=held(say("done"), gate, 0),
+        [call_tools(spawn("it")), call_tools(("sessions_yield", {}), text="I wait."), say("There it is.")],
+        child=hold_at(say("done"), gate, 0),
     )
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
@@ -533,8 +538,10 @@ async def test_a_yield_ends_the_turn_and_the_result_begins_the_next(tmp_path: Pa
 
 @pytest.mark.parametrize(("foreign", "origin"), [(False, ""), (True, "web")])
 async def test_what_a_sub_agent_saw_stays_untrusted_at_its_parent(tmp_path: Path, foreign: bool, origin: str) -> None:
-    page = calls(("web_fetch", {"url": "http://127.0.0.1:9/x"}))
-    cast = Cast([calls(spawn("it")), say("ok"), say("NO_REPLY")], child=[page, say("ok")] if foreign else say("ok"))
+    page = call_tools(("web_fetch", {"url": "http://127.0.0.1:9/x"}))
+    cast = Cast(
+        [call_tools(spawn("it")), say("ok"), say("NO_REPLY")], child=[page, say("ok")] if foreign else say("ok")
+    )
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await started(app, channel, cast)
@@ -549,7 +556,7 @@ async def test_a_child_may_do_no_more_than_its_parent(tmp_path: Path) -> None:
         {"id": "main", "subagents": {"allowAgents": ["*"]}, "tools": {"deny": ["exec", "write"]}},
         {"id": "work", "tools": {"deny": ["edit"]}},
     ]
-    cast = Cast([calls(spawn("it", agentId="work")), say("ok"), say("NO_REPLY")], child=say("ok"))
+    cast = Cast([call_tools(spawn("it", agentId="work")), say("ok"), say("NO_REPLY")], child=say("ok"))
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config(agents)) as app:
         await started(app, channel, cast)
@@ -562,8 +569,8 @@ async def test_a_child_may_do_no_more_than_its_parent(tmp_path: Path) -> None:
 async def test_a_turn_that_was_cut_off_does_not_start_the_same_again(tmp_path: Path) -> None:
     asker = inbound("go", event="e1", sender=Sender("me", owner=True))
 
-    def order(call: str, task: str = "it") -> Order:
-        return Order(MAIN, call, asker, task)
+    def order(call: str, task: str = "it") -> SpawnOrder:
+        return SpawnOrder(MAIN, call, asker, task)
 
     async with running(tmp_path / "h", Cast([say("never")], child=say("never")), **config()) as app:
         first = await app.nest.spawn(order("c1"))
@@ -578,8 +585,8 @@ async def test_a_turn_that_was_cut_off_does_not_start_the_same_again(tmp_path: P
 
 
 async def test_a_result_that_a_full_queue_dropped_is_told_again(tmp_path: Path) -> None:
-    gate = Gate()
-    cast = Cast([calls(spawn("it")), held(say("first"), gate, 0), say("more")], child=say("precious"))
+    gate = StreamGate()
+    cast = Cast([call_tools(spawn("it")), hold_at(say("first"), gate, 0), say("more")], child=say("precious"))
     channel = FakeChannel()
     queue = {"messages": {"queue": {"mode": "followup", "cap": 1, "drop": "old"}}}
     async with running(tmp_path / "h", cast, channel, **config(), **queue) as app:
@@ -616,22 +623,22 @@ async def test_fifty_at_once_leave_people_their_lane(tmp_path: Path) -> None:
     assert len({m.text for m in seen}) == 50
 
 
-def _five(request: ModelRequest) -> Turn:
+def _five(request: ModelRequest) -> ScriptedTurn:
     if last(request).startswith("System: sub-agent"):
         return say("NO_REPLY")
     done = any(isinstance(m, ToolResult) for m in request.messages)
-    return say("started") if done else calls(*(spawn(f"job {last(request)} {n}") for n in range(5)))
+    return say("started") if done else call_tools(*(spawn(f"job {last(request)} {n}") for n in range(5)))
 
 
 @pytest.mark.seed(355)
 async def test_a_model_that_spawns_for_ever_is_held_at_the_cap(tmp_path: Path) -> None:
     most, asked = 0, 0
 
-    def main(request: ModelRequest) -> Turn:
+    def main(request: ModelRequest) -> ScriptedTurn:
         nonlocal most, asked
         most = max(most, app.nest.registry.active(MAIN))
         asked += 1
-        return say("enough") if asked > 12 else calls(*(spawn(f"job {asked} {n}") for n in range(20)))
+        return say("enough") if asked > 12 else call_tools(*(spawn(f"job {asked} {n}") for n in range(20)))
 
     cast = Cast(main, child=say("ok"))
     cast.gate.open()
@@ -644,10 +651,10 @@ async def test_a_model_that_spawns_for_ever_is_held_at_the_cap(tmp_path: Path) -
 
 
 async def test_people_look_after_sub_agents_too(tmp_path: Path) -> None:
-    gate = Gate()
+    gate = StreamGate()
     cast = Cast(
-        [calls(spawn("dig", label="d")), say("started"), say("I see")],
-        dig=[held(say("shallow"), gate, 0), say("deep"), say("third")],
+        [call_tools(spawn("dig", label="d")), say("started"), say("I see")],
+        dig=[hold_at(say("shallow"), gate, 0), say("deep"), say("third")],
         fish=say("a fish"),
     )
     channel = FakeChannel()
@@ -681,8 +688,8 @@ async def test_people_look_after_sub_agents_too(tmp_path: Path) -> None:
 
 
 async def test_a_person_who_kills_one_lets_its_parent_know(tmp_path: Path) -> None:
-    gate = Gate()
-    cast = Cast([calls(spawn("it")), say("started"), say("what a pity")], child=held(say("never"), gate, 0))
+    gate = StreamGate()
+    cast = Cast([call_tools(spawn("it")), say("started"), say("what a pity")], child=hold_at(say("never"), gate, 0))
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await ask(app, "go", "e1")
@@ -694,7 +701,7 @@ async def test_a_person_who_kills_one_lets_its_parent_know(tmp_path: Path) -> No
 
 
 async def test_old_ones_are_forgotten_with_their_sessions(tmp_path: Path) -> None:
-    cast = Cast([calls(spawn("it")), say("started"), say("NO_REPLY")], child=say("ok"))
+    cast = Cast([call_tools(spawn("it")), say("started"), say("NO_REPLY")], child=say("ok"))
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config(archiveAfterMinutes=60)) as app:
         await started(app, channel, cast)

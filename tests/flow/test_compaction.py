@@ -22,8 +22,8 @@ from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.usage import TokenUsage
-from palinurus.sessions.record import Record
-from palinurus.testing.model import Gate, ScriptedModel, Turn, calls, fail, held, say
+from palinurus.sessions.record import SessionRecord
+from palinurus.testing.model import ScriptedModel, ScriptedTurn, StreamGate, call_tools, fail, hold_at, say
 from support import inbound
 
 GOOD = "## Goal\n- sail home\n## Progress\n- the oars are mended"
@@ -59,8 +59,8 @@ class Crew:
         self.asked[kind].append(request)
         step = steps[min(number, len(steps) - 1)]
         turn = step(request) if callable(step) else step
-        if isinstance(turn, Turn) and turn.failure is None and turn.usage == TokenUsage(10, 5, 0, 0, 15):
-            return Turn(turn.text, turn.thinking, turn.calls, None, TokenUsage(), turn.gates)
+        if isinstance(turn, ScriptedTurn) and turn.failure is None and turn.usage == TokenUsage(10, 5, 0, 0, 15):
+            return ScriptedTurn(turn.text, turn.thinking, turn.calls, None, TokenUsage(), turn.gates)
         return turn
 
     @property
@@ -101,10 +101,10 @@ async def converse(app: App, turns: int) -> None:
         await tell(app, f"{n}: {LONG}")
 
 
-async def session(app: App) -> Record:
+async def session(app: App) -> SessionRecord:
     row = await app.store.session("agent:main:main")
     assert row is not None
-    return Record.decode(row.data)
+    return SessionRecord.decode(row.data)
 
 
 def lines(home: Path) -> list[dict[str, Any]]:
@@ -153,7 +153,7 @@ async def test_a_conversation_that_fills_its_window_is_summarised_and_goes_on(tm
 
 
 async def test_the_cost_of_a_summary_is_in_the_ledger(tmp_path: Path) -> None:
-    crew = Crew(summaries=[Turn(GOOD, usage=TokenUsage(900, 70, 0, 0, 970))])
+    crew = Crew(summaries=[ScriptedTurn(GOOD, usage=TokenUsage(900, 70, 0, 0, 970))])
     async with running(tmp_path / "h", crew) as app:
         await converse(app, 6)
         assert crew.asked["summary"]
@@ -162,7 +162,7 @@ async def test_the_cost_of_a_summary_is_in_the_ledger(tmp_path: Path) -> None:
 
 @pytest.mark.seed(331)
 async def test_notes_are_written_first_once_and_only_into_todays_file(tmp_path: Path) -> None:
-    notes = calls(
+    notes = call_tools(
         ("note", {"text": "The user sails to Ithaca."}),
         ("exec", {"command": "touch pwned"}),
         ("write", {"path": "AGENTS.md", "content": "pwned"}),
@@ -227,7 +227,7 @@ async def test_a_failed_summary_changes_nothing_and_the_conversation_goes_on(tmp
 
 @pytest.mark.seed(334)
 async def test_a_summary_that_takes_too_long_leaves_the_conversation_as_it_was(tmp_path: Path) -> None:
-    crew, home = Crew(summaries=[held(say(GOOD), Gate(), 0)]), tmp_path / "h"
+    crew, home = Crew(summaries=[hold_at(say(GOOD), StreamGate(), 0)]), tmp_path / "h"
     async with running(home, crew, timeoutSeconds=1) as app:
         await converse(app, 5)
         assert await tell(app, "are you there?") == LONG.strip()
@@ -279,7 +279,9 @@ async def test_a_long_turn_is_cut_in_two_and_the_run_goes_on_with_its_ask_and_it
     (tmp_path / "h" / "workspace").mkdir(parents=True)
     (tmp_path / "h" / "workspace" / "big.txt").write_text("grain and wine\n" * 900)
     plan = {"plan": [{"step": "weigh box 17", "status": "in_progress"}]}
-    steps = [calls(("update_plan", plan))] + [calls(("read", {"path": "big.txt", "offset": n})) for n in range(1, 16)]
+    steps = [call_tools(("update_plan", plan))] + [
+        call_tools(("read", {"path": "big.txt", "offset": n})) for n in range(1, 16)
+    ]
     crew = Crew([*steps, say("sorted")])
     async with running(tmp_path / "h", crew) as app:
         assert await tell(app, ask) == "sorted"
@@ -316,8 +318,8 @@ async def test_between_compactions_the_summary_keeps_its_bytes(tmp_path: Path) -
 
 
 async def test_messages_steered_in_while_room_is_made_are_not_lost(tmp_path: Path) -> None:
-    gate = Gate()
-    crew, home = Crew([say(LONG)], summaries=[held(say(GOOD), gate, 0)]), tmp_path / "h"
+    gate = StreamGate()
+    crew, home = Crew([say(LONG)], summaries=[hold_at(say(GOOD), gate, 0)]), tmp_path / "h"
     async with running(home, crew) as app:
         reached = asyncio.ensure_future(gate.wait_reached())
         first: asyncio.Future[str] = asyncio.ensure_future(tell(app, LONG))
@@ -402,8 +404,8 @@ async def test_going_on_from_before_a_compaction(tmp_path: Path) -> None:
 
 
 async def test_by_hand_while_the_agent_works_the_run_does_it(tmp_path: Path) -> None:
-    gate = Gate()
-    crew, home = Crew([say(LONG), held(calls(("ls", {})), gate, 0), say("done")]), tmp_path / "h"
+    gate = StreamGate()
+    crew, home = Crew([say(LONG), hold_at(call_tools(("ls", {})), gate, 0), say("done")]), tmp_path / "h"
     async with running(home, crew) as app:
         await tell(app, LONG)
         turn = asyncio.ensure_future(tell(app, "list the files"))

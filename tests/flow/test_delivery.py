@@ -31,7 +31,7 @@ from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.drafts import DraftRecord
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 
 RICH = ChannelAbilities(
     limit=4000, acts=frozenset(("typing", "edit", "delete", "react")), pace=0.01, typing=0.5, buttons=3, replies=True
@@ -173,11 +173,11 @@ async def test_small_blocks_are_joined_while_the_model_goes_on(tmp_path: Path) -
 
 @pytest.mark.seed(321)
 async def test_blocks_go_alone_when_nobody_waits_for_more(tmp_path: Path) -> None:
-    gate = Gate()
+    gate = StreamGate()
     config = blocks(blockStreamingCoalesce={"idleMs": 20, "minChars": 5, "maxChars": 500})
     channel = Watched(ChannelAbilities())
     first, second = "First paragraph here.\n\n", "Second paragraph here.\n\nThe end."
-    model = ScriptedModel([held(say(first + second), gate, 1)], chunk=len(first))
+    model = ScriptedModel([hold_at(say(first + second), gate, 1)], chunk=len(first))
     async with running(tmp_path / "h", model, channel, **config):
         await channel.receive("hello", event="e1")
         await until(lambda: len(channel.texts) == 1)
@@ -202,8 +202,8 @@ async def test_blocks_keep_a_human_pace(tmp_path: Path) -> None:
 
 async def test_blocks_are_said_once_though_the_run_is_resumed(tmp_path: Path) -> None:
     text = "First paragraph here.\n\nSecond paragraph here.\n\nThird paragraph here.\n\nThe end."
-    gate, channel = Gate(), Watched(ChannelAbilities())
-    model = ScriptedModel([held(say(text), gate, 8), say(text)])
+    gate, channel = StreamGate(), Watched(ChannelAbilities())
+    model = ScriptedModel([hold_at(say(text), gate, 8), say(text)])
     config = blocks(blockStreamingCoalesce={"idleMs": 10, "minChars": 5, "maxChars": 500})
     async with running(tmp_path / "h", model, channel, **config):
         await channel.receive("hello", event="e1")
@@ -219,8 +219,8 @@ async def test_blocks_are_said_once_though_the_run_is_resumed(tmp_path: Path) ->
 
 
 async def test_a_draft_grows_and_becomes_the_answer(tmp_path: Path) -> None:
-    gate, channel = Gate(), Watched()
-    model = ScriptedModel([held(say(LONG), gate, 6)])
+    gate, channel = StreamGate(), Watched()
+    model = ScriptedModel([hold_at(say(LONG), gate, 6)])
     async with running(tmp_path / "h", model, channel, **streaming()) as app:
         (item,) = await channel.receive("hello", event="e1")
         await until(lambda: bool(channel.texts))
@@ -237,8 +237,8 @@ async def test_a_draft_grows_and_becomes_the_answer(tmp_path: Path) -> None:
 
 
 async def test_the_draft_of_an_answer_that_is_stopped_is_what_was_said(tmp_path: Path) -> None:
-    gate, channel = Gate(), Watched()
-    model = ScriptedModel([held(say(LONG), gate, 6)])
+    gate, channel = StreamGate(), Watched()
+    model = ScriptedModel([hold_at(say(LONG), gate, 6)])
     async with running(tmp_path / "h", model, channel, **streaming()) as app:
         (item,) = await channel.receive("hello", event="e1")
         await until(lambda: bool(channel.texts))
@@ -251,8 +251,8 @@ async def test_the_draft_of_an_answer_that_is_stopped_is_what_was_said(tmp_path:
 
 
 async def test_a_draft_goes_away_when_there_is_no_answer(tmp_path: Path) -> None:
-    gate, channel = Gate(), Watched()
-    model = ScriptedModel([held(say("NO_REPLY", thinking="Is this for me? It is not."), gate, 4)])
+    gate, channel = StreamGate(), Watched()
+    model = ScriptedModel([hold_at(say("NO_REPLY", thinking="Is this for me? It is not."), gate, 4)])
     async with running(tmp_path / "h", model, channel) as app:
         await app.submit(from_owner("/reasoning stream", "e0"))
         await until(lambda: len(channel.texts) == 1)
@@ -288,8 +288,8 @@ async def test_no_draft_where_it_is_off_or_the_channel_cannot_edit(tmp_path: Pat
 
 @pytest.mark.seed(116, 317)
 async def test_reasoning_is_shown_while_it_comes_and_gives_way_to_the_answer(tmp_path: Path) -> None:
-    gate, channel = Gate(), Watched()
-    model = ScriptedModel([held(say("It is so.", thinking="Let me see what that is about."), gate, 4)])
+    gate, channel = StreamGate(), Watched()
+    model = ScriptedModel([hold_at(say("It is so.", thinking="Let me see what that is about."), gate, 4)])
     async with running(tmp_path / "h", model, channel) as app:
         await app.submit(from_owner("/reasoning stream", "e0"))
         await until(lambda: len(channel.texts) == 1)
@@ -304,8 +304,8 @@ async def test_reasoning_is_shown_while_it_comes_and_gives_way_to_the_answer(tmp
 
 @pytest.mark.seed(315)
 async def test_reasoning_off_shows_none_of_it_ever(tmp_path: Path) -> None:
-    gate, channel = Gate(), Watched()
-    model = ScriptedModel([held(say(f"<think>hidden</think>{LONG}", thinking="Secret thoughts."), gate, 12)])
+    gate, channel = StreamGate(), Watched()
+    model = ScriptedModel([hold_at(say(f"<think>hidden</think>{LONG}", thinking="Secret thoughts."), gate, 12)])
     async with running(tmp_path / "h", model, channel, **streaming()):
         await channel.receive("hello", event="e1")
         await until(lambda: bool(channel.texts))
@@ -316,7 +316,7 @@ async def test_reasoning_off_shows_none_of_it_ever(tmp_path: Path) -> None:
 
 async def test_tool_lines_and_the_draft_do_not_mix(tmp_path: Path) -> None:
     channel = Watched()
-    model = ScriptedModel([calls(("ls", {}), text="I will look into the folder right now."), say(LONG)])
+    model = ScriptedModel([call_tools(("ls", {}), text="I will look into the folder right now."), say(LONG)])
     async with running(tmp_path / "h", model, channel, **streaming()) as app:
         await app.submit(from_owner("/verbose on", "e0"))
         await until(lambda: len(channel.texts) == 1)
@@ -339,8 +339,8 @@ async def test_an_answer_longer_than_a_message_takes_the_draft_over_and_goes_on(
 
 async def test_after_a_crash_the_resumed_run_takes_the_draft_over(tmp_path: Path) -> None:
     """The process stops (the run is put aside, as after kill -9 the row is still running) and starts again."""
-    gate, channel = Gate(), Watched()
-    model = ScriptedModel([held(say(LONG), gate, 6), say(LONG)])
+    gate, channel = StreamGate(), Watched()
+    model = ScriptedModel([hold_at(say(LONG), gate, 6), say(LONG)])
     async with running(tmp_path / "h", model, channel, **streaming()):
         await channel.receive("hello", event="e1")
         await until(lambda: bool(channel.texts))
@@ -375,8 +375,8 @@ def _kept(item: str, message_id: str) -> DraftRecord:
 
 
 async def test_typing_while_the_run_goes_and_not_after(tmp_path: Path) -> None:
-    gate, channel = Gate(), Watched()
-    model = ScriptedModel([held(say("Hello."), gate, 0)])
+    gate, channel = StreamGate(), Watched()
+    model = ScriptedModel([hold_at(say("Hello."), gate, 0)])
     async with running(tmp_path / "h", model, channel) as app:
         (item,) = await channel.receive("hello", event="e1")
         await until(lambda: len(channel.did(TypingAction)) >= 2)
@@ -413,7 +413,7 @@ async def test_signs_of_life_that_fail_harm_nobody(tmp_path: Path) -> None:
 
 async def test_a_card_has_buttons_and_says_what_was_decided(tmp_path: Path) -> None:
     channel = Watched()
-    model = ScriptedModel([calls(("exec", {"command": "touch X", "elevated": True})), say("done")])
+    model = ScriptedModel([call_tools(("exec", {"command": "touch X", "elevated": True})), say("done")])
     config = {"tools": {"elevated": {"enabled": True, "allowFrom": {"fake": ["me"]}}}}
     async with running(tmp_path / "h", model, channel, **config) as app:
         await app.submit(from_owner("/elevated ask", "e0"))
@@ -429,7 +429,7 @@ async def test_a_card_has_buttons_and_says_what_was_decided(tmp_path: Path) -> N
 
 async def test_without_buttons_the_card_says_what_to_type(tmp_path: Path) -> None:
     channel = Watched(ChannelAbilities())
-    model = ScriptedModel([calls(("exec", {"command": "touch X", "elevated": True})), say("done")])
+    model = ScriptedModel([call_tools(("exec", {"command": "touch X", "elevated": True})), say("done")])
     config = {"tools": {"elevated": {"enabled": True, "allowFrom": {"fake": ["me"]}}}}
     async with running(tmp_path / "h", model, channel, **config) as app:
         await app.submit(from_owner("/elevated ask", "e0"))

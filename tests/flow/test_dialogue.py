@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.testing.script import calls, say
+from palinurus.testing.script import call_tools, say
 from palinurus.testing.server import ModelServer
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ def model(asked: Any) -> Any:
     if messages[-1]["role"] == "tool":
         return say("The tests passed.")
     if "tests" in text or "again" in text:
-        return calls(("exec", {"command": "sleep 2; echo 12 passed"}))
+        return call_tools(("exec", {"command": "sleep 2; echo 12 passed"}))
     return say("Hello! What shall we do?")
 
 

@@ -12,7 +12,7 @@ from flow.test_app import running, until
 from palinurus.app import App
 from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from support import inbound
 
 OWNER = Sender("me", owner=True)
@@ -36,7 +36,7 @@ LOOK = ("ls", {"path": "."})
 
 @pytest.mark.seed(50, 51, 95, 98, 323)
 async def test_inline_is_for_one_message_and_alone_for_the_session(tmp_path: Path) -> None:
-    script = [calls(LOOK), say("one"), calls(LOOK), say("two"), calls(LOOK), say("three")]
+    script = [call_tools(LOOK), say("one"), call_tools(LOOK), say("two"), call_tools(LOOK), say("three")]
     model, channel = ScriptedModel(script), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         await tell(app, "look /verbose on")
@@ -61,8 +61,8 @@ async def test_a_strangers_directives_are_plain_text(tmp_path: Path) -> None:
 
 @pytest.mark.seed(102)
 async def test_verbose_switched_in_the_middle_of_a_run_acts_on_the_tools_that_follow(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([calls(LOOK), held(calls(("find", {"pattern": "*.md"})), gate, 0), say("done")])
+    gate = StreamGate()
+    model = ScriptedModel([call_tools(LOOK), hold_at(call_tools(("find", {"pattern": "*.md"})), gate, 0), say("done")])
     channel = FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         run = await app.submit(mine("look around"))
@@ -82,7 +82,7 @@ async def test_the_detail_of_tool_lines_is_configured(tmp_path: Path, own: str |
     entry = {"id": "main", "default": True, **({"toolProgressDetail": own} if own else {})}
     default = {"toolProgressDetail": "raw" if own == "explain" else "explain"}
     agents = {"defaults": {"model": "fake/m", "verboseDefault": "on", **default}, "list": [entry]}
-    model, channel = ScriptedModel([calls(("exec", {"command": "echo hi"})), say("done")]), FakeChannel()
+    model, channel = ScriptedModel([call_tools(("exec", {"command": "echo hi"})), say("done")]), FakeChannel()
     async with running(tmp_path / "h", model, channel, agents=agents) as app:
         await tell(app, "go")
         await until(lambda: "done" in shown(channel))
@@ -187,8 +187,8 @@ async def test_new_begins_a_session_and_the_old_transcript_stays(tmp_path: Path)
 
 
 async def test_a_setting_changed_during_a_run_is_not_undone_by_its_end(tmp_path: Path) -> None:
-    gate = Gate()
-    model, channel = ScriptedModel([held(say("one"), gate, 0), say("two")]), FakeChannel()
+    gate = StreamGate()
+    model, channel = ScriptedModel([hold_at(say("one"), gate, 0), say("two")]), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         run = await app.submit(mine("go"))
         await gate.wait_reached()
@@ -218,7 +218,7 @@ async def test_a_channel_that_is_not_telegram_must_ask_for_blocks(
 
 
 async def test_exec_denied_for_a_session_is_not_offered_and_not_run(tmp_path: Path) -> None:
-    model = ScriptedModel([calls(("exec", {"command": "touch ran"})), say("could not")])
+    model = ScriptedModel([call_tools(("exec", {"command": "touch ran"})), say("could not")])
     async with running(tmp_path / "h", model, FakeChannel()) as app:
         assert await tell(app, "/exec security=deny") == "Exec defaults set (security=deny)."
         await tell(app, "do it")

@@ -13,21 +13,29 @@ from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.script import calls, say
-from palinurus.testing.server import Answer, ModelServer, cut, html, malformed, refuse, status
+from palinurus.testing.script import call_tools, say
+from palinurus.testing.server import (
+    ModelServer,
+    ScriptedResponse,
+    cut_stream,
+    refuse_connection,
+    respond_html,
+    respond_malformed,
+    respond_status,
+)
 from support import inbound
 
 APIS = ["openai-completions", "anthropic-messages"]
 
 FAULTS: dict[str, tuple[Any, str]] = {
-    "refused": (refuse(), ""),
-    "401": (status(401, '{"error": {"message": "invalid x-api-key"}}'), "key"),
-    "429": (status(429, headers={"retry-after": "3600"}), ""),
-    "500": (status(500), ""),
-    "html": (html(502), ""),
-    "malformed": (malformed(), ""),
-    "overflow": (status(400, '{"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}'), ""),
-    "not found": (status(404, '{"error": {"message": "model not found"}}'), ""),
+    "refused": (refuse_connection(), ""),
+    "401": (respond_status(401, '{"error": {"message": "invalid x-api-key"}}'), "key"),
+    "429": (respond_status(429, headers={"retry-after": "3600"}), ""),
+    "500": (respond_status(500), ""),
+    "html": (respond_html(502), ""),
+    "malformed": (respond_malformed(), ""),
+    "overflow": (respond_status(400, '{"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}'), ""),
+    "not found": (respond_status(404, '{"error": {"message": "model not found"}}'), ""),
 }
 
 
@@ -84,7 +92,7 @@ async def test_a_fault_is_explained_and_others_go_on(tmp_path: Path, fault: str,
 async def test_a_cut_stream_keeps_what_was_said_and_says_that_it_was_cut(tmp_path: Path, api: str) -> None:
     text = "A rather long answer that will not be finished. " * 20
     channel = FakeChannel()
-    async with ModelServer([cut(say(text), 2500)]) as server:
+    async with ModelServer([cut_stream(say(text), 2500)]) as server:
         app = app_for(tmp_path, server.url, api, channel)
         await app.start()
         try:
@@ -110,7 +118,7 @@ async def test_arguments_that_are_no_json_are_explained_to_the_model(tmp_path: P
         seen.append(asked.body)
         if len(seen) > 1:
             return say("understood")
-        return calls(("read", {"path": "BREAK"}))
+        return call_tools(("read", {"path": "BREAK"}))
 
     channel = FakeChannel()
     async with ModelServer([], default=script) as server:
@@ -153,7 +161,7 @@ async def stop_breaking() -> None:
 
 
 async def test_two_hundred_calls_in_one_answer(tmp_path: Path) -> None:
-    many = calls(*(("ls", {"path": ".", "limit": n + 1}) for n in range(200)))
+    many = call_tools(*(("ls", {"path": ".", "limit": n + 1}) for n in range(200)))
     channel = FakeChannel()
     async with ModelServer([many, say("done")]) as server:
         app = app_for(tmp_path, server.url, "openai-completions", channel)
@@ -168,4 +176,4 @@ async def test_two_hundred_calls_in_one_answer(tmp_path: Path) -> None:
 
 
 def test_the_faults_are_answers() -> None:
-    assert all(isinstance(answer, Answer) for answer, _ in FAULTS.values())
+    assert all(isinstance(answer, ScriptedResponse) for answer, _ in FAULTS.values())

@@ -10,10 +10,10 @@ import pytest
 from flow.test_app import running, settings, transcript, until
 from flow.test_schedules import KEY, ask, beat, beating
 from palinurus.app import App
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.clock import FakeClock, settle
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.clock import FakeClock, run_ready_tasks
+from palinurus.testing.model import ScriptedModel, call_tools, say
 
 OPEN = {"sandbox": {"contain": "off"}}
 
@@ -22,14 +22,14 @@ def texts(model: ScriptedModel, at: int) -> list[str]:
     return [message.text for message in model.requests[at].messages]
 
 
-async def record(app: App) -> Record:
+async def record(app: App) -> SessionRecord:
     row = await app.store.session(KEY)
     assert row is not None
-    return Record.decode(row.data)
+    return SessionRecord.decode(row.data)
 
 
 async def test_a_beat_that_found_nothing_leaves_no_trace_also_after_a_restart(tmp_path: Path) -> None:
-    look = calls(("ls", {"path": "."}), text="Looking.")
+    look = call_tools(("ls", {"path": "."}), text="Looking.")
     model = ScriptedModel([say("hi"), look, say("HEARTBEAT_OK all dry"), say("fine"), say("HEARTBEAT_OK")])
     async with running(tmp_path / "h", model, FakeChannel(), **beating(target="last")) as app:
         await ask(app, "hello", "e1")
@@ -166,7 +166,7 @@ async def test_an_idle_day_of_the_whole_program_costs_no_model_call(tmp_path: Pa
         for _ in range(0, count, step):
             await clock.advance(step * 60)
             await until(lambda: clock.sleeper_count >= asleep and not app.dispatcher.running(KEY))
-            await settle()
+            await run_ready_tasks()
 
     try:
         await until(lambda: clock.sleeper_count > 0)

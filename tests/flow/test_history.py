@@ -20,7 +20,7 @@ from palinurus.core.types.inbound import Sender, Target
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.usage import TokenUsage
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import ScriptedModel, Turn, calls, say
+from palinurus.testing.model import ScriptedModel, ScriptedTurn, call_tools, say
 from support import inbound
 
 # These tests are about what a command prints, not about approvals and cells.
@@ -40,9 +40,9 @@ async def test_a_long_result_is_shortened_kept_and_paged(tmp_path: Path) -> None
         """Do what the mark says."""
         found = re.search(r'read path="(result:\w+)" offset=(\d+)', request.messages[-1].text)
         assert found
-        return calls(("read", {"path": found[1], "offset": int(found[2])}))
+        return call_tools(("read", {"path": found[1], "offset": int(found[2])}))
 
-    model = ScriptedModel([calls(("exec", {"command": script})), page, say("seen"), say("again")])
+    model = ScriptedModel([call_tools(("exec", {"command": script})), page, say("seen"), say("again")])
     async with running(home, model, tools=FREE, agents={"defaults": DEFAULTS}) as app:
         done = await app.wait((await app.submit(inbound("list"))).id)
         await app.wait((await app.submit(inbound("and now?"))).id)
@@ -62,7 +62,7 @@ async def test_a_long_result_is_shortened_kept_and_paged(tmp_path: Path) -> None
 
 async def test_results_of_one_answer_share_the_room(tmp_path: Path) -> None:
     script = "yes 0123456789 | head -n 9000"
-    model = ScriptedModel([calls(*[("exec", {"command": script})] * 8), say("done")])
+    model = ScriptedModel([call_tools(*[("exec", {"command": script})] * 8), say("done")])
     async with running(tmp_path / "h", model, tools=FREE, agents={"defaults": DEFAULTS}) as app:
         await app.wait((await app.submit(inbound("many"))).id)
     found = [len(m.text) for m in model.requests[1].messages if isinstance(m, ToolResult)]
@@ -89,7 +89,7 @@ async def test_limits_by_person_apply_before_every_request(tmp_path: Path) -> No
 @pytest.mark.seed(327, 328, 329)
 async def test_pruning_changes_the_request_and_not_the_file(tmp_path: Path) -> None:
     home = tmp_path / "h"
-    script = [calls(("exec", {"command": "yes abcdefgh | head -n 1000"})), say("ok")]
+    script = [call_tools(("exec", {"command": "yes abcdefgh | head -n 1000"})), say("ok")]
     model = ScriptedModel(script * 8)
     pruning = {"mode": "aggressive", "pruneAfterTurns": 2, "maxCharsPerToolResult": 2000}
     agents = {"defaults": {**DEFAULTS, "contextPruning": pruning}}
@@ -108,7 +108,7 @@ async def test_the_estimate_is_measured_and_shown(tmp_path: Path) -> None:
 
     def answer(request: Any) -> Any:
         chars = sum(len(m.text) for m in request.messages)
-        return Turn("fine", usage=TokenUsage(chars // 3 + 500, 3))
+        return ScriptedTurn("fine", usage=TokenUsage(chars // 3 + 500, 3))
 
     model, channel = ScriptedModel([answer], repeat=True), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
@@ -242,13 +242,13 @@ from pathlib import Path
 from flow.test_app import running
 from flow.test_history import DEFAULTS, FREE, NOISE
 from palinurus import points
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 from support import inbound
 
 async def main():
-    model = ScriptedModel([calls(("exec", {"command": NOISE})), say("never shown")])
+    model = ScriptedModel([call_tools(("exec", {"command": NOISE})), say("never shown")])
     async with running(Path(sys.argv[1]), model, tools=FREE, agents={"defaults": DEFAULTS}) as app:
-        points.arm(sys.argv[2])
+        points.arm_crashpoint(sys.argv[2])
         await app.wait((await app.submit(inbound("list"))).id)
 
 asyncio.run(main())

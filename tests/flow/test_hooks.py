@@ -22,11 +22,11 @@ from palinurus.clock import SystemClock
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import ModelRequest
-from palinurus.gateway.server import Gateway
-from palinurus.plugins.api import Brought, Hook
-from palinurus.plugins.points import POINTS
+from palinurus.gateway.server import GatewayServer
+from palinurus.plugins.api import HookRegistration, PluginContributions
+from palinurus.plugins.points import HOOK_POINTS
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import ScriptedModel, Turn, calls, say
+from palinurus.testing.model import ScriptedModel, ScriptedTurn, call_tools, say
 from support import inbound
 
 OWNER = Sender("me", owner=True)
@@ -57,7 +57,9 @@ class Watch:
 
     def __init__(self) -> None:
         self.told: dict[str, list[dict[str, Any]]] = {}
-        self.brought = Brought(hooks=[Hook(name, partial(self._note, name)) for name in POINTS])
+        self.brought = PluginContributions(
+            hooks=[HookRegistration(name, partial(self._note, name)) for name in HOOK_POINTS]
+        )
 
     def _note(self, name: str, payload: dict[str, Any]) -> None:
         self.told.setdefault(name, []).append(payload)
@@ -69,11 +71,11 @@ class Watch:
 def script() -> ScriptedModel:
     """Looks around once in a turn; spawns a child when asked to."""
 
-    def answer(request: ModelRequest) -> Turn:
+    def answer(request: ModelRequest) -> ScriptedTurn:
         last = request.messages[-1]
         if isinstance(last, ToolResult):
             return say("done")
-        return calls(("sessions_spawn", {"task": "count"})) if last.text == "spawn" else calls(("ls", {}))
+        return call_tools(("sessions_spawn", {"task": "count"})) if last.text == "spawn" else call_tools(("ls", {}))
 
     return ScriptedModel([answer], repeat=True)
 
@@ -85,7 +87,7 @@ async def chat(app: App, channel: FakeChannel) -> None:
 
 
 async def http(app: App, channel: FakeChannel) -> None:
-    server = Gateway(app, app.clock, TOKEN)
+    server = GatewayServer(app, app.clock, TOKEN)
     await server.start("127.0.0.1", 0)
     try:
         async with aiohttp.ClientSession() as client:
@@ -166,7 +168,7 @@ async def test_the_points_of_a_compaction(tmp_path: Path) -> None:
 def test_every_point_belongs_to_a_path() -> None:
     others = {"before_compaction", "after_compaction", "webhook", "cron_changed"}  # test_webhooks, test_schedules
     walked = frozenset().union(*(expected for _, expected in PATHS)) | others
-    assert walked == set(POINTS)
+    assert walked == set(HOOK_POINTS)
 
 
 async def answered(app: App, text: str = "hello", **changes: Any) -> Any:

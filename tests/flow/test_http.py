@@ -17,8 +17,8 @@ from flow.test_app import running
 from gateway.host import TOKEN
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.gateway.server import Gateway
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.gateway.server import GatewayServer
+from palinurus.testing.model import ScriptedModel, call_tools, say
 
 WEATHER = {
     "name": "weather",
@@ -28,8 +28,8 @@ WEATHER = {
 
 
 @asynccontextmanager
-async def served(app: App) -> AsyncIterator[Gateway]:
-    gateway = Gateway(app, SystemClock(), TOKEN)
+async def served(app: App) -> AsyncIterator[GatewayServer]:
+    gateway = GatewayServer(app, SystemClock(), TOKEN)
     await gateway.start("127.0.0.1", 0)
     try:
         yield gateway
@@ -37,13 +37,13 @@ async def served(app: App) -> AsyncIterator[Gateway]:
         await gateway.stop()
 
 
-def sdk(gateway: Gateway) -> openai.AsyncOpenAI:
+def sdk(gateway: GatewayServer) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{gateway.port}/v1", api_key=TOKEN, max_retries=0)
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_tool_of_the_clients_is_called_by_the_client(tmp_path: Path, stream: bool) -> None:
-    model = ScriptedModel([calls(("weather", {"city": "Rome"})), say("It is sunny.")])
+    model = ScriptedModel([call_tools(("weather", {"city": "Rome"})), say("It is sunny.")])
     async with running(tmp_path / "h", model) as app, served(app) as gateway, sdk(gateway) as client:
         messages: list[Any] = [{"role": "user", "content": "weather in Rome?"}]
         tools: Any = [{"type": "function", "function": WEATHER}]
@@ -68,7 +68,7 @@ async def test_a_tool_of_the_clients_is_called_by_the_client(tmp_path: Path, str
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_same_with_responses_which_remember(tmp_path: Path, stream: bool) -> None:
-    model = ScriptedModel([calls(("weather", {"city": "Rome"})), say("It is sunny.")])
+    model = ScriptedModel([call_tools(("weather", {"city": "Rome"})), say("It is sunny.")])
     async with running(tmp_path / "h", model) as app, served(app) as gateway, sdk(gateway) as client:
         tools: Any = [{"type": "function", "strict": False, **WEATHER}]
         if stream:

@@ -17,7 +17,7 @@ from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelRequest
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import SessionRow
 from palinurus.testing.model import ScriptedModel
 from support import inbound
@@ -43,7 +43,7 @@ class Bench:
         key = SessionKey("main", "main")
         row = await self.app.store.session(str(key))
         now = self.app.clock.now()
-        record = Record.decode(row.data) if row else Record.fresh(key, now, str(uuid.uuid4()))
+        record = SessionRecord.decode(row.data) if row else SessionRecord.fresh(key, now, str(uuid.uuid4()))
         record = msgspec.structs.replace(record, **fields)
         await self.app.store.save_session(SessionRow(str(key), "main", record.sessionId, now, record.encode()))
 
@@ -108,7 +108,7 @@ async def test_fast_mode_inline_session_agent_model_params(tmp_path: Path) -> No
         auto = await made.ask()
         assert auto.fast is True and auto.fast_until is not None
         row = await made.app.store.session("agent:main:main")
-        assert row is not None and Record.decode(row.data).fastMode == "auto"  # stored as said, decided per call
+        assert row is not None and SessionRecord.decode(row.data).fastMode == "auto"  # stored as said, decided per call
         await made.store(fastMode=None)
         assert (await made.ask()).fast is False
     async with bench(tmp_path / "b", models=params) as made:

@@ -13,7 +13,7 @@ from palinurus.app import App
 from palinurus.app.mcp import VARIABLE
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.messages import ToolResult
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 from palinurus.tools import family
 from support import inbound
 from tools.mcp.kit import TINY
@@ -36,16 +36,16 @@ def results(model: ScriptedModel) -> list[ToolResult]:
 
 @pytest.mark.seed(273)
 async def test_the_model_is_offered_a_servers_tools_and_its_words_come_back_framed(tmp_path: Path) -> None:
-    model = ScriptedModel([calls((LOOK, {})), say("done")])
+    model = ScriptedModel([call_tools((LOOK, {})), say("done")])
     async with running(tmp_path / "h", model, mcp={"servers": {"tiny": TINY}}) as app:
         assert (await asked(app)).outcome == "answered"
         mark = app.mcp.all["tiny"]._means.mark("tiny")
-        assert family.strays((mark,))
+        assert family.find_strays((mark,))
     assert names(model) == [f"tiny__{n}" for n in ("change", "die", "env", "long", "look", "oops", "touch", "wait")]
     (result,) = results(model)
     assert not result.isError and "EXTERNAL_UNTRUSTED_CONTENT" in result.text and "\nseen\n" in result.text
     assert result.source == "mcp:tiny"
-    assert mark.startswith(VARIABLE) and not family.strays((mark,))  # ended with the program
+    assert mark.startswith(VARIABLE) and not family.find_strays((mark,))  # ended with the program
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ async def test_the_model_is_offered_a_servers_tools_and_its_words_come_back_fram
     ],
 )
 async def test_policy_names_servers_and_their_tools(tmp_path: Path, tools: dict[str, Any], seen: list[str]) -> None:
-    model = ScriptedModel([calls((LOOK, {})), say("done")])
+    model = ScriptedModel([call_tools((LOOK, {})), say("done")])
     async with running(tmp_path / "h", model, mcp={"servers": {"tiny": TINY}}, tools=tools) as app:
         await asked(app)
     assert names(model) == seen
@@ -78,7 +78,9 @@ async def test_policy_names_servers_and_their_tools(tmp_path: Path, tools: dict[
 
 
 async def test_after_a_servers_words_a_change_is_asked_about_and_a_look_is_not(tmp_path: Path) -> None:
-    model = ScriptedModel([calls((LOOK, {})), calls((LOOK, {})), calls(("tiny__change", {"ctx": "x"})), say("done")])
+    model = ScriptedModel(
+        [call_tools((LOOK, {})), call_tools((LOOK, {})), call_tools(("tiny__change", {"ctx": "x"})), say("done")]
+    )
     async with running(tmp_path / "h", model, mcp={"servers": {"tiny": TINY}}) as app:
         ident = (await app.submit(inbound("go", sender=OWNER))).id
         async with asyncio.timeout(10):
@@ -101,7 +103,7 @@ async def test_a_server_that_does_not_start_stops_nobody(tmp_path: Path) -> None
 
 
 async def test_a_crash_leaves_the_tools_in_the_prompt_and_the_server_comes_back(tmp_path: Path) -> None:
-    model = ScriptedModel([calls(("tiny__die", {})), calls((LOOK, {})), say("done"), say("again")])
+    model = ScriptedModel([call_tools(("tiny__die", {})), call_tools((LOOK, {})), say("done"), say("again")])
     async with running(tmp_path / "h", model, mcp={"servers": {"tiny": TINY}}) as app:
         await asked(app)
         await asked(app, "again", event="e2")
@@ -111,7 +113,7 @@ async def test_a_crash_leaves_the_tools_in_the_prompt_and_the_server_comes_back(
 
 
 async def test_an_abort_ends_the_call_and_leaves_the_server_connected(tmp_path: Path) -> None:
-    model = ScriptedModel([calls(("tiny__wait", {})), say("never")])
+    model = ScriptedModel([call_tools(("tiny__wait", {})), say("never")])
     async with running(tmp_path / "h", model, mcp={"servers": {"tiny": TINY}}) as app:
         ident = (await app.submit(inbound("go", sender=OWNER))).id
         async with asyncio.timeout(10):

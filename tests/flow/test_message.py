@@ -21,10 +21,10 @@ from palinurus.app import App
 from palinurus.core.types.channel import ChannelAbilities, ReactAction
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolResult
-from palinurus.gateway.methods.cron import Maker
-from palinurus.gateway.server import Gateway
+from palinurus.gateway.methods.cron import CronJobMaker
+from palinurus.gateway.server import GatewayServer
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import ScriptedModel, calls, fail, say
+from palinurus.testing.model import ScriptedModel, call_tools, fail, say
 
 ABLE = ChannelAbilities(acts=frozenset(("react", "read")), limit=4000)
 OWNER = Sender("o", owner=True)
@@ -39,7 +39,7 @@ def asked(text: str = "go", event: str = "1", sender: Sender = OWNER, **changes:
 
 @asynccontextmanager
 async def serving(app: App) -> AsyncIterator[Site]:
-    server = Gateway(app, app.clock, TOKEN)
+    server = GatewayServer(app, app.clock, TOKEN)
     await server.start("127.0.0.1", 0)
     try:
         async with aiohttp.ClientSession() as session:
@@ -59,7 +59,7 @@ def shown(channel: FakeChannel) -> list[tuple[str, str]]:
 async def test_messages_to_another_chat_and_another_channel_and_the_answer_here(tmp_path: Path) -> None:
     one, two = FakeChannel(abilities=ABLE), FakeChannel("other")
     script = [
-        calls(
+        call_tools(
             ("message", {"message": "hello there", "target": "fake:9"}),
             ("message", {"message": "hello over there", "target": "other:7"}),
             ("message", {"action": "react", "emoji": "👍"}),
@@ -84,7 +84,7 @@ async def test_messages_to_another_chat_and_another_channel_and_the_answer_here(
 
 async def test_who_asks_from_another_channel_without_rights_is_refused(tmp_path: Path) -> None:
     one, two = FakeChannel(abilities=ABLE), FakeChannel("other")
-    model = ScriptedModel([calls(("message", {"message": "psst", "target": "other:7"})), say("I may not.")])
+    model = ScriptedModel([call_tools(("message", {"message": "psst", "target": "other:7"})), say("I may not.")])
     async with running(tmp_path / "h", model, one, two, tools={"taint": {"enabled": False}}) as app:
         await app.wait((await app.submit(asked(sender=Sender("m", allowed=True)))).id)
         await until(lambda: any(text == "I may not." for _, text in shown(one)))
@@ -93,7 +93,7 @@ async def test_who_asks_from_another_channel_without_rights_is_refused(tmp_path:
 
 async def test_an_answer_that_was_sent_with_the_tool_is_not_said_again(tmp_path: Path) -> None:
     channel = FakeChannel(abilities=ABLE)
-    sends = calls(("message", {"message": "It is done.\nAll of it."}))
+    sends = call_tools(("message", {"message": "It is done.\nAll of it."}))
     model = ScriptedModel([sends, say(" It is done. All of it. "), sends, say("It is done.")])
     async with running(tmp_path / "h", model, channel) as app:
         first = await app.wait((await app.submit(asked(event="1"))).id)
@@ -107,7 +107,7 @@ async def test_an_answer_that_was_sent_with_the_tool_is_not_said_again(tmp_path:
 async def test_the_same_text_sent_elsewhere_is_still_the_answer_here(tmp_path: Path) -> None:
     channel = FakeChannel(abilities=ABLE)
     model = ScriptedModel(
-        [calls(("message", {"message": "Dinner at eight.", "target": "fake:9"})), say("Dinner at eight.")]
+        [call_tools(("message", {"message": "Dinner at eight.", "target": "fake:9"})), say("Dinner at eight.")]
     )
     async with running(tmp_path / "h", model, channel) as app:
         await app.wait((await app.submit(asked())).id)
@@ -117,7 +117,7 @@ async def test_the_same_text_sent_elsewhere_is_still_the_answer_here(tmp_path: P
 
 async def test_where_only_the_tool_is_seen_the_models_text_is_not_posted(tmp_path: Path) -> None:
     channel = FakeChannel(abilities=ABLE)
-    send = calls(("message", {"message": "For you."}), text="I write a note.")
+    send = call_tools(("message", {"message": "For you."}), text="I write a note.")
     model = ScriptedModel([send, say("Thoughts nobody reads."), say("Nothing sent."), fail("auth", "no key")])
     async with running(tmp_path / "h", model, channel, **QUIET) as app:
         await app.wait((await app.submit(asked(event="1"))).id)
@@ -182,7 +182,7 @@ async def test_jobs_heartbeats_and_hooks_reach_the_accounts_of_configured_channe
         for to in ({"channel": "last"}, {"channel": "fake", "to": "9", "accountId": "home"}):
             job = {"name": "tea", "schedule": {"kind": "every", "everyMs": 86_400_000}, "sessionTarget": "isolated"}
             job |= {"payload": {"kind": "agentTurn", "message": "Tea"}, "delivery": {"mode": "announce", **to}}
-            made = await app.clockwork.add(job, Maker(agent="main"))
+            made = await app.clockwork.add(job, CronJobMaker(agent="main"))
             before = len(channel.seen)
             await app.clockwork.run(made["id"])
             await until(lambda seen=before: len(channel.seen) > seen)
@@ -212,7 +212,7 @@ def unsettled(home: Path) -> None:
 async def test_killed_before_the_end_was_written_down_what_the_tool_said_is_still_known(
     tmp_path: Path, sends: dict[str, Any], says: str, left: list[str]
 ) -> None:
-    model, channel = ScriptedModel([calls(("message", sends)), say(says)]), FakeChannel()
+    model, channel = ScriptedModel([call_tools(("message", sends)), say(says)]), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         ident = (await app.submit(asked())).id
         await app.wait(ident)
@@ -227,7 +227,7 @@ async def test_killed_before_the_end_was_written_down_what_the_tool_said_is_stil
 
 
 async def test_killed_before_the_end_was_written_down_nothing_of_the_answer_is_lost(tmp_path: Path) -> None:
-    model, channel = ScriptedModel([calls(("ls", {}), text="Let me look."), say("Here it is.")]), FakeChannel()
+    model, channel = ScriptedModel([call_tools(("ls", {}), text="Let me look."), say("Here it is.")]), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         ident = (await app.submit(asked())).id
         await app.wait(ident)

@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from palinurus.app import App
-from palinurus.cli.prompt import look
+from palinurus.cli.prompt import preview_run
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import ModelRequest
-from palinurus.testing.model import ScriptedModel, calls, fail, say
-from palinurus.testing.script import Turn
+from palinurus.testing.model import ScriptedModel, call_tools, fail, say
+from palinurus.testing.script import ScriptedTurn
 
 CONFIG: dict[str, Any] = {
     "models": {
@@ -65,10 +65,10 @@ class Curious(ScriptedModel):
     def __init__(self) -> None:
         super().__init__([self.answer], repeat=True)
 
-    def answer(self, request: ModelRequest) -> Turn:
+    def answer(self, request: ModelRequest) -> ScriptedTurn:
         missing = sorted(self.names - {tool.name for tool in request.tools})
         if missing and not isinstance(request.messages[-1], ToolResult):
-            return calls(*((name, {}) for name in missing))
+            return call_tools(*((name, {}) for name in missing))
         return say("done")
 
 
@@ -80,7 +80,7 @@ async def compared(raw: dict[str, Any], home: str, messages: tuple[Inbound, ...]
     await app.start()
     try:
         for number, inbound in enumerate(messages):
-            verdict = (await look(known, {"HOME": home}, inbound)).verdict
+            verdict = (await preview_run(known, {"HOME": home}, inbound)).verdict
             model.names = frozenset(verdict.traces)
             model.requests.clear()
             accepted = await app.submit(inbound)
@@ -178,7 +178,7 @@ async def started(home: Path, model: ScriptedModel, over: dict[str, Any]) -> App
 async def test_a_stand_in_gets_no_more_than_its_own_policy_allows(tmp_path: Path) -> None:
     """The first model fails; the one that stands in for it asks for a tool that only the first may use."""
     (tmp_path / "note").write_text("secret")
-    script = [fail("auth", "no"), calls(("exec", {"command": "touch ran"})), say("done")]
+    script = [fail("auth", "no"), call_tools(("exec", {"command": "touch ran"})), say("done")]
     model = ScriptedModel(script)
     over = {
         "agents": {"defaults": {"model": {"primary": "fake/m", "fallbacks": ["small/s"]}}},
@@ -257,11 +257,11 @@ async def test_every_tool_that_survives_goes_through_the_hooks(tmp_path: Path) -
     before: list[str] = []
     after: list[str] = []
 
-    def answer(request: ModelRequest) -> Turn:
+    def answer(request: ModelRequest) -> ScriptedTurn:
         if isinstance(request.messages[-1], ToolResult):
             return say("done")
         called.extend(tool.name for tool in request.tools)
-        return calls(*((tool.name, sample(tool.parameters)) for tool in request.tools))
+        return call_tools(*((tool.name, sample(tool.parameters)) for tool in request.tools))
 
     model = ScriptedModel([answer], repeat=True)
     app = await started(tmp_path / "h", model, {})

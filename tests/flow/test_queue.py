@@ -17,9 +17,9 @@ from palinurus.config.load import load_config
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.messages import ToolResult, UserMessage
 from palinurus.errors import QueueFull
-from palinurus.store.port import ItemRow
+from palinurus.store.port import InboxRow
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import Gate, ScriptedModel, Turn, calls, held, say
+from palinurus.testing.model import ScriptedModel, ScriptedTurn, StreamGate, call_tools, hold_at, say
 from support import inbound
 
 CONFIG = {
@@ -53,7 +53,7 @@ def heard(model: ScriptedModel, at: int = -1) -> list[str]:
     return [m.text for m in model.requests[at].messages if isinstance(m, UserMessage)]
 
 
-async def row(app: App, ident: str) -> ItemRow:
+async def row(app: App, ident: str) -> InboxRow:
     found = await app.store.item(ident)
     assert found is not None
     return found
@@ -73,7 +73,7 @@ class Held:
             await self.go.wait()
 
 
-THREE = calls(("ls", {}), ("ls", {"path": "."}), ("read", {"path": "none"}))
+THREE = call_tools(("ls", {}), ("ls", {"path": "."}), ("read", {"path": "none"}))
 
 
 @pytest.mark.seed(377, 378, 379)
@@ -94,20 +94,20 @@ async def test_steering_waits_for_the_whole_batch_and_skips_no_call(tmp_path: Pa
     assert heard(model) == ["first", "second"]
 
 
-def moments() -> dict[str, Callable[[Gate], list[Turn]]]:
+def moments() -> dict[str, Callable[[StreamGate], list[ScriptedTurn]]]:
     return {
-        "before the answer": lambda gate: [held(say("a longer answer"), gate, 0), say("next")],
-        "in the answer": lambda gate: [held(say("a longer answer"), gate, 1), say("next")],
-        "after its last word": lambda gate: [held(say("a longer answer"), gate, 2), say("next")],
-        "before a call": lambda gate: [held(calls(("ls", {})), gate, 0), say("next"), say("more")],
-        "after a call": lambda gate: [calls(("ls", {})), held(say("x" * 30), gate, 2), say("more")],
+        "before the answer": lambda gate: [hold_at(say("a longer answer"), gate, 0), say("next")],
+        "in the answer": lambda gate: [hold_at(say("a longer answer"), gate, 1), say("next")],
+        "after its last word": lambda gate: [hold_at(say("a longer answer"), gate, 2), say("next")],
+        "before a call": lambda gate: [hold_at(call_tools(("ls", {})), gate, 0), say("next"), say("more")],
+        "after a call": lambda gate: [call_tools(("ls", {})), hold_at(say("x" * 30), gate, 2), say("more")],
     }
 
 
 @pytest.mark.seed(378)
 @pytest.mark.parametrize("moment", moments())
 async def test_a_message_is_in_this_run_or_the_next_never_both_never_none(tmp_path: Path, moment: str) -> None:
-    gate = Gate()
+    gate = StreamGate()
     model, channel = ScriptedModel(moments()[moment](gate)), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         (first,) = await channel.receive("first", event="1")
@@ -150,8 +150,11 @@ async def test_followup_is_answered_in_a_later_turn_whoever_asks_for_it(tmp_path
 
 @pytest.mark.seed(381)
 async def test_collected_messages_become_one_turn(tmp_path: Path) -> None:
-    gate = Gate()
-    model, channel = ScriptedModel([held(say("first answer"), gate, 0), say("all of it"), say("other")]), FakeChannel()
+    gate = StreamGate()
+    model, channel = (
+        ScriptedModel([hold_at(say("first answer"), gate, 0), say("all of it"), say("other")]),
+        FakeChannel(),
+    )
     async with running(tmp_path / "h", model, channel, mode="collect", debounceMs=20) as app:
         (first,) = await channel.receive("first", event="1")
         await gate.wait_reached()
@@ -172,8 +175,8 @@ async def test_collected_messages_become_one_turn(tmp_path: Path) -> None:
 
 
 async def test_one_collected_message_stays_as_it_is(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("one"), gate, 0), say("two")])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("one"), gate, 0), say("two")])
     async with running(tmp_path / "h", model, mode="collect", debounceMs=5) as app:
         await app.submit(inbound("first"))
         await gate.wait_reached()
@@ -185,8 +188,8 @@ async def test_one_collected_message_stays_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.seed(382)
 async def test_interrupt_stops_the_run_and_the_newest_message_runs(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("never all of this"), gate, 1), say("the newest")])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("never all of this"), gate, 1), say("the newest")])
     async with running(tmp_path / "h", model) as app:
         one = await app.submit(inbound("one"))
         await gate.wait_reached()
@@ -199,8 +202,8 @@ async def test_interrupt_stops_the_run_and_the_newest_message_runs(tmp_path: Pat
 
 
 async def test_dropped_messages_are_refused_with_a_reason_and_the_next_run_hears_of_them(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("one"), gate, 0), say("more")], repeat=True)
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("one"), gate, 0), say("more")], repeat=True)
     async with running(tmp_path / "h", model, mode="followup", cap=2) as app:
         await app.submit(inbound("first"))
         await gate.wait_reached()
@@ -214,8 +217,8 @@ async def test_dropped_messages_are_refused_with_a_reason_and_the_next_run_hears
 
 
 async def test_dropping_the_oldest_tells_who_wrote_it(tmp_path: Path) -> None:
-    gate = Gate()
-    model, channel = ScriptedModel([held(say("one"), gate, 0), say("more")], repeat=True), FakeChannel()
+    gate = StreamGate()
+    model, channel = ScriptedModel([hold_at(say("one"), gate, 0), say("more")], repeat=True), FakeChannel()
     async with running(tmp_path / "h", model, channel, mode="followup", cap=1, drop="old") as app:
         await channel.receive("first", event="1")
         await gate.wait_reached()
@@ -228,8 +231,8 @@ async def test_dropping_the_oldest_tells_who_wrote_it(tmp_path: Path) -> None:
 
 
 async def test_refusing_the_newest_is_loud_and_stores_nothing(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("one"), gate, 0), say("two")])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("one"), gate, 0), say("two")])
     async with running(tmp_path / "h", model, mode="followup", cap=1, drop="new") as app:
         first = await app.submit(inbound("first"))
         await gate.wait_reached()
@@ -242,8 +245,8 @@ async def test_refusing_the_newest_is_loud_and_stores_nothing(tmp_path: Path) ->
 
 
 async def test_a_stop_clears_what_waits_and_the_session_goes_on(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("never all of this"), gate, 1), say("next")])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("never all of this"), gate, 1), say("next")])
     async with running(tmp_path / "h", model) as app:
         one = await app.submit(inbound("one"))
         await gate.wait_reached()
@@ -259,8 +262,8 @@ async def test_a_stop_clears_what_waits_and_the_session_goes_on(tmp_path: Path) 
 
 
 async def test_one_message_can_be_stopped(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("one and more"), gate, 1), say("two")])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("one and more"), gate, 1), say("two")])
     async with running(tmp_path / "h", model) as app:
         one = await app.submit(inbound("one"))
         await gate.wait_reached()
@@ -275,8 +278,8 @@ async def test_one_message_can_be_stopped(tmp_path: Path) -> None:
 
 
 async def test_waiting_with_a_limit_stops_nothing(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("late"), gate, 0)])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("late"), gate, 0)])
     async with running(tmp_path / "h", model) as app:
         made = await app.submit(inbound("one"))
         await gate.wait_reached()
@@ -288,8 +291,8 @@ async def test_waiting_with_a_limit_stops_nothing(tmp_path: Path) -> None:
 
 
 async def test_an_http_client_gets_its_own_turn_and_is_refused_at_once_when_too_many_wait(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("one"), gate, 0), say("two")], repeat=True)
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("one"), gate, 0), say("two")], repeat=True)
     ask = {"target": Target("http"), "push": False, "session": "s"}
     async with running(tmp_path / "h", model, mode="steer", cap=2) as app:
         first = await app.submit(inbound("a", **ask))
@@ -303,8 +306,8 @@ async def test_an_http_client_gets_its_own_turn_and_is_refused_at_once_when_too_
 
 @pytest.mark.seed(373)
 async def test_a_held_session_does_not_hold_up_another(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("one"), gate, 0), say("x")], repeat=True)
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("one"), gate, 0), say("x")], repeat=True)
     async with running(tmp_path / "h", model, mode="collect", debounceMs=600_000) as app:
         one = await app.submit(inbound("one", session="s1"))
         await gate.wait_reached()

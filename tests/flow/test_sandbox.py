@@ -16,12 +16,12 @@ from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.core.types.messages import ToolResult
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import ScriptedModel, calls, say
-from palinurus.tools.sandbox.probe import have
+from palinurus.testing.model import ScriptedModel, call_tools, say
+from palinurus.tools.sandbox.probe import detect_support
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="containment is Linux's"),
-    pytest.mark.skipif(have().landlock < 6, reason="needs Landlock of kernel 6.12"),
+    pytest.mark.skipif(detect_support().landlock < 6, reason="needs Landlock of kernel 6.12"),
 ]
 
 MODEL = {
@@ -49,7 +49,7 @@ async def running(home: Path, model: ScriptedModel, channel: FakeChannel, **defa
 
 async def results(home: Path, *wanted: tuple[str, dict[str, Any]], **defaults: Any) -> tuple[list[str], ScriptedModel]:
     """What the tools told the model, and the model with the requests it got."""
-    script = calls(*((name, args) for name, args in wanted))
+    script = call_tools(*((name, args) for name, args in wanted))
     model, channel = ScriptedModel([script, say("done")]), FakeChannel()
     async with running(home, model, channel, **defaults) as app:
         (ident,) = await channel.receive("go", event="e1")
@@ -60,7 +60,7 @@ async def results(home: Path, *wanted: tuple[str, dict[str, Any]], **defaults: A
 
 @pytest.mark.parametrize("kind", ["landlock", "bubblewrap"])
 async def test_commands_and_file_tools_are_contained_without_a_setting(tmp_path: Path, kind: str) -> None:
-    if kind == "bubblewrap" and not have().bubblewrap:
+    if kind == "bubblewrap" and not detect_support().bubblewrap:
         pytest.skip("bubblewrap does not work here")
     home = tmp_path / "state"
     told, _ = await results(

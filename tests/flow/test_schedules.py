@@ -13,9 +13,9 @@ from flow.test_app import CONFIG, running, until
 from palinurus.app import App
 from palinurus.core.types.inbound import Sender
 from palinurus.gateway.methods import cron as methods
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from support import inbound
 
 OWNER = Sender("me", owner=True, allowed=True)
@@ -49,7 +49,7 @@ async def test_a_reminder_asked_for_in_a_chat_is_seen_run_and_told_there_once(tm
         "schedule": {"kind": "cron", "expr": "0 9 * * *", "tz": "Europe/Berlin"},
         "payload": {"kind": "agentTurn", "message": "Remind of tea", "toolsAllow": ["read"]},
     }
-    script = [calls(("cron", {"action": "add", "job": job})), say("Set up."), say("Tea time!"), say("Yes, tea.")]
+    script = [call_tools(("cron", {"action": "add", "job": job})), say("Set up."), say("Tea time!"), say("Yes, tea.")]
     model, channel = ScriptedModel(script), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         assert await ask(app, "remind me of tea every day at 9", "e1") == "Set up."
@@ -78,13 +78,13 @@ async def test_strangers_get_no_cron_tool(tmp_path: Path) -> None:
 
 
 async def test_a_job_survives_the_end_of_the_program_and_its_fire_too(tmp_path: Path) -> None:
-    hold = Gate()
-    model = ScriptedModel([say("hi"), held(say("never"), hold, 0)])
+    hold = StreamGate()
+    model = ScriptedModel([say("hi"), hold_at(say("never"), hold, 0)])
     async with running(tmp_path / "h", model, FakeChannel()) as app:
         await ask(app, "hello", "e1")
         payload = {"kind": "systemEvent", "text": "Tea"}
         from_ = {"schedule": {"kind": "every", "everyMs": 86_400_000}, "payload": payload, "name": "tea"}
-        await app.clockwork.add(from_, methods.Maker(agent="main"))
+        await app.clockwork.add(from_, methods.CronJobMaker(agent="main"))
         await app.clockwork.run("tea")
         await until(lambda: len(model.requests) == 2)
     channel, again = FakeChannel(), ScriptedModel([say("Tea!")])
@@ -102,7 +102,7 @@ async def test_a_heartbeat_sends_its_last_word_alone_and_changes_nothing_else(tm
     script = [
         say("hi"),
         say("HEARTBEAT_OK"),
-        calls(("ls", {"path": "."}), text="Looking."),
+        call_tools(("ls", {"path": "."}), text="Looking."),
         say("The cellar is wet."),
         say("The cellar is wet. HEARTBEAT_OK"),
         say("The cellar is wet."),
@@ -112,7 +112,7 @@ async def test_a_heartbeat_sends_its_last_word_alone_and_changes_nothing_else(tm
         await ask(app, "hello", "e1")
         row = await app.store.session(KEY)
         assert row is not None
-        before = Record.decode(row.data)
+        before = SessionRecord.decode(row.data)
         assert (await beat(app))["status"] == "ok-token"
         last = await beat(app)
         assert (last["status"], last["preview"]) == ("sent", "The cellar is wet.")
@@ -121,7 +121,7 @@ async def test_a_heartbeat_sends_its_last_word_alone_and_changes_nothing_else(tm
         await asyncio.sleep(0.05)
         row = await app.store.session(KEY)
         assert row is not None
-        after = Record.decode(row.data)
+        after = SessionRecord.decode(row.data)
     assert channel.texts == ["hi", "The cellar is wet."]
     names = ("lastChannel", "lastTo", "lastInteractionAt", "thinkingLevel", "modelOverride", "verboseLevel")
     assert [getattr(before, n) for n in names] == [getattr(after, n) for n in names]
@@ -137,7 +137,7 @@ async def test_directives_of_the_prompt_act_and_reasoning_goes_along_if_asked_fo
         await beat(app)
         await until(lambda: len(channel.texts) == 3)
         row = await app.store.session(KEY)
-        assert row is not None and Record.decode(row.data).verboseLevel is None
+        assert row is not None and SessionRecord.decode(row.data).verboseLevel is None
     assert channel.texts[1:] == ["Thinking\nwater rises", "The cellar is wet."]
     assert model.requests[1].messages[-1].text.startswith("Look at the cellar.")
 
@@ -157,7 +157,7 @@ async def test_plugins_hear_of_every_change_of_a_job(tmp_path: Path) -> None:
     async with running(tmp_path / "h", ScriptedModel([say("Blue.")]), FakeChannel()) as app:
         app.hooks.on("cron_changed", lambda event: heard.append(event))
         every = {"schedule": {"kind": "every", "everyMs": 86_400_000}, "payload": {"message": "look"}, "name": "sea"}
-        made = await app.clockwork.add(every, methods.Maker(agent="main"))
+        made = await app.clockwork.add(every, methods.CronJobMaker(agent="main"))
         await app.clockwork.run("sea")
         await until(lambda: len(heard) == 3)
         await app.clockwork.update("sea", {"enabled": False})

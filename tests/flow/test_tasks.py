@@ -19,7 +19,7 @@ from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import token
 from palinurus.inbox.promises import KIND
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from support import inbound
 
 OWNER = Sender("me", owner=True, allowed=True)
@@ -36,15 +36,15 @@ async def open_items(app: App) -> list[str]:
 
 
 async def test_commands_sub_agents_and_jobs_in_one_list(tmp_path: Path) -> None:
-    gate = Gate()
+    gate = StreamGate()
 
     def answer(request: Any) -> Any:
         last = request.messages[-1]
         if "count the files" in last.text:
-            return held(say("42"), gate, 0)
+            return hold_at(say("42"), gate, 0)
         if last.text == "work":
             spawn = ("sessions_spawn", {"task": "count the files", "label": "counter"})
-            return calls(("exec", {"command": "sleep 30", "background": True}), spawn)
+            return call_tools(("exec", {"command": "sleep 30", "background": True}), spawn)
         return say("ok")
 
     async with place(tmp_path / "h", ScriptedModel([answer], repeat=True), **OPEN) as here:
@@ -66,9 +66,9 @@ async def test_commands_sub_agents_and_jobs_in_one_list(tmp_path: Path) -> None:
         assert (
             await ask(app, "/tasks", Sender("bob", allowed=True), session="s2") == "Nothing goes on in the background."
         )
-        token.announce(app.settings.home, token.Place("127.0.0.1", here.server.port, 1))
+        token.announce_location(app.settings.home, token.GatewayLocation("127.0.0.1", here.server.port, 1))
         opened = msgspec.structs.replace(app.settings, gateway=GatewaySettings(token=Secret(TOKEN)))
-        shown = cli.shown(await cli.asked(opened, app.clock, ""), app.clock.now())
+        shown = cli.format_task_rows(await cli.fetch_tasks(opened, app.clock, ""), app.clock.now())
         assert "sleep 30" in shown and "counter" in shown and "tea" in shown
         (child,) = (task for task in found if task["kind"] == "subagent")
         assert child["sessionKey"] == KEY and (await here.call("tasks.cancel", taskId=child["id"]))["cancelled"]
@@ -78,8 +78,8 @@ async def test_commands_sub_agents_and_jobs_in_one_list(tmp_path: Path) -> None:
 async def test_pal_tasks_needs_a_gateway(tmp_path: Path) -> None:
     async with running(tmp_path / "h", ScriptedModel([])) as app:
         with pytest.raises(GatewayUnreachable):
-            await cli.asked(app.settings, app.clock, "")
-    assert cli.shown([], 0) == "Nothing goes on."
+            await cli.fetch_tasks(app.settings, app.clock, "")
+    assert cli.format_task_rows([], 0) == "Nothing goes on."
 
 
 async def test_a_promise_becomes_an_open_item_and_then_a_job(tmp_path: Path) -> None:
@@ -115,9 +115,9 @@ async def test_no_open_item_where_something_keeps_the_promise(tmp_path: Path, ma
     promise = say("I'll check the build again tomorrow.")
     at = {"name": "build", "schedule": {"kind": "at", "at": "2099-01-01T09:00"}, "payload": {"message": "look"}}
     script: dict[str, list[Any]] = {
-        "job": [calls(("cron", {"action": "add", "job": at})), promise],
-        "command": [calls(("exec", {"command": "sleep 30", "background": True})), promise],
-        "narration": [calls(("ls", {}), text="I'll check the build again tomorrow."), say("It is green.")],
+        "job": [call_tools(("cron", {"action": "add", "job": at})), promise],
+        "command": [call_tools(("exec", {"command": "sleep 30", "background": True})), promise],
+        "narration": [call_tools(("ls", {}), text="I'll check the build again tomorrow."), say("It is green.")],
         "program": [promise],
     }
     async with running(tmp_path / "h", ScriptedModel(script[made]), **OPEN) as app:

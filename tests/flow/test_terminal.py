@@ -17,9 +17,9 @@ from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.core.types.messages import UserMessage
-from palinurus.store.port import ItemRow
+from palinurus.store.port import InboxRow
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 from support import inbound
 
 CONFIG = {
@@ -104,7 +104,7 @@ async def running(home: Path, model: Any, *channels: FakeChannel, timeout: float
         await app.stop()
 
 
-async def ended(app: App, ident: str) -> ItemRow:
+async def ended(app: App, ident: str) -> InboxRow:
     async with asyncio.timeout(10):
         return await app.wait(ident)
 
@@ -147,7 +147,7 @@ async def test_a_person_hears_of_a_turn_that_broke(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["sleep 60", "trap '' TERM; sleep 60"])
 async def test_a_tool_that_hangs(tmp_path: Path, command: str) -> None:
-    model = ScriptedModel([calls(("exec", {"command": command})), say("fine")], repeat=True)
+    model = ScriptedModel([call_tools(("exec", {"command": command})), say("fine")], repeat=True)
     async with running(tmp_path / "h", model, timeout=0.3) as app:
         made = await app.submit(inbound(BAD))
         row = await ended(app, made.id)
@@ -157,7 +157,7 @@ async def test_a_tool_that_hangs(tmp_path: Path, command: str) -> None:
 
 @pytest.mark.parametrize("deaf", [False, True])
 async def test_a_hook_before_a_tool_that_hangs(tmp_path: Path, deaf: bool) -> None:
-    hang, model = Hang(), ScriptedModel([calls(("ls", {})), say("fine")], repeat=True)
+    hang, model = Hang(), ScriptedModel([call_tools(("ls", {})), say("fine")], repeat=True)
     async with running(tmp_path / "h", model) as app:
         app.hooks.on("before_tool_call", hang.deaf if deaf else hang)
         try:
@@ -206,7 +206,7 @@ WRITES = {
 
 @pytest.mark.parametrize("write", WRITES)
 async def test_a_store_that_refuses_a_write(tmp_path: Path, write: str) -> None:
-    script = [calls(("exec", {"command": "echo once >> log"})), say("fine")]
+    script = [call_tools(("exec", {"command": "echo once >> log"})), say("fine")]
     home = tmp_path / "h"
     async with running(home, ScriptedModel(script, repeat=True), timeout=5) as app:
         with closing(sqlite3.connect(home / "state.db", isolation_level=None)) as db:
@@ -233,7 +233,7 @@ async def test_steering_into_a_run_whose_store_refuses_it_is_in_one_run_only(tmp
         reached.set()
         await go.wait()
 
-    model = ScriptedModel([calls(("ls", {})), say("fine")], repeat=True)
+    model = ScriptedModel([call_tools(("ls", {})), say("fine")], repeat=True)
     async with running(home, model, timeout=5) as app:
         app.hooks.on("before_tool_call", hook)
         first = await app.submit(inbound("first"))

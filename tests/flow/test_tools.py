@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flow.test_dialogue import Screen
-from palinurus.testing.script import calls, say
+from palinurus.testing.script import call_tools, say
 from palinurus.testing.server import ModelServer
 from tools.web.kit import Canary, Site
 
@@ -51,18 +51,18 @@ class Agent:
         self.results: list[str] = []
         self._steps = iter(
             (
-                lambda: calls(("apply_patch", {"input": PATCH})),
-                lambda: calls(("exec", {"command": "sh check.sh", "background": True})),
-                lambda: calls(("process", {"action": "poll", "sessionId": self._session(), "timeout": 20_000})),
+                lambda: call_tools(("apply_patch", {"input": PATCH})),
+                lambda: call_tools(("exec", {"command": "sh check.sh", "background": True})),
+                lambda: call_tools(("process", {"action": "poll", "sessionId": self._session(), "timeout": 20_000})),
                 lambda: say(f"Fixed. The tests say: {self._said('12 passed')}."),
-                lambda: calls(("exec", {"command": "sh release.sh", "pty": True, "background": True})),
-                lambda: calls(("process", {"action": "poll", "sessionId": self._session(), "timeout": 10_000})),
-                lambda: calls(("process", {"action": "submit", "sessionId": self._session(), "data": "y"})),
-                lambda: calls(("process", {"action": "poll", "sessionId": self._session(), "timeout": 10_000})),
+                lambda: call_tools(("exec", {"command": "sh release.sh", "pty": True, "background": True})),
+                lambda: call_tools(("process", {"action": "poll", "sessionId": self._session(), "timeout": 10_000})),
+                lambda: call_tools(("process", {"action": "submit", "sessionId": self._session(), "data": "y"})),
+                lambda: call_tools(("process", {"action": "poll", "sessionId": self._session(), "timeout": 10_000})),
                 lambda: say(f"It asked whether to release version 2; I said yes. It is {self._said('released')}."),
-                lambda: calls(("web_fetch", {"url": opened})),
+                lambda: call_tools(("web_fetch", {"url": opened})),
                 lambda: say(f"It says: {self._said('All ships are home.')}"),
-                lambda: calls(("web_fetch", {"url": closed})),
+                lambda: call_tools(("web_fetch", {"url": closed})),
                 lambda: say(f"I may not open that one. {self._said('Not fetched')}: nobody has opened it to me."),
             )
         )

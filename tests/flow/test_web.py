@@ -10,7 +10,7 @@ import pytest
 
 from flow.test_app import CONFIG, running
 from palinurus.core.types.inbound import Sender
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 from support import inbound
 from tools.web.kit import Canary, Site
 
@@ -43,7 +43,7 @@ async def test_an_opened_server_is_fetched_and_another_is_refused_with_the_line_
     site.routes["/page"] = "<title>Opened</title><main><p>Hello from loopback.</p></main>"
     model = ScriptedModel(
         [
-            calls(
+            call_tools(
                 ("web_fetch", {"url": site.url("/page")}), ("web_fetch", {"url": f"http://localhost:{canary.port}/"})
             ),
             say("done"),
@@ -63,7 +63,7 @@ async def test_an_opened_server_is_fetched_and_another_is_refused_with_the_line_
 
 async def test_nothing_is_open_by_default(tmp_path: Path, canary: Canary) -> None:
     urls = [f"http://127.0.0.1:{canary.port}/", f"http://[::1]:{canary.port}/", "http://169.254.169.254/"]
-    model = ScriptedModel([calls(*(("web_fetch", {"url": url}) for url in urls)), say("done")])
+    model = ScriptedModel([call_tools(*(("web_fetch", {"url": url}) for url in urls)), say("done")])
     async with running(tmp_path / "h", model) as app:
         await app.wait((await app.submit(inbound("read it"))).id)
     assert [result.isError for result in results(model)] == [True] * 3
@@ -75,7 +75,7 @@ async def test_the_image_tool_asks_the_model_that_sees(tmp_path: Path) -> None:
         **CONFIG["models"]["providers"]["fake"],
         "models": [{"id": "m"}, {"id": "eyes", "input": ["text", "image"]}],
     }
-    model = ScriptedModel([calls(("image", {"image": "a.png"})), say("a cat"), say("It shows a cat.")])
+    model = ScriptedModel([call_tools(("image", {"image": "a.png"})), say("a cat"), say("It shows a cat.")])
     async with running(tmp_path / "h", model, models={"providers": {"fake": provider}}) as app:
         workspace = Path(app.settings.agents["main"].workspace)
         (workspace / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\x00" * 30)

@@ -20,10 +20,10 @@ from flow.test_app import running, until
 from gateway.host import TOKEN
 from palinurus.app import App
 from palinurus.core.types.inbound import Sender
-from palinurus.gateway.hooks import Posts
-from palinurus.gateway.server import Gateway
+from palinurus.gateway.hooks import WebhookEndpoint
+from palinurus.gateway.server import GatewayServer
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import Gate, ScriptedModel, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, hold_at, say
 from support import inbound
 
 HOOK = "hook-token-that-is-long"
@@ -46,7 +46,7 @@ HOOKS = {"enabled": True, "token": HOOK, "presets": ["gmail"], "mappings": MAPPI
 class Site:
     """A gateway with webhooks, and a sender."""
 
-    def __init__(self, app: App, server: Gateway, session: aiohttp.ClientSession) -> None:
+    def __init__(self, app: App, server: GatewayServer, session: aiohttp.ClientSession) -> None:
         self.app, self.server, self.session = app, server, session
 
     async def post(
@@ -63,7 +63,7 @@ class Site:
 @asynccontextmanager
 async def site(home: Path, model: ScriptedModel, *channels: FakeChannel, **hooks: Any) -> AsyncIterator[Site]:
     async with running(home, model, *channels, hooks={**HOOKS, **hooks}) as app:
-        server = Gateway(app, app.clock, TOKEN)
+        server = GatewayServer(app, app.clock, TOKEN)
         await server.start("127.0.0.1", 0)
         try:
             async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=40)) as session:
@@ -232,7 +232,7 @@ async def test_limits_come_before_anything_is_parsed(tmp_path: Path) -> None:
 
 async def test_a_body_that_trickles_is_given_up(tmp_path: Path) -> None:
     async with site(tmp_path / "h", ScriptedModel([])) as here:
-        here.server.posts = Posts(here.app.clock.monotonic, seconds=0.2)
+        here.server.posts = WebhookEndpoint(here.app.clock.monotonic, seconds=0.2)
         reader, writer = await asyncio.open_connection("127.0.0.1", here.server.port)
         head = f"POST /hooks/wake HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {HOOK}\r\n"
         writer.write(f"{head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{".encode())
@@ -256,9 +256,9 @@ async def test_a_thousand_at_once(tmp_path: Path) -> None:
 
 
 async def test_what_was_accepted_is_run_by_the_next_start_and_a_repeat_is_the_same_message(tmp_path: Path) -> None:
-    hold = Gate()
+    hold = StreamGate()
     body = {"message": "once", "idempotencyKey": "k1", "deliver": False}
-    async with site(tmp_path / "h", ScriptedModel([held(say("never said"), hold, 0)])) as here:
+    async with site(tmp_path / "h", ScriptedModel([hold_at(say("never said"), hold, 0)])) as here:
         _, first = await here.post("agent", body)
         await hold.wait_reached()  # stopped in the turn, as a crash would
     model = ScriptedModel([say("said once")], repeat=True)

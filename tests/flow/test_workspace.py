@@ -15,7 +15,7 @@ from flow.test_directives import tell
 from palinurus.core.pictures import read_dimensions
 from palinurus.core.types.messages import ImageBlock
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 from support import inbound
 
 PNG = base64.b64decode(
@@ -34,7 +34,7 @@ def workspace(home: Path, **files: str) -> Path:
 @pytest.mark.seed(260, 263, 265)
 async def test_files_are_in_the_prompt_from_the_first_turn_and_tools_work_beside_them(tmp_path: Path) -> None:
     folder = workspace(tmp_path / "h", AGENTS="Be kind to lobsters.", SOUL="A helmsman.")
-    model = ScriptedModel([calls(("exec", {"command": "pwd"})), say("one"), say("two")])
+    model = ScriptedModel([call_tools(("exec", {"command": "pwd"})), say("one"), say("two")])
     async with running(tmp_path / "h", model, FakeChannel()) as app:
         await tell(app, "hi")
         (folder / "AGENTS.md").write_text("Be kind to crabs.")
@@ -116,7 +116,7 @@ async def test_the_time_zone_is_in_the_prompt_and_the_clock_only_in_session_stat
     tmp_path: Path, form: str, time: str
 ) -> None:
     defaults = {"model": "fake/m", "userTimezone": "Asia/Kolkata", "timeFormat": form}
-    model = ScriptedModel([calls(("session_status", {})), say("it is late")])
+    model = ScriptedModel([call_tools(("session_status", {})), say("it is late")])
     async with running(tmp_path / "h", model, FakeChannel(), agents={"defaults": defaults}) as app:
         app.clock.now = lambda: 1_767_346_440_000  # type: ignore[method-assign] # 2026-01-02 09:34 UTC
         await tell(app, "what time is it?")
@@ -128,8 +128,8 @@ async def test_the_time_zone_is_in_the_prompt_and_the_clock_only_in_session_stat
 async def test_only_a_trusted_turn_may_choose_the_model_by_tool(tmp_path: Path) -> None:
     provider: dict[str, Any] = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k"}
     provider["models"] = [{"id": "m"}, {"id": "other"}]
-    switch = calls(("session_status", {"model": "fake/other"}))
-    clear = calls(("session_status", {"model": "default"}))
+    switch = call_tools(("session_status", {"model": "fake/other"}))
+    clear = call_tools(("session_status", {"model": "default"}))
     model = ScriptedModel([switch, say("no"), switch, say("yes"), say("there"), clear, say("ok"), say("back")])
     async with running(tmp_path / "h", model, FakeChannel(), models={"providers": {"fake": provider}}) as app:
         await app.wait((await app.submit(inbound("switch"))).id)  # a stranger
@@ -163,7 +163,7 @@ async def test_a_skill_is_used_by_name(tmp_path: Path) -> None:
     folder = workspace(tmp_path / "h") / "skills" / "tides"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: tides\ndescription: Tells the tides.\n---\nLook at the moon.\n")
-    model = ScriptedModel([calls(("read", {"path": str(folder / "SKILL.md")})), say("high at noon")])
+    model = ScriptedModel([call_tools(("read", {"path": str(folder / "SKILL.md")})), say("high at noon")])
     async with running(tmp_path / "h", model, FakeChannel()) as app:
         assert "tides - Tells the tides." in await tell(app, "/skill")
         assert 'no skill "wind"' in await tell(app, "/skill wind")

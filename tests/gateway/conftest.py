@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from gateway.host import TOKEN, FakeHost
-from palinurus.gateway.server import Gateway
+from palinurus.gateway.server import GatewayServer
 from palinurus.testing.clock import FakeClock
 
 
@@ -21,15 +21,15 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-async def server(host: FakeHost, clock: FakeClock) -> AsyncIterator[Gateway]:
-    gateway = Gateway(host, clock, TOKEN)
+async def server(host: FakeHost, clock: FakeClock) -> AsyncIterator[GatewayServer]:
+    gateway = GatewayServer(host, clock, TOKEN)
     await gateway.start("127.0.0.1", 0)
     yield gateway
     await gateway.stop()
 
 
 @pytest.fixture
-async def http(server: Gateway) -> AsyncIterator[aiohttp.ClientSession]:
+async def http(server: GatewayServer) -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession(
         f"http://127.0.0.1:{server.port}", headers={"Authorization": f"Bearer {TOKEN}"}
     ) as session:

@@ -15,8 +15,8 @@ from palinurus.core.types.keys import parse_model_ref
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolResult, UserMessage
 from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.core.types.usage import TokenUsage
-from palinurus.store.port import ANY, Accepted, ItemRow, Kept, SessionRow, Spent
-from palinurus.testing.clock import settle
+from palinurus.store.port import ANY_RECORD, Acceptance, InboxRow, SessionRow, StoreRecord, UsageRow
+from palinurus.testing.clock import run_ready_tasks
 
 TOKEN = "t" * 43
 USAGE = TokenUsage(input=5, output=7, cacheRead=11, cacheWrite=0, totalTokens=23)
@@ -51,19 +51,19 @@ class Catalog:
 
 class Ledger:
     def __init__(self) -> None:
-        self.rows: list[Spent] = []
+        self.rows: list[UsageRow] = []
         self.records: dict[tuple[str, str], bytes] = {}
-        self.pause: Callable[[], Awaitable[None]] = settle
+        self.pause: Callable[[], Awaitable[None]] = run_ready_tasks
 
-    async def list_usage(self, since: int, session: str | None = None) -> list[Spent]:
+    async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]:
         return [r for r in self.rows if session in (None, r.session)]
 
     async def sessions(self, agent: str | None = None) -> list[SessionRow]:
         return []
 
-    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
+    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD) -> bool:
         await self.pause()
-        if expect != ANY and self.records.get((kind, key)) != expect:
+        if expect != ANY_RECORD and self.records.get((kind, key)) != expect:
             return False
         if data is None:
             self.records.pop((kind, key), None)
@@ -71,8 +71,8 @@ class Ledger:
             self.records[kind, key] = data
         return True
 
-    async def list_records(self, kind: str) -> list[Kept]:
-        return [Kept(k, key, data, 0) for (k, key), data in self.records.items() if k == kind]
+    async def list_records(self, kind: str) -> list[StoreRecord]:
+        return [StoreRecord(k, key, data, 0) for (k, key), data in self.records.items() if k == kind]
 
 
 class FakeHost:
@@ -98,7 +98,7 @@ class FakeHost:
         self.hooked: list[tuple[str, str, ChannelHttpRequest]] = []
         self.answers: dict[tuple[str, str], ChannelHttpResponse] = {}
         self._ids: dict[str, str] = {}
-        self._tasks: dict[str, asyncio.Task[ItemRow]] = {}
+        self._tasks: dict[str, asyncio.Task[InboxRow]] = {}
 
     async def hook(self, channel: str, account: str, request: ChannelHttpRequest) -> ChannelHttpResponse | None:
         self.hooked.append((channel, account, request))
@@ -109,18 +109,18 @@ class FakeHost:
     def follow(self, follower: object) -> Callable[[], None]:
         return lambda: None
 
-    async def submit(self, inbound: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Accepted:
+    async def submit(self, inbound: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Acceptance:
         if self.refuse:
             raise self.refuse
         if inbound.event in self._ids:
-            return Accepted(self._ids[inbound.event], True, "running")
+            return Acceptance(self._ids[inbound.event], True, "running")
         ident = f"item{len(self._ids)}"
         self._ids[inbound.event] = ident
         self.seen.append(inbound)
         self._tasks[ident] = asyncio.ensure_future(self._run(ident, inbound, sink or (lambda e: None)))
-        return Accepted(ident, False, "queued")
+        return Acceptance(ident, False, "queued")
 
-    async def _run(self, ident: str, inbound: Inbound, sink: Callable[[RunEvent], None]) -> ItemRow:
+    async def _run(self, ident: str, inbound: Inbound, sink: Callable[[RunEvent], None]) -> InboxRow:
         if self.hold:
             await self.hold.wait()
         events = self.script(inbound)
@@ -131,7 +131,7 @@ class FakeHost:
             for event in events:
                 sink(event)
         body = msgspec.json.encode(inbound)
-        return ItemRow(
+        return InboxRow(
             ident,
             inbound.event,
             inbound.session,
@@ -144,7 +144,7 @@ class FakeHost:
             1,  # type: ignore[arg-type]
         )
 
-    async def wait(self, item_id: str) -> ItemRow:
+    async def wait(self, item_id: str) -> InboxRow:
         return await asyncio.shield(self._tasks[item_id])
 
     async def invoke(

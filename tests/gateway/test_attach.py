@@ -9,7 +9,7 @@ import pytest
 
 from gateway.whole import place, until_over
 from palinurus.gateway import attach
-from palinurus.gateway.rpc import RpcError
+from palinurus.gateway.rpc import MethodError
 from palinurus.testing.model import ScriptedModel, say
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -31,7 +31,7 @@ async def test_files_are_kept_and_pictures_are_shown(tmp_path: Path) -> None:
             await here.call("chat.send", sessionKey="main", message="", idempotencyKey="k1", attachments=sent)
         await until_over(here.link, "k1")
         (item,) = {message["item"] for message in (await here.call("chat.history", sessionKey="main"))["messages"]}
-        folder = tmp_path / "h" / attach.FOLDER
+        folder = tmp_path / "h" / attach.INBOUND_FOLDER
         kept = sorted(path.read_bytes() for path in folder.iterdir() if path.is_file())
         asked = model.requests[0].messages[-1]
         listed = (await here.call("chat.files", item=item))["files"]
@@ -61,7 +61,7 @@ async def test_what_cannot_be_read_is_refused_and_leaves_nothing(tmp_path: Path)
         ):
             params = {"sessionKey": "main", "message": "x", "idempotencyKey": "k", "attachments": [good, bad]}
             assert why in (await here.refused("chat.send", **params)).message
-    assert not (tmp_path / "h" / attach.FOLDER).exists()
+    assert not (tmp_path / "h" / attach.INBOUND_FOLDER).exists()
 
 
 async def test_a_disk_that_takes_only_the_first_keeps_none(tmp_path: Path) -> None:
@@ -74,10 +74,10 @@ async def test_a_disk_that_takes_only_the_first_keeps_none(tmp_path: Path) -> No
         return attach.Attachment(str(left), name, mime, len(data))
 
     one = {"fileName": "a.txt", "content": encoded(b"a")}
-    with pytest.raises(RpcError, match="disk is full"):
-        await attach.split([one, one], keep)
+    with pytest.raises(MethodError, match="disk is full"):
+        await attach.keep_attachments([one, one], keep)
     assert not left.exists()
-    with pytest.raises(RpcError, match="larger than 20 MB"):
-        attach.read([{"content": "A" * (attach.MOST * 4 // 3 + 8)}])
-    with pytest.raises(RpcError, match="only pictures"):
-        await attach.split([one], None)
+    with pytest.raises(MethodError, match="larger than 20 MB"):
+        attach.read_attachments([{"content": "A" * (attach.ATTACHMENT_BYTES * 4 // 3 + 8)}])
+    with pytest.raises(MethodError, match="only pictures"):
+        await attach.keep_attachments([one], None)

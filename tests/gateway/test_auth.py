@@ -9,22 +9,22 @@ from hypothesis import strategies as st
 from gateway.host import TOKEN, settings
 from palinurus.config.settings import Secret
 from palinurus.errors import ConfigError
-from palinurus.gateway.auth import OWNER, Caller, Gate, Knock
-from palinurus.gateway.fault import Fault
+from palinurus.gateway.auth import OWNER_SCOPES, GatewayAuth, GatewayPeer, HttpCaller
+from palinurus.gateway.fault import HttpFault
 
 
-def gate(**options: object) -> Gate:
-    return Gate(settings(**options).gateway, TOKEN, lambda: 0.0)  # type: ignore[arg-type]
+def gate(**options: object) -> GatewayAuth:
+    return GatewayAuth(settings(**options).gateway, TOKEN, lambda: 0.0)  # type: ignore[arg-type]
 
 
-def knock(**changes: object) -> Knock:
-    base = Knock("/", ("127.0.0.1:18789",), (), (f"Bearer {TOKEN}",), "127.0.0.1")
+def knock(**changes: object) -> GatewayPeer:
+    base = GatewayPeer("/", ("127.0.0.1:18789",), (), (f"Bearer {TOKEN}",), "127.0.0.1")
     return base._replace(**changes)
 
 
 def test_the_right_token_makes_the_owner() -> None:
     found = gate().identify_caller(knock())
-    assert found == Caller("owner", OWNER, "127.0.0.1", "token")
+    assert found == HttpCaller("owner", OWNER_SCOPES, "127.0.0.1", "token")
 
 
 @pytest.mark.parametrize(
@@ -47,20 +47,20 @@ def test_the_right_token_makes_the_owner() -> None:
 )
 def test_everything_else_is_refused(credentials: tuple[str, ...]) -> None:
     found = gate().identify_caller(knock(credentials=credentials))
-    assert isinstance(found, Fault) and found.status == 401
+    assert isinstance(found, HttpFault) and found.status == 401
 
 
 @given(st.text(max_size=60))
 def test_no_other_text_opens(text: str) -> None:
     found = gate().identify_caller(knock(credentials=(text,)))
     scheme, _, secret = text.partition(" ")
-    assert isinstance(found, Fault) or (scheme.lower() == "bearer" and secret == TOKEN)
+    assert isinstance(found, HttpFault) or (scheme.lower() == "bearer" and secret == TOKEN)
 
 
 def test_a_password_works_in_its_mode_and_the_token_does_not() -> None:
     guarded = gate(auth_mode="password", password=Secret("open sesame"))
-    assert isinstance(guarded.identify_caller(knock(credentials=("Bearer open sesame",))), Caller)
-    assert isinstance(guarded.identify_caller(knock()), Fault)
+    assert isinstance(guarded.identify_caller(knock(credentials=("Bearer open sesame",))), HttpCaller)
+    assert isinstance(guarded.identify_caller(knock()), HttpFault)
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def test_modes_that_protect_nothing_do_not_start(options: dict[str, object]) -> 
 
 def test_an_empty_token_does_not_start() -> None:
     with pytest.raises(ConfigError):
-        Gate(settings().gateway, "", lambda: 0.0)
+        GatewayAuth(settings().gateway, "", lambda: 0.0)
 
 
 def test_mode_none_still_checks_host_and_origin() -> None:
     guarded = gate(auth_mode="none")
-    assert isinstance(guarded.identify_caller(knock(credentials=())), Caller)
+    assert isinstance(guarded.identify_caller(knock(credentials=())), HttpCaller)
     assert guarded.check_request(knock(origins=("http://evil.example",))) is not None
     assert guarded.check_request(knock(hosts=("evil.example",))) is not None
 
@@ -147,12 +147,12 @@ def test_guesses_are_counted_for_all_addresses_together_too() -> None:
     found = [
         guarded.identify_caller(knock(credentials=wrong, address=f"10.0.{n // 250}.{n % 250}")) for n in range(400)
     ]
-    assert sum(isinstance(f, Fault) and f.status == 401 for f in found) == 100
-    assert isinstance(guarded.identify_caller(knock(known=True)), Caller)
+    assert sum(isinstance(f, HttpFault) and f.status == 401 for f in found) == 100
+    assert isinstance(guarded.identify_caller(knock(known=True)), HttpCaller)
 
 
 def test_a_request_without_a_credential_is_no_guess() -> None:
     guarded = gate()
     for _ in range(50):
         guarded.identify_caller(knock(credentials=()))
-    assert isinstance(guarded.identify_caller(knock()), Caller)
+    assert isinstance(guarded.identify_caller(knock()), HttpCaller)

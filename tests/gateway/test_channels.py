@@ -11,13 +11,13 @@ import pytest
 from gateway.host import FakeHost
 from palinurus.core.types.channel import ChannelHttpResponse
 from palinurus.errors import Draining, QueueFull
-from palinurus.gateway.channels import BODY, Calls
-from palinurus.gateway.server import Gateway
+from palinurus.gateway.channels import CHANNEL_BODY, ChannelEndpoint
+from palinurus.gateway.server import GatewayServer
 from palinurus.testing.clock import FakeClock
 
 
 @pytest.fixture
-async def platform(server: Gateway) -> AsyncIterator[aiohttp.ClientSession]:
+async def platform(server: GatewayServer) -> AsyncIterator[aiohttp.ClientSession]:
     """A caller without the gateway's token."""
     async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
         yield session
@@ -54,12 +54,12 @@ async def test_large_bodies_are_not_read_to_the_end(platform: aiohttp.ClientSess
     host.answers["x", "default"] = ChannelHttpResponse()
 
     async def endless() -> AsyncIterator[bytes]:
-        for _ in range(BODY // 65536 + 2):
+        for _ in range(CHANNEL_BODY // 65536 + 2):
             yield b"x" * 65536
 
-    async with platform.post("/channels/x/default", data=b"x" * BODY) as answer:
+    async with platform.post("/channels/x/default", data=b"x" * CHANNEL_BODY) as answer:
         assert answer.status == 200
-    for body in (b"x" * (BODY + 1), endless()):
+    for body in (b"x" * (CHANNEL_BODY + 1), endless()):
         try:
             async with platform.post("/channels/x/default", data=body) as answer:
                 assert answer.status == 413
@@ -78,10 +78,10 @@ async def test_what_the_program_cannot_take_now_is_to_be_sent_again(
 
 
 async def test_the_rate_of_an_address_is_limited_and_recovers(
-    server: Gateway, platform: aiohttp.ClientSession, host: FakeHost, clock: FakeClock
+    server: GatewayServer, platform: aiohttp.ClientSession, host: FakeHost, clock: FakeClock
 ) -> None:
     host.answers["x", "default"] = ChannelHttpResponse()
-    server.calls = Calls(clock.monotonic, rate=2)
+    server.calls = ChannelEndpoint(clock.monotonic, rate=2)
     statuses = []
     for _ in range(3):
         async with platform.post("/channels/x/default", data=b"{}") as answer:
@@ -92,8 +92,10 @@ async def test_the_rate_of_an_address_is_limited_and_recovers(
         assert answer.status == 200
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for(server: Gateway, host: FakeHost, clock: FakeClock) -> None:
-    server.calls = Calls(clock.monotonic, seconds=0.05)
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    server: GatewayServer, host: FakeHost, clock: FakeClock
+) -> None:
+    server.calls = ChannelEndpoint(clock.monotonic, seconds=0.05)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(b"POST /channels/x/default HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\nhalf")
     status = await asyncio.wait_for(reader.readline(), 10)

@@ -19,15 +19,15 @@ from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import BadRequest, DiskFull, Draining, QueueFull
 from palinurus.gateway import limits
-from palinurus.gateway.server import Gateway
-from palinurus.store.port import Spent
+from palinurus.gateway.server import GatewayServer
+from palinurus.store.port import UsageRow
 
 CHAT = "/v1/chat/completions"
 HELLO = {"model": "openclaw", "messages": [{"role": "user", "content": "hi"}]}
 
 
 @pytest.fixture
-async def sdk(server: Gateway) -> AsyncIterator[openai.AsyncOpenAI]:
+async def sdk(server: GatewayServer) -> AsyncIterator[openai.AsyncOpenAI]:
     async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key=TOKEN) as client:
         yield client
 
@@ -194,7 +194,7 @@ async def test_run_events_for_our_own_clients(http: aiohttp.ClientSession, host:
 
 async def test_a_repeated_key_attaches_to_the_running_turn(http: aiohttp.ClientSession, host: FakeHost) -> None:
     host.hold = asyncio.Event()
-    host.store.rows = [Spent("item0", "r", "agent:main:s", "main", "p", "m", 1, 3, 4, 0, 0)]
+    host.store.rows = [UsageRow("item0", "r", "agent:main:s", "main", "p", "m", 1, 3, 4, 0, 0)]
     host.note = "Hello"
     headers = {"Idempotency-Key": "k1", "x-openclaw-session-key": "s"}
     first = asyncio.ensure_future(http.post(CHAT, json=HELLO, headers=headers))
@@ -243,7 +243,7 @@ async def test_a_client_that_leaves_stops_nothing(http: aiohttp.ClientSession, h
     assert host.aborted == []
 
 
-async def test_a_client_that_does_not_read_is_cut_off(server: Gateway, host: FakeHost) -> None:
+async def test_a_client_that_does_not_read_is_cut_off(server: GatewayServer, host: FakeHost) -> None:
     over = asyncio.Event()
 
     async def script(inbound: Inbound) -> AsyncIterator[RunEvent]:
@@ -278,7 +278,7 @@ async def test_one_large_piece_is_not_slowness(http: aiohttp.ClientSession, host
 
 @pytest.mark.parametrize("keyed", [False, True])
 async def test_a_gateway_that_stops_says_that_the_message_is_kept(
-    server: Gateway, http: aiohttp.ClientSession, host: FakeHost, keyed: bool
+    server: GatewayServer, http: aiohttp.ClientSession, host: FakeHost, keyed: bool
 ) -> None:
     host.hold = asyncio.Event()
     headers = {"Idempotency-Key": "k"} if keyed else {}

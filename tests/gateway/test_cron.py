@@ -13,7 +13,7 @@ from gateway.whole import gathered, named, place
 from palinurus.core.schedule.fire import EverySchedule
 from palinurus.core.schedule.missed import MissedSpan
 from palinurus.gateway.methods import cron
-from palinurus.gateway.rpc import READ, WRITE, RpcError
+from palinurus.gateway.rpc import READ, WRITE, MethodError
 from palinurus.testing.model import ScriptedModel, say
 
 EVERY = {"kind": "every", "everyMs": 3_600_000}
@@ -22,7 +22,7 @@ TURN = {"kind": "agentTurn", "message": "Look at the sea"}
 
 async def test_a_job_is_made_shown_changed_run_and_removed(tmp_path: Path) -> None:
     async with face(tmp_path / "h", ScriptedModel([say("It is blue.")])) as gate:
-        detach = cron.attach(gate, gate.host.clockwork)  # type: ignore[arg-type]
+        detach = cron.attach_schedules(gate, gate.host.clockwork)  # type: ignore[arg-type]
         job = await gate.call("cron.add", name="sea", schedule=EVERY, payload=TURN, wakeMode="now")
         assert job["sessionTarget"] == "isolated" and job["state"]["nextRunAtMs"] == job["createdAtMs"] + 3_600_000
         assert (await gate.call("cron.status"))["jobs"] == 1
@@ -66,11 +66,11 @@ async def test_a_row_of_missed_times_and_each_of_them(tmp_path: Path) -> None:
 
 async def test_what_cannot_be_is_refused_in_words(tmp_path: Path) -> None:
     async with face(tmp_path / "h", ScriptedModel([])) as gate:
-        with pytest.raises(RpcError, match="five fields"):
+        with pytest.raises(MethodError, match="five fields"):
             await gate.call("cron.add", name="x", schedule={"kind": "cron", "expr": "9"}, payload=TURN)
-        with pytest.raises(RpcError, match="no job is called"):
+        with pytest.raises(MethodError, match="no job is called"):
             await gate.call("cron.get", id="nobody")
-        with pytest.raises(RpcError, match="id required"):
+        with pytest.raises(MethodError, match="id required"):
             await gate.call("cron.run")
         with pytest.raises(msgspec.ValidationError, match="colour"):
             await gate.call("cron.add", name="x", schedule=EVERY, payload=TURN, colour="red")

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from gateway.host import FakeHost
-from palinurus.gateway.invoke import BODY, DENIED
+from palinurus.gateway.invoke import BODY, DENIED_TOOLS
 
 
 async def post(http: aiohttp.ClientSession, body: Any) -> tuple[int, dict[str, Any]]:
@@ -25,7 +25,7 @@ async def test_a_tool_is_called_with_its_arguments(http: aiohttp.ClientSession, 
     assert sender.owner  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("tool", sorted(DENIED))
+@pytest.mark.parametrize("tool", sorted(DENIED_TOOLS))
 async def test_these_are_never_called(http: aiohttp.ClientSession, host: FakeHost, tool: str) -> None:
     status, told = await post(http, {"tool": tool, "args": {"command": "id"}})
     assert (status, told["error"]["message"], host.invoked) == (404, f"Tool not available: {tool}", [])

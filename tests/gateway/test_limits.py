@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.gateway.limits import ADDRESSES, TRIES, WINDOW, Fresh, Tries, canonical
+from palinurus.gateway.limits import ADDRESSES, TRIES, WINDOW, FreshConnections, LoginFailures, canonicalize_address
 
 
 @pytest.mark.parametrize(
@@ -21,12 +21,12 @@ from palinurus.gateway.limits import ADDRESSES, TRIES, WINDOW, Fresh, Tries, can
     ],
 )
 def test_one_name_for_one_peer(address: str, name: str) -> None:
-    assert canonical(address) == name
+    assert canonicalize_address(address) == name
 
 
 def test_ten_a_minute_sliding() -> None:
     now = 0.0
-    tries = Tries(lambda: now)
+    tries = LoginFailures(lambda: now)
     for number in range(TRIES):
         assert tries.wait("10.0.0.1") == 0
         now = float(number)
@@ -38,14 +38,14 @@ def test_ten_a_minute_sliding() -> None:
 
 
 def test_forgets_addresses_rather_than_growing() -> None:
-    tries = Tries(lambda: 0.0)
+    tries = LoginFailures(lambda: 0.0)
     for number in range(ADDRESSES + 50):
         tries.count_failure(f"10.{number // 65536}.{number // 256 % 256}.{number % 256}")
     assert len(tries._by) == ADDRESSES
 
 
 def test_the_oldest_silent_one_goes() -> None:
-    fresh: Fresh[str] = Fresh(2)
+    fresh: FreshConnections[str] = FreshConnections(2)
     assert fresh.add("a") is None
     assert fresh.add("b") is None
     assert fresh.add("c") == "a"

@@ -14,12 +14,16 @@ from flow.test_app import running, until
 from palinurus.app import App
 from palinurus.gateway import scene
 from palinurus.gateway.methods import METHODS
-from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Client, ClientInfo, RpcError
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from palinurus.gateway.rpc import ADMIN, READ, WRITE, ClientDescription, ConnectedClient, MethodCall, MethodError
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 
 KEY = "agent:main:main"
-OWNER = Client(
-    "c1", "operator", frozenset({ADMIN}), ClientInfo("test", "1", "linux", "test"), caps=frozenset({"tool-events"})
+OWNER = ConnectedClient(
+    "c1",
+    "operator",
+    frozenset({ADMIN}),
+    ClientDescription("test", "1", "linux", "test"),
+    caps=frozenset({"tool-events"}),
 )
 
 
@@ -31,7 +35,7 @@ class Face:
         self.settings, self.clock = app.settings, app.clock
         self.sent: list[tuple[str, str, dict[str, Any]]] = []
         self.topics: set[str] = set()
-        self.scene = scene.make(self, app.desk)  # type: ignore[arg-type]
+        self.scene = scene.make_context(self, app.desk)  # type: ignore[arg-type]
         app.follow(self.scene.stage)
 
     def broadcast(self, event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
@@ -54,16 +58,16 @@ class Face:
     def followers(self, topics: Iterable[str]) -> frozenset[str]:
         return frozenset({"c1"}) if set(topics) & self.topics else frozenset()
 
-    def clients(self) -> tuple[Client, ...]:
+    def clients(self) -> tuple[ConnectedClient, ...]:
         return (OWNER,)
 
-    async def call(self, method: str, client: Client = OWNER, **params: Any) -> Any:
+    async def call(self, method: str, client: ConnectedClient = OWNER, **params: Any) -> Any:
         """As a client would, its params checked."""
         row = METHODS[method]
         assert client.may(row.scope)
         given = msgspec.convert(params, row.params) if row.params is not None else None
         self.acks: list[Any] = []
-        return await row.run(Call(self, client, "1", method, self.acks.append), given)  # type: ignore[arg-type]
+        return await row.run(MethodCall(self, client, "1", method, self.acks.append), given)  # type: ignore[arg-type]
 
     def events(self, name: str, **wanted: Any) -> list[dict[str, Any]]:
         return [p for _, e, p in self.sent if e == name and all(p.get(k) == v for k, v in wanted.items())]
@@ -99,7 +103,7 @@ async def test_a_message_is_acknowledged_then_streamed_then_final(tmp_path: Path
 
 
 async def test_tool_events_go_to_the_starter_and_to_followers(tmp_path: Path) -> None:
-    model = ScriptedModel([calls(("ls", {"path": "."})), say("done")])
+    model = ScriptedModel([call_tools(("ls", {"path": "."})), say("done")])
     async with face(tmp_path / "h", model) as gate:
         await gate.call("sessions.subscribe")
         await gate.call("chat.send", sessionKey="main", message="look", idempotencyKey="k1")
@@ -117,8 +121,8 @@ async def test_tool_events_go_to_the_starter_and_to_followers(tmp_path: Path) ->
 
 
 async def test_aborting_tells_before_it_is_over_who_stopped_what(tmp_path: Path) -> None:
-    gate_ = Gate()
-    async with face(tmp_path / "h", ScriptedModel([held(say("slow"), gate_, 0)])) as gate:
+    gate_ = StreamGate()
+    async with face(tmp_path / "h", ScriptedModel([hold_at(say("slow"), gate_, 0)])) as gate:
         await gate.call("chat.send", sessionKey="main", message="go", idempotencyKey="k1")
         await until(lambda: bool(gate.scene.stage.running(KEY)))
         busy = await gate.call("chat.send", sessionKey="main", message="go", idempotencyKey="k1")
@@ -155,11 +159,11 @@ async def test_patching_a_session(tmp_path: Path) -> None:
         await gate.call("sessions.patch", key="main", verboseLevel=None)
         row = (await gate.call("sessions.describe", key="main"))["session"]
         assert "verboseLevel" not in row and row["label"] == "work" and row["fastMode"] is True
-        with pytest.raises(RpcError, match=r"invalid thinkingLevel \(use off"):
+        with pytest.raises(MethodError, match=r"invalid thinkingLevel \(use off"):
             await gate.call("sessions.patch", key="main", thinkingLevel="sideways")
-        with pytest.raises(RpcError, match="label already in use: work"):
+        with pytest.raises(MethodError, match="label already in use: work"):
             await gate.call("sessions.patch", key="other", label="work")
-        with pytest.raises(RpcError, match="invalid model"):
+        with pytest.raises(MethodError, match="invalid model"):
             await gate.call("sessions.patch", key="main", model="nobody/knows")
         assert (await gate.call("sessions.resolve", label="work"))["key"] == KEY
 
@@ -187,20 +191,20 @@ async def test_sessions_are_made_listed_branched_reset_and_deleted(tmp_path: Pat
         assert (await gate.call("chat.history", sessionKey=key))["messages"] == []
         gone = await gate.call("sessions.delete", key=branch["key"])
         assert gone["deleted"] and gone["archived"]
-        with pytest.raises(RpcError, match="Cannot delete the main session"):
+        with pytest.raises(MethodError, match="Cannot delete the main session"):
             await gate.call("sessions.delete", key="main")
 
 
 async def test_what_cannot_be_is_refused_in_words(tmp_path: Path) -> None:
     async with face(tmp_path / "h", ScriptedModel([])) as gate:
-        with pytest.raises(RpcError, match="message or attachment required"):
+        with pytest.raises(MethodError, match="message or attachment required"):
             await gate.call("chat.send", sessionKey="main", message="  ", idempotencyKey="k")
-        with pytest.raises(RpcError, match="unknown agent"):
+        with pytest.raises(MethodError, match="unknown agent"):
             await gate.call("chat.send", sessionKey="agent:nobody:main", message="x", idempotencyKey="k")
-        with pytest.raises(RpcError, match="not base64"):
+        with pytest.raises(MethodError, match="not base64"):
             bad = [{"type": "image", "mimeType": "image/png", "content": "***"}]
             await gate.call("chat.send", sessionKey="main", message="x", idempotencyKey="k", attachments=bad)
-        with pytest.raises(RpcError, match="unsupported file"):
+        with pytest.raises(MethodError, match="unsupported file"):
             await gate.call("agents.files.get", agentId="main", name="../palinurus.json")
 
 

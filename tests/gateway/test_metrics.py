@@ -9,19 +9,19 @@ import aiohttp
 from palinurus.core.types.events import AgentEnd, ToolEnd
 from palinurus.core.types.messages import TextBlock, ToolResult
 from palinurus.core.types.usage import TokenUsage
-from palinurus.gateway.metrics import NAMES, Metrics
+from palinurus.gateway.metrics import NAMES, GatewayMetrics
 from support import inbound
 
 LINE = re.compile(r'palinurus_\w+(\{\w+="(?:[^"\\\n]|\\.)*"(,\w+="(?:[^"\\\n]|\\.)*")*\})? [0-9.e+-]+')
 
 
-def value(metrics: Metrics, name: str) -> float:
+def value(metrics: GatewayMetrics, name: str) -> float:
     text = metrics.text(1.0, 2, True).decode()
     return next((float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name)), 0.0)
 
 
 def test_a_message_is_counted_from_end_to_end() -> None:
-    metrics = Metrics()
+    metrics = GatewayMetrics()
     metrics.on_accepted("1", "agent:main:main", inbound("hi"))
     metrics.on_started("1", "agent:main:main", inbound("hi"))
     assert value(metrics, "palinurus_runs_in_progress") == 1
@@ -37,7 +37,7 @@ def test_a_message_is_counted_from_end_to_end() -> None:
 
 
 def test_names_that_models_make_up_do_not_fill_the_memory() -> None:
-    metrics = Metrics()
+    metrics = GatewayMetrics()
     for number in range(NAMES * 3):
         name = f'tool"{number}\n'
         metrics.on_event("1", ToolEnd("c", name, ToolResult("c", name, (), True), True, 1))

@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 from gateway.host import Catalog, settings
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import ImageBlock
-from palinurus.gateway.fault import Fault
-from palinurus.gateway.openai import Ask, parse
+from palinurus.gateway.fault import HttpFault
+from palinurus.gateway.openai import OpenAiRequest, parse_completion
 
 SETTINGS = settings()
 CATALOG = Catalog()
 
 
-def ask(headers: dict[str, str] | None = None, **body: Any) -> Ask | Fault:
+def ask(headers: dict[str, str] | None = None, **body: Any) -> OpenAiRequest | HttpFault:
     body.setdefault("messages", [{"role": "user", "content": "hi"}])
-    return parse(json.dumps(body).encode(), headers or {}, SETTINGS, CATALOG, 5)
+    return parse_completion(json.dumps(body).encode(), headers or {}, SETTINGS, CATALOG, 5)
 
 
-def good(headers: dict[str, str] | None = None, **body: Any) -> Ask:
+def good(headers: dict[str, str] | None = None, **body: Any) -> OpenAiRequest:
     found = ask(headers, **body)
-    assert isinstance(found, Ask), found
+    assert isinstance(found, OpenAiRequest), found
     return found
 
 
@@ -54,13 +54,13 @@ def test_what_a_model_name_means(model: str, agent: str, override: str | None) -
 )
 def test_model_names_that_are_refused(model: str, status: int) -> None:
     found = ask(model=model)
-    assert isinstance(found, Fault)
+    assert isinstance(found, HttpFault)
     assert (found.status, found.code, found.param) == (status, "model_not_found", "model")
 
 
 def test_the_header_overrides_the_model_for_one_turn() -> None:
     assert good({"x-openclaw-model": "acme/two"}).inbound.options["model"] == "acme/two"
-    assert isinstance(ask({"x-openclaw-model": "what"}), Fault)
+    assert isinstance(ask({"x-openclaw-model": "what"}), HttpFault)
 
 
 def test_a_session_header_remembers_so_only_the_last_message_counts() -> None:
@@ -131,7 +131,7 @@ def test_images_come_as_data_only() -> None:
         "",
     ):
         found = ask(messages=said(url))
-        assert isinstance(found, Fault) and found.code == "bad_image", url
+        assert isinstance(found, HttpFault) and found.code == "bad_image", url
 
 
 BAD: list[tuple[bytes, str]] = [
@@ -169,8 +169,8 @@ BAD: list[tuple[bytes, str]] = [
 
 @pytest.mark.parametrize(("data", "code"), BAD, ids=range(len(BAD)))
 def test_bodies_that_are_refused(data: bytes, code: str) -> None:
-    found = parse(data, {}, SETTINGS, CATALOG, 5)
-    assert isinstance(found, Fault)
+    found = parse_completion(data, {}, SETTINGS, CATALOG, 5)
+    assert isinstance(found, HttpFault)
     assert (found.status, found.code) == (400, code)
     assert set(json.loads(found.body())["error"]) == {"message", "type", "param", "code"}
     assert len(found.message) < 1000
@@ -189,18 +189,18 @@ def test_bodies_that_are_refused(data: bytes, code: str) -> None:
     ],
 )
 def test_headers_that_are_refused(headers: dict[str, str]) -> None:
-    assert isinstance(ask(headers), Fault)
+    assert isinstance(ask(headers), HttpFault)
 
 
 def test_a_validation_error_names_the_parameter() -> None:
-    found = parse(b'{"messages":[{"role":"user","content":7}]}', {}, SETTINGS, CATALOG, 5)
-    assert isinstance(found, Fault) and found.param == "messages[0].content"
+    found = parse_completion(b'{"messages":[{"role":"user","content":7}]}', {}, SETTINGS, CATALOG, 5)
+    assert isinstance(found, HttpFault) and found.param == "messages[0].content"
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_message_or_a_400(data: bytes) -> None:
-    found = parse(data, {}, SETTINGS, CATALOG, 5)
-    assert isinstance(found, Ask) or found.status in (400, 404)
+    found = parse_completion(data, {}, SETTINGS, CATALOG, 5)
+    assert isinstance(found, OpenAiRequest) or found.status in (400, 404)
 
 
 _json = st.recursive(
@@ -214,5 +214,5 @@ _fields = ["messages", "model", "stream", "stream_options", "user", "max_tokens"
 @examples(max_examples=50)
 @given(st.dictionaries(st.sampled_from(_fields), _json))
 def test_any_fields_give_a_message_or_a_refusal(body: dict[str, Any]) -> None:
-    found = parse(json.dumps(body).encode(), {}, SETTINGS, CATALOG, 5)
-    assert isinstance(found, Ask) or found.status in (400, 404)
+    found = parse_completion(json.dumps(body).encode(), {}, SETTINGS, CATALOG, 5)
+    assert isinstance(found, OpenAiRequest) or found.status in (400, 404)

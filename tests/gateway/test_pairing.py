@@ -10,8 +10,8 @@ import pytest
 
 from gateway.host import Ledger
 from palinurus.clock import SystemClock
-from palinurus.gateway.pairing import EXPIRES_MS, WAITING, Device, Pairing, shown
-from palinurus.gateway.rpc import ADMIN, PAIRING, READ, WRITE, RpcError
+from palinurus.gateway.pairing import EXPIRES_MS, WAITING, DevicePairing, PairedDevice, describe_device
+from palinurus.gateway.rpc import ADMIN, PAIRING, READ, WRITE, MethodError
 from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
 
@@ -22,21 +22,21 @@ class Desk:
         self.store = store or Ledger()
         self.said: list[tuple[str, Any]] = []
         self.closed: list[str] = []
-        self.pairing = Pairing(self.store, self.clock, lambda e, p: self.said.append((e, p)), self.closed.append)
+        self.pairing = DevicePairing(self.store, self.clock, lambda e, p: self.said.append((e, p)), self.closed.append)
 
-    async def again(self) -> Pairing:
+    async def again(self) -> DevicePairing:
         """What a new process reads from the same rows."""
-        fresh = Pairing(self.store, self.clock)
+        fresh = DevicePairing(self.store, self.clock)
         await fresh.load()
         return fresh
 
 
-def device(ident: str = "d1", *scopes: str) -> Device:
-    return Device(ident, "key", "linux", "cli", "cli", "operator", ("operator",), tuple(sorted(scopes)), 1, 1)
+def device(ident: str = "d1", *scopes: str) -> PairedDevice:
+    return PairedDevice(ident, "key", "linux", "cli", "cli", "operator", ("operator",), tuple(sorted(scopes)), 1, 1)
 
 
 async def refused(waiting: Any) -> str:
-    with pytest.raises(RpcError) as found:
+    with pytest.raises(MethodError) as found:
         await waiting
     return found.value.message
 
@@ -58,7 +58,7 @@ async def test_no_row_holds_a_token() -> None:
     desk = Desk()
     _, token = await desk.pairing.enrol(device("d1", READ))
     assert token and not any(token.encode() in data for data in desk.store.records.values())
-    assert "digest" not in str(shown(desk.pairing.devices()[0]))
+    assert "digest" not in str(describe_device(desk.pairing.devices()[0]))
 
 
 @pytest.mark.parametrize("token", ["", "x", "\ud800", "x" * 100_000])
@@ -161,7 +161,7 @@ async def test_what_is_being_taken_away_cannot_be_given_back_meanwhile() -> None
     out = await asyncio.gather(
         desk.pairing.remove("d1", {ADMIN}), desk.pairing.enrol(device("d1", READ)), return_exceptions=True
     )
-    assert isinstance(out[1], RpcError)
+    assert isinstance(out[1], MethodError)
     assert desk.pairing.devices() == [] == (await desk.again()).devices()
 
 
@@ -187,14 +187,14 @@ async def test_rows_that_cannot_be_read_grant_nothing() -> None:
 
 async def test_the_real_store_keeps_what_was_given_and_what_was_taken(tmp_path: Path) -> None:
     store = await open_store(str(tmp_path), SystemClock())
-    pairing = Pairing(store, SystemClock())
+    pairing = DevicePairing(store, SystemClock())
     _, kept = await pairing.enrol(device("d1", READ))
     _, dead = await pairing.enrol(device("d2", READ))
     await pairing.remove("d2", {ADMIN})
     request = await pairing.ask(device("d3", WRITE))
     await store.close()
     store = await open_store(str(tmp_path), SystemClock())
-    fresh = Pairing(store, SystemClock())
+    fresh = DevicePairing(store, SystemClock())
     await fresh.load()
     holder = fresh.holder(kept)
     assert holder is not None and holder.device == "d1" and fresh.holder(dead) is None

@@ -16,27 +16,27 @@ from hypothesis import strategies as st
 from gateway.host import TOKEN, Catalog, FakeHost, settings, words
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelFailure
-from palinurus.gateway.fault import Fault
-from palinurus.gateway.openai import Ask
-from palinurus.gateway.responses import ident, read, session_of
-from palinurus.gateway.server import Gateway
+from palinurus.gateway.fault import HttpFault
+from palinurus.gateway.openai import OpenAiRequest
+from palinurus.gateway.responses import find_response_session, make_response_id, parse_response_request
+from palinurus.gateway.server import GatewayServer
 
 SETTINGS, CATALOG = settings(), Catalog()
 
 
-def ask(headers: dict[str, str] | None = None, **body: Any) -> Ask | Fault:
+def ask(headers: dict[str, str] | None = None, **body: Any) -> OpenAiRequest | HttpFault:
     body.setdefault("input", "hi")
-    return read(json.dumps(body).encode(), headers or {}, SETTINGS, CATALOG, 5)
+    return parse_response_request(json.dumps(body).encode(), headers or {}, SETTINGS, CATALOG, 5)
 
 
-def good(headers: dict[str, str] | None = None, **body: Any) -> Ask:
+def good(headers: dict[str, str] | None = None, **body: Any) -> OpenAiRequest:
     found = ask(headers, **body)
-    assert isinstance(found, Ask), found
+    assert isinstance(found, OpenAiRequest), found
     return found
 
 
 @pytest.fixture
-async def client(server: Gateway) -> AsyncIterator[openai.AsyncOpenAI]:
+async def client(server: GatewayServer) -> AsyncIterator[openai.AsyncOpenAI]:
     async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key=TOKEN, max_retries=0) as made:
         yield made
 
@@ -58,12 +58,12 @@ async def client(server: Gateway) -> AsyncIterator[openai.AsyncOpenAI]:
 )
 def test_bodies_that_are_refused(body: dict[str, Any], code: str) -> None:
     found = ask(**body)
-    assert isinstance(found, Fault) and found.code == code
+    assert isinstance(found, HttpFault) and found.code == code
 
 
 def test_an_unknown_key_is_named() -> None:
     found = ask(no_such=1)
-    assert isinstance(found, Fault) and (found.status, found.message) == (400, "Unrecognized key: no_such")
+    assert isinstance(found, HttpFault) and (found.status, found.message) == (400, "Unrecognized key: no_such")
 
 
 def test_input_items_become_one_conversation() -> None:
@@ -86,8 +86,8 @@ def test_input_items_become_one_conversation() -> None:
 
 def test_an_id_leads_back_to_its_session() -> None:
     for key in ("agent:main:main", "agent:work:openai:ä b", "agent:main:telegram:group:-100-5"):
-        made = ident(key)
-        assert session_of(made) == SessionKey(*key.split(":", 2)[1:]) and made != ident(key)
+        made = make_response_id(key)
+        assert find_response_session(made) == SessionKey(*key.split(":", 2)[1:]) and made != make_response_id(key)
         assert good(previous_response_id=made).inbound.session == key
 
 
@@ -95,7 +95,7 @@ def test_an_id_leads_back_to_its_session() -> None:
 @examples(max_examples=200)
 def test_other_ids_lead_nowhere(text: str) -> None:
     for written in (text, "resp_" + text, "resp_" + text + "-" + "a" * 16):
-        found = session_of(written)
+        found = find_response_session(written)
         assert found is None or ":" in str(found)
 
 
@@ -113,7 +113,7 @@ def test_other_ids_lead_nowhere(text: str) -> None:
 )
 @examples(max_examples=200)
 def test_nothing_breaks_the_reader(data: bytes) -> None:
-    assert isinstance(read(data, {}, SETTINGS, CATALOG, 5), Ask | Fault)
+    assert isinstance(parse_response_request(data, {}, SETTINGS, CATALOG, 5), OpenAiRequest | HttpFault)
 
 
 async def test_the_sdk_reads_a_whole_response_and_goes_on(client: openai.AsyncOpenAI, host: FakeHost) -> None:

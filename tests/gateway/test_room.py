@@ -14,7 +14,7 @@ import pytest
 from gateway.host import TOKEN, FakeHost, settings
 from palinurus.config.settings import Secret
 from palinurus.errors import Draining, NotFound, PalinurusError
-from palinurus.gateway.client import Link, Options, connect_params, identity, open_link
+from palinurus.gateway.client import GatewayLink, LoginOptions, make_connect_params, make_identity, open_link
 from palinurus.gateway.rpc import (
     ADMIN,
     ALL_SESSIONS,
@@ -24,36 +24,36 @@ from palinurus.gateway.rpc import (
     READ,
     SCOPES,
     WRITE,
-    Call,
-    ClientInfo,
-    Method,
-    Params,
-    RpcError,
+    ClientDescription,
+    GatewayMethod,
+    MethodCall,
+    MethodError,
+    MethodParams,
 )
-from palinurus.gateway.server import Gateway
+from palinurus.gateway.server import GatewayServer
 from palinurus.gateway.ws import frames
-from palinurus.testing.client import knock, url
+from palinurus.testing.client import connect_to_gateway, make_gateway_url
 from palinurus.testing.clock import FakeClock
 
-UI = ClientInfo("openclaw-tui", "1", "linux", "ui")
+UI = ClientDescription("openclaw-tui", "1", "linux", "ui")
 
 
-class Echo(Params, frozen=True):
+class Echo(MethodParams, frozen=True):
     text: str = ""
 
 
-async def echo(call: Call, params: Echo) -> Any:
+async def echo(call: MethodCall, params: Echo) -> Any:
     return {"text": params.text}
 
 
-async def twice(call: Call, params: None) -> Any:
+async def twice(call: MethodCall, params: None) -> Any:
     call.ack({"status": "accepted", "runId": "r"})
     return {"status": "ok"}
 
 
-async def fail(call: Call, params: Echo) -> Any:
+async def fail(call: MethodCall, params: Echo) -> Any:
     kinds: dict[str, Exception] = {
-        "rpc": RpcError("no such run", code="AGENT_TIMEOUT", details={"a": 1}, retryable=True, retry_after_ms=5),
+        "rpc": MethodError("no such run", code="AGENT_TIMEOUT", details={"a": 1}, retryable=True, retry_after_ms=5),
         "draining": Draining("stopping"),
         "missing": NotFound("no message x"),
         "state": PalinurusError("disk is odd"),
@@ -65,18 +65,18 @@ async def fail(call: Call, params: Echo) -> Any:
     raise kinds[params.text]
 
 
-async def hang(call: Call, params: None) -> Any:
+async def hang(call: MethodCall, params: None) -> Any:
     await asyncio.Event().wait()
 
 
 EXTRA = (
-    Method("test.echo", READ, Echo, echo),
-    Method("test.twice", WRITE, None, twice),
-    Method("test.fail", READ, Echo, fail),
-    Method("test.hang", READ, None, hang),
-    Method("test.node", NODE, None, hang),
-    Method("test.open", None, Echo, echo, listed=False),
-    Method("test.change", ADMIN, Echo, echo, write=True),
+    GatewayMethod("test.echo", READ, Echo, echo),
+    GatewayMethod("test.twice", WRITE, None, twice),
+    GatewayMethod("test.fail", READ, Echo, fail),
+    GatewayMethod("test.hang", READ, None, hang),
+    GatewayMethod("test.node", NODE, None, hang),
+    GatewayMethod("test.open", None, Echo, echo, listed=False),
+    GatewayMethod("test.change", ADMIN, Echo, echo, write=True),
 )
 
 
@@ -91,8 +91,8 @@ def host(gateway_settings: dict[str, Any]) -> FakeHost:
 
 
 @pytest.fixture
-async def server(host: FakeHost, clock: FakeClock) -> AsyncIterator[Gateway]:
-    gateway = Gateway(host, clock, TOKEN)
+async def server(host: FakeHost, clock: FakeClock) -> AsyncIterator[GatewayServer]:
+    gateway = GatewayServer(host, clock, TOKEN)
     gateway.room.methods = {**gateway.room.methods, **{m.name: m for m in EXTRA}}
     await gateway.start("127.0.0.1", 0)
     yield gateway
@@ -100,14 +100,14 @@ async def server(host: FakeHost, clock: FakeClock) -> AsyncIterator[Gateway]:
 
 
 async def said(waiting: Any) -> str:
-    with pytest.raises(RpcError) as found:
+    with pytest.raises(MethodError) as found:
         await asyncio.wait_for(waiting, 10)
     return found.value.message
 
 
-async def test_hello_says_everything_clients_read(server: Gateway, clock: FakeClock) -> None:
-    me = identity()
-    async with knock(server.port, clock, token=TOKEN, identity=me) as link:
+async def test_hello_says_everything_clients_read(server: GatewayServer, clock: FakeClock) -> None:
+    me = make_identity()
+    async with connect_to_gateway(server.port, clock, token=TOKEN, identity=me) as link:
         hello = link.hello
         assert (hello["type"], hello["protocol"]) == ("hello-ok", 4)
         assert hello["policy"] == {"maxPayload": 26214400, "maxBufferedBytes": 52428800, "tickIntervalMs": 30000}
@@ -125,7 +125,7 @@ async def test_hello_says_everything_clients_read(server: Gateway, clock: FakeCl
         assert hello["auth"]["role"] == "operator" and hello["auth"]["scopes"] == [ADMIN]
         assert hello["auth"]["deviceToken"] and hello["auth"]["issuedAtMs"] == clock.now()
         assert hello["server"]["connId"] and "resume" not in hello
-    async with knock(
+    async with connect_to_gateway(
         server.port, clock, device_token=hello["auth"]["deviceToken"], identity=me, scopes=(READ,)
     ) as link:
         assert "deviceToken" not in link.hello["auth"]
@@ -133,24 +133,26 @@ async def test_hello_says_everything_clients_read(server: Gateway, clock: FakeCl
 
 
 @pytest.mark.parametrize("scopes", [(), *((s,) for s in sorted(SCOPES))])
-async def test_every_method_against_every_scope(server: Gateway, clock: FakeClock, scopes: tuple[str, ...]) -> None:
+async def test_every_method_against_every_scope(
+    server: GatewayServer, clock: FakeClock, scopes: tuple[str, ...]
+) -> None:
     """A client with one scope calls every method there is with params none takes: whoever may call is told about the
     params, whoever may not is told about the scope."""
     opens = {READ: {READ, WRITE, ADMIN}} | {s: {s, ADMIN} for s in SCOPES - {READ}}
     unlimited = {name: method._replace(write=False) for name, method in server.room.methods.items()}
 
-    async def quiet(call: Call, params: Any) -> str:
+    async def quiet(call: MethodCall, params: Any) -> str:
         return "reached"
 
     server.room.methods = {name: method._replace(run=quiet) for name, method in unlimited.items()}
-    async with knock(server.port, clock, token=TOKEN, scopes=scopes) as link:
+    async with connect_to_gateway(server.port, clock, token=TOKEN, scopes=scopes) as link:
         for name, method in server.room.methods.items():
             assert method.scope is None or method.scope in SCOPES or method.scope == NODE, f"{name} has no scope"
             if method.scope == NODE:
                 continue
             try:
                 answer = await link.call(name, {"\0no such param": 1})
-            except RpcError as error:
+            except MethodError as error:
                 answer = error.message
             may = method.scope is None or bool(opens[method.scope] & set(scopes))
             refusal = f"missing scope: {method.scope}"
@@ -158,17 +160,17 @@ async def test_every_method_against_every_scope(server: Gateway, clock: FakeCloc
             assert not may or answer == "reached" or str(answer).startswith(f"invalid {name} params: "), answer
 
 
-async def test_unknown_methods_are_named_only_to_admins(server: Gateway, clock: FakeClock) -> None:
-    async with knock(server.port, clock, token=TOKEN) as link:
+async def test_unknown_methods_are_named_only_to_admins(server: GatewayServer, clock: FakeClock) -> None:
+    async with connect_to_gateway(server.port, clock, token=TOKEN) as link:
         assert await said(link.call("no.such")) == "unknown method: no.such"
         assert await said(link.call("connect", {})) == "connect is only valid as the first request"
-    async with knock(server.port, clock, token=TOKEN, scopes=(WRITE,)) as link:
+    async with connect_to_gateway(server.port, clock, token=TOKEN, scopes=(WRITE,)) as link:
         assert await said(link.call("no.such")) == f"missing scope: {ADMIN}"
         assert await said(link.call("connect", {})) == f"missing scope: {ADMIN}"
 
 
-async def test_node_methods_refuse_operators_and_end_the_stubborn(server: Gateway, clock: FakeClock) -> None:
-    async with knock(server.port, clock, token=TOKEN) as link:
+async def test_node_methods_refuse_operators_and_end_the_stubborn(server: GatewayServer, clock: FakeClock) -> None:
+    async with connect_to_gateway(server.port, clock, token=TOKEN) as link:
         for _ in range(10):
             assert await said(link.call("test.node")) == "unauthorized role: operator"
         assert await link.wait_closed() == 1008
@@ -186,24 +188,24 @@ async def test_node_methods_refuse_operators_and_end_the_stubborn(server: Gatewa
     ],
 )
 async def test_failures_are_answers(
-    server: Gateway, clock: FakeClock, kind: str, code: str, message: str, retryable: bool | None
+    server: GatewayServer, clock: FakeClock, kind: str, code: str, message: str, retryable: bool | None
 ) -> None:
-    async with knock(server.port, clock, token=TOKEN) as link:
-        with pytest.raises(RpcError) as found:
+    async with connect_to_gateway(server.port, clock, token=TOKEN) as link:
+        with pytest.raises(MethodError) as found:
             await link.call("test.fail", {"text": kind})
         error = found.value
         assert (error.code, error.message, error.retryable) == (code, message, retryable)
         assert (await link.call("test.echo", {"text": "still here"}))["text"] == "still here"
 
 
-async def test_two_responses_under_one_id(server: Gateway, clock: FakeClock) -> None:
-    async with knock(server.port, clock, token=TOKEN) as link:
+async def test_two_responses_under_one_id(server: GatewayServer, clock: FakeClock) -> None:
+    async with connect_to_gateway(server.port, clock, token=TOKEN) as link:
         assert (await link.call("test.twice"))["status"] == "accepted"
         assert (await link.call("test.twice", final=True))["status"] == "ok"
 
 
-async def test_requests_do_not_wait_for_each_other_but_have_a_limit(server: Gateway, clock: FakeClock) -> None:
-    async with knock(server.port, clock, token=TOKEN) as link:
+async def test_requests_do_not_wait_for_each_other_but_have_a_limit(server: GatewayServer, clock: FakeClock) -> None:
+    async with connect_to_gateway(server.port, clock, token=TOKEN) as link:
         hanging = [asyncio.ensure_future(link.call("test.hang")) for _ in range(255)]
         assert (await link.call("test.echo", {"text": "x"}))["text"] == "x"
         hanging.append(asyncio.ensure_future(link.call("test.hang")))
@@ -212,33 +214,33 @@ async def test_requests_do_not_wait_for_each_other_but_have_a_limit(server: Gate
             task.cancel()
 
 
-async def test_control_plane_changes_are_paced(server: Gateway, clock: FakeClock) -> None:
-    me = identity()
-    async with knock(server.port, clock, token=TOKEN, identity=me) as link:
+async def test_control_plane_changes_are_paced(server: GatewayServer, clock: FakeClock) -> None:
+    me = make_identity()
+    async with connect_to_gateway(server.port, clock, token=TOKEN, identity=me) as link:
         for _ in range(3):
             await link.call("test.change")
-        with pytest.raises(RpcError) as found:
+        with pytest.raises(MethodError) as found:
             await link.call("test.change")
         error = found.value
         assert (error.code, error.message) == ("UNAVAILABLE", "rate limit exceeded for test.change; retry after 61s")
         assert error.details == {"method": "test.change", "limit": "3 per 60s"} and error.retryable
-    async with knock(server.port, clock, token=TOKEN, identity=me) as link:
+    async with connect_to_gateway(server.port, clock, token=TOKEN, identity=me) as link:
         assert "rate limit" in await said(link.call("test.change"))
         await clock.advance(61)
         await link.call("test.change")
 
 
-async def test_frames_of_25_megabytes_pass_and_larger_ones_close(server: Gateway, clock: FakeClock) -> None:
+async def test_frames_of_25_megabytes_pass_and_larger_ones_close(server: GatewayServer, clock: FakeClock) -> None:
     text = "x" * (frames.FRAME - 200)
-    async with knock(server.port, clock, token=TOKEN) as link:
+    async with connect_to_gateway(server.port, clock, token=TOKEN) as link:
         assert len((await link.call("test.echo", {"text": text}))["text"]) == len(text)
         with suppress(ConnectionError):  # the gateway may hang up while we still write
             await link.send({"type": "req", "id": "1", "method": "test.echo", "params": {"text": text + "x" * 400}})
         assert await link.wait_closed() in (1006, 1009)
 
 
-async def test_broken_frames_after_login_are_ignored_or_answered(server: Gateway, clock: FakeClock) -> None:
-    async with knock(server.port, clock, token=TOKEN) as link:
+async def test_broken_frames_after_login_are_ignored_or_answered(server: GatewayServer, clock: FakeClock) -> None:
+    async with connect_to_gateway(server.port, clock, token=TOKEN) as link:
         for data in ("garbage", "", "{", "[]", '{"type":"bogus"}', '"x"', "[" * 60_000):
             await link.ws.send_str(data)
         await link.ws.send_bytes(b"\xff\xfe")
@@ -248,7 +250,7 @@ async def test_broken_frames_after_login_are_ignored_or_answered(server: Gateway
 # --- before login -------------------------------------------------------------------------------------------------
 
 
-async def closing(link: Link) -> tuple[int | None, str]:
+async def closing(link: GatewayLink) -> tuple[int | None, str]:
     """Close code and reason, whatever comes before."""
     while True:
         message = await asyncio.wait_for(link.ws.receive(), 10)
@@ -259,8 +261,8 @@ async def closing(link: Link) -> tuple[int | None, str]:
 
 
 @pytest.mark.parametrize("pieces", [1, 40])
-async def test_a_stranger_has_64_kilobytes(server: Gateway, clock: FakeClock, pieces: int) -> None:
-    link = await open_link(url(server.port), clock)
+async def test_a_stranger_has_64_kilobytes(server: GatewayServer, clock: FakeClock, pieces: int) -> None:
+    link = await open_link(make_gateway_url(server.port), clock)
     try:
         await link.ws.send_str(json.dumps({"x": "a" * (70_000 // pieces)}), compress=None)
         code, _ = await closing(link)
@@ -270,15 +272,15 @@ async def test_a_stranger_has_64_kilobytes(server: Gateway, clock: FakeClock, pi
 
 
 @pytest.mark.parametrize("gateway_settings", [{"handshake": 0.2}])
-async def test_a_stranger_has_little_time(server: Gateway, clock: FakeClock) -> None:
-    link = await open_link(url(server.port), clock)
+async def test_a_stranger_has_little_time(server: GatewayServer, clock: FakeClock) -> None:
+    link = await open_link(make_gateway_url(server.port), clock)
     try:
         assert (await closing(link)) == (1008, "handshake timeout")
     finally:
         await link.close()
 
 
-async def test_a_stranger_that_trickles_bytes_is_cut_by_bytes(server: Gateway) -> None:
+async def test_a_stranger_that_trickles_bytes_is_cut_by_bytes(server: GatewayServer) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(
         b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -293,8 +295,8 @@ async def test_a_stranger_that_trickles_bytes_is_cut_by_bytes(server: Gateway) -
     writer.close()
 
 
-async def test_the_first_request_must_be_connect(server: Gateway, clock: FakeClock) -> None:
-    link = await open_link(url(server.port), clock)
+async def test_the_first_request_must_be_connect(server: GatewayServer, clock: FakeClock) -> None:
+    link = await open_link(make_gateway_url(server.port), clock)
     try:
         await link.send({"type": "req", "id": "1", "method": "health"})
         assert (await closing(link)) == (1008, "invalid handshake: first request must be connect")
@@ -302,11 +304,11 @@ async def test_the_first_request_must_be_connect(server: Gateway, clock: FakeClo
         await link.close()
 
 
-async def test_only_so_many_strangers_and_the_oldest_goes(server: Gateway, clock: FakeClock) -> None:
-    first = await open_link(url(server.port), clock)
-    others = [await open_link(url(server.port), clock) for _ in range(256)]
+async def test_only_so_many_strangers_and_the_oldest_goes(server: GatewayServer, clock: FakeClock) -> None:
+    first = await open_link(make_gateway_url(server.port), clock)
+    others = [await open_link(make_gateway_url(server.port), clock) for _ in range(256)]
     assert (await closing(first))[0] == 1008
-    async with knock(server.port, clock, token=TOKEN) as link:
+    async with connect_to_gateway(server.port, clock, token=TOKEN) as link:
         assert (await link.call("health"))["ok"]
     await asyncio.gather(first.close(), *(other.close() for other in others))
 
@@ -339,29 +341,31 @@ def request(**headers: str) -> dict[str, str]:
         ("/", {"Sec-WebSocket-Key": "short"}, 400),
     ],
 )
-async def test_upgrades_that_are_refused(server: Gateway, path: str, headers: dict[str, str], status: int) -> None:
+async def test_upgrades_that_are_refused(
+    server: GatewayServer, path: str, headers: dict[str, str], status: int
+) -> None:
     async with aiohttp.ClientSession() as client:
         answer = await client.get(f"http://127.0.0.1:{server.port}{path}", headers=request(**headers))
         assert answer.status == status
 
 
-async def test_any_path_is_upgraded_and_http_still_works(server: Gateway, clock: FakeClock) -> None:
+async def test_any_path_is_upgraded_and_http_still_works(server: GatewayServer, clock: FakeClock) -> None:
     own = f"http://127.0.0.1:{server.port}"
     for path in ("", "ws", "chat?session=main", "x/y"):
-        link = await open_link(url(server.port) + path, clock, own)
+        link = await open_link(make_gateway_url(server.port) + path, clock, own)
         await link.close()
     async with aiohttp.ClientSession() as client:
         assert (await client.get(f"{own}/healthz")).status == 200
 
 
-async def test_guessing_locks_the_door_but_not_those_inside(server: Gateway, clock: FakeClock) -> None:
-    async with knock(server.port, clock, token=TOKEN) as inside:
+async def test_guessing_locks_the_door_but_not_those_inside(server: GatewayServer, clock: FakeClock) -> None:
+    async with connect_to_gateway(server.port, clock, token=TOKEN) as inside:
 
         async def guess(n: int) -> str:
             try:
-                async with knock(server.port, clock, token=f"guess{n}"):
+                async with connect_to_gateway(server.port, clock, token=f"guess{n}"):
                     return "in"
-            except RpcError as error:
+            except MethodError as error:
                 return str(error.details["code"])
 
         codes = await asyncio.gather(*(guess(n) for n in range(50)))
@@ -372,10 +376,10 @@ async def test_guessing_locks_the_door_but_not_those_inside(server: Gateway, clo
         assert (await inside.call("health"))["ok"]
 
 
-async def test_a_gateway_that_starts_says_so(server: Gateway, host: FakeHost, clock: FakeClock) -> None:
+async def test_a_gateway_that_starts_says_so(server: GatewayServer, host: FakeHost, clock: FakeClock) -> None:
     host.failing = ["starting"]
-    with pytest.raises(RpcError) as found:
-        async with knock(server.port, clock, token=TOKEN):
+    with pytest.raises(MethodError) as found:
+        async with connect_to_gateway(server.port, clock, token=TOKEN):
             pass
     assert (found.value.code, found.value.retryable, found.value.retry_after_ms) == ("UNAVAILABLE", True, 500)
 
@@ -384,12 +388,16 @@ async def test_a_gateway_that_starts_says_so(server: Gateway, host: FakeHost, cl
 
 
 @pytest.mark.parametrize("how", ["device.pair.remove", "device.token.revoke", "device.token.rotate"])
-async def test_taking_access_away_closes_live_connections_at_once(server: Gateway, clock: FakeClock, how: str) -> None:
-    me, owner = identity(), identity()
-    async with knock(server.port, clock, token=TOKEN, identity=owner) as admin:
-        async with knock(server.port, clock, token=TOKEN, identity=me, scopes=(READ,)) as first:
+async def test_taking_access_away_closes_live_connections_at_once(
+    server: GatewayServer, clock: FakeClock, how: str
+) -> None:
+    me, owner = make_identity(), make_identity()
+    async with connect_to_gateway(server.port, clock, token=TOKEN, identity=owner) as admin:
+        async with connect_to_gateway(server.port, clock, token=TOKEN, identity=me, scopes=(READ,)) as first:
             token = first.hello["auth"]["deviceToken"]
-            async with knock(server.port, clock, device_token=token, identity=me, scopes=(READ,)) as second:
+            async with connect_to_gateway(
+                server.port, clock, device_token=token, identity=me, scopes=(READ,)
+            ) as second:
                 hanging = asyncio.ensure_future(second.call("test.hang"))
                 await second.call("health")
                 params = {"deviceId": me.id} | ({} if how == "device.pair.remove" else {"role": "operator"})
@@ -399,19 +407,19 @@ async def test_taking_access_away_closes_live_connections_at_once(server: Gatewa
                     await hanging
         assert not server.room.tasks
         assert (await admin.call("health"))["ok"]
-        with pytest.raises(RpcError) as found:
-            async with knock(server.port, clock, device_token=token, identity=me, scopes=(READ,)):
+        with pytest.raises(MethodError) as found:
+            async with connect_to_gateway(server.port, clock, device_token=token, identity=me, scopes=(READ,)):
                 pass
         assert found.value.details["code"] == "AUTH_DEVICE_TOKEN_MISMATCH"
 
 
-async def test_a_device_that_wants_more_waits_for_a_yes(server: Gateway, clock: FakeClock) -> None:
-    me = identity()
-    async with knock(server.port, clock, token=TOKEN, identity=me, scopes=(READ,)) as link:
+async def test_a_device_that_wants_more_waits_for_a_yes(server: GatewayServer, clock: FakeClock) -> None:
+    me = make_identity()
+    async with connect_to_gateway(server.port, clock, token=TOKEN, identity=me, scopes=(READ,)) as link:
         token = link.hello["auth"]["deviceToken"]
-    async with knock(server.port, clock, token=TOKEN, scopes=(ADMIN,)) as admin:
-        with pytest.raises(RpcError) as found:
-            async with knock(server.port, clock, device_token=token, identity=me, scopes=(WRITE,)):
+    async with connect_to_gateway(server.port, clock, token=TOKEN, scopes=(ADMIN,)) as admin:
+        with pytest.raises(MethodError) as found:
+            async with connect_to_gateway(server.port, clock, device_token=token, identity=me, scopes=(WRITE,)):
                 pass
         error = found.value
         assert error.code == "NOT_PAIRED"
@@ -423,16 +431,16 @@ async def test_a_device_that_wants_more_waits_for_a_yes(server: Gateway, clock: 
         pending = (await admin.call("device.pair.list"))["pending"]
         assert [p["requestId"] for p in pending] == [error.details["requestId"]]
         await admin.call("device.pair.approve", {"requestId": error.details["requestId"]})
-        async with knock(server.port, clock, device_token=token, identity=me, scopes=(WRITE,)) as link:
+        async with connect_to_gateway(server.port, clock, device_token=token, identity=me, scopes=(WRITE,)) as link:
             assert link.hello["auth"]["scopes"] == [WRITE]
 
 
-async def test_a_pairing_client_cannot_make_itself_admin(server: Gateway, clock: FakeClock) -> None:
-    me = identity()
-    async with knock(server.port, clock, token=TOKEN, identity=me, scopes=(PAIRING,)) as link:
+async def test_a_pairing_client_cannot_make_itself_admin(server: GatewayServer, clock: FakeClock) -> None:
+    me = make_identity()
+    async with connect_to_gateway(server.port, clock, token=TOKEN, identity=me, scopes=(PAIRING,)) as link:
         token = link.hello["auth"]["deviceToken"]
-        with pytest.raises(RpcError) as found:
-            async with knock(server.port, clock, device_token=token, identity=me, scopes=(ADMIN,)):
+        with pytest.raises(MethodError) as found:
+            async with connect_to_gateway(server.port, clock, device_token=token, identity=me, scopes=(ADMIN,)):
                 pass
         wish = {"requestId": found.value.details["requestId"]}
         assert await said(link.call("device.pair.approve", wish)) == f"missing scope: {ADMIN}"
@@ -440,9 +448,11 @@ async def test_a_pairing_client_cannot_make_itself_admin(server: Gateway, clock:
         assert await said(link.call("device.token.rotate", more)) == "requested scopes exceed the approved ones"
 
 
-async def test_a_login_under_way_loses_against_a_removal(server: Gateway, host: FakeHost, clock: FakeClock) -> None:
-    me = identity()
-    async with knock(server.port, clock, token=TOKEN, identity=me, scopes=(READ,)):
+async def test_a_login_under_way_loses_against_a_removal(
+    server: GatewayServer, host: FakeHost, clock: FakeClock
+) -> None:
+    me = make_identity()
+    async with connect_to_gateway(server.port, clock, token=TOKEN, identity=me, scopes=(READ,)):
         pass
     gate = asyncio.Event()
     host.store.pause = gate.wait  # type: ignore[assignment]
@@ -454,14 +464,14 @@ async def test_a_login_under_way_loses_against_a_removal(server: Gateway, host: 
     assert (await coming).startswith("pairing required: ")
 
 
-async def _login(server: Gateway, clock: FakeClock, me: Any) -> None:
-    async with knock(server.port, clock, token=TOKEN, identity=me, scopes=(READ, WRITE)):
+async def _login(server: GatewayServer, clock: FakeClock, me: Any) -> None:
+    async with connect_to_gateway(server.port, clock, token=TOKEN, identity=me, scopes=(READ, WRITE)):
         pass
 
 
-async def test_a_device_token_also_opens_http_within_its_scopes(server: Gateway, clock: FakeClock) -> None:
-    me = identity()
-    async with knock(server.port, clock, token=TOKEN, identity=me, scopes=(READ,)) as link:
+async def test_a_device_token_also_opens_http_within_its_scopes(server: GatewayServer, clock: FakeClock) -> None:
+    me = make_identity()
+    async with connect_to_gateway(server.port, clock, token=TOKEN, identity=me, scopes=(READ,)) as link:
         headers = {"Authorization": f"Bearer {link.hello['auth']['deviceToken']}"}
     async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}", headers=headers) as client:
         assert (await client.get("/v1/models")).status == 200
@@ -473,8 +483,8 @@ async def test_a_device_token_also_opens_http_within_its_scopes(server: Gateway,
 # --- events -------------------------------------------------------------------------------------------------------
 
 
-async def test_ticks_and_health(server: Gateway, clock: FakeClock) -> None:
-    async with knock(server.port, clock, token=TOKEN) as link:
+async def test_ticks_and_health(server: GatewayServer, clock: FakeClock) -> None:
+    async with connect_to_gateway(server.port, clock, token=TOKEN) as link:
         await clock.until_sleeping()
         await clock.advance(30)
         tick = await asyncio.wait_for(link.event("tick"), 5)
@@ -484,10 +494,10 @@ async def test_ticks_and_health(server: Gateway, clock: FakeClock) -> None:
         assert health["payload"]["ok"] and health["stateVersion"]["health"] > 1 and health["seq"] == 3
 
 
-async def test_presence_shows_who_comes_and_goes(server: Gateway, clock: FakeClock) -> None:
-    async with knock(server.port, clock, token=TOKEN) as link:
-        me = identity()
-        async with knock(server.port, clock, token=TOKEN, client=UI, identity=me):
+async def test_presence_shows_who_comes_and_goes(server: GatewayServer, clock: FakeClock) -> None:
+    async with connect_to_gateway(server.port, clock, token=TOKEN) as link:
+        me = make_identity()
+        async with connect_to_gateway(server.port, clock, token=TOKEN, client=UI, identity=me):
             here = await asyncio.wait_for(link.event("presence"), 5)
             assert [e.get("deviceId") for e in here["payload"]["presence"]] == [None, me.id]
             assert [e["mode"] for e in await link.call("system-presence")] == ["gateway", "ui"]
@@ -496,8 +506,8 @@ async def test_presence_shows_who_comes_and_goes(server: Gateway, clock: FakeClo
         assert gone["stateVersion"]["presence"] > here["stateVersion"]["presence"]
 
 
-async def test_a_stop_is_announced(server: Gateway, clock: FakeClock) -> None:
-    async with knock(server.port, clock, token=TOKEN, scopes=()) as link:
+async def test_a_stop_is_announced(server: GatewayServer, clock: FakeClock) -> None:
+    async with connect_to_gateway(server.port, clock, token=TOKEN, scopes=()) as link:
         stopping = asyncio.ensure_future(server.stop())
         bye = await asyncio.wait_for(link.event("shutdown"), 5)
         assert bye["payload"] == {"reason": "gateway stopping", "restartExpectedMs": None}
@@ -505,10 +515,10 @@ async def test_a_stop_is_announced(server: Gateway, clock: FakeClock) -> None:
         await stopping
 
 
-async def test_a_client_that_comes_back_misses_nothing(server: Gateway, clock: FakeClock) -> None:
-    me = identity()
+async def test_a_client_that_comes_back_misses_nothing(server: GatewayServer, clock: FakeClock) -> None:
+    me = make_identity()
     options: dict[str, Any] = {"token": TOKEN, "identity": me, "caps": ("resume",)}
-    async with knock(server.port, clock, **options) as link:
+    async with connect_to_gateway(server.port, clock, **options) as link:
         conn = link.hello["server"]["connId"]
         server.room.follow(conn, ALL_SESSIONS)
         server.room.broadcast("chat", {"n": 0})
@@ -519,7 +529,7 @@ async def test_a_client_that_comes_back_misses_nothing(server: Gateway, clock: F
     server.room.broadcast("chat", {"n": 1})
     server.room.tell((ALL_SESSIONS,), "sessions.changed", {"n": 2})
     server.room.send(conn, "agent", {"n": 3})
-    async with knock(server.port, clock, **options, resume=where) as link:
+    async with connect_to_gateway(server.port, clock, **options, resume=where) as link:
         assert link.hello["resume"]["ok"] is True
         server.room.broadcast("chat", {"n": 4})
         got = [await asyncio.wait_for(link.events.get(), 5) for _ in range(4)]
@@ -530,25 +540,29 @@ async def test_a_client_that_comes_back_misses_nothing(server: Gateway, clock: F
             ("chat", 4),
         ]
         assert [f.get("seq") for f in got] == [1, None, None, 2]
-    async with knock(server.port, clock, **options, resume={**where, "epoch": "before the restart"}) as link:
+    async with connect_to_gateway(
+        server.port, clock, **options, resume={**where, "epoch": "before the restart"}
+    ) as link:
         assert link.hello["resume"]["ok"] is False
 
 
-async def deaf(server: Gateway, clock: FakeClock) -> Link:
+async def deaf(server: GatewayServer, clock: FakeClock) -> GatewayLink:
     """A client that logs in and then reads nothing any more."""
-    link = await open_link(url(server.port), clock)
+    link = await open_link(make_gateway_url(server.port), clock)
     challenge = await link.ws.receive_json()
-    params = connect_params(Options(token=TOKEN, identity=identity()), challenge["payload"]["nonce"], clock.now())
+    params = make_connect_params(
+        LoginOptions(token=TOKEN, identity=make_identity()), challenge["payload"]["nonce"], clock.now()
+    )
     await link.send({"type": "req", "id": "1", "method": "connect", "params": params})
     assert (await link.ws.receive_json())["ok"]
     return link
 
 
 async def test_clients_that_do_not_read_are_closed_and_the_others_go_on(
-    server: Gateway, clock: FakeClock, caplog: pytest.LogCaptureFixture
+    server: GatewayServer, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.room.buffered = 1024 * 1024
-    async with knock(server.port, clock, token=TOKEN) as good:
+    async with connect_to_gateway(server.port, clock, token=TOKEN) as good:
         slow = [await deaf(server, clock) for _ in range(100)]
         text, n = "x" * 200_000, 0
         # The kernel takes some megabytes for each of them first, so: until they are out, not so many times.
@@ -564,9 +578,9 @@ async def test_clients_that_do_not_read_are_closed_and_the_others_go_on(
 
 
 async def test_what_may_be_dropped_is_dropped_for_the_slow_only_and_they_notice(
-    server: Gateway, clock: FakeClock
+    server: GatewayServer, clock: FakeClock
 ) -> None:
-    async with knock(server.port, clock, token=TOKEN) as good:
+    async with connect_to_gateway(server.port, clock, token=TOKEN) as good:
         slow = await deaf(server, clock)
         for n in range(200):
             server.room.broadcast("chat", {"text": "x" * 100_000, "n": n}, drop_if_slow=True)
@@ -587,15 +601,15 @@ async def test_what_may_be_dropped_is_dropped_for_the_slow_only_and_they_notice(
     "gateway_settings", [{"auth_mode": "password", "password": Secret("open sesame")}, {"auth_mode": "none"}]
 )
 async def test_other_modes_let_their_clients_in(
-    server: Gateway, clock: FakeClock, gateway_settings: dict[str, Any]
+    server: GatewayServer, clock: FakeClock, gateway_settings: dict[str, Any]
 ) -> None:
-    async with knock(server.port, clock, password="open sesame") as link:
+    async with connect_to_gateway(server.port, clock, password="open sesame") as link:
         assert link.hello["auth"]["scopes"] == [ADMIN]
         assert ("deviceToken" in link.hello["auth"]) is (gateway_settings["auth_mode"] == "password")
         assert link.hello["snapshot"]["authMode"] == gateway_settings["auth_mode"]
 
 
-async def test_idempotency_keys_are_remembered_for_a_while(server: Gateway, clock: FakeClock) -> None:
+async def test_idempotency_keys_are_remembered_for_a_while(server: GatewayServer, clock: FakeClock) -> None:
     room = server.room
     room.remember("k", {"a": 1})
     assert room.recall("k") == {"a": 1} and room.recall("other") is None

@@ -17,24 +17,24 @@ from palinurus.core.types.events import (
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolResult, UserMessage
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.usage import TokenUsage
-from palinurus.gateway.runs import Push, Run
+from palinurus.gateway.runs import RunPush, RunView
 from support import inbound
 
 KEY = "agent:main:main"
 
 
-def begun() -> tuple[Run, list[Push]]:
-    run = Run("r1", "i1", KEY, "main", inbound("hi"))
+def begun() -> tuple[RunView, list[RunPush]]:
+    run = RunView("r1", "i1", KEY, "main", inbound("hi"))
     return run, run.feed(AgentStart("x", KEY, "fake/m", 5), 10)
 
 
-def said(run: Run, *deltas: str) -> None:
+def said(run: RunView, *deltas: str) -> None:
     run.feed(MessageStart(), 11)
     for delta in deltas:
         run.feed(MessageUpdate(delta), 12)
 
 
-def states(pushes: list[Push], event: str = "chat") -> list[dict[str, Any]]:
+def states(pushes: list[RunPush], event: str = "chat") -> list[dict[str, Any]]:
     return [p.payload for p in pushes if p.event == event]
 
 
@@ -91,7 +91,7 @@ def test_an_error_and_an_abort_are_told_apart() -> None:
 
 
 def test_a_command_is_one_final_without_a_run_around_it() -> None:
-    run = Run("r1", "i1", KEY, "main", inbound("/status"))
+    run = RunView("r1", "i1", KEY, "main", inbound("/status"))
     assert run.feed(MessageUpdate("card"), 1) == []
     (push,) = run.feed(AgentEnd((AssistantMessage((TextBlock("card"),)),), "stop", TokenUsage()), 2)
     assert push.payload["state"] == "final"

@@ -12,7 +12,7 @@ import pytest
 from gateway.host import TOKEN, FakeHost
 from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import limits
-from palinurus.gateway.server import ROUTES, Gateway
+from palinurus.gateway.server import ROUTES, GatewayServer
 from palinurus.testing.clock import FakeClock
 
 CHAT = "/v1/chat/completions"
@@ -33,7 +33,7 @@ def status(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1])
 
 
-async def test_health_needs_no_credential(server: Gateway) -> None:
+async def test_health_needs_no_credential(server: GatewayServer) -> None:
     async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as client:
         for path in ("/health", "/healthz"):
             answer = await client.get(path)
@@ -43,7 +43,7 @@ async def test_health_needs_no_credential(server: Gateway) -> None:
             assert (await client.head(path)).status == 200
 
 
-async def test_ready_says_what_fails(server: Gateway, host: FakeHost, clock: FakeClock) -> None:
+async def test_ready_says_what_fails(server: GatewayServer, host: FakeHost, clock: FakeClock) -> None:
     async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as client:
         await clock.advance(2.5)
         answer = await client.get("/readyz")
@@ -88,7 +88,7 @@ def _samples() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("method", "path"), _samples())
-async def test_every_scoped_route_refuses_without_a_credential(server: Gateway, method: str, path: str) -> None:
+async def test_every_scoped_route_refuses_without_a_credential(server: GatewayServer, method: str, path: str) -> None:
     async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as client:
         answer = await client.request(method, path, data=b"{}")
         assert answer.status == 401
@@ -118,7 +118,7 @@ async def test_every_scoped_route_refuses_without_a_credential(server: Gateway, 
         {"Cookie": f"token={TOKEN}"},
     ],
 )
-async def test_nothing_but_the_credential_opens(server: Gateway, host: FakeHost, headers: dict[str, str]) -> None:
+async def test_nothing_but_the_credential_opens(server: GatewayServer, host: FakeHost, headers: dict[str, str]) -> None:
     async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as client:
         answer = await client.post(CHAT, json=HELLO, headers=headers)
         assert answer.status == 401
@@ -154,12 +154,12 @@ async def test_nothing_but_the_credential_opens(server: Gateway, host: FakeHost,
         (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n", {400}),
     ],
 )
-async def test_host_origin_and_request_line(server: Gateway, head: bytes, expected: set[int]) -> None:
+async def test_host_origin_and_request_line(server: GatewayServer, head: bytes, expected: set[int]) -> None:
     assert status(await raw(server.port, head + b"Connection: close\r\n\r\n")) in expected
 
 
 async def test_ten_guesses_a_minute_and_the_right_token_waits_too(
-    server: Gateway, host: FakeHost, clock: FakeClock
+    server: GatewayServer, host: FakeHost, clock: FakeClock
 ) -> None:
     async def guess(number: int) -> int:
         async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as client:
@@ -180,7 +180,7 @@ async def test_ten_guesses_a_minute_and_the_right_token_waits_too(
         assert (await fresh.get("/v1/models")).status == 200
 
 
-async def test_a_large_body_is_refused_by_its_header(server: Gateway, host: FakeHost) -> None:
+async def test_a_large_body_is_refused_by_its_header(server: GatewayServer, host: FakeHost) -> None:
     head = f"POST {CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n"
     answer = await raw(server.port, f"{head}Content-Length: {limits.BODY + 1}\r\n\r\n".encode())
     assert status(answer) == 413
@@ -188,7 +188,7 @@ async def test_a_large_body_is_refused_by_its_header(server: Gateway, host: Fake
     assert status(answer) == 415
 
 
-async def test_an_endless_chunked_body_is_cut(server: Gateway) -> None:
+async def test_an_endless_chunked_body_is_cut(server: GatewayServer) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     head = f"POST {CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\nTransfer-Encoding: chunked\r\n"
     writer.write(head.encode() + b"\r\n")
@@ -204,7 +204,7 @@ async def test_an_endless_chunked_body_is_cut(server: Gateway) -> None:
         writer.transport.abort()
 
 
-async def test_a_body_without_credential_is_never_read(server: Gateway, host: FakeHost) -> None:
+async def test_a_body_without_credential_is_never_read(server: GatewayServer, host: FakeHost) -> None:
     head = f"POST {CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000000\r\n\r\n"
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(head.encode())
@@ -212,7 +212,7 @@ async def test_a_body_without_credential_is_never_read(server: Gateway, host: Fa
     writer.transport.abort()
 
 
-async def test_silent_connections_make_room_for_those_that_speak(server: Gateway) -> None:
+async def test_silent_connections_make_room_for_those_that_speak(server: GatewayServer) -> None:
     doors = server._doors
     assert doors is not None
     doors._fresh._cap = 20
@@ -227,8 +227,10 @@ async def test_silent_connections_make_room_for_those_that_speak(server: Gateway
             writer.transport.abort()
 
 
-async def test_port_taken_names_the_port_and_the_way_out(server: Gateway, host: FakeHost, clock: FakeClock) -> None:
-    second = Gateway(host, clock, TOKEN)
+async def test_port_taken_names_the_port_and_the_way_out(
+    server: GatewayServer, host: FakeHost, clock: FakeClock
+) -> None:
+    second = GatewayServer(host, clock, TOKEN)
     with pytest.raises(GatewayUnreachable) as caught:
         await second.start("127.0.0.1", server.port)
     assert str(server.port) in str(caught.value) and "--port" in caught.value.fix
@@ -237,7 +239,7 @@ async def test_port_taken_names_the_port_and_the_way_out(server: Gateway, host: 
 
 async def test_an_address_that_is_not_ours(host: FakeHost, clock: FakeClock) -> None:
     with pytest.raises(GatewayUnreachable):
-        await Gateway(host, clock, TOKEN).start("203.0.113.7", 0)
+        await GatewayServer(host, clock, TOKEN).start("203.0.113.7", 0)
 
 
 async def test_a_crash_in_a_handler_is_one_500(http: aiohttp.ClientSession, host: FakeHost) -> None:
@@ -249,7 +251,9 @@ async def test_a_crash_in_a_handler_is_one_500(http: aiohttp.ClientSession, host
     assert (await http.post(CHAT, json=HELLO)).status == 200
 
 
-async def test_closing_keeps_open_connections(server: Gateway, http: aiohttp.ClientSession, host: FakeHost) -> None:
+async def test_closing_keeps_open_connections(
+    server: GatewayServer, http: aiohttp.ClientSession, host: FakeHost
+) -> None:
     host.hold = asyncio.Event()
     running = asyncio.ensure_future(http.post(CHAT, json=HELLO))
     while not host.seen:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.whole import place
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 
 
 async def test_steps_name_their_entries_and_can_be_branched_from(tmp_path: Path) -> None:
     model = ScriptedModel(
-        [calls(("ls", {"path": "."}), ("ls", {"path": "nowhere"})), say("Done."), say("Another end.")]
+        [call_tools(("ls", {"path": "."}), ("ls", {"path": "nowhere"})), say("Done."), say("Another end.")]
     )
     async with place(tmp_path / "h", model) as here:
         await here.say("look", "k1")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.core.types.events import MessageUpdate
-from palinurus.gateway.openai import Reply
-from palinurus.gateway.stream import Chunks
+from palinurus.gateway.openai import OpenAiReply
+from palinurus.gateway.stream import CompletionStream
 
 
 def pieces(data: bytes) -> list[str]:
@@ -27,26 +27,26 @@ PLAIN = st.text('abc xyz äß 日 😀 . , " \\ \n', min_size=1).map(lambda text
 
 @given(st.lists(PLAIN, max_size=5), st.lists(st.booleans(), max_size=5))
 def test_every_delta_is_one_chunk_however_it_is_taken(deltas: list[str], takes: list[bool]) -> None:
-    frames = Chunks("id", 1, 'a"model\n')
+    frames = CompletionStream("id", 1, 'a"model\n')
     data = b""
     for number, delta in enumerate(deltas):
         frames.feed(MessageUpdate(delta))
         if number < len(takes) and takes[number]:
             data += frames.take()
-    frames.finish(Reply(), None)
+    frames.finish(OpenAiReply(), None)
     data += frames.take()
     assert data.endswith(b"data: [DONE]\n\n")
     assert [p for p in pieces(data) if p] == [d for d in deltas if d]
 
 
 def test_thinking_is_not_said() -> None:
-    frames = Chunks("id", 1, "m")
+    frames = CompletionStream("id", 1, "m")
     frames.feed(MessageUpdate("secret thought", "thinking"))
     assert b"secret" not in frames.take()
 
 
 def test_a_comment_only_into_silence() -> None:
-    frames = Chunks("id", 1, "m")
+    frames = CompletionStream("id", 1, "m")
     frames.keep_alive()
     assert b"keep-alive" not in frames.take()  # the role chunk still waited
     frames.keep_alive()
@@ -54,7 +54,7 @@ def test_a_comment_only_into_silence() -> None:
 
 
 def test_after_mute_nothing_piles_up() -> None:
-    frames = Chunks("id", 1, "m", events=True)
+    frames = CompletionStream("id", 1, "m", events=True)
     frames.mute()
     frames.feed(MessageUpdate("x"))
     frames.note("n", {})

@@ -10,18 +10,18 @@ import aiohttp
 import pytest
 
 from gateway.host import TOKEN
-from palinurus.gateway.server import Gateway
-from palinurus.gateway.web import FOLDER, POLICY, Site
+from palinurus.gateway.server import GatewayServer
+from palinurus.gateway.web import PAGE_FOLDER, PAGE_POLICY, WebPage
 
 LIMIT = 120_000  # bytes of the whole page, packed
 
 
 @pytest.fixture
-async def browser(server: Gateway, tmp_path: Path) -> AsyncIterator[aiohttp.ClientSession]:
+async def browser(server: GatewayServer, tmp_path: Path) -> AsyncIterator[aiohttp.ClientSession]:
     (tmp_path / "index.html").write_text("<!doctype html><p>the page")
     (tmp_path / "app-0123456789ab.js").write_text("let x = 1;\n" * 100)
     (tmp_path / "secret.key").write_text("no")
-    server.page = Site(str(tmp_path))
+    server.page = WebPage(str(tmp_path))
     async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}", auto_decompress=False) as session:
         yield session
 
@@ -30,7 +30,7 @@ async def browser(server: Gateway, tmp_path: Path) -> AsyncIterator[aiohttp.Clie
 async def test_every_address_of_the_page_is_the_page(browser: aiohttp.ClientSession, path: str) -> None:
     answer = await browser.get(path, headers={"Accept-Encoding": "identity"})
     assert (answer.status, await answer.text()) == (200, "<!doctype html><p>the page")
-    assert answer.headers["Content-Security-Policy"] == POLICY and "unsafe" not in POLICY
+    assert answer.headers["Content-Security-Policy"] == PAGE_POLICY and "unsafe" not in PAGE_POLICY
     assert answer.headers["X-Frame-Options"] == "DENY" and answer.headers["Cache-Control"] == "no-cache"
 
 
@@ -48,15 +48,15 @@ async def test_what_is_not_there_is_not_there(browser: aiohttp.ClientSession, pa
     assert (await browser.get(path)).status == 404
 
 
-async def test_without_a_build_the_page_says_how_to_make_one(server: Gateway, tmp_path: Path) -> None:
-    server.page = Site(str(tmp_path / "none"))
+async def test_without_a_build_the_page_says_how_to_make_one(server: GatewayServer, tmp_path: Path) -> None:
+    server.page = WebPage(str(tmp_path / "none"))
     async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
         text = await (await session.get("/")).text()
     assert "make web" in text and "pal chat" in text and "<script" not in text and TOKEN not in text
 
 
 def test_the_built_page_is_small() -> None:
-    files = [path.read_bytes() for path in Path(FOLDER).glob("*")]
+    files = [path.read_bytes() for path in Path(PAGE_FOLDER).glob("*")]
     if not files:
         pytest.skip("the web page is not built: make web")
     assert sum(len(gzip.compress(body)) for body in files) <= LIMIT

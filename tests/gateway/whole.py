@@ -14,10 +14,10 @@ from flow.test_app import running
 from gateway.host import TOKEN
 from palinurus.app import App
 from palinurus.core.types.model import Model
-from palinurus.gateway.client import Link
-from palinurus.gateway.rpc import RpcError
-from palinurus.gateway.server import Gateway
-from palinurus.testing.client import knock
+from palinurus.gateway.client import GatewayLink
+from palinurus.gateway.rpc import MethodError
+from palinurus.gateway.server import GatewayServer
+from palinurus.testing.client import connect_to_gateway
 from palinurus.testing.model import ScriptedModel
 
 KEY = "agent:main:main"
@@ -26,7 +26,7 @@ KEY = "agent:main:main"
 class Place:
     """A gateway that runs, and its owner's connection."""
 
-    def __init__(self, app: App, server: Gateway, link: Link) -> None:
+    def __init__(self, app: App, server: GatewayServer, link: GatewayLink) -> None:
         self.app = app
         self.server = server
         self.link = link
@@ -35,9 +35,9 @@ class Place:
         """As the owner, with a limit on the wait."""
         return await asyncio.wait_for(self.link.call(method, params), 15)
 
-    async def refused(self, method: str, **params: Any) -> RpcError:
+    async def refused(self, method: str, **params: Any) -> MethodError:
         """The error of a call that must fail."""
-        with pytest.raises(RpcError) as found:
+        with pytest.raises(MethodError) as found:
             await self.call(method, **params)
         return found.value
 
@@ -47,9 +47,9 @@ class Place:
         return await until_over(self.link, run)
 
     @asynccontextmanager
-    async def other(self, **options: Any) -> AsyncIterator[Link]:
+    async def other(self, **options: Any) -> AsyncIterator[GatewayLink]:
         """One more client."""
-        async with knock(self.server.port, self.app.clock, token=TOKEN, **options) as link:
+        async with connect_to_gateway(self.server.port, self.app.clock, token=TOKEN, **options) as link:
             yield link
 
 
@@ -57,16 +57,16 @@ class Place:
 async def place(home: Path, model: Model | None = None, **config: Any) -> AsyncIterator[Place]:
     """A gateway on a free port."""
     async with running(home, model or ScriptedModel([]), **config) as app:
-        server = Gateway(app, app.clock, TOKEN)
+        server = GatewayServer(app, app.clock, TOKEN)
         await server.start("127.0.0.1", 0)
         try:
-            async with knock(server.port, app.clock, token=TOKEN) as link:
+            async with connect_to_gateway(server.port, app.clock, token=TOKEN) as link:
                 yield Place(app, server, link)
         finally:
             await server.stop()
 
 
-async def until_over(link: Link, run: str) -> list[dict[str, Any]]:
+async def until_over(link: GatewayLink, run: str) -> list[dict[str, Any]]:
     """Events up to the last one of a run's chat."""
     return await gathered(
         link,
@@ -74,7 +74,7 @@ async def until_over(link: Link, run: str) -> list[dict[str, Any]]:
     )
 
 
-async def gathered(link: Link, last: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
+async def gathered(link: GatewayLink, last: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
     """Events up to the one that `last` knows."""
     found: list[dict[str, Any]] = []
     async with asyncio.timeout(15):

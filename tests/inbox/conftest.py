@@ -21,9 +21,9 @@ from palinurus.inbox.commands.desk import CommandContext
 from palinurus.inbox.control import CommandController
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
-from palinurus.store.port import Accepted, Claim, Item, ItemRow, Settlement
+from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, Settlement
 from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
 from support import inbound, tool
@@ -80,10 +80,10 @@ class Office:
         self.running.discard(session)
         return True
 
-    async def _submit(self, message: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Accepted:
+    async def _submit(self, message: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Acceptance:
         self.submitted.append(message)
         item, _ = build_item(message, self.desk.settings, self.clock)
-        accepted: Accepted = await self.store.accept(item, claim=True)
+        accepted: Acceptance = await self.store.accept(item, claim=True)
         if accepted.claim is not None:
             if sink is not None:
                 sink(MessageUpdate(self.answer))
@@ -91,7 +91,7 @@ class Office:
             await self.store.settle(accepted.claim, Settlement("answered", self.answer))
         return accepted
 
-    async def _wait(self, ident: str) -> ItemRow:
+    async def _wait(self, ident: str) -> InboxRow:
         row = await self.store.item(ident)
         assert row is not None
         return row
@@ -99,12 +99,12 @@ class Office:
     def message(self, text: str, **changes: Any) -> Inbound:
         return inbound(text, **{"target": Target("telegram", "7"), "sender": OWNER, **changes})
 
-    async def claim(self, message: Inbound) -> Claim:
+    async def claim(self, message: Inbound) -> RunClaim:
         """Accepted as the dispatcher accepts controls."""
         self._count += 1
         item, _ = build_item(message, self.desk.settings, self.clock)
-        item = Item(item.id, f"control/{self._count}", f"control:{KEY}", "control", item.body, item.at)
-        accepted: Accepted = await self.store.accept(item, claim=True)
+        item = InboxItem(item.id, f"control/{self._count}", f"control:{KEY}", "control", item.body, item.at)
+        accepted: Acceptance = await self.store.accept(item, claim=True)
         assert accepted.claim is not None
         return accepted.claim
 
@@ -123,9 +123,9 @@ class Office:
     def absorbed(self, items: tuple[str, ...]) -> None:
         raise AssertionError("controls take no other messages in")
 
-    async def record(self) -> Record | None:
+    async def record(self) -> SessionRecord | None:
         row = await self.store.session(str(KEY))
-        return Record.decode(row.data) if row else None
+        return SessionRecord.decode(row.data) if row else None
 
     async def stored(self) -> dict[str, Any]:
         """What the session's record says, without its times and names."""

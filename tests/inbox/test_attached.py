@@ -16,10 +16,10 @@ from palinurus.core.types.model import ModelFailure
 from palinurus.inbox.attached import FileAttacher, sweep_inbound_files
 from palinurus.providers.transcribe import SoundRecording
 from palinurus.testing.conformance.channel import PNG
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from palinurus.testing.server import ModelServer
 from palinurus.testing.signal import PEOPLE, FakeSignal
-from palinurus.testing.transcriber import Transcriber
+from palinurus.testing.transcriber import FakeTranscriber
 
 OWNER = PEOPLE["human"][0]
 OGG = b"OggS\0\0" + bytes(8) + b"x" * 30 + b"OggS\0\0" + (12 * 48_000).to_bytes(8, "little") + bytes(16)
@@ -113,7 +113,7 @@ def note(people: FakeSignal, ident: str, data: bytes, mime: str, name: str | Non
     return {"attachments": [{"contentType": mime, "id": ident, "size": len(data), "filename": name}]}
 
 
-def hearing(server: Transcriber) -> dict[str, Any]:
+def hearing(server: FakeTranscriber) -> dict[str, Any]:
     provider = {"baseUrl": server.url, "apiKey": "k", "models": [{"id": "m", "input": ["text", "image"]}]}
     return {
         "models": {"providers": {"fake": provider}},
@@ -123,7 +123,7 @@ def hearing(server: Transcriber) -> dict[str, Any]:
 
 async def test_a_spoken_message_is_answered_and_a_slow_ear_holds_nobody_up(tmp_path: Path) -> None:
     model = ScriptedModel([say("Hello Ann."), say("Milk it is.")])
-    async with Transcriber("buy /think high milk") as server, FakeSignal() as people:
+    async with FakeTranscriber("buy /think high milk") as server, FakeSignal() as people:
         server.gate.clear()
         own = {"allowFrom": [OWNER, people.person("ann")[0]]}
         async with running(tmp_path / "h", model, people, OWNER, own, **hearing(server)):
@@ -142,10 +142,10 @@ async def test_a_document_can_be_read_by_its_own_session_and_by_no_other(tmp_pat
     def look(request: Any) -> Any:
         line = next(one for one in str(request.messages[-1].text).splitlines() if one.startswith("[file "))
         lines.append(line)
-        return calls(("read", {"path": line.rpartition(" at ")[2].rstrip("]")}))
+        return call_tools(("read", {"path": line.rpartition(" at ")[2].rstrip("]")}))
 
     def foreign(request: Any) -> Any:
-        return calls(("read", {"path": lines[0].rpartition(" at ")[2].rstrip("]")}))
+        return call_tools(("read", {"path": lines[0].rpartition(" at ")[2].rstrip("]")}))
 
     model = ScriptedModel([look, say("It says x = 1."), foreign, say("I may not.")])
     async with FakeSignal() as people:
@@ -162,9 +162,9 @@ async def test_a_document_can_be_read_by_its_own_session_and_by_no_other(tmp_pat
 
 
 async def test_a_message_with_a_file_has_a_turn_of_its_own(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("First."), gate), say("Second.")])
-    async with Transcriber("spoken later") as server, FakeSignal() as people:
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("First."), gate), say("Second.")])
+    async with FakeTranscriber("spoken later") as server, FakeSignal() as people:
         async with running(tmp_path / "h", model, people, OWNER, **hearing(server)):
             await people.say("begin")
             await until(lambda: model.requests)
@@ -176,7 +176,7 @@ async def test_a_message_with_a_file_has_a_turn_of_its_own(tmp_path: Path) -> No
 
 async def test_a_picture_reaches_the_model(tmp_path: Path) -> None:
     model = ScriptedModel([say("A dot.")])
-    async with Transcriber("") as server, FakeSignal() as people:
+    async with FakeTranscriber("") as server, FakeSignal() as people:
         async with running(tmp_path / "h", model, people, OWNER, **hearing(server)):
             await people.say("what is this?", **note(people, "p", PNG, "image/png"))
             await until(lambda: texts(people) == ["A dot."])
@@ -187,7 +187,7 @@ async def test_a_picture_reaches_the_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize("status", [500, 401])
 async def test_a_failing_ear_is_told_to_the_model(tmp_path: Path, status: int) -> None:
     model = ScriptedModel([say("I could not hear it.")])
-    async with Transcriber("", status=status) as server, FakeSignal() as people:
+    async with FakeTranscriber("", status=status) as server, FakeSignal() as people:
         async with running(tmp_path / "h", model, people, OWNER, **hearing(server)):
             await people.say("", **note(people, "n", OGG, "audio/ogg"))
             await until(lambda: texts(people) == ["I could not hear it."])
@@ -197,7 +197,7 @@ async def test_a_failing_ear_is_told_to_the_model(tmp_path: Path, status: int) -
 @pytest.mark.torture
 async def test_killed_after_hearing_nobody_is_asked_twice(tmp_path: Path) -> None:
     """kill -9 before the turn begins: the message is on disk, and so are its words."""
-    async with FakeSignal() as people, ModelServer() as model, Transcriber("SAY Milk it is.") as server:
+    async with FakeSignal() as people, ModelServer() as model, FakeTranscriber("SAY Milk it is.") as server:
         gateway = Gateway(tmp_path, model.url, people, OWNER)
         heard = {"ears": {"baseUrl": server.url, "apiKey": "k", "models": [{"id": "w"}]}}
         config = json.loads(Path(gateway.home, "palinurus.json").read_text())

@@ -15,7 +15,7 @@ from palinurus.core.types.messages import ImageBlock
 from palinurus.errors import QueueFull
 from palinurus.inbox.commands.reset import make_session_id
 from palinurus.inbox.control import CommandController, is_control
-from palinurus.testing.clock import Tick
+from palinurus.testing.clock import LoopTick
 from support import inbound
 
 KEY = SessionKey("main", "main")
@@ -195,9 +195,9 @@ async def test_a_drain_hands_the_command_back(office: Any) -> None:
     controller = CommandController(office.desk._replace(wait=never), office.replied.extend)
     task = asyncio.ensure_future(controller.turn(claim, message, KEY, office, abort))
     while not office.submitted or (await office.store.item(claim.id)).state != "running":
-        await Tick()
+        await LoopTick()
     for _ in range(50):
-        await Tick()
+        await LoopTick()
     abort.set("drain")
     await task
     assert (await office.store.item(claim.id)).state == "queued"

@@ -19,7 +19,7 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest, Draining
 from palinurus.inbox.dispatch import Dispatcher
-from palinurus.store.port import Claim, Settlement, Store
+from palinurus.store.port import RunClaim, Settlement, Store
 from palinurus.store.sqlite import open_store
 from support import inbound
 
@@ -38,7 +38,7 @@ class Turns:
     def gate(self, text: str) -> asyncio.Event:
         return self._gates.setdefault(text, asyncio.Event())
 
-    async def turn(self, claim: Claim, message: Inbound, abort: Abort, mailbox: Mailbox, audience: Any) -> None:
+    async def turn(self, claim: RunClaim, message: Inbound, abort: Abort, mailbox: Mailbox, audience: Any) -> None:
         self.began.append(message.text)
         self.boxes[message.text] = mailbox
         try:
@@ -60,7 +60,7 @@ class Control:
     def control(self, message: Inbound) -> bool:
         return message.text.startswith("/")
 
-    async def turn(self, claim: Claim, message: Inbound, key: Any, audience: Any, abort: Any = None) -> None:
+    async def turn(self, claim: RunClaim, message: Inbound, key: Any, audience: Any, abort: Any = None) -> None:
         assert str(key) == MAIN
         if message.text == "/slow":
             await self.slow.wait()

@@ -15,7 +15,7 @@ from palinurus.errors import BadRequest, StateUnwritable
 from palinurus.inbox.promises import KIND, OpenPromise, accept_promise, close_promise, list_open_promises
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, say
-from palinurus.tools.cron import Maker
+from palinurus.tools.cron import CronJobMaker
 
 HOUR = 3_600_000
 
@@ -37,7 +37,7 @@ class Stopped:
     def __init__(self, app: App, *, late: bool) -> None:
         self._app, self._late = app, late
 
-    async def add(self, asked: dict[str, Any], maker: Maker) -> dict[str, Any]:
+    async def add(self, asked: dict[str, Any], maker: CronJobMaker) -> dict[str, Any]:
         if self._late:
             await self._app.clockwork.add(asked, maker)
         raise StateUnwritable("killed")

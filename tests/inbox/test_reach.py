@@ -16,14 +16,14 @@ from palinurus.config.load import judge_config, load_config
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.keys import parse_session_key
 from palinurus.inbox.reach import SessionDirectory, SessionInboxPort
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Store
 from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
-from palinurus.testing.model import ScriptedModel, calls, say
-from palinurus.tools.sessions import Letter, Wanted
+from palinurus.testing.model import ScriptedModel, call_tools, say
+from palinurus.tools.sessions import SessionFilter, SessionMessage
 
 MAIN, CHILD, GRAND = "agent:main:main", "agent:main:subagent:1", "agent:work:subagent:2"
 CHAT, WORK = "agent:main:telegram:group:5", "agent:work:main"
@@ -43,7 +43,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
         key = parse_session_key(name)
         assert key is not None
         record = msgspec.structs.replace(
-            Record.fresh(key, 1000 - number, f"id-{number}"), spawnedBy=FAMILY.get(name), label=f"label{number}"
+            SessionRecord.fresh(key, 1000 - number, f"id-{number}"), spawnedBy=FAMILY.get(name), label=f"label{number}"
         )
         await opened.save_session(record.row(key))
     yield opened
@@ -92,12 +92,12 @@ ACROSS = {"enabled": True, "allow": ["main", "work"]}
 async def test_who_is_seen(store: Store, tmp_path: Path, tools: Any, caller: str, seen: set[str]) -> None:
     """Listing, reading and writing follow one rule."""
     reach = reaching(store, tmp_path, config(**tools))
-    assert {row["key"] for row in await reach.sessions(caller, Wanted())} == seen
+    assert {row["key"] for row in await reach.sessions(caller, SessionFilter())} == seen
     for name in (MAIN, CHILD, GRAND, CHAT, WORK):
         assert (await reach.history(caller, name, 10, False) is not None) is (name in seen)
         if name not in seen:
-            assert (await reach.send(Letter(caller, "e", "hi", name)))["status"] == "forbidden"
-            assert (await reach.send(Letter(caller, "e", "hi", label="label0" if name == MAIN else "")))[
+            assert (await reach.send(SessionMessage(caller, "e", "hi", name)))["status"] == "forbidden"
+            assert (await reach.send(SessionMessage(caller, "e", "hi", label="label0" if name == MAIN else "")))[
                 "status"
             ] == "forbidden"
 
@@ -105,23 +105,27 @@ async def test_who_is_seen(store: Store, tmp_path: Path, tools: Any, caller: str
 async def test_a_sandboxed_session_sees_no_more_than_those_it_started(store: Store, tmp_path: Path) -> None:
     raw = config(sessions={"visibility": "all"}, agentToAgent=ACROSS)
     raw["agents"]["list"][0]["sandbox"] = {"mode": "all"}
-    assert {r["key"] for r in await reaching(store, tmp_path, raw).sessions(MAIN, Wanted())} == {MAIN, CHILD, GRAND}
+    assert {r["key"] for r in await reaching(store, tmp_path, raw).sessions(MAIN, SessionFilter())} == {
+        MAIN,
+        CHILD,
+        GRAND,
+    }
     raw["agents"]["list"][0]["sandbox"] = {"mode": "all", "sessionToolsVisibility": "all"}
-    assert len(await reaching(store, tmp_path, raw).sessions(MAIN, Wanted())) == 5
+    assert len(await reaching(store, tmp_path, raw).sessions(MAIN, SessionFilter())) == 5
 
 
 async def test_what_is_asked_for(store: Store, tmp_path: Path) -> None:
     reach = reaching(store, tmp_path, config(sessions={"visibility": "agent"}))
 
     async def keys(**wanted: Any) -> list[str]:
-        return [row["key"] for row in await reach.sessions(MAIN, Wanted(**wanted))]
+        return [row["key"] for row in await reach.sessions(MAIN, SessionFilter(**wanted))]
 
     assert await keys() == [MAIN, CHILD, GRAND, CHAT]  # the newest first
     assert await keys(limit=2) == [MAIN, CHILD]
     assert await keys(kinds=("group",)) == [CHAT] and await keys(label="label1") == [CHILD]
     assert await keys(agent="WORK") == [GRAND] and await keys(search="telegram") == [CHAT]
     assert await keys(active_minutes=5) == []  # all of this was long ago
-    (row,) = await reach.sessions(MAIN, Wanted(label="label1"))
+    (row,) = await reach.sessions(MAIN, SessionFilter(label="label1"))
     assert row["kind"] == "subagent" and row["spawnedBy"] == MAIN and "messages" not in row
 
 
@@ -163,7 +167,7 @@ def results(model: ScriptedModel) -> list[dict[str, Any]]:
 
 async def test_a_letter_is_answered_by_a_turn_of_its_own_without_the_senders_rights(tmp_path: Path) -> None:
     letter = {"sessionKey": "agent:main:two", "message": "/status what is 1+1?"}
-    model = ScriptedModel([say("ready"), calls(("sessions_send", letter)), say("two"), say("it said two")])
+    model = ScriptedModel([say("ready"), call_tools(("sessions_send", letter)), say("two"), say("it said two")])
     app = await started(tmp_path / "h", model, sessions={"visibility": "agent"})
     try:
         await turn(app, "hello", session="agent:main:two")
@@ -186,19 +190,19 @@ async def test_a_letter_is_one_message_however_often_it_is_handed_over(tmp_path:
             await turn(app, "hello", session=f"agent:main:{name}")
         doors = SessionInboxPort(app.submit, app.wait)
         reach = SessionDirectory(app.settings, app.store, Transcripts(app.settings.home), SystemClock(), doors)
-        letter = Letter("agent:main:one", "run:call", "hi", "agent:main:two")
+        letter = SessionMessage("agent:main:one", "run:call", "hi", "agent:main:two")
         first, again = await reach.send(letter), await reach.send(letter)
         assert first == again and first["reply"] == "ok" and len(model.requests) == 3
         own = await reach.send(msgspec.structs.replace(letter, session="agent:main:one"))
         assert own["status"] == "error" and len(model.requests) == 3
-        later = await reach.send(Letter("agent:main:one", "e2", "hi", "agent:main:two", wait=0))
+        later = await reach.send(SessionMessage("agent:main:one", "e2", "hi", "agent:main:two", wait=0))
         assert later["status"] == "accepted" and (await app.wait(later["runId"])).outcome == "answered"
     finally:
         await app.stop()
 
 
 async def test_history_is_read_through_the_whole_program(tmp_path: Path) -> None:
-    read = calls(("sessions_history", {"sessionKey": "two"}), ("sessions_list", {"messageLimit": 1}))
+    read = call_tools(("sessions_history", {"sessionKey": "two"}), ("sessions_list", {"messageLimit": 1}))
     model = ScriptedModel([say("noted"), read, say("done")])
     app = await started(tmp_path / "h", model, sessions={"visibility": "agent"})
     try:
@@ -224,8 +228,8 @@ async def test_the_answer_also_goes_to_the_chat_the_session_is_about(tmp_path: P
         reach = SessionDirectory(app.settings, app.store, Transcripts(app.settings.home), SystemClock(), doors)
         row = await app.store.session(MAIN)
         assert row is not None
-        record = Record.decode(row.data)
-        told = await reach.send(Letter("agent:main:one", "e", "tell them", MAIN))
+        record = SessionRecord.decode(row.data)
+        told = await reach.send(SessionMessage("agent:main:one", "e", "tell them", MAIN))
         assert record.lastChannel == channel.name and record.lastTo
         assert told["status"] == "ok" and told["delivery"] == {"status": "pending", "mode": "announce"}
     finally:

@@ -14,11 +14,11 @@ from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.tool import ToolFailure
 from palinurus.inbox.standing import SessionStatusReader
 from palinurus.providers.catalog import Catalog
-from palinurus.sessions.record import Record
-from palinurus.store.port import Item, Settlement, Spent, Store
+from palinurus.sessions.record import SessionRecord
+from palinurus.store.port import InboxItem, Settlement, Store, UsageRow
 from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
-from palinurus.tools.status import make
+from palinurus.tools.status import make_status_tool
 
 OWN, CHILD, OTHER = "agent:main:main", "agent:main:subagent:1", "agent:main:telegram:direct:2"
 
@@ -29,7 +29,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     for number, key in enumerate((OWN, CHILD, OTHER)):
         parsed = parse_session_key(key)
         assert parsed is not None
-        record = Record.fresh(parsed, 1, f"id-{number}")
+        record = SessionRecord.fresh(parsed, 1, f"id-{number}")
         if key == CHILD:
             record = msgspec.structs.replace(record, spawnedBy=OWN)
         await opened.save_session(record.row(parsed))
@@ -54,7 +54,7 @@ class Ctx:
 
 
 async def ask(standing: SessionStatusReader, **args: Any) -> str:
-    output = await make(standing)["session_status"].run(Ctx(), **args)
+    output = await make_status_tool(standing)["session_status"].run(Ctx(), **args)
     return "".join(block.text for block in output.content)
 
 
@@ -67,20 +67,20 @@ async def test_the_time_line(standing: SessionStatusReader) -> None:
 async def test_the_model_of_the_session_is_set_and_cleared(standing: SessionStatusReader, store: Store) -> None:
     assert "Model: p/big (chosen for this session)" in await ask(standing, model="p/big")
     row = await store.session(OWN)
-    assert row is not None and Record.decode(row.data).modelOverride == "big"
+    assert row is not None and SessionRecord.decode(row.data).modelOverride == "big"
     other = await store.session(OTHER)
-    assert other is not None and Record.decode(other.data).modelOverride is None
+    assert other is not None and SessionRecord.decode(other.data).modelOverride is None
     assert "Model: p/usual\n" in await ask(standing, model="default")
     row = await store.session(OWN)
-    assert row is not None and Record.decode(row.data).modelOverride is None
+    assert row is not None and SessionRecord.decode(row.data).modelOverride is None
     with pytest.raises(ToolFailure):
         await ask(standing, model="no-such-model-anywhere")
 
 
 async def test_usage_and_cost_come_from_the_ledger(standing: SessionStatusReader, store: Store) -> None:
-    accepted = await store.accept(Item("i", "d", OWN, "main", b"{}", 1), claim=True)
+    accepted = await store.accept(InboxItem("i", "d", OWN, "main", b"{}", 1), claim=True)
     assert accepted.claim is not None
-    spent = Spent("i", "r", OWN, "main", "p", "usual", 1, 10, 2, 0, 0)
+    spent = UsageRow("i", "r", OWN, "main", "p", "usual", 1, 10, 2, 0, 0)
     await store.settle(accepted.claim, Settlement("answered", spent=(spent, msgspec.structs.replace(spent, cost=1.5))))
     told = await ask(standing)
     assert "Usage: 20 in, 4 out in 2 calls" in told and "Cost: $1.50 and 1 unpriced calls" in told

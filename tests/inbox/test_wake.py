@@ -13,13 +13,13 @@ from palinurus.inbox.control import is_control
 from palinurus.inbox.policy import NO_OVERRIDES, resolve_policy
 from palinurus.inbox.wake import SessionWaker, make_notice_message
 from palinurus.testing.clock import FakeClock
-from palinurus.tools.process.table import Notice
+from palinurus.tools.process.table import CommandNotice
 
 ASKER = Inbound(Target("fake", "chat", thread="t"), Sender("me", owner=True), "e1", "do it", 5, reply_to="r")
 
 
-def notice(text: str = "Exec completed (wee-owl, code 0) :: ok") -> Notice:
-    return Notice("k1", "agent:main:main", "main", ASKER, text)
+def notice(text: str = "Exec completed (wee-owl, code 0) :: ok") -> CommandNotice:
+    return CommandNotice("k1", "agent:main:main", "main", ASKER, text)
 
 
 def test_where_it_goes_and_what_it_says() -> None:

@@ -21,7 +21,7 @@ from palinurus.outbox.deliver import Deliverer, DeliveryAids
 from palinurus.outbox.drafts import LiveDrafts
 from palinurus.outbox.pace import BlockPacer, PaceRules
 from palinurus.plugins.hooks import Hooks
-from palinurus.store.port import Claim, Item, Store
+from palinurus.store.port import InboxItem, RunClaim, Store
 from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
 
@@ -89,7 +89,7 @@ class Mortal:
 
 
 class World:
-    def __init__(self, store: Store, claim: Claim, channel: FakeChannel, life: Life | None = None) -> None:
+    def __init__(self, store: Store, claim: RunClaim, channel: FakeChannel, life: Life | None = None) -> None:
         self.store, self.claim, self.channel = store, claim, channel
         life = life or Life()
         mortal: Any = Mortal(store, life, ("put_record", "mark_sending", "mark_delivered", "mark_undelivered"))
@@ -129,7 +129,7 @@ async def world(
     home: Path, channel: FakeChannel, *, start: bool = True, life: Life | None = None
 ) -> AsyncIterator[World]:
     store = await open_store(str(home), CLOCK)
-    accepted = await store.accept(Item("item", "d", "agent:main:main", "main", b"{}", CLOCK.now()), claim=True)
+    accepted = await store.accept(InboxItem("item", "d", "agent:main:main", "main", b"{}", CLOCK.now()), claim=True)
     if accepted.claim is None:
         await store.recover()
         claim = await store.claim("main")

@@ -20,7 +20,7 @@ from palinurus.core.types.channel import (
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.drafts import KIND, TRIES, DraftRecord, LiveDraft, LiveDrafts
-from palinurus.store.port import Item, Store
+from palinurus.store.port import InboxItem, Store
 from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
@@ -57,7 +57,7 @@ class Scene:
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     clock = FakeClock()
     store = await open_store(str(tmp_path), clock)
-    await store.accept(Item("item", "d", "agent:main:main", "main", b"{}", 0), claim=True)
+    await store.accept(InboxItem("item", "d", "agent:main:main", "main", b"{}", 0), claim=True)
     made = Scene(store, clock, FakeChannel(abilities=ABLE))
     yield made
     await made.drafts.close()

@@ -29,7 +29,7 @@ from palinurus.store.port import SessionRow, Store
 from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
-from palinurus.tools.post import Delivered
+from palinurus.tools.post import MessageDelivery
 
 CHAT = Target("fake", "chat")
 CLOCK = SystemClock()
@@ -59,7 +59,11 @@ async def test_sent_with_its_receipt_once_for_one_id(tmp_path: Path) -> None:
     async with opened(tmp_path / "h", channel) as (post, _):
         first = await post.send(Reply(CHAT, "hello", "i.m-1", "message"), 10)
         again = await post.send(Reply(CHAT, "hello", "i.m-1", "message"), 10)
-    assert first == Delivered("sent", "fake-1") and again == first._replace(again=True) and channel.texts == ["hello"]
+    assert (
+        first == MessageDelivery("sent", "fake-1")
+        and again == first._replace(again=True)
+        and channel.texts == ["hello"]
+    )
 
 
 async def test_a_long_one_goes_in_parts_and_is_sent_when_all_are(tmp_path: Path) -> None:
@@ -69,7 +73,7 @@ async def test_a_long_one_goes_in_parts_and_is_sent_when_all_are(tmp_path: Path)
         text = "One sentence here. Another one there. And a third."
         done = await post.send(Reply(CHAT, text, "i.m-1", "message"), 10)
         assert post.accounts("fake") == ("default",)
-    assert done == Delivered("sent", "fake-1") and len(channel.texts) > 1
+    assert done == MessageDelivery("sent", "fake-1") and len(channel.texts) > 1
     assert " ".join(channel.texts) == text and all(len(one) <= 20 for one in channel.texts)
     assert [one.client_id for one in channel.seen] == [
         "i.m-1",
@@ -90,7 +94,7 @@ async def test_what_the_platform_refuses_is_told(tmp_path: Path) -> None:
     channel = FakeChannel()
     channel.faults = ["refused"]
     async with opened(tmp_path / "h", channel) as (post, _):
-        assert await post.send(Reply(CHAT, "x", "i.m-1", "message"), 10) == Delivered(
+        assert await post.send(Reply(CHAT, "x", "i.m-1", "message"), 10) == MessageDelivery(
             "failed", "", "the chat does not exist"
         )
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.plugins.check import filled, findings
+from palinurus.plugins.check import check_schema, fill_defaults
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -44,18 +44,18 @@ BASE = ("plugins", "entries", "x", "config")
     ],
 )
 def test_what_is_wrong_and_where(value: Any, path: tuple[Any, ...], message: str) -> None:
-    assert (message, (*BASE, *path)) in [(f.message, f.path) for f in findings(SCHEMA, value, BASE)]
+    assert (message, (*BASE, *path)) in [(f.message, f.path) for f in check_schema(SCHEMA, value, BASE)]
 
 
 def test_a_good_config_and_its_defaults() -> None:
     value = {"url": "http://x", "deep": {}, "either": {"id": 1}}
-    assert findings(SCHEMA, value, BASE) == []
-    assert filled(SCHEMA, value) == {**value, "mode": "fast", "count": 2, "deep": {"on": True}}
+    assert check_schema(SCHEMA, value, BASE) == []
+    assert fill_defaults(SCHEMA, value) == {**value, "mode": "fast", "count": 2, "deep": {"on": True}}
 
 
 def test_no_message_quotes_a_value() -> None:
     bad = {"url": "sekrit", "mode": "sekrit", "uri": "sekrit", "deep": "sekrit", "either": ["sekrit"]}
-    told = findings(SCHEMA, bad, BASE)
+    told = check_schema(SCHEMA, bad, BASE)
     assert len(told) == 5 and not any("sekrit" in f"{f.message} {f.hint}" for f in told)
 
 
@@ -69,6 +69,6 @@ JSON = st.recursive(
 
 @given(JSON, JSON)
 def test_no_schema_and_no_value_break_it(schema: Any, value: Any) -> None:
-    assert isinstance(findings(schema, value, ()), list)
+    assert isinstance(check_schema(schema, value, ()), list)
     if isinstance(value, dict):
-        assert filled(schema, value).keys() >= value.keys()
+        assert fill_defaults(schema, value).keys() >= value.keys()

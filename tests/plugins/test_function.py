@@ -11,8 +11,8 @@ import pytest
 
 from palinurus.core.types.messages import ImageBlock
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
-from palinurus.plugins.function import documented, hook, output, threaded, tool
-from palinurus.tools.schema import check
+from palinurus.plugins.function import hook, make_async_handler, parse_docstring, to_output, tool
+from palinurus.tools.schema import check_arguments
 
 
 @dataclass
@@ -90,7 +90,7 @@ def test_the_schema_comes_from_the_signature() -> None:
 
 async def called(made: Any, **args: Any) -> str:
     """As the one door calls it."""
-    read, problem = check(made.parameters, args, made.aliases)
+    read, problem = check_arguments(made.parameters, args, made.aliases)
     assert problem is None, problem
     result = await made.run(None, **read)
     return str(result.content[0].text)
@@ -155,18 +155,18 @@ def test_what_a_model_cannot_be_told_is_refused() -> None:
     ],
 )
 def test_results(result: Any, text: str) -> None:
-    assert output(result).content[0].text == text  # type: ignore[union-attr]
+    assert to_output(result).content[0].text == text  # type: ignore[union-attr]
 
 
 def test_results_that_are_outputs_already() -> None:
     given = make_output("x", error=True)
-    assert output(given) is given
-    assert output(ImageBlock("QQ==", "image/png")) == ToolOutput((ImageBlock("QQ==", "image/png"),))
+    assert to_output(given) is given
+    assert to_output(ImageBlock("QQ==", "image/png")) == ToolOutput((ImageBlock("QQ==", "image/png"),))
 
 
 @pytest.mark.parametrize("text", ["", "One line", "A\n\nArgs:\n", "Args:\n  x: y\n\n  z\nReturns:\n  q: r"])
 def test_docstrings_of_any_shape(text: str) -> None:
-    about, notes = documented(text)
+    about, notes = parse_docstring(text)
     assert about == text.partition("Args:")[0].strip()
     assert notes == ({"x": "y z"} if "x: y" in text else {})
 
@@ -177,8 +177,8 @@ async def test_a_hook_is_a_function_with_a_place() -> None:
         return {"thread": threading.get_ident()}
 
     assert (seen.point, seen.priority) == ("agent_end", 3) and seen({})["thread"] == threading.get_ident()
-    assert (await threaded("agent_end", seen)({}))["thread"] != threading.get_ident()
-    assert threaded("tool_result_persist", seen)({})["thread"] == threading.get_ident()
+    assert (await make_async_handler("agent_end", seen)({}))["thread"] != threading.get_ident()
+    assert make_async_handler("tool_result_persist", seen)({})["thread"] == threading.get_ident()
     with pytest.raises(KeyError):
         hook("no_such_point")
 

@@ -11,14 +11,14 @@ import pytest
 
 from palinurus.config.load import load_config
 from palinurus.plugins.hooks import Hooks
-from palinurus.plugins.load import Plugins, load
+from palinurus.plugins.load import PluginSet, load_plugins
 from plugins.kit import EVERY, plugin, settings
 
 TOOL = "from palinurus import tool\n@tool\ndef {0}(x: str) -> str:\n    return x\napi.tool({0})"
 
 
-def loaded(home: Path, *ids: str, **taken: Any) -> Plugins:
-    return load(settings(home, *ids), Hooks(), taken)
+def loaded(home: Path, *ids: str, **taken: Any) -> PluginSet:
+    return load_plugins(settings(home, *ids), Hooks(), taken)
 
 
 def test_what_a_plugin_brings(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_what_is_not_declared_cannot_be_registered(tmp_path: Path, capability: s
     plugin(tmp_path / "plugins" / "one", f"{other}\n{code}", capabilities=rest)
     made = loaded(tmp_path, "one")
     (broken,) = made.broken
-    assert "Undeclared" in broken.reason and capability in broken.reason and "plugin.py:" in broken.reason
+    assert "PluginRegistrationError" in broken.reason and capability in broken.reason and "plugin.py:" in broken.reason
     assert made.brought.commands == {} and made.brought.channels == {}  # nothing of it, not even what was fine
 
 
@@ -130,7 +130,7 @@ def test_a_config_that_does_not_fit_is_told_with_file_and_line(tmp_path: Path) -
     config = {"plugins": {"entries": {"one": {"config": {"port": "80", "wrod": 1}}}}}
     text = json.dumps(config, indent=1)
     (tmp_path / "palinurus.json").write_text(text)
-    (broken,) = load(load_config(str(tmp_path), {}).settings, Hooks()).broken
+    (broken,) = load_plugins(load_config(str(tmp_path), {}).settings, Hooks()).broken
     line = 1 + next(at for at, row in enumerate(text.splitlines()) if '"port"' in row)
     assert f"plugins.entries.one.config.port: expected integer ({tmp_path}/palinurus.json:{line})" in broken.reason
     assert "did you mean 'word'?" in broken.reason
@@ -144,7 +144,7 @@ def test_config_reaches_the_plugin_with_defaults_and_secrets(tmp_path: Path) -> 
     secret = {"source": "env", "id": "ACME_KEY"}
     entries = {"one": {"config": {"key": secret}}}
     (tmp_path / "palinurus.json").write_text(json.dumps({"plugins": {"entries": entries}}))
-    made = load(load_config(str(tmp_path), {"ACME_KEY": "s3cret"}).settings, Hooks())
+    made = load_plugins(load_config(str(tmp_path), {"ACME_KEY": "s3cret"}).settings, Hooks())
     assert {name: spoken.help for name, spoken in made.brought.commands.items()} == {"hi": "s3cret"}
 
 
@@ -154,7 +154,7 @@ def test_hooks_that_see_conversations_need_leave(tmp_path: Path, allowed: bool) 
     entry: dict[str, Any] = {
         "hooks": {"allowConversationAccess": allowed, "timeoutMs": 5, "timeouts": {"llm_input": 9}}
     }
-    made = load(settings(tmp_path, plugins={"entries": {"one": entry}}), Hooks())
+    made = load_plugins(settings(tmp_path, plugins={"entries": {"one": entry}}), Hooks())
     points = {h.point: h.deadline for h in made.brought.hooks}
     assert points == ({"llm_input": 0.009} if allowed else {}) | {"message_sent": 0.005}
     assert bool(made.brought.warnings) is not allowed
@@ -165,7 +165,7 @@ async def test_prompt_fields_can_be_taken_away(tmp_path: Path) -> None:
     for allowed, expected in ((True, {"prependContext": "x"}), (False, {})):
         hooks = Hooks()
         entry = {"hooks": {"allowPromptInjection": allowed}}
-        load(settings(tmp_path, plugins={"entries": {"one": entry}}), hooks).brought.attach(hooks)
+        load_plugins(settings(tmp_path, plugins={"entries": {"one": entry}}), hooks).brought.attach(hooks)
         assert await hooks.modify("before_prompt_build", {}) == expected
 
 

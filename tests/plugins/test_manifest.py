@@ -12,7 +12,15 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from palinurus.plugins.manifest import Broken, Manifest, enabled, found, read, refused, skill_folders
+from palinurus.plugins.manifest import (
+    BrokenPlugin,
+    PluginManifest,
+    explain_unused,
+    find_enabled_plugins,
+    find_plugins,
+    list_skill_folders,
+    read_manifest,
+)
 from plugins.kit import plugin, settings
 
 
@@ -20,12 +28,12 @@ def test_a_folder_in_the_home_is_found_but_used_only_if_enabled(tmp_path: Path) 
     plugin(tmp_path / "plugins" / "one", description="about one")
     plugin(tmp_path / "plugins" / "two")
     here = settings(tmp_path, "one")
-    assert {m.id: refused(here.plugins, m) for m in found(here)} == {
+    assert {m.id: explain_unused(here.plugins, m) for m in find_plugins(here)} == {
         "one": "",
         "two": "not enabled: `pal plugins enable two`",
     }
-    (one,) = enabled(here)
-    assert isinstance(one, Manifest) and (one.description, one.entry) == ("about one", "plugin:register")
+    (one,) = find_enabled_plugins(here)
+    assert isinstance(one, PluginManifest) and (one.description, one.entry) == ("about one", "plugin:register")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +50,7 @@ def test_a_folder_in_the_home_is_found_but_used_only_if_enabled(tmp_path: Path) 
 )
 def test_who_decides(tmp_path: Path, section: dict[str, Any], used: bool) -> None:
     plugin(tmp_path / "plugins" / "one")
-    assert bool(enabled(settings(tmp_path, plugins=section))) is used
+    assert bool(find_enabled_plugins(settings(tmp_path, plugins=section))) is used
 
 
 def test_load_paths_are_plugins_or_folders_of_plugins_and_go_first(tmp_path: Path) -> None:
@@ -52,7 +60,7 @@ def test_load_paths_are_plugins_or_folders_of_plugins_and_go_first(tmp_path: Pat
     plugin(tmp_path / "b" / "three")
     paths = [str(tmp_path / "a" / "one"), str(tmp_path / "b")]
     here = settings(tmp_path, plugins={"load": {"paths": paths}, "allow": ["one", "two", "three"]})
-    versions = {m.id: m.version for m in enabled(here) if isinstance(m, Manifest)}
+    versions = {m.id: m.version for m in find_enabled_plugins(here) if isinstance(m, PluginManifest)}
     assert versions == {"one": "path", "two": "", "three": ""}
 
 
@@ -73,15 +81,15 @@ def test_a_manifest_that_is_wrong_says_where(tmp_path: Path, manifest: str, told
     folder = tmp_path / "x"
     folder.mkdir()
     (folder / "plugin.json").write_text(manifest)
-    one = read(str(folder))
-    assert isinstance(one, Broken) and told in one.reason and "plugin.json:" in one.reason
+    one = read_manifest(str(folder))
+    assert isinstance(one, BrokenPlugin) and told in one.reason and "plugin.json:" in one.reason
     assert "plugin.json:0" not in one.reason
 
 
 def test_a_folder_without_a_manifest_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
-    one = read(str(tmp_path / "x"))
-    assert isinstance(one, Broken) and "has no palinurus.plugin.json" in one.reason
+    one = read_manifest(str(tmp_path / "x"))
+    assert isinstance(one, BrokenPlugin) and "has no palinurus.plugin.json" in one.reason
 
 
 @pytest.mark.seed(394)
@@ -91,10 +99,12 @@ def test_skills_count_while_the_plugin_is_enabled(tmp_path: Path) -> None:
     told = {"id": "js", "configSchema": {}, "skills": ["./skills"], "contracts": {"tools": ["t"]}, "providers": ["p"]}
     (folder / "openclaw.plugin.json").write_text(json.dumps(told))
     (folder / "index.ts").write_text("export default {}")
-    assert skill_folders(settings(tmp_path, "js")) == (("js", str(folder / "skills")),)
-    assert skill_folders(settings(tmp_path)) == ()
-    one = read(str(folder))
-    assert isinstance(one, Manifest) and one.entry == "" and set(one.capabilities) == {"skills", "tools", "vendors"}
+    assert list_skill_folders(settings(tmp_path, "js")) == (("js", str(folder / "skills")),)
+    assert list_skill_folders(settings(tmp_path)) == ()
+    one = read_manifest(str(folder))
+    assert (
+        isinstance(one, PluginManifest) and one.entry == "" and set(one.capabilities) == {"skills", "tools", "vendors"}
+    )
 
 
 def test_an_installed_package_is_found_without_being_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,10 +118,10 @@ def test_an_installed_package_is_found_without_being_imported(tmp_path: Path, mo
     (info / "entry_points.txt").write_text("[palinurus.plugins]\ntides = acme_tides.main:register\n"
                                            "bare = no_such_package:register\n")  # fmt: skip
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    by_id = {one.id: one for one in found(settings(tmp_path))}
+    by_id = {one.id: one for one in find_plugins(settings(tmp_path))}
     one = by_id["tides"]
-    assert isinstance(one, Manifest) and (one.package, one.entry) == ("acme-tides", "acme_tides.main:register")
-    assert isinstance(by_id["bare"], Broken)
+    assert isinstance(one, PluginManifest) and (one.package, one.entry) == ("acme-tides", "acme_tides.main:register")
+    assert isinstance(by_id["bare"], BrokenPlugin)
     assert "acme_tides" not in sys.modules
 
 
@@ -122,4 +132,4 @@ def test_an_installed_package_is_found_without_being_imported(tmp_path: Path, mo
 @examples(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 def test_no_manifest_breaks_the_search(tmp_path: Path, text: str) -> None:
     (tmp_path / "plugin.json").write_text(text)
-    assert isinstance(read(str(tmp_path)), Manifest | Broken)
+    assert isinstance(read_manifest(str(tmp_path)), PluginManifest | BrokenPlugin)

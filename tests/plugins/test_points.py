@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.plugins.points import POINTS
+from palinurus.plugins.points import HOOK_POINTS
 
 DOCS = Path(__file__).parents[2] / "docs" / "plugins.md"
 SEEDS = [
@@ -36,7 +36,7 @@ KINDS = {
 def table() -> str:
     """As it stands in the docs."""
     rows = ["| point | when | kind | event | result |", "|---|---|---|---|---|"]
-    for name, point in POINTS.items():
+    for name, point in HOOK_POINTS.items():
         results = ", ".join(f"{field} ({rule})" for field, rule in point.results.items()) or "–"
         mark = " †" if point.conversation else ""
         rows.append(
@@ -48,7 +48,7 @@ def table() -> str:
 @pytest.mark.seed(335, 336, 337, 338, 339, 340, 341, 342, 343, 344, 345, 346, 347, 348, 349)
 @pytest.mark.parametrize("name", SEEDS)
 def test_the_seeds_points_have_the_kind_the_seeds_say(name: str) -> None:
-    assert POINTS[name].kind == KINDS.get(name, "observe")
+    assert HOOK_POINTS[name].kind == KINDS.get(name, "observe")
 
 
 def test_the_docs_show_the_table() -> None:
@@ -57,6 +57,6 @@ def test_the_docs_show_the_table() -> None:
 
 
 def test_every_result_has_a_rule_and_observers_have_none() -> None:
-    for name, point in POINTS.items():
+    for name, point in HOOK_POINTS.items():
         assert bool(point.results) == (point.kind != "observe"), name
         assert point.about and 0 < point.deadline <= 30, name

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from palinurus.plugins.hooks import Hooks
-from palinurus.plugins.scripts import EVENTS, found, hooks
+from palinurus.plugins.scripts import EVENTS, find_scripts, load_scripts
 from plugins.kit import settings
 
 CODE = "EVENTS = {0!r}\nSEEN = []\ndef handler(event):\n    SEEN.append(event)\n"
@@ -34,7 +34,7 @@ async def test_a_command_event_is_told_with_its_name_only(tmp_path: Path) -> Non
     seen = tmp_path / "seen"
     code = f"EVENTS = ['command:new']\ndef handler(event):\n    open({str(seen)!r}, 'a').write(event['action'])\n"
     script(tmp_path / "hooks", "notes", code)
-    made, aside = hooks(settings(tmp_path))
+    made, aside = load_scripts(settings(tmp_path))
     assert aside == [] and [h.owner for h in made] == ["hooks/notes"]
     await told(made, "command", {"name": "status", "sessionKey": "s"})
     assert not seen.exists()
@@ -45,7 +45,7 @@ async def test_a_command_event_is_told_with_its_name_only(tmp_path: Path) -> Non
 async def test_bootstrap_files_are_changed_in_place_on_a_copy(tmp_path: Path) -> None:
     code = "EVENTS = ['agent:bootstrap']\nasync def handler(event):\n    event['context']['bootstrapFiles'].pop()\n"
     script(tmp_path / "hooks", "less", code)
-    made, _ = hooks(settings(tmp_path))
+    made, _ = load_scripts(settings(tmp_path))
     files = [{"name": "a"}, {"name": "b"}]
     assert await told(made, "agent:bootstrap", {"bootstrapFiles": files}) == {"bootstrapFiles": [{"name": "a"}]}
     assert len(files) == 2
@@ -53,11 +53,11 @@ async def test_bootstrap_files_are_changed_in_place_on_a_copy(tmp_path: Path) ->
 
 def test_what_lies_in_a_workspace_needs_the_owners_word(tmp_path: Path) -> None:
     script(tmp_path / "workspace" / "hooks", "sly", CODE.format(["command"]))
-    (one,) = found(settings(tmp_path))
-    assert "where the agent can write" in one.reason and hooks(settings(tmp_path))[0] == []
+    (one,) = find_scripts(settings(tmp_path))
+    assert "where the agent can write" in one.reason and load_scripts(settings(tmp_path))[0] == []
     named = settings(tmp_path, hooks={"internal": {"entries": {"sly": {"enabled": True}}}})
-    assert len(hooks(named)[0]) == 1
-    assert hooks(settings(tmp_path, hooks={"internal": {"enabled": False, "entries": {"sly": {}}}})) == ([], [])
+    assert len(load_scripts(named)[0]) == 1
+    assert load_scripts(settings(tmp_path, hooks={"internal": {"enabled": False, "entries": {"sly": {}}}})) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_lies_in_a_workspace_needs_the_owners_word(tmp_path: Path) -> None:
 def test_a_broken_script_is_set_aside(tmp_path: Path, code: str, why: str) -> None:
     script(tmp_path / "hooks", "bad", code)
     script(tmp_path / "hooks", "good", CODE.format(["command"]))
-    made, aside = hooks(settings(tmp_path))
+    made, aside = load_scripts(settings(tmp_path))
     assert [h.owner for h in made] == ["hooks/good"]
     assert [s.name for s in aside] == ["bad"] and why in aside[0].reason
 
@@ -90,11 +90,11 @@ def test_a_hook_md_that_is_wrong_says_so(tmp_path: Path, head: str, why: str) ->
     folder = tmp_path / "hooks" / "x"
     folder.mkdir(parents=True)
     (folder / "HOOK.md").write_text(head)
-    (one,) = found(settings(tmp_path))
+    (one,) = find_scripts(settings(tmp_path))
     assert why in one.reason
 
 
 def test_one_can_be_switched_off(tmp_path: Path) -> None:
     script(tmp_path / "hooks", "one", CODE.format(["command"]))
     here = settings(tmp_path, hooks={"internal": {"entries": {"one": {"enabled": False}}}})
-    assert hooks(here)[0] == [] and "enabled is false" in found(here)[0].reason
+    assert load_scripts(here)[0] == [] and "enabled is false" in find_scripts(here)[0].reason

@@ -30,9 +30,9 @@ from palinurus.providers.account import CallAmount, SpendingAccount
 from palinurus.providers.budget import BudgetReservation, Budgets, estimate_dollars, estimate_tokens
 from palinurus.providers.meter import MeteredModel
 from palinurus.providers.prices import compute_cost
-from palinurus.store.port import SessionRow, Spent
+from palinurus.store.port import SessionRow, UsageRow
 from palinurus.testing.clock import FakeClock
-from palinurus.testing.model import Gate, ScriptedModel, Turn, fail, held, say
+from palinurus.testing.model import ScriptedModel, ScriptedTurn, StreamGate, fail, hold_at, say
 
 PRICE = TokenPrice(1, 10)  # dollars for a million
 MODEL = ModelSpec(ModelRef("p", "m"), "x", price=PRICE, max_tokens=100_000)
@@ -40,7 +40,7 @@ DAY = 86_400
 
 
 class Ledger:
-    def __init__(self, *spent: Spent) -> None:
+    def __init__(self, *spent: UsageRow) -> None:
         self.rows: dict[str, SessionRow] = {}
         self.entries = list(spent)
         self.reads = 0
@@ -55,13 +55,13 @@ class Ledger:
     async def sessions(self, agent: str | None = None) -> list[SessionRow]:
         return list(self.rows.values())
 
-    async def list_usage(self, since: int, session: str | None = None) -> list[Spent]:
+    async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]:
         self.reads += 1
         return [e for e in self.entries if e.at >= since]
 
 
-def entry(at: int, usd: float | None, key: str = "agent:main:main", tokens: int = 0) -> Spent:
-    return Spent("i", "r", key, key.split(":")[1], "p", "m", at, tokens, 0, 0, 0, usd)
+def entry(at: int, usd: float | None, key: str = "agent:main:main", tokens: int = 0) -> UsageRow:
+    return UsageRow("i", "r", key, key.split(":")[1], "p", "m", at, tokens, 0, 0, 0, usd)
 
 
 def asked(session: str = "s", owner: str = "agent:main:main", model: ModelSpec = MODEL, **changes: Any) -> ModelRequest:
@@ -333,7 +333,11 @@ async def test_the_meter_prices_answers_failures_and_nothing_else() -> None:
 
 async def test_the_meter_refuses_before_the_model_is_asked_and_warns_before_the_end() -> None:
     script = ScriptedModel(
-        [Turn("one", usage=TokenUsage(0, 60_000)), Turn("two", usage=TokenUsage(0, 39_999)), say("three")]
+        [
+            ScriptedTurn("one", usage=TokenUsage(0, 60_000)),
+            ScriptedTurn("two", usage=TokenUsage(0, 39_999)),
+            say("three"),
+        ]
     )
     model = MeteredModel(script, budgets(day=limit(soft=0.5, hard=1)))
     first = await events(model, asked())
@@ -345,9 +349,9 @@ async def test_the_meter_refuses_before_the_model_is_asked_and_warns_before_the_
 
 
 async def test_a_stopped_or_abandoned_call_gives_its_reservation_back() -> None:
-    gate = Gate()
+    gate = StreamGate()
     made = budgets(day=limit(hard=1.5))
-    model = MeteredModel(ScriptedModel([held(say("long"), gate), say("ok"), say("ok")]), made)
+    model = MeteredModel(ScriptedModel([hold_at(say("long"), gate), say("ok"), say("ok")]), made)
     stop = Abort()
     under_way = asyncio.create_task(events(model, asked(), stop))
     await gate.wait_reached()

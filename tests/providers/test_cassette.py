@@ -15,7 +15,7 @@ from palinurus.core.types.model import Model, ModelEvent, ModelRequest, Prompt, 
 from palinurus.errors import BadRequest, NotFound, PalinurusError
 from palinurus.providers.cassette import CassettePlayer, CassetteRecorder, find_difference, wrap_model
 from palinurus.testing.clock import FakeClock
-from palinurus.testing.model import ScriptedModel, calls, fail, say
+from palinurus.testing.model import ScriptedModel, call_tools, fail, say
 from providers.kit import READ, info, request
 
 SECRET = "sk-canary-0123456789abcdef"
@@ -37,7 +37,7 @@ def conversation() -> list[ModelRequest]:
 
 
 async def record(path: Path, **options: Any) -> list[list[ModelEvent]]:
-    script = [calls(("read", {"path": "ü.txt"})), say("It says 🦞."), fail("overloaded", "busy")]
+    script = [call_tools(("read", {"path": "ü.txt"})), say("It says 🦞."), fail("overloaded", "busy")]
     recorder = CassetteRecorder(ScriptedModel(script), str(path), **options)
     return [await drain(recorder, asked) for asked in conversation()]
 

@@ -19,7 +19,7 @@ from palinurus.providers.http import HttpTimeouts
 from palinurus.providers.rotation import KeyRotation
 from palinurus.providers.stream import ProviderModels
 from palinurus.testing.clock import FakeClock
-from palinurus.testing.server import ModelServer, cut, refuse, say, status
+from palinurus.testing.server import ModelServer, cut_stream, refuse_connection, respond_status, say
 from providers.kit import agent, settings
 from support import Notes, collect, plan, ports
 
@@ -81,7 +81,16 @@ async def run(script: list[Any], *messages: Any, **bench: Any) -> tuple[Bench, T
         return made, thinker, sent(server)
 
 
-@pytest.mark.parametrize("fault", [status(401), status(403), status(402, BROKE), status(429, LIMITED), status(529)])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        respond_status(401),
+        respond_status(403),
+        respond_status(402, BROKE),
+        respond_status(429, LIMITED),
+        respond_status(529),
+    ],
+)
 async def test_the_next_key_answers_without_a_wait(fault: Any) -> None:
     bench, thinker, keys = await run([fault, say("hi")])
     assert keys == ["k1", "k2"] and bench.said == "hi" and thinker.failure is None
@@ -89,30 +98,32 @@ async def test_the_next_key_answers_without_a_wait(fault: Any) -> None:
 
 
 async def test_refused_keys_are_each_tried_once_then_the_other_model() -> None:
-    bench, thinker, keys = await run([status(401), status(401), status(401), say("from q")], keys=3)
+    bench, thinker, keys = await run(
+        [respond_status(401), respond_status(401), respond_status(401), say("from q")], keys=3
+    )
     assert keys == ["k1", "k2", "k3", "kq"] and bench.said == "from q"
     assert thinker.notices == ["↪️ Model Fallback: q/n (selected p/m; auth)"]
 
 
 async def test_a_limit_rotates_once_waits_on_the_last_key_and_falls_back() -> None:
-    bench, _, keys = await run([status(429, LIMITED)] * 2 + [say("from q")], keys=3)
+    bench, _, keys = await run([respond_status(429, LIMITED)] * 2 + [say("from q")], keys=3)
     assert keys == ["k1", "k2", "kq"] and bench.said == "from q" and bench.clock.slept == []
 
 
 async def test_a_single_key_waits_as_long_as_the_provider_asks_if_that_is_short() -> None:
-    bench, _, keys = await run([status(429, LIMITED, {"retry-after": "1"}), say("hi")], keys=1)
+    bench, _, keys = await run([respond_status(429, LIMITED, {"retry-after": "1"}), say("hi")], keys=1)
     assert keys == ["k1", "k1"] and bench.said == "hi" and bench.clock.slept == [pytest.approx(1.05)]
 
 
 @pytest.mark.parametrize("wish", ["3600", "Fri, 01 Jan 2027 00:00:00 GMT"])
 async def test_a_long_wish_goes_to_the_next_model_at_once(wish: str) -> None:
-    bench, thinker, keys = await run([status(429, LIMITED, {"retry-after": wish}), say("from q")], keys=1)
+    bench, thinker, keys = await run([respond_status(429, LIMITED, {"retry-after": wish}), say("from q")], keys=1)
     assert keys == ["k1", "kq"] and bench.clock.slept == [] and bench.said == "from q"
     assert len(thinker.notices) == 1
 
 
 async def test_a_resting_key_is_not_asked_while_another_model_stands_by() -> None:
-    async with ModelServer([status(401), say("one"), say("two"), say("three")]) as server:
+    async with ModelServer([respond_status(401), say("one"), say("two"), say("three")]) as server:
         bench = Bench(server.url, keys=1)
         for _ in range(2):
             await bench.ask()
@@ -124,7 +135,7 @@ async def test_a_resting_key_is_not_asked_while_another_model_stands_by() -> Non
 
 
 async def test_without_one_it_is_asked_all_the_same_once_per_message() -> None:
-    async with ModelServer(default=status(401)) as server:
+    async with ModelServer(default=respond_status(401)) as server:
         bench = Bench(server.url, keys=1, fallback=False)
         for _ in range(3):
             thinker = await bench.ask()
@@ -133,7 +144,9 @@ async def test_without_one_it_is_asked_all_the_same_once_per_message() -> None:
         await bench.models.close()
 
 
-@pytest.mark.parametrize("fault", [status(500), status(502), refuse(), cut(say("x" * 50), 0)])
+@pytest.mark.parametrize(
+    "fault", [respond_status(500), respond_status(502), refuse_connection(), cut_stream(say("x" * 50), 0)]
+)
 async def test_a_burst_is_ridden_out_then_the_next_model_and_the_answer_comes_once(fault: Any) -> None:
     async with ModelServer(
         default=lambda asked: say("from q") if "kq" in asked.headers["authorization"] else fault
@@ -149,7 +162,7 @@ async def test_a_burst_is_ridden_out_then_the_next_model_and_the_answer_comes_on
 @pytest.mark.parametrize("code", [400, 422])
 async def test_our_own_fault_is_mended_once_and_no_key_rests(code: int) -> None:
     orphan = (UserMessage("a"), AssistantMessage((ToolCall("c1", "read", {}),), stopReason="toolUse"), UserMessage("b"))
-    wrong = status(code, '{"error": {"message": "tool_calls must be followed by tool messages"}}')
+    wrong = respond_status(code, '{"error": {"message": "tool_calls must be followed by tool messages"}}')
     async with ModelServer([wrong, wrong, say("from q"), say("p again")]) as server:
         bench = Bench(server.url, keys=2)
         await bench.ask(*orphan)
@@ -161,13 +174,13 @@ async def test_our_own_fault_is_mended_once_and_no_key_rests(code: int) -> None:
 
 
 async def test_visible_text_is_never_repeated() -> None:
-    bench, thinker, keys = await run([cut(say("one two three four five"), 700), say("one two three four five")])
+    bench, thinker, keys = await run([cut_stream(say("one two three four five"), 700), say("one two three four five")])
     assert keys == ["k1"] and thinker.failure is not None
     assert bench.said and "one two three four five".startswith(bench.said)
 
 
 async def test_a_refused_level_is_lowered_on_the_wire() -> None:
-    wrong = status(400, '{"error": {"message": "Unsupported value: reasoning_effort does not support high. '
+    wrong = respond_status(400, '{"error": {"message": "Unsupported value: reasoning_effort does not support high. '
                         'Supported values are: low"}}')  # fmt: skip
     async with ModelServer([wrong, say("hi")]) as server:
         bench = Bench(server.url)
@@ -187,7 +200,7 @@ async def test_a_retry_after_the_cutoff_is_not_fast() -> None:
             seen.append(request.fast)
             return super()._prepare(request, key)
 
-    async with ModelServer([status(429, LIMITED, {"retry-after": "60"}), say("hi")]) as server:
+    async with ModelServer([respond_status(429, LIMITED, {"retry-after": "60"}), say("hi")]) as server:
         bench = Bench(server.url, keys=1)
         bench.models = Watching(bench.catalog, bench.clock, chance=lambda: 0.5)
         await bench.ask(mode="auto")
@@ -196,7 +209,7 @@ async def test_a_retry_after_the_cutoff_is_not_fast() -> None:
 
 
 async def test_total_calls_of_one_message_are_bounded() -> None:
-    async with ModelServer(default=status(503)) as server:
+    async with ModelServer(default=respond_status(503)) as server:
         bench = Bench(server.url, keys=5)
         thinker = await bench.ask()
         await bench.models.close()

@@ -11,7 +11,7 @@ from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.providers.first import ADDRESS, SERVER, explain_silence, inspect_server, is_server_address
 from palinurus.testing.script import say
-from palinurus.testing.server import ModelServer, status
+from palinurus.testing.server import ModelServer, respond_status
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_what_an_address_looks_like(text: str, is_one: bool) -> None:
 
 
 async def test_a_server_is_found_with_or_without_its_path_and_answers(tmp_path: Path) -> None:
-    server = ModelServer([say("Yes."), status(401, "no such key")])
+    server = ModelServer([say("Yes."), respond_status(401, "no such key")])
     await server.start()
     try:
         found = await inspect_server(server.url.removesuffix("/v1"))

@@ -22,8 +22,8 @@ from palinurus.core.types.vendor import Vendor
 from palinurus.providers import FALLBACK_VENDORS, VENDORS, WIRES, load_row
 from palinurus.providers.wire.arguments import encode_json
 from palinurus.providers.wire.body import compose_body
-from palinurus.testing.validators import faults
-from palinurus.testing.validators.gemini import signed
+from palinurus.testing.validators import check_request
+from palinurus.testing.validators.gemini import check_gemini_signatures
 from providers.histories import IDS, STORIES, THOUGHTS, Scribe, anything
 
 TOOLS = (
@@ -92,8 +92,8 @@ def body(place: Place, messages: Sequence[Message], **changes: Any) -> dict[str,
 
 
 def refusals(place: Place, sent: dict[str, Any]) -> list[str]:
-    out = faults(place.info().api, sent, place.provider)
-    return out + (signed(sent) if place.model.startswith("gemini-3") else [])
+    out = check_request(place.info().api, sent, place.provider)
+    return out + (check_gemini_signatures(sent) if place.model.startswith("gemini-3") else [])
 
 
 def scribes(place: Place) -> list[Scribe]:

@@ -26,9 +26,19 @@ from palinurus.providers.catalog import Catalog
 from palinurus.providers.http import HttpTimeouts
 from palinurus.providers.stream import ProviderModels
 from palinurus.testing.clock import START_MS
-from palinurus.testing.model import calls, held, say
-from palinurus.testing.script import Gate
-from palinurus.testing.server import Answer, ModelServer, cut, html, malformed, refuse, split, stall, status
+from palinurus.testing.model import call_tools, hold_at, say
+from palinurus.testing.script import StreamGate
+from palinurus.testing.server import (
+    ModelServer,
+    ScriptedResponse,
+    cut_stream,
+    refuse_connection,
+    respond_html,
+    respond_malformed,
+    respond_status,
+    split_stream,
+    stall_stream,
+)
 from providers.kit import agent, request, settings
 
 CANARY = "canary-3f9c1b7e-key"
@@ -88,7 +98,7 @@ def tries(events: list[ModelEvent]) -> int:
 
 @pytest.mark.parametrize("api", APIS)
 async def test_text_and_calls(api: str) -> None:
-    async with ModelServer([split(say("Grüße 🦞"), 3), calls(("read", {"path": "ü"}))]) as server:
+    async with ModelServer([split_stream(say("Grüße 🦞"), 3), call_tools(("read", {"path": "ü"}))]) as server:
         events = await Bench(server.url, api).ask()
         said = events[-1].message
         assert said.content == (TextBlock("Grüße 🦞"),) and said.timestamp == START_MS
@@ -111,40 +121,45 @@ async def test_headers_of_the_config_win() -> None:
 
 
 FAULTS: list[tuple[str, Any, str, int]] = [
-    ("401", status(401, '{"error": {"message": "Incorrect API key: ' + CANARY + '"}}'), "auth", 1),
-    ("403", status(403), "auth", 1),
-    ("402", status(402), "billing", 1),
-    ("404", status(404, '{"error": {"message": "model m not found"}}'), "not_found", 1),
-    ("400", status(400, '{"error": {"message": "bad messages[3]"}}'), "format", 1),
-    ("overflow", status(400, '{"error": {"message": "maximum context length is 10", "code": null}}'), "overflow", 1),
-    ("413", status(413, "too big"), "overflow", 1),
-    ("quota", status(429, '{"error": {"code": "insufficient_quota", "message": "pay"}}'), "billing", 1),
-    ("429", status(429), "rate_limit", 4),
-    ("500", status(500, "oops"), "server", 4),
-    ("502", status(502, "<html><title>Bad gateway</title><body>nginx</body></html>"), "server", 4),
-    ("503", status(503), "overloaded", 4),
+    ("401", respond_status(401, '{"error": {"message": "Incorrect API key: ' + CANARY + '"}}'), "auth", 1),
+    ("403", respond_status(403), "auth", 1),
+    ("402", respond_status(402), "billing", 1),
+    ("404", respond_status(404, '{"error": {"message": "model m not found"}}'), "not_found", 1),
+    ("400", respond_status(400, '{"error": {"message": "bad messages[3]"}}'), "format", 1),
+    (
+        "overflow",
+        respond_status(400, '{"error": {"message": "maximum context length is 10", "code": null}}'),
+        "overflow",
+        1,
+    ),
+    ("413", respond_status(413, "too big"), "overflow", 1),
+    ("quota", respond_status(429, '{"error": {"code": "insufficient_quota", "message": "pay"}}'), "billing", 1),
+    ("429", respond_status(429), "rate_limit", 4),
+    ("500", respond_status(500, "oops"), "server", 4),
+    ("502", respond_status(502, "<html><title>Bad gateway</title><body>nginx</body></html>"), "server", 4),
+    ("503", respond_status(503), "overloaded", 4),
     (
         "529",
-        status(529, '{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'),
+        respond_status(529, '{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'),
         "overloaded",
         4,
     ),
-    ("504", status(504), "timeout", 2),
-    ("refused", refuse(), "network", 3),
-    ("nothing", cut(say("hello"), 0), "cut", 3),
-    ("malformed", malformed(), "malformed", 2),
-    ("html", html(), "malformed", 2),
-    ("plain", Answer(body=b"hello there\n", headers={"content-type": "text/plain"}), "malformed", 2),
-    ("redirect", status(302, "", {"location": "https://elsewhere.example/x?key=abc"}), "config", 1),
-    ("empty", Answer(body=b"", headers={"content-type": "text/event-stream"}), "cut", 3),
-    ("comments", Answer(body=b": wait\n\n" * 5000, headers={"content-type": "text/event-stream"}), "cut", 3),
+    ("504", respond_status(504), "timeout", 2),
+    ("refused", refuse_connection(), "network", 3),
+    ("nothing", cut_stream(say("hello"), 0), "cut", 3),
+    ("malformed", respond_malformed(), "malformed", 2),
+    ("html", respond_html(), "malformed", 2),
+    ("plain", ScriptedResponse(body=b"hello there\n", headers={"content-type": "text/plain"}), "malformed", 2),
+    ("redirect", respond_status(302, "", {"location": "https://elsewhere.example/x?key=abc"}), "config", 1),
+    ("empty", ScriptedResponse(body=b"", headers={"content-type": "text/event-stream"}), "cut", 3),
+    ("comments", ScriptedResponse(body=b": wait\n\n" * 5000, headers={"content-type": "text/event-stream"}), "cut", 3),
     (
         "json error",
-        Answer(body=b'{"error":{"message":"no"}}', headers={"content-type": "application/json"}),
+        ScriptedResponse(body=b'{"error":{"message":"no"}}', headers={"content-type": "application/json"}),
         "server",
         4,
     ),
-    ("junk json", Answer(body=b"[[[", headers={"content-type": "application/json"}), "malformed", 2),
+    ("junk json", ScriptedResponse(body=b"[[[", headers={"content-type": "application/json"}), "malformed", 2),
 ]
 
 
@@ -167,7 +182,7 @@ async def test_faults(answer: Any, kind: str, attempts: int, api: str, caplog: p
 
 @pytest.mark.parametrize("after", [429, 500, 529])
 async def test_a_second_try_that_works_says_nothing_twice(after: int) -> None:
-    async with ModelServer([status(after), say("once")]) as server:
+    async with ModelServer([respond_status(after), say("once")]) as server:
         events = await Bench(server.url).ask()
         assert isinstance(events[0], StreamRetry) and events[0].attempt == 1
         assert events[-1].message.text == "once"
@@ -190,7 +205,7 @@ async def test_a_second_try_that_works_says_nothing_twice(after: int) -> None:
     ],
 )
 async def test_retry_after(headers: dict[str, str], slept: float | None, attempts: int) -> None:
-    async with ModelServer(default=status(429, headers=headers)) as server:
+    async with ModelServer(default=respond_status(429, headers=headers)) as server:
         bench = Bench(server.url)
         events = await bench.ask()
         assert tries(events) == attempts
@@ -216,7 +231,7 @@ async def test_no_such_host() -> None:
 @pytest.mark.parametrize("api", APIS)
 async def test_cut_after_text_is_not_tried_again_and_keeps_the_text(api: str) -> None:
     text = "word " * 200
-    async with ModelServer(default=cut(say(text), 4000)) as server:
+    async with ModelServer(default=cut_stream(say(text), 4000)) as server:
         events = await Bench(server.url, api).ask()
         last = failure(events)
         assert (last.failure.kind, last.failure.partial, tries(events)) == ("cut", True, 1)
@@ -228,7 +243,7 @@ async def test_cut_after_text_is_not_tried_again_and_keeps_the_text(api: str) ->
 @pytest.mark.parametrize("after", [0, 3000])
 async def test_a_stall_ends_with_a_time_out(after: int) -> None:
     limits = HttpTimeouts(connect=2, first=0.05, idle=0.05)
-    async with ModelServer(default=stall(say("word " * 300), after)) as server:
+    async with ModelServer(default=stall_stream(say("word " * 300), after)) as server:
         events = await Bench(server.url, limits=limits).ask()
         last = failure(events)
         assert last.failure.kind == "timeout" and last.failure.partial == bool(after)
@@ -251,8 +266,8 @@ async def test_a_slow_reader_is_not_a_stall() -> None:
 
 @pytest.mark.parametrize("api", APIS)
 async def test_stop_within_a_stream(api: str) -> None:
-    gate = Gate()
-    async with ModelServer(default=held(say("word " * 20), gate, before=6)) as server:
+    gate = StreamGate()
+    async with ModelServer(default=hold_at(say("word " * 20), gate, before=6)) as server:
         bench, stop, shown = Bench(server.url, api), Abort(), ""
         async for event in bench.models.stream(msgspec.structs.replace(request(), model=bench.model), stop):
             if isinstance(event, TextDelta):
@@ -268,7 +283,7 @@ async def test_stop_within_a_stream(api: str) -> None:
 async def test_stop_before_and_while_waiting_for_a_retry() -> None:
     stop = Abort()
     stop.set("user")
-    async with ModelServer(default=status(500)) as server:
+    async with ModelServer(default=respond_status(500)) as server:
         assert failure(await Bench(server.url).ask(stop=stop)).failure.kind == "aborted"
         assert server.requests == []
         bench, later = Bench(server.url), Abort()
@@ -283,7 +298,7 @@ async def test_stop_before_and_while_waiting_for_a_retry() -> None:
 
 
 async def test_stop_while_the_server_thinks() -> None:
-    async with ModelServer(default=stall(say("x"), 0)) as server:
+    async with ModelServer(default=stall_stream(say("x"), 0)) as server:
         stop = Abort()
         asyncio.get_running_loop().call_later(0.05, stop.set, "user")
         last = failure(await Bench(server.url, limits=HttpTimeouts(2, None, None)).ask(stop=stop))
@@ -291,7 +306,7 @@ async def test_stop_while_the_server_thinks() -> None:
 
 
 async def test_a_cancelled_task_is_cancelled() -> None:
-    async with ModelServer(default=stall(say("x"), 0)) as server:
+    async with ModelServer(default=stall_stream(say("x"), 0)) as server:
         bench = Bench(server.url)
         task = asyncio.create_task(bench.ask())
         while not server.requests:
@@ -307,7 +322,7 @@ async def test_a_whole_answer_instead_of_a_stream(api: str) -> None:
         APIS[0]: b'{\n"choices": [{"message": {"content": "all"}, "finish_reason": "stop"}]}',
         APIS[1]: b'{\n"type": "message", "content": [{"type": "text", "text": "all"}], "stop_reason": "end_turn"}',
     }
-    answer = Answer(body=whole[api], headers={"content-type": "application/json"})
+    answer = ScriptedResponse(body=whole[api], headers={"content-type": "application/json"})
     async with ModelServer([answer]) as server:
         assert (await Bench(server.url, api).ask())[-1].message.text == "all"
 
@@ -351,7 +366,7 @@ async def test_the_built_in_model_is_reached_the_same_way() -> None:
 
 
 async def test_nothing_shows_the_key() -> None:
-    async with ModelServer(default=status(500, CANARY)) as server:
+    async with ModelServer(default=respond_status(500, CANARY)) as server:
         bench = Bench(server.url)
         call = bench.models._prepare(msgspec.structs.replace(request(), model=bench.model), Secret(CANARY))
         assert CANARY not in repr(call)

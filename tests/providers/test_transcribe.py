@@ -15,7 +15,7 @@ from palinurus.core.types.model import ModelFailure
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.transcribe import SoundRecording, SpeechTranscriber, build_form
 from palinurus.testing.home import make_home
-from palinurus.testing.transcriber import Transcriber
+from palinurus.testing.transcriber import FakeTranscriber
 
 SOUND = SoundRecording("/m/note.ogg", 'no"te\r\n.ogg', "audio/ogg", b"OggS spoken")
 
@@ -34,7 +34,7 @@ async def listening(
 
 
 async def test_a_provider_is_asked_with_its_key_the_language_and_the_file(tmp_path: Path) -> None:
-    async with Transcriber("hello there") as server:
+    async with FakeTranscriber("hello there") as server:
         async with listening(tmp_path, server.url, TranscriptionMethod("fake", "whisper"), language="de") as ears:
             assert await ears.transcribe(SOUND) == "hello there"
     (asked,) = server.asked
@@ -43,7 +43,7 @@ async def test_a_provider_is_asked_with_its_key_the_language_and_the_file(tmp_pa
 
 
 async def test_the_next_way_is_gone_when_one_fails_and_the_last_reason_is_told(tmp_path: Path) -> None:
-    async with Transcriber("", status=503) as server:
+    async with FakeTranscriber("", status=503) as server:
         local = TranscriptionMethod(argv=("/bin/sh", "-c", 'printf "from %s" "$1"', "x", "{{MediaPath}}"))
         async with listening(tmp_path, server.url, TranscriptionMethod("fake", "w"), local) as ears:
             assert await ears.transcribe(SOUND) == "from /m/note.ogg"
@@ -85,7 +85,7 @@ async def test_whatever_goes_wrong_is_a_reason(tmp_path: Path) -> None:
 
 
 async def test_an_answer_that_is_no_transcript_is_a_reason(tmp_path: Path) -> None:
-    async with Transcriber("x", answer=lambda: web.Response(text="<html>")) as server:
+    async with FakeTranscriber("x", answer=lambda: web.Response(text="<html>")) as server:
         async with listening(tmp_path, server.url, TranscriptionMethod("fake", "w")) as ears:
             found = await ears.transcribe(SOUND)
     assert isinstance(found, ModelFailure) and found.kind == "malformed"

@@ -19,7 +19,7 @@ from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolResult, UserMessage
 from palinurus.core.types.model import ModelRequest
 from palinurus.inbox.approvals import ApprovalRow
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 
 OWNER = Sender("me", owner=True)
 PROVIDER = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": [{"id": "gpt-m"}]}
@@ -54,7 +54,7 @@ def _turn(found: list[tuple[str, str]]) -> Any:
             made.append((name, json.loads(args.replace(UNKNOWN, SECRET))))
         except ValueError:
             continue
-    return calls(*made) if made else say("done")
+    return call_tools(*made) if made else say("done")
 
 
 def _texts(request: ModelRequest) -> list[str]:

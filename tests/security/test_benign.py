@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 from security.kit import Desk, running, turn, workspace
 from tools.web.kit import Site
 
@@ -152,7 +152,7 @@ def _steps(made: tuple[Call, ...], site: Site) -> list[Any]:
     def filled(value: Any) -> Any:
         return value.replace("{site}", site.url()[:-1]) if isinstance(value, str) else value
 
-    return [calls((name, {key: filled(value) for key, value in args.items()})) for name, args in made]
+    return [call_tools((name, {key: filled(value) for key, value in args.items()})) for name, args in made]
 
 
 def _furnished(root: Path) -> None:

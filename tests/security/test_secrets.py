@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 
 from cli.place import SRC
-from palinurus.testing.script import Gate, calls, fail, held, say
+from palinurus.testing.script import StreamGate, call_tools, fail, hold_at, say
 from palinurus.testing.server import ModelServer
 
 NAMES = ("key", "profile", "token", "channel", "search", "header", "env", "other")
@@ -101,11 +101,16 @@ def echoing(asked: Any) -> Any:
 
 
 async def test_nothing_but_its_source_holds_a_secret(tmp_path: Path) -> None:
-    home, gate = tmp_path / "h", Gate()
+    home, gate = tmp_path / "h", StreamGate()
     dig = "env; cat /proc/self/environ; cat /proc/$PPID/environ; cat ../*.json ../*.token; ls -la .."
     look = [("exec", {"command": dig}), *(("read", {"path": f"../{name}"}) for name in SOURCES)]
     look += [("grep", {"pattern": "canary", "path": ".."}), ("exec", {"command": "cat", "env": {"API_TOKEN": "x"}})]
-    script: list[Callable[[Any], Any] | Any] = [calls(*look), say("looked"), *[echoing] * 8, held(say("never"), gate)]
+    script: list[Callable[[Any], Any] | Any] = [
+        call_tools(*look),
+        say("looked"),
+        *[echoing] * 8,
+        hold_at(say("never"), gate),
+    ]
     async with ModelServer(script, default=lambda asked: say("again")) as server:
         gateway = Gateway(furnished(home, server.url))
         await gateway.start()

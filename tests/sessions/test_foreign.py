@@ -18,12 +18,12 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.core.types.usage import TokenUsage
-from palinurus.sessions.entries import Compaction, Custom, Header, Said, Unknown
-from palinurus.sessions.foreign import entry, said
+from palinurus.sessions.entries import CompactionEntry, CustomEntry, MessageEntry, TranscriptHeader, UnknownEntry
+from palinurus.sessions.foreign import convert_entry, convert_message
 
 
 def message(role: str, **fields: Any) -> Any:
-    return said({"role": role, **fields})
+    return convert_message({"role": role, **fields})
 
 
 def test_assistant_in_strange_forms() -> None:
@@ -82,32 +82,32 @@ def test_in_memory_roles() -> None:
     assert "so far" in message("compactionSummary", summary="so far").text
     assert "left" in message("branchSummary", summary="left").text
     assert message("narrator", content="x") is None
-    assert said({"role": ["user"], "content": "x"}) is None
+    assert convert_message({"role": ["user"], "content": "x"}) is None
 
 
 def test_unknown_lines_are_kept_as_they_are() -> None:
     raw = {"type": "hologram", "id": "a", "parentId": "b", "payload": [1]}
-    assert entry(raw) == Unknown(raw=raw, id="a", parentId="b")
+    assert convert_entry(raw) == UnknownEntry(raw=raw, id="a", parentId="b")
     odd = {"type": "message", "id": "a", "parentId": None, "message": {"role": "narrator"}}
-    assert entry(odd) == Unknown(raw=odd, id="a", parentId=None)
+    assert convert_entry(odd) == UnknownEntry(raw=odd, id="a", parentId=None)
     broken = {"type": "compaction", "id": "a", "parentId": None}
-    assert entry(broken) == Unknown(raw=broken, id="a", parentId=None)
+    assert convert_entry(broken) == UnknownEntry(raw=broken, id="a", parentId=None)
 
 
 def test_small_mistakes_are_mended() -> None:
-    made = entry(
+    made = convert_entry(
         {"type": "compaction", "id": "a", "summary": "s", "tokensBefore": "185000", "timestamp": 1781082001000}
     )
-    assert made == Compaction(id="a", summary="s", tokensBefore=185000, timestamp="2026-06-10T09:00:01.000Z")
-    assert entry({"type": "custom", "id": 5, "customType": "c"}) == Custom(customType="c")
-    header = entry({"type": "session", "version": "3", "id": "u", "cwd": None})
-    assert header == Header(id="u")
+    assert made == CompactionEntry(id="a", summary="s", tokensBefore=185000, timestamp="2026-06-10T09:00:01.000Z")
+    assert convert_entry({"type": "custom", "id": 5, "customType": "c"}) == CustomEntry(customType="c")
+    header = convert_entry({"type": "session", "version": "3", "id": "u", "cwd": None})
+    assert header == TranscriptHeader(id="u")
 
 
 @pytest.mark.parametrize("raw", [{}, {"type": 5}, {"id": "a"}, {"role": "user", "content": "x"}])
 def test_objects_without_a_type_are_no_lines(raw: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="type"):
-        entry(raw)
+        convert_entry(raw)
 
 
 FIELDS = [
@@ -152,7 +152,7 @@ ROLES = st.sampled_from(["user", "assistant", "toolResult", "custom", "bashExecu
 @given(TYPES, st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=8), ROLES, JSON)
 def test_no_object_with_a_type_is_refused(kind: str, raw: dict[str, Any], role: str, content: Any) -> None:
     body = {**raw, "role": role, "content": content}
-    made = entry({**raw, "type": kind, "message": body})
-    assert isinstance(made, Header) == (kind == "session")
-    assert entry({"type": "message", "id": "a", "message": body}) is not None
-    assert isinstance(entry({"type": "message", "id": "a", "message": body}), Said | Unknown)
+    made = convert_entry({**raw, "type": kind, "message": body})
+    assert isinstance(made, TranscriptHeader) == (kind == "session")
+    assert convert_entry({"type": "message", "id": "a", "message": body}) is not None
+    assert isinstance(convert_entry({"type": "message", "id": "a", "message": body}), MessageEntry | UnknownEntry)

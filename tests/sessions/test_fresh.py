@@ -18,18 +18,18 @@ from palinurus.config.settings import SessionSettings
 from palinurus.core.types.keys import SessionKey
 from palinurus.errors import StateBroken
 from palinurus.sessions.fresh import (
-    Current,
-    Moment,
-    current,
-    end_payload,
-    reset_payload,
-    rules,
-    start_payload,
-    started,
-    touched,
+    CurrentSession,
+    MessageMoment,
+    find_current_session,
+    find_reset_policy,
+    make_end_payload,
+    make_reset_payload,
+    make_start_payload,
+    read_start_time,
+    touch_record,
 )
-from palinurus.sessions.record import Record
-from palinurus.sessions.reset import Policy
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.reset import ResetPolicy
 from palinurus.store.port import SessionRow
 
 MAIN = SessionKey("main", "main")
@@ -43,22 +43,22 @@ def ms(year: int, month: int, day: int, hour: int, minute: int = 0, fold: int = 
 
 
 def row(start: int | None, last: int | None = None, **fields: Any) -> SessionRow:
-    record = Record(sessionId="old", sessionStartedAt=start, lastInteractionAt=last or start, **fields)
+    record = SessionRecord(sessionId="old", sessionStartedAt=start, lastInteractionAt=last or start, **fields)
     return record.row(MAIN)
 
 
 async def at(
     stored: SessionRow | None, now: int, settings: SessionSettings | None = None, person: bool = True
-) -> Current:
-    moment = Moment(now, BERLIN, "telegram", person)
-    return await current(stored, MAIN, settings or SessionSettings(), moment, "new")
+) -> CurrentSession:
+    moment = MessageMoment(now, BERLIN, "telegram", person)
+    return await find_current_session(stored, MAIN, settings or SessionSettings(), moment, "new")
 
 
 async def test_no_row_is_a_new_session() -> None:
     found = await at(None, 1_000)
     assert (found.record.sessionId, found.stored, found.ended, found.is_new) == ("new", False, None, True)
     assert found.record.sessionStartedAt == 1_000
-    assert start_payload(MAIN, found) == {
+    assert make_start_payload(MAIN, found) == {
         "sessionId": "new",
         "sessionKey": "agent:main:main",
         "agentId": "main",
@@ -76,14 +76,14 @@ async def test_the_id_stays_until_the_boundary_and_is_ours_after_it() -> None:
     assert after.ended is not None
     assert (after.ended.record.sessionId, after.ended.reason) == ("old", "daily")
     assert (after.record.thinkingLevel, after.record.label, after.record.modelOverride) == (None, None, "m")
-    assert end_payload(MAIN, after.ended, "new") == {
+    assert make_end_payload(MAIN, after.ended, "new") == {
         "sessionId": "old",
         "sessionKey": "agent:main:main",
         "agentId": "main",
         "reason": "daily",
         "nextSessionId": "new",
     }
-    assert start_payload(MAIN, after)["resumedFrom"] == "old"
+    assert make_start_payload(MAIN, after)["resumedFrom"] == "old"
 
 
 @pytest.mark.seed(58)
@@ -109,17 +109,17 @@ async def test_four_o_clock_on_the_days_the_clocks_change(day: tuple[int, int, i
 async def test_a_heartbeat_neither_ends_nor_extends_a_session() -> None:
     idle = SessionSettings(reset={"mode": "idle", "idleMinutes": 60})
     noon = ms(2026, 6, 10, 12)
-    record = Record(sessionId="old", sessionStartedAt=noon, lastInteractionAt=noon)
+    record = SessionRecord(sessionId="old", sessionStartedAt=noon, lastInteractionAt=noon)
     for minutes in (30, 60, 90):
         beat = noon + minutes * 60_000
         found = await at(record.row(MAIN), beat, idle, person=False)
         assert (found.stored, found.ended) == (True, None)
-        record = touched(found.record, beat, person=False)
+        record = touch_record(found.record, beat, person=False)
     assert (record.updatedAt, record.lastInteractionAt) == (noon + 90 * 60_000, noon)
     said = await at(record.row(MAIN), noon + 91 * 60_000, idle)
     assert said.ended is not None
     assert said.ended.reason == "idle"
-    spoke = touched(record, noon + 90 * 60_000, person=True)
+    spoke = touch_record(record, noon + 90 * 60_000, person=True)
     assert (await at(spoke.row(MAIN), noon + 91 * 60_000, idle)).stored
 
 
@@ -150,15 +150,15 @@ async def test_rows_that_do_not_say_when_they_began(tmp_path: Path) -> None:
     header = {"type": "session", "version": 3, "id": "old", "timestamp": "2026-06-01T10:00:00.000Z"}
     (folder / "old.jsonl").write_text(json.dumps(header) + "\n{}")
     bare = SessionRow(str(MAIN), "main", "old", 5, b'{"sessionId":"old","updatedAt":5}')
-    moment = Moment(ms(2026, 6, 10, 12), BERLIN)
-    found = await current(bare, MAIN, SessionSettings(), moment, "new", str(tmp_path))
+    moment = MessageMoment(ms(2026, 6, 10, 12), BERLIN)
+    found = await find_current_session(bare, MAIN, SessionSettings(), moment, "new", str(tmp_path))
     assert found.ended is not None
     assert found.ended.reason == "daily"
     for content in ("", "nonsense\n", "{}\n", '{"type":"session","timestamp":"?"}\n'):
         (folder / "old.jsonl").write_text(content)
-        assert started(str(folder / "old.jsonl")) is None
-        assert (await current(bare, MAIN, SessionSettings(), moment, "new", str(tmp_path))).stored
-    assert started(str(folder / "none.jsonl")) is None
+        assert read_start_time(str(folder / "old.jsonl")) is None
+        assert (await find_current_session(bare, MAIN, SessionSettings(), moment, "new", str(tmp_path))).stored
+    assert read_start_time(str(folder / "none.jsonl")) is None
 
 
 async def test_a_broken_row_is_not_passed_over() -> None:
@@ -172,21 +172,21 @@ def test_rules_by_channel_type_and_default() -> None:
         reset_by_type={"group": {"mode": "idle", "idleMinutes": 9}},
         reset_by_channel={"discord": {"mode": "idle", "idleMinutes": 1}},
     )
-    assert rules(SessionSettings(), MAIN) == Policy(4, None)
-    assert rules(settings, MAIN, "telegram") == Policy(6, None)
-    assert rules(settings, GROUP, "telegram") == Policy(None, 9)
-    assert rules(settings, MAIN, "discord") == Policy(None, 1)
+    assert find_reset_policy(SessionSettings(), MAIN) == ResetPolicy(4, None)
+    assert find_reset_policy(settings, MAIN, "telegram") == ResetPolicy(6, None)
+    assert find_reset_policy(settings, GROUP, "telegram") == ResetPolicy(None, 9)
+    assert find_reset_policy(settings, MAIN, "discord") == ResetPolicy(None, 1)
     old = SessionSettings(reset={"mode": "idle", "idleMinutes": 5})
-    assert rules(old, MAIN) == Policy(None, 5)
+    assert find_reset_policy(old, MAIN) == ResetPolicy(None, 5)
 
 
 def test_reset_payload() -> None:
-    record = Record(sessionId="old")
-    assert reset_payload(MAIN, record, "new", [1]) == {
+    record = SessionRecord(sessionId="old")
+    assert make_reset_payload(MAIN, record, "new", [1]) == {
         "sessionId": "old",
         "sessionKey": "agent:main:main",
         "agentId": "main",
         "reason": "new",
         "messages": [1],
     }
-    assert msgspec.json.encode(reset_payload(MAIN, record, "new", []))
+    assert msgspec.json.encode(make_reset_payload(MAIN, record, "new", []))

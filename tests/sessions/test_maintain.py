@@ -11,10 +11,10 @@ import pytest
 from palinurus.config.settings import UpkeepSettings
 from palinurus.core.types.keys import SessionKey
 from palinurus.sessions import search
-from palinurus.sessions.files import listing, place
-from palinurus.sessions.maintain import maintain
-from palinurus.sessions.record import Record
-from palinurus.store.port import Item
+from palinurus.sessions.files import list_session_files, place_file
+from palinurus.sessions.maintain import run_upkeep
+from palinurus.sessions.record import SessionRecord
+from palinurus.store.port import InboxItem
 from palinurus.store.sqlite import open_store
 from palinurus.store.sqlite.store import SqliteStore
 from palinurus.testing.clock import FakeClock
@@ -34,33 +34,33 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 
 async def session(home: Path, store: SqliteStore, rest: str, age: float) -> str:
     key, at = SessionKey("main", rest), NOW - int(age * DAY)
-    record = Record(sessionId=rest.replace(":", "-"), updatedAt=at)
-    place(str(home), record.path("main"), LINE)
+    record = SessionRecord(sessionId=rest.replace(":", "-"), updatedAt=at)
+    place_file(str(home), record.path("main"), LINE)
     os.utime(home / record.path("main"), ns=(at * 1_000_000, at * 1_000_000))
     await store.save_session(record.row(key))
     return str(key)
 
 
 def names(home: Path) -> list[str]:
-    return sorted(file.name for file in listing(str(home)))
+    return sorted(file.name for file in list_session_files(str(home)))
 
 
 async def test_old_sessions_are_dropped_and_archived(tmp_path: Path, store: SqliteStore) -> None:
     await session(tmp_path, store, "direct:1", 40)
     kept = await session(tmp_path, store, "direct:2", 1)
-    report = await maintain(str(tmp_path), store, UpkeepSettings(), NOW)
+    report = await run_upkeep(str(tmp_path), store, UpkeepSettings(), NOW)
     assert str(report) == "1 sessions dropped, 0 files removed"
     assert [row.key for row in await store.sessions()] == [kept]
     assert names(tmp_path) == ["direct-1.jsonl.deleted.2026-06-10T09-00-01.000Z", "direct-2.jsonl"]
-    assert (await maintain(str(tmp_path), store, UpkeepSettings(), NOW)).plan.actions == ()
-    later = await maintain(str(tmp_path), store, UpkeepSettings(prune_after=None), NOW + 31 * DAY)
+    assert (await run_upkeep(str(tmp_path), store, UpkeepSettings(), NOW)).plan.actions == ()
+    later = await run_upkeep(str(tmp_path), store, UpkeepSettings(prune_after=None), NOW + 31 * DAY)
     assert [a.reason for a in later.done] == ["archive"]
     assert names(tmp_path) == ["direct-2.jsonl"]
 
 
 async def test_mode_warn_changes_nothing(tmp_path: Path, store: SqliteStore) -> None:
     await session(tmp_path, store, "direct:1", 40)
-    report = await maintain(str(tmp_path), store, UpkeepSettings(enforce=False), NOW)
+    report = await run_upkeep(str(tmp_path), store, UpkeepSettings(enforce=False), NOW)
     assert (len(report.plan.actions), report.done) == (1, ())
     assert names(tmp_path) == ["direct-1.jsonl"]
     assert len(await store.sessions()) == 1
@@ -70,7 +70,7 @@ async def test_sessions_at_work_are_left_alone(tmp_path: Path, store: SqliteStor
     running = await session(tmp_path, store, "direct:1", 40)
     waiting = await session(tmp_path, store, "direct:2", 40)
     woken = await session(tmp_path, store, "direct:3", 40)
-    await store.accept(Item("i1", "d1", waiting, "main", b"{}", NOW), claim=False)
+    await store.accept(InboxItem("i1", "d1", waiting, "main", b"{}", NOW), claim=False)
     busy = iter([(), (running,), (running,), (running,)])  # it starts after the plan was made
 
     class Waking:
@@ -82,11 +82,11 @@ async def test_sessions_at_work_are_left_alone(tmp_path: Path, store: SqliteStor
         async def session(self, key: str) -> object:
             row = await store.session(key)
             if key == woken and row is not None:
-                record = Record(sessionId=row.session_id, updatedAt=NOW)
+                record = SessionRecord(sessionId=row.session_id, updatedAt=NOW)
                 await store.save_session(record.row(SessionKey("main", "direct:3")))
             return await store.session(key)
 
-    report = await maintain(str(tmp_path), Waking(), UpkeepSettings(), NOW, lambda: next(busy))  # type: ignore[arg-type]
+    report = await run_upkeep(str(tmp_path), Waking(), UpkeepSettings(), NOW, lambda: next(busy))  # type: ignore[arg-type]
     assert len(report.plan.actions) == 3
     assert report.done == ()
     assert len(await store.sessions()) == 3
@@ -98,15 +98,15 @@ async def test_killed_between_row_and_file(tmp_path: Path, store: SqliteStore) -
     key = await session(tmp_path, store, "direct:1", 20)
     await store.drop_session(key)  # as far as it came
     rules = UpkeepSettings()
-    assert (await maintain(str(tmp_path), store, rules, NOW)).plan.actions == ()
-    assert [a.reason for a in (await maintain(str(tmp_path), store, rules, NOW + 11 * DAY)).done] == ["orphan"]
+    assert (await run_upkeep(str(tmp_path), store, rules, NOW)).plan.actions == ()
+    assert [a.reason for a in (await run_upkeep(str(tmp_path), store, rules, NOW + 11 * DAY)).done] == ["orphan"]
     assert names(tmp_path) == []
 
 
 async def test_what_goes_leaves_the_index_too(tmp_path: Path, store: SqliteStore) -> None:
     await session(tmp_path, store, "direct:1", 40)
-    assert len(search.search(str(tmp_path), search.query("walnut")).hits) == 1
-    await maintain(str(tmp_path), store, UpkeepSettings(), NOW)
+    assert len(search.search_transcripts(str(tmp_path), search.parse_query("walnut")).hits) == 1
+    await run_upkeep(str(tmp_path), store, UpkeepSettings(), NOW)
     assert b"walnut" not in (tmp_path / search.NAME).read_bytes()
 
 
@@ -131,7 +131,7 @@ async def test_a_file_that_cannot_go_does_not_keep_the_others(tmp_path: Path, st
                 orphan.mkdir()
             await store.drop_session(key)
 
-    report = await maintain(str(tmp_path), Swapped(), rules, NOW)  # type: ignore[arg-type]
+    report = await run_upkeep(str(tmp_path), Swapped(), rules, NOW)  # type: ignore[arg-type]
     assert len(report.done) == 2
     assert len(report.failed) == 1
     assert "o.jsonl" in report.failed[0]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from palinurus.core.types.keys import SessionKey
 from palinurus.errors import BadRequest, StateBroken
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 
 KEY = SessionKey("main", "main")
 EXAMPLE = {
@@ -35,19 +35,19 @@ EXAMPLE = {
 
 
 def test_round_trip_of_the_example() -> None:
-    record = Record.decode(json.dumps(EXAMPLE).encode())
+    record = SessionRecord.decode(json.dumps(EXAMPLE).encode())
     assert (record.fastMode, record.thinkingLevel, record.totalTokens) == ("auto", "high", 18750)
     assert json.loads(record.encode()) == EXAMPLE
 
 
 def test_unknown_fields_survive_a_change() -> None:
     raw = {**EXAMPLE, "skillsSnapshot": {"prompt": "x"}, "brandNew": [1, {"a": None}]}
-    record = msgspec.structs.replace(Record.decode(json.dumps(raw).encode()), label="mine")
+    record = msgspec.structs.replace(SessionRecord.decode(json.dumps(raw).encode()), label="mine")
     assert json.loads(record.encode()) == {**raw, "label": "mine"}
 
 
 def test_a_known_field_with_a_strange_value_is_kept_until_it_is_set() -> None:
-    record = Record.decode(b'{"sessionId":"a","inputTokens":"many","status":"sleeping","fastMode":"maybe"}')
+    record = SessionRecord.decode(b'{"sessionId":"a","inputTokens":"many","status":"sleeping","fastMode":"maybe"}')
     assert (record.inputTokens, record.status, record.fastMode) == (None, None, None)
     assert json.loads(record.encode())["inputTokens"] == "many"
     changed = msgspec.structs.replace(record, inputTokens=5)
@@ -57,7 +57,7 @@ def test_a_known_field_with_a_strange_value_is_kept_until_it_is_set() -> None:
 
 def test_a_stored_field_called_extra_is_not_mixed_up() -> None:
     raw = {"sessionId": "a", "updatedAt": 1, "extra": {"b": 1}}
-    assert json.loads(Record.decode(json.dumps(raw).encode()).encode()) == raw
+    assert json.loads(SessionRecord.decode(json.dumps(raw).encode()).encode()) == raw
 
 
 NAMES = st.sampled_from(
@@ -75,8 +75,8 @@ PLAIN = (
 @given(st.dictionaries(NAMES, PLAIN, max_size=6))
 def test_any_object_round_trips(raw: dict[str, object]) -> None:
     full = {**raw, "sessionId": "a"}
-    record = Record.decode(msgspec.json.encode(full))
-    again = Record.decode(record.encode())
+    record = SessionRecord.decode(msgspec.json.encode(full))
+    again = SessionRecord.decode(record.encode())
     assert again == record
     kept = json.loads(record.encode())
     assert all(kept[name] == value for name, value in full.items() if name in kept)
@@ -86,21 +86,21 @@ def test_any_object_round_trips(raw: dict[str, object]) -> None:
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b"{}", b'{"sessionId":7}', b'{"sessionId":"../x"}', b"[" * 9999])
 def test_unusable_rows_say_so(data: bytes) -> None:
     with pytest.raises(StateBroken, match="session record"):
-        Record.decode(data)
+        SessionRecord.decode(data)
 
 
 @pytest.mark.seed(374)
 def test_the_transcript_is_where_it_belongs() -> None:
-    record = Record.fresh(KEY, 5, "0b2e7c9a-1111-4222-8333-444455556666")
+    record = SessionRecord.fresh(KEY, 5, "0b2e7c9a-1111-4222-8333-444455556666")
     assert record.path("main") == "agents/main/sessions/0b2e7c9a-1111-4222-8333-444455556666.jsonl"
 
 
 @pytest.mark.seed(375)
 def test_the_id_is_the_runtimes_and_stays() -> None:
-    record = Record.fresh(KEY, 5, "one")
+    record = SessionRecord.fresh(KEY, 5, "one")
     assert (record.sessionId, record.sessionStartedAt, record.lastInteractionAt) == ("one", 5, 5)
-    later = msgspec.structs.replace(Record.decode(record.encode()), updatedAt=99, channel="telegram")
-    assert Record.decode(later.encode()).sessionId == "one"
+    later = msgspec.structs.replace(SessionRecord.decode(record.encode()), updatedAt=99, channel="telegram")
+    assert SessionRecord.decode(later.encode()).sessionId == "one"
     assert later.path("main") == record.path("main")
 
 
@@ -119,7 +119,7 @@ def test_the_id_is_the_runtimes_and_stays() -> None:
     ],
 )
 def test_folders_named_in_a_row_are_never_used(stored: str, name: str) -> None:
-    record = Record(sessionId="s", sessionFile=stored)
+    record = SessionRecord(sessionId="s", sessionFile=stored)
     assert record.path("main") == f"agents/main/sessions/{name}"
 
 
@@ -128,10 +128,10 @@ def test_folders_named_in_a_row_are_never_used(stored: str, name: str) -> None:
 )
 def test_ids_that_are_no_file_names_are_refused(ident: str) -> None:
     with pytest.raises(BadRequest, match="cannot be a session id"):
-        Record.fresh(KEY, 5, ident)
+        SessionRecord.fresh(KEY, 5, ident)
 
 
 def test_row() -> None:
-    row = Record.fresh(SessionKey("ops", "main"), 5, "one").row(SessionKey("ops", "main"))
+    row = SessionRecord.fresh(SessionKey("ops", "main"), 5, "one").row(SessionKey("ops", "main"))
     assert (row.key, row.agent, row.session_id, row.updated) == ("agent:ops:main", "ops", "one", 5)
-    assert Record.decode(row.data).sessionId == "one"
+    assert SessionRecord.decode(row.data).sessionId == "one"

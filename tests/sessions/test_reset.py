@@ -9,23 +9,23 @@ import msgspec
 import pytest
 
 from palinurus.core.types.keys import SessionKey
-from palinurus.sessions.record import Record
-from palinurus.sessions.reset import Policy, boundary, policy, rollover, stale
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.reset import ResetPolicy, find_day_boundary, find_stale_reason, read_reset_policy, roll_over
 
 MAIN = SessionKey("main", "main")
 GROUP = SessionKey("main", "telegram:group:7")
 TOPIC = SessionKey("main", "telegram:group:7:topic:3")
 BERLIN = ZoneInfo("Europe/Berlin")
 NEW_YORK = ZoneInfo("America/New_York")
-DAILY = Policy(4, None)
+DAILY = ResetPolicy(4, None)
 
 
 def ms(*parts: int, tz: ZoneInfo = BERLIN, fold: int = 0) -> int:
     return int(datetime(*parts, tzinfo=tz, fold=fold).timestamp() * 1000)  # type: ignore[arg-type]
 
 
-def record(started: int, last: int | None = None, updated: int = 0) -> Record:
-    return Record(sessionId="s", sessionStartedAt=started, lastInteractionAt=last, updatedAt=updated)
+def record(started: int, last: int | None = None, updated: int = 0) -> SessionRecord:
+    return SessionRecord(sessionId="s", sessionStartedAt=started, lastInteractionAt=last, updatedAt=updated)
 
 
 @pytest.mark.parametrize(
@@ -40,72 +40,72 @@ def record(started: int, last: int | None = None, updated: int = 0) -> Record:
     ],
 )
 def test_daily_boundary(started: int, now: int, expected: str | None) -> None:
-    assert stale(record(started), DAILY, now, BERLIN) == expected
+    assert find_stale_reason(record(started), DAILY, now, BERLIN) == expected
 
 
 def test_boundary_in_the_nights_of_the_clock_change() -> None:
     # Berlin 2026-03-29: 02:00 -> 03:00; the day before 04:00 is 23 hours earlier.
-    assert boundary(ms(2026, 3, 29, 12), 4, BERLIN) == ms(2026, 3, 29, 4)
-    assert ms(2026, 3, 29, 4) - boundary(ms(2026, 3, 29, 3, 30), 4, BERLIN) == 23 * 3_600_000
+    assert find_day_boundary(ms(2026, 3, 29, 12), 4, BERLIN) == ms(2026, 3, 29, 4)
+    assert ms(2026, 3, 29, 4) - find_day_boundary(ms(2026, 3, 29, 3, 30), 4, BERLIN) == 23 * 3_600_000
     # Berlin 2026-10-25: 03:00 -> 02:00; the night has an hour more.
-    assert ms(2026, 10, 25, 4) - boundary(ms(2026, 10, 25, 3, 30), 4, BERLIN) == 25 * 3_600_000
+    assert ms(2026, 10, 25, 4) - find_day_boundary(ms(2026, 10, 25, 3, 30), 4, BERLIN) == 25 * 3_600_000
 
 
 def test_an_hour_that_does_not_exist_is_the_moment_of_the_change() -> None:
     change = int(datetime(2026, 3, 8, 7, tzinfo=UTC).timestamp() * 1000)  # 02:00 EST becomes 03:00 EDT
-    assert boundary(change, 2, NEW_YORK) == change
-    assert boundary(change - 1, 2, NEW_YORK) == ms(2026, 3, 7, 2, tz=NEW_YORK)
+    assert find_day_boundary(change, 2, NEW_YORK) == change
+    assert find_day_boundary(change - 1, 2, NEW_YORK) == ms(2026, 3, 7, 2, tz=NEW_YORK)
 
 
 def test_an_hour_that_comes_twice_counts_once() -> None:
     first = ms(2026, 11, 1, 1, tz=NEW_YORK)
     second = ms(2026, 11, 1, 1, 30, tz=NEW_YORK, fold=1)
     assert second - first == 90 * 60_000
-    assert boundary(second, 1, NEW_YORK) == first
-    assert stale(record(first + 1), Policy(1, None), second, NEW_YORK) is None
+    assert find_day_boundary(second, 1, NEW_YORK) == first
+    assert find_stale_reason(record(first + 1), ResetPolicy(1, None), second, NEW_YORK) is None
 
 
 def test_idle_counts_people_only() -> None:
-    rule = Policy(None, 60)
+    rule = ResetPolicy(None, 60)
     now = ms(2026, 6, 10, 12)
     hour = 3_600_000
-    assert stale(record(now - 9 * hour, now - hour), rule, now) is None
-    assert stale(record(now - 9 * hour, now - hour - 1), rule, now) == "idle"
+    assert find_stale_reason(record(now - 9 * hour, now - hour), rule, now) is None
+    assert find_stale_reason(record(now - 9 * hour, now - hour - 1), rule, now) == "idle"
     # A heartbeat touched the row a moment ago: it does not extend the session.
-    assert stale(record(now - 9 * hour, now - 2 * hour, updated=now), rule, now) == "idle"
+    assert find_stale_reason(record(now - 9 * hour, now - 2 * hour, updated=now), rule, now) == "idle"
     # Rows without a last interaction fall back to the start; rows without either are left alone.
-    assert stale(record(now - 2 * hour), rule, now) == "idle"
-    assert stale(Record(sessionId="s", updatedAt=1), Policy(4, 60), now) is None
+    assert find_stale_reason(record(now - 2 * hour), rule, now) == "idle"
+    assert find_stale_reason(SessionRecord(sessionId="s", updatedAt=1), ResetPolicy(4, 60), now) is None
 
 
 def test_either_limit_ends_it() -> None:
-    rule = Policy(4, 30)
+    rule = ResetPolicy(4, 30)
     now = ms(2026, 6, 10, 12)
-    assert stale(record(ms(2026, 6, 10, 5), now), rule, now, BERLIN) is None
-    assert stale(record(ms(2026, 6, 10, 5), now - 31 * 60_000), rule, now, BERLIN) == "idle"
-    assert stale(record(ms(2026, 6, 10, 3), now), rule, now, BERLIN) == "daily"
+    assert find_stale_reason(record(ms(2026, 6, 10, 5), now), rule, now, BERLIN) is None
+    assert find_stale_reason(record(ms(2026, 6, 10, 5), now - 31 * 60_000), rule, now, BERLIN) == "idle"
+    assert find_stale_reason(record(ms(2026, 6, 10, 3), now), rule, now, BERLIN) == "daily"
 
 
 @pytest.mark.parametrize(
     ("settings", "key", "channel", "expected"),
     [
-        ({}, MAIN, "", Policy(4, None)),
-        ({"idleMinutes": 30}, MAIN, "", Policy(None, 30)),
-        ({"mode": "daily", "atHour": 0}, MAIN, "", Policy(0, None)),
-        ({"mode": "idle", "idleMinutes": 5}, MAIN, "", Policy(None, 5)),
-        ({"reset": {"mode": "idle"}}, MAIN, "", Policy(None, 60)),
-        ({"reset": {"mode": "daily", "atHour": 6, "idleMinutes": 90}}, MAIN, "", Policy(6, 90)),
-        ({"reset": {"mode": "daily", "atHour": 99}}, MAIN, "", Policy(4, None)),
-        ({"reset": {"mode": "idle", "idleMinutes": 0}}, MAIN, "", Policy(None, None)),
+        ({}, MAIN, "", ResetPolicy(4, None)),
+        ({"idleMinutes": 30}, MAIN, "", ResetPolicy(None, 30)),
+        ({"mode": "daily", "atHour": 0}, MAIN, "", ResetPolicy(0, None)),
+        ({"mode": "idle", "idleMinutes": 5}, MAIN, "", ResetPolicy(None, 5)),
+        ({"reset": {"mode": "idle"}}, MAIN, "", ResetPolicy(None, 60)),
+        ({"reset": {"mode": "daily", "atHour": 6, "idleMinutes": 90}}, MAIN, "", ResetPolicy(6, 90)),
+        ({"reset": {"mode": "daily", "atHour": 99}}, MAIN, "", ResetPolicy(4, None)),
+        ({"reset": {"mode": "idle", "idleMinutes": 0}}, MAIN, "", ResetPolicy(None, None)),
         (
             {"reset": {"atHour": 6}, "resetByType": {"group": {"mode": "idle", "idleMinutes": 9}}},
             GROUP,
             "",
-            Policy(None, 9),
+            ResetPolicy(None, 9),
         ),
-        ({"reset": {"atHour": 6}, "resetByType": {"group": {"mode": "idle"}}}, MAIN, "", Policy(6, None)),
-        ({"resetByType": {"dm": {"atHour": 7}}}, MAIN, "", Policy(7, None)),
-        ({"resetByType": {"thread": {"atHour": 8}, "group": {"atHour": 9}}}, TOPIC, "", Policy(8, None)),
+        ({"reset": {"atHour": 6}, "resetByType": {"group": {"mode": "idle"}}}, MAIN, "", ResetPolicy(6, None)),
+        ({"resetByType": {"dm": {"atHour": 7}}}, MAIN, "", ResetPolicy(7, None)),
+        ({"resetByType": {"thread": {"atHour": 8}, "group": {"atHour": 9}}}, TOPIC, "", ResetPolicy(8, None)),
         (
             {
                 "resetByType": {"group": {"atHour": 9}},
@@ -113,16 +113,16 @@ def test_either_limit_ends_it() -> None:
             },
             GROUP,
             "telegram",
-            Policy(None, 1),
+            ResetPolicy(None, 1),
         ),
-        ({"resetByChannel": {"telegram": {"atHour": 1}}}, MAIN, "discord", Policy(4, None)),
+        ({"resetByChannel": {"telegram": {"atHour": 1}}}, MAIN, "discord", ResetPolicy(4, None)),
     ],
 )
-def test_policy(settings: dict[str, object], key: SessionKey, channel: str, expected: Policy) -> None:
-    assert policy(settings, key, channel) == expected
+def test_policy(settings: dict[str, object], key: SessionKey, channel: str, expected: ResetPolicy) -> None:
+    assert read_reset_policy(settings, key, channel) == expected
 
 
-FULL = Record(
+FULL = SessionRecord(
     sessionId="old",
     updatedAt=5,
     sessionStartedAt=1,
@@ -178,7 +178,7 @@ CHOICE = ("modelOverride", "providerOverride", "modelOverrideSource", "authProfi
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_rollover_table(asked: bool) -> None:
-    new = rollover(FULL, MAIN, 100, "new", asked=asked)
+    new = roll_over(FULL, MAIN, 100, "new", asked=asked)
     assert (new.sessionId, new.sessionStartedAt, new.updatedAt) == ("new", 100, 100)
     for name in DROPPED:
         assert getattr(new, name) is None, name
@@ -191,12 +191,12 @@ def test_rollover_table(asked: bool) -> None:
 
 def test_a_model_the_program_chose_is_not_kept() -> None:
     auto = msgspec.structs.replace(FULL, modelOverrideSource="auto")
-    new = rollover(auto, MAIN, 100, "new", asked=True)
+    new = roll_over(auto, MAIN, 100, "new", asked=True)
     assert all(getattr(new, name) is None for name in CHOICE)
 
 
 def test_usage_family_chains_the_ids() -> None:
-    second = rollover(FULL, MAIN, 100, "second", asked=False)
-    third = rollover(second, MAIN, 200, "third", asked=False)
+    second = roll_over(FULL, MAIN, 100, "second", asked=False)
+    third = roll_over(second, MAIN, 200, "third", asked=False)
     assert third.usageFamilySessionIds == ("old", "second")
     assert third.usageFamilyKey == "agent:main:main"

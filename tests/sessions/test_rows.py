@@ -7,9 +7,9 @@ import pytest
 
 from palinurus.core.levels.thinking import ThinkingRow
 from palinurus.core.types.keys import SessionKey
-from palinurus.sessions.record import Record
-from palinurus.sessions.rows import chat, kind, row
-from palinurus.testing.model import info
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.rows import make_session_row, name_chat_type, name_session_kind
+from palinurus.testing.model import make_model_info
 
 MAIN = SessionKey("main", "main")
 
@@ -31,13 +31,13 @@ MAIN = SessionKey("main", "main")
 )
 def test_kinds(rest: str, listed: str, talk: str) -> None:
     key = SessionKey("main", rest)
-    assert (kind(key), chat(key)) == (listed, talk)
+    assert (name_session_kind(key), name_chat_type(key)) == (listed, talk)
 
 
 def test_a_new_session_shows_what_its_model_would_be() -> None:
-    model = info()
+    model = make_model_info()
     levels = ThinkingRow(({"id": "off", "label": "off"},), ("off",), "off")
-    shown = row(Record(sessionId="s"), MAIN, model, levels, "/h/s.jsonl")
+    shown = make_session_row(SessionRecord(sessionId="s"), MAIN, model, levels, "/h/s.jsonl")
     assert shown["key"] == "agent:main:main"
     assert shown["kind"] == "direct"
     assert shown["updatedAt"] is None
@@ -51,7 +51,7 @@ def test_a_new_session_shows_what_its_model_would_be() -> None:
 
 
 def test_what_the_row_says_goes_before_the_model() -> None:
-    record = Record(
+    record = SessionRecord(
         sessionId="s",
         updatedAt=5,
         label="work",
@@ -67,9 +67,9 @@ def test_what_the_row_says_goes_before_the_model() -> None:
         lastThreadId=7,
         extra={"secret": "x"},
     )
-    shown = row(record, SessionKey("main", "telegram:group:-1"), info())
+    shown = make_session_row(record, SessionKey("main", "telegram:group:-1"), make_model_info())
     assert (shown["kind"], shown["model"], shown["contextTokens"], shown["fastMode"]) == ("group", "m", 9, False)
     assert shown["deliveryContext"] == {"channel": "telegram", "to": "42", "threadId": 7}
     assert (shown["totalTokens"], shown["totalTokensFresh"], shown["modelOverride"]) == (3, True, "m")
     assert "secret" not in msgspec.json.encode(shown).decode()
-    assert row(Record(sessionId="s"), SessionKey("main", "global"))["kind"] == "global"
+    assert make_session_row(SessionRecord(sessionId="s"), SessionKey("main", "global"))["kind"] == "global"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.core.types.messages import UserMessage
-from palinurus.sessions.entries import Compaction, Said, Unknown
-from palinurus.sessions.scan import Scan, scan
+from palinurus.sessions.entries import CompactionEntry, MessageEntry, UnknownEntry
+from palinurus.sessions.scan import TranscriptScan, scan_transcript
 
 HEADER = b'{"type":"session","version":3,"id":"2f1e","timestamp":"2026-06-10T09:00:00.000Z","cwd":"/w"}'
 
@@ -26,15 +26,15 @@ def line(number: int, text: str = "") -> bytes:
 ONE, TWO, THREE = line(1), line(2), line(3)
 
 
-def texts(found: Scan) -> list[str]:
-    return [e.message.text for e in found.entries if isinstance(e, Said) and isinstance(e.message, UserMessage)]
+def texts(found: TranscriptScan) -> list[str]:
+    return [e.message.text for e in found.entries if isinstance(e, MessageEntry) and isinstance(e.message, UserMessage)]
 
 
 ALL = ["message 1", "message 2", "message 3"]
 
 
 def test_a_sound_file() -> None:
-    found = scan(b"\n".join([HEADER, ONE, TWO, THREE, b""]))
+    found = scan_transcript(b"\n".join([HEADER, ONE, TWO, THREE, b""]))
     assert found.header is not None
     assert (found.header.id, found.header.version) == ("2f1e", 3)
     assert texts(found) == ALL
@@ -48,7 +48,7 @@ def test_cut_at_every_byte_of_the_last_two_lines(tail: bytes) -> None:
     ends = {kept: 1, kept + len(TWO): 2, kept + len(TWO) + 1: 2, len(data) - 1: 3, len(data): 3}
     whole = 1
     for cut in range(kept, len(data) + 1):
-        found = scan(data[:cut] + tail)
+        found = scan_transcript(data[:cut] + tail)
         whole = ends.get(cut, whole)
         assert texts(found) == ALL[:whole], cut
         assert len(found.bad) == (cut not in ends), cut
@@ -60,7 +60,7 @@ def test_cut_at_every_byte_of_the_last_two_lines(tail: bytes) -> None:
 def test_a_line_written_behind_a_torn_one_is_found(later: bytes) -> None:
     start = b"\n".join([HEADER, ONE]) + b"\n"
     for cut in range(1, len(TWO)):
-        found = scan(start + TWO[:cut] + later + b"\n")
+        found = scan_transcript(start + TWO[:cut] + later + b"\n")
         assert texts(found) == ["message 1", "message 3"], cut
         assert [b.data for b in found.bad] == [TWO[:cut]], cut
 
@@ -70,7 +70,7 @@ def test_one_spoiled_byte_costs_one_line(spoiled: bytes) -> None:
     """At every place of the middle line; its neighbours are never lost."""
     for at in range(len(TWO)):
         broken = TWO[:at] + spoiled + TWO[at + 1 :]
-        found = texts(scan(b"\n".join([HEADER, ONE, broken, THREE])))
+        found = texts(scan_transcript(b"\n".join([HEADER, ONE, broken, THREE])))
         assert found[0] == "message 1", at
         assert found[-1] == "message 3", at
         assert len(found) <= 3
@@ -110,7 +110,7 @@ CORPUS: list[tuple[str, bytes, list[str], int]] = [
 
 @pytest.mark.parametrize(("data", "expected", "bad"), [c[1:] for c in CORPUS], ids=[c[0] for c in CORPUS])
 def test_corpus(data: bytes, expected: list[str], bad: int | None) -> None:
-    found = scan(data)
+    found = scan_transcript(data)
     assert texts(found) == expected
     if bad is not None:
         assert len(found.bad) == bad, found.bad
@@ -122,32 +122,32 @@ def test_corpus(data: bytes, expected: list[str], bad: int | None) -> None:
 def test_text_that_looks_like_a_line_is_not_taken_for_one() -> None:
     quoted = line(2, text=THREE.decode())
     for cut in range(1, len(quoted)):
-        assert texts(scan(ONE + b"\n" + quoted[:cut])) == ["message 1"], cut
+        assert texts(scan_transcript(ONE + b"\n" + quoted[:cut])) == ["message 1"], cut
 
 
 def test_blocks_of_a_torn_message_are_not_taken_for_lines() -> None:
     torn = b'{"type":"message","id":"x","parentId":null,"message":{"role":"user","content":[{"type":"text","text":"a"},'
-    found = scan(ONE + b"\n" + torn)
+    found = scan_transcript(ONE + b"\n" + torn)
     assert len(found.entries) == 1
     assert len(found.bad) == 1
 
 
 def test_a_very_long_line() -> None:
     long = line(1, text="x" * 5_000_000)
-    assert [len(t) for t in texts(scan(long + b"\n" + TWO))] == [5_000_000, 9]
-    torn = scan(long[:-10] + b"\n" + TWO)
+    assert [len(t) for t in texts(scan_transcript(long + b"\n" + TWO))] == [5_000_000, 9]
+    torn = scan_transcript(long[:-10] + b"\n" + TWO)
     assert texts(torn) == ["message 2"]
     assert len(torn.bad[0].data) == len(long) - 10
 
 
 def test_a_file_that_lost_its_newlines() -> None:
-    found = scan(HEADER + b"".join(line(n) for n in range(1, 500)))
+    found = scan_transcript(HEADER + b"".join(line(n) for n in range(1, 500)))
     assert texts(found) == [f"message {n}" for n in range(1, 500)]
     assert found.bad == []
 
 
 def test_a_hostile_line_does_not_cost_its_square() -> None:
-    found = scan(b'{"type":"message","a":"' * 20_000 + b"\n" + ONE)
+    found = scan_transcript(b'{"type":"message","a":"' * 20_000 + b"\n" + ONE)
     assert texts(found) == ["message 1"]
     assert sum(len(b.data) for b in found.bad) >= 23 * 20_000
 
@@ -161,20 +161,22 @@ def test_version_1_gets_ids_that_every_reading_gives_again() -> None:
         ],
         b'{"type":"compaction","timestamp":"t","summary":"s","firstKeptEntryIndex":2,"tokensBefore":5}',
     ]
-    found = scan(b"\n".join(old))
+    found = scan_transcript(b"\n".join(old))
     assert found.header is not None
     assert found.header.version == 1
     assert [e.id for e in found.entries] == ["00000001", "00000002", "00000003", "00000004"]
     last = found.entries[-1]
-    assert isinstance(last, Compaction)
+    assert isinstance(last, CompactionEntry)
     assert last.firstKeptEntryId == "00000002"
-    assert scan(b"\n".join([*old, ONE])).entries[:4] == found.entries
+    assert scan_transcript(b"\n".join([*old, ONE])).entries[:4] == found.entries
 
 
 def test_unknown_lines_are_no_damage() -> None:
-    found = scan(ONE + b'\n{"type":"hologram","id":"h","parentId":"00000001"}\n{"type":"text","text":"x"}\n' + TWO)
+    found = scan_transcript(
+        ONE + b'\n{"type":"hologram","id":"h","parentId":"00000001"}\n{"type":"text","text":"x"}\n' + TWO
+    )
     assert texts(found) == ALL[:2]
-    assert [type(e) for e in found.entries] == [Said, Unknown, Unknown, Said]
+    assert [type(e) for e in found.entries] == [MessageEntry, UnknownEntry, UnknownEntry, MessageEntry]
     assert found.bad == []
 
 
@@ -203,7 +205,7 @@ SOUP = st.lists(
 
 @given(SOUP.map(b"".join))
 def test_no_bytes_are_fatal(data: bytes) -> None:
-    found = scan(data)
+    found = scan_transcript(data)
     assert all(0 <= b.offset < len(data) and b.reason for b in found.bad)
     for whole in (ONE, TWO, THREE):
         if whole in data.split(b"\n"):

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.sessions.files import place
-from palinurus.sessions.search import NAME, around, forget, query, search
+from palinurus.sessions.files import place_file
+from palinurus.sessions.search import NAME, cut_excerpt, forget_files, parse_query, search_transcripts
 
 T = 1_767_225_600_000
 
@@ -29,12 +29,12 @@ def said(*texts: str, role: str = "user", first: int = 0) -> bytes:
 
 def put(home: Path, name: str, data: bytes, agent: str = "main") -> Path:
     path = f"agents/{agent}/sessions/{name}"
-    place(str(home), path, data)
+    place_file(str(home), path, data)
     return home / path
 
 
 def found(home: Path, text: str, **how: Any) -> list[str]:
-    result = search(str(home), query(text, **how))
+    result = search_transcripts(str(home), parse_query(text, **how))
     assert result.note == ""
     return [hit.text for hit in result.hits]
 
@@ -61,15 +61,15 @@ def test_who_and_where(tmp_path: Path) -> None:
     body += b'{"type":"custom","id":"d","parentId":"c","customType":"x","data":{"plum":1}}\n'
     put(tmp_path, "a.jsonl", body)
     put(tmp_path, "b.jsonl", said("plum"), agent="work")
-    hits = search(str(tmp_path), query("plum*")).hits
+    hits = search_transcripts(str(tmp_path), parse_query("plum*")).hits
     assert sorted((h.path, h.entry, h.who) for h in hits) == [
         ("agents/main/sessions/a.jsonl", "00000000", "user"),
         ("agents/main/sessions/a.jsonl", "00000001", "tool"),
         ("agents/main/sessions/a.jsonl", "c", "summary"),
         ("agents/work/sessions/b.jsonl", "00000000", "user"),
     ]
-    assert len(search(str(tmp_path), query("plum", agent="work")).hits) == 1
-    assert search(str(tmp_path), query("plum", agent="w*")).hits == ()
+    assert len(search_transcripts(str(tmp_path), parse_query("plum", agent="work")).hits) == 1
+    assert search_transcripts(str(tmp_path), parse_query("plum", agent="w*")).hits == ()
 
 
 def test_scripts_without_spaces(tmp_path: Path) -> None:
@@ -129,35 +129,35 @@ def test_without_an_index_the_files_are_read(tmp_path: Path) -> None:
     put(tmp_path, "a.jsonl", said("the red boat", "a green boat"))
     put(tmp_path, "b.jsonl", said("red sails"), agent="work")
     (tmp_path / NAME).mkdir()
-    result = search(str(tmp_path), query("red boat"))
+    result = search_transcripts(str(tmp_path), parse_query("red boat"))
     assert [hit.text for hit in result.hits] == ["the red boat"]
     assert "cannot be" in result.note
-    assert len(search(str(tmp_path), query("red", agent="work")).hits) == 1
-    assert len(search(str(tmp_path), query("boat", since=T + 1000)).hits) == 1
-    assert len(search(str(tmp_path), query("boat", limit=1)).hits) == 1
+    assert len(search_transcripts(str(tmp_path), parse_query("red", agent="work")).hits) == 1
+    assert len(search_transcripts(str(tmp_path), parse_query("boat", since=T + 1000)).hits) == 1
+    assert len(search_transcripts(str(tmp_path), parse_query("boat", limit=1)).hits) == 1
 
 
 def test_what_is_forgotten_is_not_in_the_file_any_more(tmp_path: Path) -> None:
     put(tmp_path, "a.jsonl", said("apple"))
     found(tmp_path, "apple")
     before = (tmp_path / NAME).stat().st_ino
-    forget(str(tmp_path), ["agents/main/sessions/a.jsonl"])
+    forget_files(str(tmp_path), ["agents/main/sessions/a.jsonl"])
     assert (tmp_path / NAME).stat().st_ino == before
     assert b"apple" not in (tmp_path / NAME).read_bytes()
 
 
 def test_nothing_to_search(tmp_path: Path) -> None:
-    assert search(str(tmp_path), query("x")).hits == ()
-    assert search(str(tmp_path / "none"), query("x")).hits == ()
+    assert search_transcripts(str(tmp_path), parse_query("x")).hits == ()
+    assert search_transcripts(str(tmp_path / "none"), parse_query("x")).hits == ()
     assert not (tmp_path / NAME).exists()
-    assert query(' * "" -- ').terms == ()
-    forget(str(tmp_path), ["x"])
+    assert parse_query(' * "" -- ').terms == ()
+    forget_files(str(tmp_path), ["x"])
     assert not (tmp_path / NAME).exists()
 
 
 def test_what_stands_around(tmp_path: Path) -> None:
     text = "a " * 100 + "needle" + " b" * 200
-    shown = around(text, ("needle",))
+    shown = cut_excerpt(text, ("needle",))
     assert shown.startswith("…")
     assert shown.endswith("…")
     assert "needle" in shown
@@ -171,4 +171,4 @@ def test_no_query_is_an_error(tmp_path_factory: pytest.TempPathFactory, text: st
     if not home.exists():
         home.mkdir()
         put(home, "a.jsonl", said('he said "x" AND NOT y*', "NEAR(a b)"))
-    assert search(str(home), query(text)).note == ""
+    assert search_transcripts(str(home), parse_query(text)).note == ""

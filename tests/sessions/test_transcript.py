@@ -15,9 +15,16 @@ from hypothesis import strategies as st
 
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.errors import NotFound, StateUnwritable
-from palinurus.sessions.entries import Compaction, Custom, CustomMessage, LevelChange, ModelChange, Said
-from palinurus.sessions.transcript import Transcript, Transcripts, read, set_aside
-from palinurus.store.port import Line
+from palinurus.sessions.entries import (
+    CompactionEntry,
+    CustomEntry,
+    CustomMessageEntry,
+    LevelChangeEntry,
+    MessageEntry,
+    ModelChangeEntry,
+)
+from palinurus.sessions.transcript import Transcript, Transcripts, read_transcript, set_aside
+from palinurus.store.port import TranscriptLine
 
 PATH = "agents/main/sessions/2f1e.jsonl"
 NOW = 1_781_082_001_000
@@ -31,7 +38,7 @@ def new() -> Transcript:
     return Transcript(PATH, "/w", ids=counted())
 
 
-def again(lines: list[Line] | tuple[Line, ...], before: bytes = b"") -> Transcript:
+def again(lines: list[TranscriptLine] | tuple[TranscriptLine, ...], before: bytes = b"") -> Transcript:
     """The transcript a later reading of the file gives."""
     transcript = Transcript(PATH)
     transcript.fill(before + b"".join(line.data + b"\n" for line in lines))
@@ -101,7 +108,7 @@ def test_entries_of_an_item() -> None:
     lines += transcript.add(AssistantMessage((TextBlock("c"),)), "i1", NOW)
     for t in (transcript, again(lines)):
         found = t.entries_of("i1")
-        assert [e.message.text for e in found if isinstance(e, Said)] == ["a", "c"]
+        assert [e.message.text for e in found if isinstance(e, MessageEntry)] == ["a", "c"]
         assert t.entries_of("nobody") == []
 
 
@@ -110,7 +117,7 @@ def test_messages_are_kept_and_extended_not_rebuilt() -> None:
     transcript.add(UserMessage("a"), "", NOW)
     first = transcript.messages()
     assert transcript.messages() is first
-    transcript.add_entry(Custom(customType="openclaw.cache-ttl"), NOW)
+    transcript.add_entry(CustomEntry(customType="openclaw.cache-ttl"), NOW)
     assert transcript.messages() is first
     transcript.add(UserMessage("b"), "", NOW)
     assert transcript.messages()[0] is first[0]
@@ -123,7 +130,7 @@ def test_messages_are_kept_and_extended_not_rebuilt() -> None:
 def test_compaction_keeps_what_it_says() -> None:
     transcript = new()
     lines = [line for text in "abcd" for line in transcript.add(UserMessage(text), "", NOW)]
-    lines += transcript.add_entry(Compaction(summary="SUM", firstKeptEntryId="00000003", tokensBefore=9), NOW)
+    lines += transcript.add_entry(CompactionEntry(summary="SUM", firstKeptEntryId="00000003", tokensBefore=9), NOW)
     lines += transcript.add(UserMessage("e"), "", NOW)
     for t in (transcript, again(lines)):
         summary, *rest = t.messages()
@@ -138,7 +145,7 @@ def test_compaction_keeps_what_it_says() -> None:
 def test_compaction_without_a_first_kept_entry_keeps_only_what_follows(kept: str | None) -> None:
     transcript = new()
     transcript.add(UserMessage("a"), "", NOW)
-    transcript.add_entry(Compaction(summary="SUM", firstKeptEntryId=kept), NOW)
+    transcript.add_entry(CompactionEntry(summary="SUM", firstKeptEntryId=kept), NOW)
     transcript.add(UserMessage("b"), "", NOW)
     assert said(transcript)[1:] == ["b"]
     assert len(transcript.messages()) == 2
@@ -147,10 +154,10 @@ def test_compaction_without_a_first_kept_entry_keeps_only_what_follows(kept: str
 def test_only_the_last_compaction_counts() -> None:
     transcript = new()
     transcript.add(UserMessage("a"), "", NOW)
-    transcript.add_entry(Compaction(summary="FIRST", firstKeptEntryId="00000001"), NOW)
+    transcript.add_entry(CompactionEntry(summary="FIRST", firstKeptEntryId="00000001"), NOW)
     transcript.add(UserMessage("b"), "", NOW)
     # kept from before the first compaction on: its summary is not repeated
-    transcript.add_entry(Compaction(summary="SECOND", firstKeptEntryId="00000001"), NOW)
+    transcript.add_entry(CompactionEntry(summary="SECOND", firstKeptEntryId="00000001"), NOW)
     transcript.add(UserMessage("c"), "", NOW)
     summary, *rest = said(transcript)
     assert "SECOND" in summary
@@ -173,7 +180,7 @@ def test_compaction_on_one_branch_only() -> None:
     transcript = new()
     for text in "abc":
         transcript.add(UserMessage(text), "", NOW)
-    transcript.add_entry(Compaction(summary="SUM", firstKeptEntryId="00000003"), NOW)
+    transcript.add_entry(CompactionEntry(summary="SUM", firstKeptEntryId="00000003"), NOW)
     transcript.branch("00000002")
     assert said(transcript) == ["a", "b"]
     assert transcript.older_count == 0
@@ -206,7 +213,7 @@ def test_mirrors_are_left_out_and_custom_messages_are_in() -> None:
     transcript = new()
     transcript.add(UserMessage("a"), "", NOW)
     transcript.add(AssistantMessage((TextBlock("shown"),), provider="openclaw", model="delivery-mirror"), "", NOW)
-    transcript.add_entry(CustomMessage(customType="c", content="note"), NOW)
+    transcript.add_entry(CustomMessageEntry(customType="c", content="note"), NOW)
     assert said(transcript) == ["a", "note"]
 
 
@@ -214,8 +221,8 @@ def test_model_and_level_are_the_last_ones_on_the_path() -> None:
     transcript = new()
     assert transcript.model() is None
     assert transcript.level() is None
-    transcript.add_entry(ModelChange(provider="p", modelId="m"), NOW)
-    transcript.add_entry(LevelChange(thinkingLevel="high"), NOW)
+    transcript.add_entry(ModelChangeEntry(provider="p", modelId="m"), NOW)
+    transcript.add_entry(LevelChangeEntry(thinkingLevel="high"), NOW)
     assert (transcript.model(), transcript.level()) == (("p", "m"), "high")
     transcript.add(AssistantMessage((TextBlock("x"),), provider="q", model="n"), "", NOW)
     transcript.add(AssistantMessage((TextBlock("x"),), provider="openclaw", model="delivery-mirror"), "", NOW)
@@ -326,14 +333,14 @@ OPS = st.lists(
 def test_memory_always_agrees_with_the_file(ops: list[tuple[str, int]]) -> None:
     """Whatever was added, branched and taken back: reading the lines again gives the same conversation."""
     transcript = new()
-    lines: list[Line] = []
+    lines: list[TranscriptLine] = []
     marks: list[tuple[Any, int]] = []
     for number, (op, arg) in enumerate(ops):
         if op == "say":
             lines += transcript.add(UserMessage(f"{number}"), f"i{arg}", NOW)
         elif op == "compact":
             kept = transcript.entries[arg].id if arg < len(transcript.entries) else None
-            lines += transcript.add_entry(Compaction(summary=f"S{number}", firstKeptEntryId=kept), NOW)
+            lines += transcript.add_entry(CompactionEntry(summary=f"S{number}", firstKeptEntryId=kept), NOW)
         elif op == "branch" and arg < len(transcript.entries):
             transcript.branch(transcript.entries[arg].id)
             lines += transcript.add(UserMessage(f"{number}"), "", NOW)
@@ -375,7 +382,7 @@ def test_any_file_can_be_continued(data: bytes) -> None:
 # --- files -----------------------------------------------------------------------------------------------------
 
 
-def store(home: Path, lines: tuple[Line, ...] | list[Line]) -> None:
+def store(home: Path, lines: tuple[TranscriptLine, ...] | list[TranscriptLine]) -> None:
     """What the journal does with lines."""
     for line in lines:
         file = home / line.path
@@ -479,26 +486,26 @@ async def test_bad_pieces_are_copied_once_and_the_file_is_left_alone(tmp_path: P
     assert b'{"type":"mess' in copy.read_bytes()
     assert copy.stat().st_mode & 0o777 == 0o600
     file.write_bytes(data + b"\nmore garbage\n")
-    assert set_aside(read(str(file)), str(file)).endswith(".bad-2")
+    assert set_aside(read_transcript(str(file)), str(file)).endswith(".bad-2")
 
 
 def test_a_sound_file_leaves_no_copy(tmp_path: Path) -> None:
     file = tmp_path / "x.jsonl"
     file.write_bytes(raw("a", None))
-    assert set_aside(read(str(file)), str(file)) == ""
+    assert set_aside(read_transcript(str(file)), str(file)) == ""
     assert os.listdir(tmp_path) == ["x.jsonl"]
 
 
 def test_a_copy_that_cannot_be_written_is_not_fatal(tmp_path: Path) -> None:
     file = tmp_path / "x.jsonl"
     file.write_bytes(b"garbage")
-    assert set_aside(read(str(file)), str(tmp_path / "gone" / "x.jsonl")) == ""
+    assert set_aside(read_transcript(str(file)), str(tmp_path / "gone" / "x.jsonl")) == ""
 
 
 @pytest.mark.parametrize("count", [20, 2000])
 def test_a_tool_turn_comes_back_as_it_was(count: int) -> None:
     transcript = new()
-    lines: list[Line] = []
+    lines: list[TranscriptLine] = []
     turn: tuple[Message, ...] = (
         UserMessage("list", NOW),
         AssistantMessage((ToolCall("c", "ls", {"path": "."}),), "api", "p", "m", stopReason="toolUse", timestamp=NOW),

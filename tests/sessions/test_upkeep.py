@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from palinurus.config.settings import UpkeepSettings
 from palinurus.core.types.keys import SessionKey, parse_session_key
-from palinurus.sessions.files import File
-from palinurus.sessions.record import Record
-from palinurus.sessions.upkeep import Action, high_water, plan, protected, total
+from palinurus.sessions.files import SessionFile
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.upkeep import UpkeepAction, compute_high_water, is_protected, plan_upkeep, sum_freed_bytes
 from palinurus.store.port import SessionRow
 
 DAY = 86_400_000
@@ -24,24 +24,24 @@ FOLDER = "agents/main/sessions"
 def row(rest: str, age: float, ident: str = "") -> SessionRow:
     key = SessionKey("main", rest)
     ident = ident or rest.replace(":", "_")
-    return Record(sessionId=ident, updatedAt=NOW - int(age * DAY)).row(key)
+    return SessionRecord(sessionId=ident, updatedAt=NOW - int(age * DAY)).row(key)
 
 
-def file(name: str, age: float = 0, size: int = 10) -> File:
-    return File(f"{FOLDER}/{name}", size, NOW - int(age * DAY))
+def file(name: str, age: float = 0, size: int = 10) -> SessionFile:
+    return SessionFile(f"{FOLDER}/{name}", size, NOW - int(age * DAY))
 
 
-def gone(actions: Sequence[Action]) -> list[str]:
+def gone(actions: Sequence[UpkeepAction]) -> list[str]:
     return sorted(a.key.removeprefix("agent:main:") or a.path.removeprefix(f"{FOLDER}/") for a in actions)
 
 
 def test_old_rows_go_and_their_files_are_archived() -> None:
     rows = [row("direct:1", 31), row("direct:2", 29), row("hook:a", 40), row("subagent:b", 40)]
-    made = plan(rows, [file("direct_1.jsonl", 31)], UpkeepSettings(), NOW)
+    made = plan_upkeep(rows, [file("direct_1.jsonl", 31)], UpkeepSettings(), NOW)
     assert gone(made.actions) == ["direct:1", "hook:a", "subagent:b"]
     action = next(a for a in made.actions if a.key.endswith("direct:1"))
     assert (action.reason, action.path, action.keep) == ("old", f"{FOLDER}/direct_1.jsonl", True)
-    assert total(made.actions) == 0
+    assert sum_freed_bytes(made.actions) == 0
 
 
 @pytest.mark.parametrize(
@@ -63,37 +63,39 @@ def test_old_rows_go_and_their_files_are_archived() -> None:
     ],
 )
 def test_protected(rest: str, kept: bool) -> None:
-    assert protected(SessionKey("main", rest)) == kept
-    assert (not plan([row(rest, 999)], [], UpkeepSettings(), NOW).actions) == kept
+    assert is_protected(SessionKey("main", rest)) == kept
+    assert (not plan_upkeep([row(rest, 999)], [], UpkeepSettings(), NOW).actions) == kept
 
 
 def test_runs_of_jobs_go_after_a_day() -> None:
     rows = [row("cron:job:run:1", 2), row("cron:job:run:2", 0.5), row("cron:job", 2)]
-    assert gone(plan(rows, [], UpkeepSettings(), NOW).actions) == ["cron:job:run:1"]
-    assert plan(rows, [], NONE, NOW).actions == ()
+    assert gone(plan_upkeep(rows, [], UpkeepSettings(), NOW).actions) == ["cron:job:run:1"]
+    assert plan_upkeep(rows, [], NONE, NOW).actions == ()
 
 
 @pytest.mark.parametrize(("limit", "water"), [(1, 2), (49, 50), (50, 75), (250, 275), (500, 550), (1000, 1100)])
 def test_max_entries_is_cleaned_in_batches(limit: int, water: int) -> None:
-    assert high_water(limit) == water
+    assert compute_high_water(limit) == water
 
 
 def test_max_entries() -> None:
     rules = UpkeepSettings(max_entries=10, prune_after=None)
     rows = [row(f"direct:{n:02}", n / 100) for n in range(12)]
-    assert len(plan(rows[:11], [], rules, NOW).actions) == 0  # at the high-water mark: let be
-    assert gone(plan(rows, [], rules, NOW).actions) == ["direct:10", "direct:11"]
-    assert gone(plan(rows, [], rules, NOW, busy={rows[11].key}).actions) == ["direct:09", "direct:10"]
+    assert len(plan_upkeep(rows[:11], [], rules, NOW).actions) == 0  # at the high-water mark: let be
+    assert gone(plan_upkeep(rows, [], rules, NOW).actions) == ["direct:10", "direct:11"]
+    assert gone(plan_upkeep(rows, [], rules, NOW, busy={rows[11].key}).actions) == ["direct:09", "direct:10"]
     groups = [row(f"telegram:group:{n}", n) for n in range(40)]
-    assert plan(groups, [], rules, NOW).actions == ()
+    assert plan_upkeep(groups, [], rules, NOW).actions == ()
 
 
 def test_each_agent_counts_for_itself() -> None:
     rules = UpkeepSettings(max_entries=2, prune_after=None)
     rows = [
-        Record(sessionId="s", updatedAt=n).row(SessionKey(agent, f"direct:{n}")) for agent in "ab" for n in range(3)
+        SessionRecord(sessionId="s", updatedAt=n).row(SessionKey(agent, f"direct:{n}"))
+        for agent in "ab"
+        for n in range(3)
     ]
-    assert plan(rows, [], rules, NOW).actions == ()
+    assert plan_upkeep(rows, [], rules, NOW).actions == ()
 
 
 def test_archives_and_orphans() -> None:
@@ -112,25 +114,25 @@ def test_archives_and_orphans() -> None:
         file("live.jsonl.lock", 999),
     ]
     rows = [row("live", 0)]
-    made = plan(rows, files, UpkeepSettings(), NOW)
+    made = plan_upkeep(rows, files, UpkeepSettings(), NOW)
     assert gone(made.actions) == [
         "a.jsonl.reset.1970-03-01T00-00-00.000Z",
         "c.jsonl.part-77",
         "gone.jsonl",
         "gone.jsonl.bad-1",
     ]
-    assert gone(plan(rows, files, UpkeepSettings(archive_after=None), NOW).actions) == ["c.jsonl.part-77"]
+    assert gone(plan_upkeep(rows, files, UpkeepSettings(archive_after=None), NOW).actions) == ["c.jsonl.part-77"]
 
 
 def test_a_file_of_two_sessions_stays_while_one_is_left() -> None:
     rows = [row("direct:1", 40, "shared"), row("direct:2", 0, "shared")]
-    (action,) = plan(rows, [file("shared.jsonl", 40)], UpkeepSettings(), NOW).actions
+    (action,) = plan_upkeep(rows, [file("shared.jsonl", 40)], UpkeepSettings(), NOW).actions
     assert (action.key, action.path) == ("agent:main:direct:1", "")
 
 
 def test_a_broken_row_is_left_to_people() -> None:
     broken = SessionRow("agent:main:direct:1", "main", "sid", 0, b"{broken")
-    assert plan([broken], [file("sid.jsonl", 99)], UpkeepSettings(), NOW).actions == ()
+    assert plan_upkeep([broken], [file("sid.jsonl", 99)], UpkeepSettings(), NOW).actions == ()
 
 
 def test_disk_takes_what_nobody_uses_first_then_the_oldest() -> None:
@@ -144,7 +146,7 @@ def test_disk_takes_what_nobody_uses_first_then_the_oldest() -> None:
         file("main.jsonl", 9, 20),
     ]
     rows = [row("direct:1", 5), row("direct:2", 4), row("main", 9)]
-    made = plan(rows, files, rules, NOW)
+    made = plan_upkeep(rows, files, rules, NOW)
     assert gone(made.actions) == [
         "direct:1",
         "direct:2",
@@ -153,13 +155,13 @@ def test_disk_takes_what_nobody_uses_first_then_the_oldest() -> None:
     ]
     assert all(not a.keep for a in made.actions)
     assert made.over == ()
-    assert plan(rows, files[1:], rules, NOW).actions == ()  # at the limit, not over it
-    assert plan([row("main", 9)], [file("main.jsonl", 9, 500)], rules, NOW).over == ("main",)
+    assert plan_upkeep(rows, files[1:], rules, NOW).actions == ()  # at the limit, not over it
+    assert plan_upkeep([row("main", 9)], [file("main.jsonl", 9, 500)], rules, NOW).over == ("main",)
 
 
 def test_disk_makes_no_archive_it_has_no_room_for() -> None:
     rules = UpkeepSettings(max_disk=100, high_water=80)
-    made = plan([row("direct:1", 40)], [file("direct_1.jsonl", 40, 200)], rules, NOW)
+    made = plan_upkeep([row("direct:1", 40)], [file("direct_1.jsonl", 40, 200)], rules, NOW)
     assert [(a.key, a.keep) for a in made.actions] == [("agent:main:direct:1", False)]
 
 
@@ -191,8 +193,8 @@ RULES = st.builds(
 
 
 def done(
-    rows: list[SessionRow], files: list[File], actions: Sequence[Action], torn: bool = False
-) -> tuple[list[SessionRow], list[File]]:
+    rows: list[SessionRow], files: list[SessionFile], actions: Sequence[UpkeepAction], torn: bool = False
+) -> tuple[list[SessionRow], list[SessionFile]]:
     """The state after these actions; `torn`: killed in the last one, after its row and before its file."""
     for n, action in enumerate(actions):
         rows = [r for r in rows if not action.key or r.key != action.key]
@@ -209,25 +211,25 @@ def done(
     ROWS, FILES, RULES, st.sets(st.sampled_from([f"agent:main:{r}" for r in RESTS])), st.integers(0, 30), st.booleans()
 )
 def test_what_must_stay_stays_and_it_may_stop_anywhere(
-    rows: list[SessionRow], files: list[File], rules: UpkeepSettings, busy: set[str], stop: int, torn: bool
+    rows: list[SessionRow], files: list[SessionFile], rules: UpkeepSettings, busy: set[str], stop: int, torn: bool
 ) -> None:
-    made = plan(rows, files, rules, NOW, busy)
+    made = plan_upkeep(rows, files, rules, NOW, busy)
     assert len({(a.key, a.path) for a in made.actions}) == len(made.actions)
     # killed after `stop` actions, planned again, done
     some = done(rows, files, made.actions[:stop], torn)
-    then = plan(*some, rules, NOW, busy)
+    then = plan_upkeep(*some, rules, NOW, busy)
     left, there = done(*some, then.actions)
-    assert plan(left, there, rules, NOW, busy).actions == ()
+    assert plan_upkeep(left, there, rules, NOW, busy).actions == ()
     names = {r.key for r in left}
     for r in rows:
         key = parse_session_key(r.key)
         assert key is not None
-        if protected(key) or r.key in busy:
+        if is_protected(key) or r.key in busy:
             assert r.key in names
     paths = {f.path for f in there}
     before = {f.path for f in files}
     for r in left:  # a session that stays keeps its transcript
-        path = Record.decode(r.data).path("main")
+        path = SessionRecord.decode(r.data).path("main")
         assert path in paths or path not in before
     assert f"{FOLDER}/other.txt" in paths or f"{FOLDER}/other.txt" not in before
     if rules.max_disk is not None and not then.over:
@@ -248,7 +250,7 @@ def test_whole_results_go_with_their_session_or_when_they_are_old() -> None:
         file(f"m.jsonl.{RESULT}.part-77", 2),  # killed while it was written
         file(f"m.jsonl.{RESULT}.part-78", 0.5),
     ]
-    made = plan(rows, files, UpkeepSettings(), NOW).actions
+    made = plan_upkeep(rows, files, UpkeepSettings(), NOW).actions
     assert {(a.path.rpartition("/")[2], a.reason) for a in made} == {
         ("m.jsonl.result-00000000000000ff", "left over"),
         (f"gone.jsonl.{RESULT}", "orphan"),
@@ -259,5 +261,5 @@ def test_whole_results_go_with_their_session_or_when_they_are_old() -> None:
 def test_whole_results_go_before_sessions_when_the_disk_is_full() -> None:
     rows = [row("direct:1", 3, "d")]
     files = [file("d.jsonl", 3, 100), file(f"d.jsonl.{RESULT}", 3, 900), file("d.jsonl.result-00000000000000ff", 0, 50)]
-    made = plan(rows, files, UpkeepSettings(max_disk=500, high_water=400), NOW)
+    made = plan_upkeep(rows, files, UpkeepSettings(max_disk=500, high_water=400), NOW)
     assert gone(made.actions) == [f"d.jsonl.{RESULT}"] and not made.over

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from palinurus.testing.history import Story, judge, unpaired
+from palinurus.testing.history import HomeSnapshot, check_snapshot, find_unpaired_calls
 
 
 def item(ident="i1", **rest):
@@ -43,17 +43,17 @@ GOOD = lines(user(), assistant(CALL, stop="toolUse"), RESULT, assistant("a"))
 def story(inbox=None, outbox=None, transcript=GOOD, shown=None):
     seen = [{"client_id": "i1.0"}] if shown is None else shown
     boxes = tuple(inbox or [item()]), tuple([reply()] if outbox is None else outbox)
-    return Story(*boxes, {"agents/main/sessions/s.jsonl": tuple(transcript)}, tuple(seen))
+    return HomeSnapshot(*boxes, {"agents/main/sessions/s.jsonl": tuple(transcript)}, tuple(seen))
 
 
 def test_a_good_story_has_nothing_wrong():
-    assert judge(story()) == []
+    assert check_snapshot(story()) == []
     absorbed = item("i2", state="absorbed", outcome=None, absorbed_by="i1")
-    assert judge(story([item(), absorbed], transcript=lines(user(), user("two"), assistant("both")))) == []
+    assert check_snapshot(story([item(), absorbed], transcript=lines(user(), user("two"), assistant("both")))) == []
     failed = item(outcome="failed", note="no key")
-    assert judge(story([failed], transcript=lines(user()))) == []
+    assert check_snapshot(story([failed], transcript=lines(user()))) == []
     quiet = item(body=b'{"push": false}')
-    assert judge(story([quiet], outbox=[], shown=[])) == []
+    assert check_snapshot(story([quiet], outbox=[], shown=[])) == []
 
 
 @pytest.mark.parametrize(
@@ -88,11 +88,11 @@ def test_a_good_story_has_nothing_wrong():
     ],
 )
 def test_each_fault_is_found(wrong, bad):
-    assert any(wrong in text for text in judge(bad)), judge(bad)
+    assert any(wrong in text for text in check_snapshot(bad)), check_snapshot(bad)
 
 
 def test_pairing():
-    assert unpaired([user(), assistant(CALL), RESULT, assistant("a")]) == []
-    assert unpaired([assistant(CALL, stop="aborted"), user()]) == []
-    assert unpaired([RESULT]) == ["result c1 answers no call"]
-    assert unpaired([assistant(CALL), RESULT, RESULT]) == ["result c1 answers no call"]
+    assert find_unpaired_calls([user(), assistant(CALL), RESULT, assistant("a")]) == []
+    assert find_unpaired_calls([assistant(CALL, stop="aborted"), user()]) == []
+    assert find_unpaired_calls([RESULT]) == ["result c1 answers no call"]
+    assert find_unpaired_calls([assistant(CALL), RESULT, RESULT]) == ["result c1 answers no call"]

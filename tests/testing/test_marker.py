@@ -1,6 +1,6 @@
 import pytest
 
-from palinurus.testing.marker import read, talk
+from palinurus.testing.marker import answer_markers, parse_conversation
 
 
 def user(text):
@@ -19,7 +19,7 @@ def test_the_round_follows_from_the_conversation(call, result):
     messages = [user("before"), CALL, RESULT, user(text)]
     turns = []
     for _ in range(3):
-        turns.append(read(talk({"messages": messages})).turn)
+        turns.append(answer_markers(parse_conversation({"messages": messages})).turn)
         messages = [*messages, call, result]
     assert [t.calls for t in turns] == [(("ls", {"path": "."}),), (("exec", {"command": "true"}),), ()]
     assert turns[2].text == "found file.txt"
@@ -27,7 +27,7 @@ def test_the_round_follows_from_the_conversation(call, result):
 
 def test_plain_words():
     def said(text):
-        return read(talk({"messages": [user(text)]}))
+        return answer_markers(parse_conversation({"messages": [user(text)]}))
 
     assert said("hello").turn.text == "echo: hello"
     assert said("[Mon 10:00] SAY hi there").turn.text == "hi there"
@@ -41,17 +41,26 @@ def test_plain_words():
 
 def test_a_failure_may_be_over_after_some_rounds():
     messages = [user("FAIL overloaded 1\nSAY ok"), CALL, RESULT]
-    assert read(talk({"messages": messages[:1]})).turn.failure is not None
-    assert read(talk({"messages": messages})).turn.text == "ok"
+    assert answer_markers(parse_conversation({"messages": messages[:1]})).turn.failure is not None
+    assert answer_markers(parse_conversation({"messages": messages})).turn.text == "ok"
 
 
 def test_call_ids_differ_along_a_conversation_and_repeat_for_the_same_request():
     body = {"messages": [user("TOOL ls {}")]}
     later = {"messages": [user("TOOL ls {}"), CALL, RESULT]}
-    assert talk(body).call_id(0) == talk(dict(body)).call_id(0)
-    assert len({talk(body).call_id(0), talk(body).call_id(1), talk(later).call_id(0)}) == 3
+    assert parse_conversation(body).call_id(0) == parse_conversation(dict(body)).call_id(0)
+    assert (
+        len(
+            {
+                parse_conversation(body).call_id(0),
+                parse_conversation(body).call_id(1),
+                parse_conversation(later).call_id(0),
+            }
+        )
+        == 3
+    )
 
 
 def test_a_steered_message_beside_results_is_the_newest():
     steered = {"role": "user", "content": [*RESULT2["content"], {"type": "text", "text": "SAY other"}]}
-    assert read(talk({"messages": [user("TOOL ls {}"), CALL2, steered]})).turn.text == "other"
+    assert answer_markers(parse_conversation({"messages": [user("TOOL ls {}"), CALL2, steered]})).turn.text == "other"

@@ -12,11 +12,11 @@ from palinurus.core.types.model import (
     TextDelta,
     ThinkingDelta,
 )
-from palinurus.testing.model import Gate, ScriptedModel, ask, calls, fail, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, fail, hold_at, make_request, say
 
 
 async def run(model, request=None, stop=None):
-    return [event async for event in model.stream(request or ask("hi"), stop or Abort())]
+    return [event async for event in model.stream(request or make_request("hi"), stop or Abort())]
 
 
 async def test_text_comes_in_pieces_and_ends_with_the_whole():
@@ -28,7 +28,7 @@ async def test_text_comes_in_pieces_and_ends_with_the_whole():
 
 
 async def test_calls_have_ids_of_their_own_and_their_arguments_join_to_json():
-    model = ScriptedModel([calls(("read", {"path": "a"}), ("ls", {})), calls(("ls", {}))])
+    model = ScriptedModel([call_tools(("read", {"path": "a"}), ("ls", {})), call_tools(("ls", {}))])
     first, second = await run(model), await run(model)
     message = first[-1].message
     assert [(c.name, c.arguments) for c in message.calls] == [("read", {"path": "a"}), ("ls", {})]
@@ -49,7 +49,7 @@ async def test_failures_are_values_with_what_had_arrived():
 
 async def test_a_step_may_depend_on_the_request_and_requests_are_kept():
     model = ScriptedModel([lambda request: f"you said {request.messages[-1].text}"])
-    events = await run(model, ask("ping"))
+    events = await run(model, make_request("ping"))
     assert events[-1].message.text == "you said ping" and model.requests[0].messages[0].text == "ping"
 
 
@@ -62,8 +62,8 @@ async def test_asking_beyond_the_script_fails_unless_the_last_step_repeats():
 
 
 async def test_abort_ends_a_stream_that_stands_at_a_gate():
-    gate, stop = Gate(), Abort()
-    task = asyncio.create_task(run(ScriptedModel([held(say("abcdefgh"), gate, before=2)], chunk=2), stop=stop))
+    gate, stop = StreamGate(), Abort()
+    task = asyncio.create_task(run(ScriptedModel([hold_at(say("abcdefgh"), gate, before=2)], chunk=2), stop=stop))
     await gate.wait_reached()
     assert not task.done()
     stop.set("user")
@@ -74,14 +74,14 @@ async def test_abort_ends_a_stream_that_stands_at_a_gate():
 
 
 async def test_an_open_gate_lets_the_rest_through():
-    gate = Gate()
+    gate = StreamGate()
     gate.open()
-    assert (await run(ScriptedModel([held(say("ab"), gate, before=0)])))[-1].message.text == "ab"
+    assert (await run(ScriptedModel([hold_at(say("ab"), gate, before=0)])))[-1].message.text == "ab"
 
 
 async def test_a_cancel_from_elsewhere_passes_through():
-    gate = Gate()
-    task = asyncio.create_task(run(ScriptedModel([held(say("ab"), gate)])))
+    gate = StreamGate()
+    task = asyncio.create_task(run(ScriptedModel([hold_at(say("ab"), gate)])))
     await gate.wait_reached()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -7,18 +7,18 @@ import anthropic
 import openai
 import pytest
 
-from palinurus.testing.script import Gate, calls, fail, held, say
+from palinurus.testing.script import StreamGate, call_tools, fail, hold_at, say
 from palinurus.testing.server import (
     ModelServer,
-    cut,
-    html,
-    malformed,
+    cut_stream,
     read_script,
-    refuse,
-    slow,
-    split,
-    stall,
-    status,
+    refuse_connection,
+    respond_html,
+    respond_malformed,
+    respond_status,
+    slow_stream,
+    split_stream,
+    stall_stream,
 )
 
 ASK = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
@@ -31,7 +31,7 @@ async def post(server, body=ASK, path="/chat/completions"):
 
 
 async def test_the_openai_sdk_reads_text_calls_and_usage():
-    async with ModelServer([calls(("ls", {"path": "ü"}), text="wait"), say("hello there")]) as server:
+    async with ModelServer([call_tools(("ls", {"path": "ü"}), text="wait"), say("hello there")]) as server:
         client = openai.AsyncOpenAI(api_key="k", base_url=server.url)
         async with client.chat.completions.stream(**{k: v for k, v in ASK.items() if k != "stream"}) as stream:
             first = (await stream.get_final_completion()).choices[0]
@@ -44,7 +44,7 @@ async def test_the_openai_sdk_reads_text_calls_and_usage():
 
 
 async def test_the_anthropic_sdk_reads_thinking_text_and_calls():
-    async with ModelServer([calls(("ls", {"a": 1}), text="look", thinking="hm"), say("done")]) as server:
+    async with ModelServer([call_tools(("ls", {"a": 1}), text="look", thinking="hm"), say("done")]) as server:
         client = anthropic.AsyncAnthropic(api_key="k", base_url=server.url.removesuffix("/v1"))
         ask = {"model": "m", "max_tokens": 10, "messages": ASK["messages"]}
         async with client.messages.stream(**ask) as stream:
@@ -57,7 +57,13 @@ async def test_the_anthropic_sdk_reads_thinking_text_and_calls():
 
 
 async def test_answers_that_are_not_the_protocol():
-    steps = [status(429, "{}", {"retry-after": "7"}), html(), malformed(), fail("overflow"), fail("cut", after="ab")]
+    steps = [
+        respond_status(429, "{}", {"retry-after": "7"}),
+        respond_html(),
+        respond_malformed(),
+        fail("overflow"),
+        fail("cut", after="ab"),
+    ]
     async with ModelServer(steps) as server:
         code, headers, _ = await post(server)
         assert (code, headers["retry-after"]) == (429, "7")
@@ -72,14 +78,14 @@ async def test_answers_that_are_not_the_protocol():
 
 
 async def test_connections_that_break():
-    async with ModelServer([refuse(), cut(say("hello world"), 100)]) as server:
+    async with ModelServer([refuse_connection(), cut_stream(say("hello world"), 100)]) as server:
         for _ in range(2):
             with pytest.raises(aiohttp.ClientError):
                 await post(server)
 
 
 async def test_a_stalled_stream_sends_so_much_and_then_nothing_until_the_server_goes():
-    async with ModelServer([stall(say("hello"), 50)]) as server:
+    async with ModelServer([stall_stream(say("hello"), 50)]) as server:
         async with aiohttp.ClientSession() as http:
             async with http.post(server.url + "/chat/completions", json=ASK) as response:
                 assert len(await response.content.readexactly(50)) == 50
@@ -90,9 +96,9 @@ async def test_a_stalled_stream_sends_so_much_and_then_nothing_until_the_server_
 
 
 async def test_pieces_pauses_and_gates_change_nothing_in_the_stream():
-    gate = Gate()
-    steps = [say("hello world"), split(say("hello world"), 3), slow(say("hello world"), 0.001)]
-    async with ModelServer([*steps, held(say("hello world"), gate)]) as server:
+    gate = StreamGate()
+    steps = [say("hello world"), split_stream(say("hello world"), 3), slow_stream(say("hello world"), 0.001)]
+    async with ModelServer([*steps, hold_at(say("hello world"), gate)]) as server:
         bodies = [(await post(server))[2] for _ in range(3)]
         task = asyncio.create_task(post(server))
         await gate.wait_reached()

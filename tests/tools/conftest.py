@@ -14,10 +14,10 @@ from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.core.types.tool import ToolSettings
 from palinurus.plugins.hooks import Hooks
-from palinurus.tools.call import call
-from palinurus.tools.collect import builtin
-from palinurus.tools.environ import child_env
-from palinurus.tools.process.table import Processes
+from palinurus.tools.call import call_tool
+from palinurus.tools.collect import make_builtin_tools
+from palinurus.tools.environ import build_child_env
+from palinurus.tools.process.table import CommandTable
 
 
 class FakeContext:
@@ -36,7 +36,7 @@ class FakeContext:
         self.workspace = str(workspace)
         # Nobody is asked here: what an exec may do is tested in test_guard.py.
         given = {"rules": ExecRules(security="full", ask="off"), **settings}
-        self.settings = ToolSettings(exec_env=child_env({"HOME": str(workspace)}, {}), **given)
+        self.settings = ToolSettings(exec_env=build_child_env({"HOME": str(workspace)}, {}), **given)
         self.updates: list[str] = []
         self.asked: list[ApprovalRequest] = []
         self.told = ApprovalAnswer(None, "nobody is here")
@@ -72,20 +72,20 @@ def ctx(workspace: Path) -> FakeContext:
 
 
 @pytest.fixture
-async def processes() -> AsyncIterator[Processes]:
+async def processes() -> AsyncIterator[CommandTable]:
     """The table of running commands; what a test leaves running is ended."""
-    table = Processes()
+    table = CommandTable()
     yield table
     await table.close(grace=0.05)
 
 
 @pytest.fixture
-def do(ctx: FakeContext, processes: Processes) -> Callable[..., Awaitable[ToolResult]]:
+def do(ctx: FakeContext, processes: CommandTable) -> Callable[..., Awaitable[ToolResult]]:
     """`await do("read", path="a")` through the door, with the built-in tools."""
-    tools = builtin(processes)
+    tools = make_builtin_tools(processes)
     hooks = Hooks()
 
     async def one(name: str, **args: Any) -> ToolResult:
-        return await call(ToolCall("call-1", name, args), tools, ctx, hooks)
+        return await call_tool(ToolCall("call-1", name, args), tools, ctx, hooks)
 
     return one

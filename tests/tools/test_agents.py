@@ -7,17 +7,17 @@ from typing import Any
 
 from palinurus.core.types.messages import ToolCall
 from palinurus.plugins.hooks import Hooks
-from palinurus.tools.agents import Listed, make
-from palinurus.tools.call import call
+from palinurus.tools.agents import AgentListing, make_agents_tool
+from palinurus.tools.call import call_tool
 
 
 class Two:
-    def agents(self, caller: str) -> tuple[bool, list[Listed]]:
-        return False, [Listed(caller, "Main", True), Listed("gone", "gone", False)]
+    def agents(self, caller: str) -> tuple[bool, list[AgentListing]]:
+        return False, [AgentListing(caller, "Main", True), AgentListing("gone", "gone", False)]
 
 
 async def test_the_list(ctx: Any) -> None:
-    result = await call(ToolCall("c", "agents_list", {}), make(Two()), ctx, Hooks())
+    result = await call_tool(ToolCall("c", "agents_list", {}), make_agents_tool(Two()), ctx, Hooks())
     assert result.details == json.loads(result.text) == {
         "requester": "main",
         "allowAny": False,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.tools.collect import builtin
+from palinurus.tools.collect import make_builtin_tools
 
 PARAMS = {
     "read": "path offset? limit?",
@@ -25,7 +25,7 @@ PARAMS = {
 @pytest.mark.seed(274, 278)
 def test_the_tools_and_their_arguments() -> None:
     offered = {}
-    for name, tool in builtin().items():
+    for name, tool in make_builtin_tools().items():
         required = tool.parameters.get("required", [])
         offered[name] = " ".join(p if p in required else f"{p}?" for p in tool.parameters["properties"])
         assert tool.name == name
@@ -54,7 +54,7 @@ async def test_every_tool_really_works(do: Any) -> None:
 
 
 def test_what_may_be_repeated() -> None:
-    effects = {name: tool.effect for name, tool in builtin().items()}
+    effects = {name: tool.effect for name, tool in make_builtin_tools().items()}
     assert effects == {
         "read": "pure",
         "ls": "pure",
@@ -87,5 +87,5 @@ def test_what_may_be_repeated() -> None:
     ],
 )
 def test_summaries(name: str, args: dict[str, Any], expected: str) -> None:
-    summary = builtin()[name].summary
+    summary = make_builtin_tools()[name].summary
     assert summary is not None and summary(args) == expected

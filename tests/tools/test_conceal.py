@@ -11,9 +11,9 @@ import pytest
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl")
 def test_the_kernel_says_so() -> None:
     code = (
-        "import os\nfrom palinurus.tools.conceal import conceal\n"
+        "import os\nfrom palinurus.tools.conceal import hide_process\n"
         "assert os.stat('/proc/self/environ').st_uid == os.geteuid()\n"
-        "print(conceal(), os.stat('/proc/self/environ').st_uid)"
+        "print(hide_process(), os.stat('/proc/self/environ').st_uid)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "0"]  # the file now belongs to root

@@ -11,7 +11,7 @@ from palinurus.core.types.inbound import Sender
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import BadRequest
 from palinurus.tools import cron
-from palinurus.tools.cron import ACTIONS, Maker, make
+from palinurus.tools.cron import ACTIONS, CronJobMaker, make_cron_tool
 from support import inbound
 
 
@@ -38,7 +38,7 @@ class Port:
     def job(self, ident: str) -> dict[str, Any]:
         return {"id": ident}
 
-    async def add(self, asked: dict[str, Any], maker: Maker) -> dict[str, Any]:
+    async def add(self, asked: dict[str, Any], maker: CronJobMaker) -> dict[str, Any]:
         self.asked.append((asked, maker))
         if not asked:
             raise BadRequest("schedule is an object")
@@ -61,7 +61,7 @@ class Port:
 
 
 async def use(port: Port, **args: Any) -> Any:
-    return (await make(port)["cron"].run(Ctx(), **args)).details  # type: ignore[arg-type]
+    return (await make_cron_tool(port)["cron"].run(Ctx(), **args)).details  # type: ignore[arg-type]
 
 
 async def test_each_action() -> None:
@@ -70,7 +70,10 @@ async def test_each_action() -> None:
     assert await use(port, action="list", includeDisabled=True) == {"jobs": [{"disabled": True}]}
     assert await use(port, action="get", jobId="a") == {"id": "a"}
     assert await use(port, action="add", job={"name": "x"}) == {"id": "j"}
-    assert port.asked.pop() == ({"name": "x"}, Maker("agent:main:main", "main", "fake", "chat", "default", "web"))
+    assert port.asked.pop() == (
+        {"name": "x"},
+        CronJobMaker("agent:main:main", "main", "fake", "chat", "default", "web"),
+    )
     assert await use(port, action="update", jobId="a", patch={"name": "y"}) == {"id": "a", "name": "y"}
     assert await use(port, action="remove", jobId="a") == {"ok": True, "removed": True}
     assert await use(port, action="run", jobId="a") == {"force": True}
@@ -91,4 +94,4 @@ async def test_mistakes_are_told(args: dict[str, Any]) -> None:
 
 
 def test_it_is_the_owners_and_not_there_without_jobs(tmp_path: Path) -> None:
-    assert make(None) == {} and make(Port())["cron"].owner  # type: ignore[arg-type]
+    assert make_cron_tool(None) == {} and make_cron_tool(Port())["cron"].owner  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.tools.environ import child_env, refused, search_path
+from palinurus.tools.environ import build_child_env, build_search_path, explain_refused_variable
 
 CODE = (
     "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "PYTHONPATH",
@@ -29,24 +29,24 @@ CODE = (
 
 @pytest.mark.parametrize("name", CODE)
 def test_variables_that_are_code(name: str) -> None:
-    assert refused(name, "x") and refused(name.lower(), "x")
+    assert explain_refused_variable(name, "x") and explain_refused_variable(name.lower(), "x")
     if name not in ("PATH", "HOME", "SHELL", "TMPDIR"):
-        assert name not in child_env({name: "x"}, {})
+        assert name not in build_child_env({name: "x"}, {})
 
 
 @pytest.mark.parametrize("name", ["FOO", "MY_TOKEN", "NODE_ENV", "RUST_LOG", "DEBUG", "CI", "_x1"])
 def test_ordinary_variables(name: str) -> None:
-    assert refused(name, "value") == ""
+    assert explain_refused_variable(name, "value") == ""
 
 
 @pytest.mark.parametrize("name", ["", "1A", "A B", "A=B", "A\x00", "\u00c4", "x" * 200])
 def test_what_is_no_name(name: str) -> None:
-    assert "no name" in refused(name, "x")
+    assert "no name" in explain_refused_variable(name, "x")
 
 
 def test_values() -> None:
-    assert "NUL" in refused("A", "a\x00b")
-    assert "longer" in refused("A", "x" * 40_000)
+    assert "NUL" in explain_refused_variable("A", "a\x00b")
+    assert "longer" in explain_refused_variable("A", "x" * 40_000)
 
 
 def test_the_allowlist() -> None:
@@ -61,8 +61,8 @@ def test_the_allowlist() -> None:
         "OPENAI_API_KEY": "canary",
         "LC_evil()": "x",
     }
-    assert child_env(ours, {"DECLARED": "yes", "bad name": "x", "NUL": "a\x00"}) == {
-        "PATH": search_path(),
+    assert build_child_env(ours, {"DECLARED": "yes", "bad name": "x", "NUL": "a\x00"}) == {
+        "PATH": build_search_path(),
         "TERM": "dumb",
         "HOME": "/home/me",
         "LANG": "C.UTF-8",
@@ -80,11 +80,11 @@ def test_there_are_enough_names() -> None:
 def test_a_child_sees_none_of_them(tmp_path: Path) -> None:
     """The gateway's environment and a workspace's .env file are full of them."""
     (tmp_path / ".env").write_text("".join(f"{name}=canary\n" for name in CODE))
-    env = child_env(dict.fromkeys(CODE, "canary"), {})
+    env = build_child_env(dict.fromkeys(CODE, "canary"), {})
     out = subprocess.run(["/usr/bin/env"], env=env, cwd=tmp_path, capture_output=True, check=True, text=True).stdout
     seen = dict(line.split("=", 1) for line in out.splitlines())
     assert {name for name, value in seen.items() if value == "canary"} <= {"HOME", "SHELL", "TMPDIR"}
-    assert seen["PATH"] == search_path()
+    assert seen["PATH"] == build_search_path()
 
 
 @pytest.mark.parametrize("name", CODE)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.tools.family import processes
+from palinurus.tools.family import list_processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 
@@ -29,7 +29,7 @@ async def pid_in(path: Path) -> int:
 async def gone(pid: int) -> bool:
     """A killed process is not gone at once; it may take the kernel a moment, never seconds."""
     for _ in range(400):
-        if pid not in processes():
+        if pid not in list_processes():
             return True
         await asyncio.sleep(0.005)
     return False
@@ -196,7 +196,7 @@ async def test_a_grandchild_that_holds_the_pipe_is_not_waited_for(do: Any, works
         assert result.text.startswith("before\nafter\n")
         assert "background process still holds the output" in result.text
         assert not result.isError
-        assert pid in processes()  # a server started in the background stays
+        assert pid in list_processes()  # a server started in the background stays
     finally:
         os.killpg(os.getpgid(pid), signal.SIGKILL)
 

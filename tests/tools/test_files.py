@@ -12,14 +12,14 @@ import pytest
 
 from palinurus.core.types.tool import ToolFailure
 from palinurus.tools import files
-from palinurus.tools.paths import resolve
+from palinurus.tools.paths import resolve_path
 
 
 def test_mode_is_kept_and_nothing_else_is_left(ctx: Any, workspace: Path) -> None:
     path = workspace / "script"
     path.write_text("old")
     path.chmod(0o751)
-    assert files.replace(resolve("script", ctx), b"new") is False
+    assert files.replace_file(resolve_path("script", ctx), b"new") is False
     assert stat.S_IMODE(path.stat().st_mode) == 0o751
     assert os.listdir(workspace) == ["script"]
 
@@ -27,7 +27,7 @@ def test_mode_is_kept_and_nothing_else_is_left(ctx: Any, workspace: Path) -> Non
 def test_a_reader_with_the_old_file_open_keeps_it(ctx: Any, workspace: Path) -> None:
     (workspace / "f").write_text("old")
     with open(workspace / "f") as reader:
-        files.replace(resolve("f", ctx), b"new")
+        files.replace_file(resolve_path("f", ctx), b"new")
         assert reader.read() == "old"
     assert (workspace / "f").read_text() == "new"
 
@@ -35,9 +35,9 @@ def test_a_reader_with_the_old_file_open_keeps_it(ctx: Any, workspace: Path) -> 
 def test_a_failed_replacement_leaves_the_old_file_and_no_rest(ctx: Any, workspace: Path) -> None:
     (workspace / "d").mkdir()
     with pytest.raises(ToolFailure, match="is a directory"):
-        files.replace(resolve("d", ctx), b"x")
+        files.replace_file(resolve_path("d", ctx), b"x")
     with pytest.raises(ToolFailure, match="too long"):
-        files.replace(resolve("n" * 256, ctx), b"x")
+        files.replace_file(resolve_path("n" * 256, ctx), b"x")
     assert os.listdir(workspace) == ["d"]
 
 
@@ -45,18 +45,18 @@ def test_missing_files_come_with_the_nearest_name(ctx: Any, workspace: Path) -> 
     (workspace / "readme.md").write_text("")
     with (
         pytest.raises(ToolFailure, match=r"redme.md does not exist; did you mean readme.md\?"),
-        files.reading(resolve("redme.md", ctx)),
+        files.open_file(resolve_path("redme.md", ctx)),
     ):
         pass
 
 
 async def test_one_change_at_a_time(ctx: Any) -> None:
-    place = resolve("f", ctx)
+    place = resolve_path("f", ctx)
     inside = 0
 
     async def one() -> None:
         nonlocal inside
-        async with files.alone(place):
+        async with files.lock_path(place):
             assert inside == 0
             inside += 1
             await asyncio.sleep(0)
@@ -70,9 +70,9 @@ def test_no_handle_is_lost(ctx: Any, workspace: Path) -> None:
     (workspace / "f").write_text("x")
     before = len(os.listdir("/proc/self/fd"))
     for path in ("f", "missing", "a/b/missing", ".", "/dev/null", "f/x"):
-        for use in (files.reading, files.listing):
+        for use in (files.open_file, files.open_listing):
             try:
-                with use(resolve(path, ctx)):
+                with use(resolve_path(path, ctx)):
                     pass
             except ToolFailure:
                 pass

@@ -11,7 +11,7 @@ import pytest
 from flow.test_app import CONFIG, running
 from palinurus.core.types.tool import ToolFailure, ToolOutput
 from palinurus.testing.model import ScriptedModel
-from palinurus.tools.gateway import Keeper, make, writable
+from palinurus.tools.gateway import GatewayControl, is_writable_key, make_gateway_tool
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def act(home: Path, action: str, keeper: Keeper | None = None, **given: Any) -> ToolOutput:
-    tool = make(keeper or Keeper(str(home), {}))["gateway"]
+async def act(home: Path, action: str, keeper: GatewayControl | None = None, **given: Any) -> ToolOutput:
+    tool = make_gateway_tool(keeper or GatewayControl(str(home), {}))["gateway"]
     return await tool.run(None, action=action, **given)
 
 
@@ -91,15 +91,15 @@ async def test_what_protects_the_owner_is_refused_and_nothing_is_written(
 
 def test_no_key_that_protects_is_on_the_list() -> None:
     for key in ("tools.exec.ask", "tools.exec.security", "tools.bash.ask", "agents.defaults.sandbox.mode", "env.X"):
-        assert not writable(key)
-    assert writable("agents.defaults.model.primary") and not writable("agents.defaults.modelx")
+        assert not is_writable_key(key)
+    assert is_writable_key("agents.defaults.model.primary") and not is_writable_key("agents.defaults.modelx")
 
 
 async def test_restarting_needs_a_gateway(home: Path) -> None:
     with pytest.raises(ToolFailure, match="without a gateway"):
         await act(home, "restart")
     asked: list[float] = []
-    await act(home, "restart", Keeper(str(home), {}, asked.append), delayMs=1)
+    await act(home, "restart", GatewayControl(str(home), {}, asked.append), delayMs=1)
     assert asked == [0.5]
     with pytest.raises(ToolFailure, match="pip install"):
         await act(home, "update.run")

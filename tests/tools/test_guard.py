@@ -16,8 +16,8 @@ from palinurus.core.types.approval import ApprovalAnswer, ApprovalDecision, Appr
 from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.tool import ToolFailure, ToolSettings
-from palinurus.tools.environ import child_env
-from palinurus.tools.guard import Permit, Want, permit
+from palinurus.tools.environ import build_child_env
+from palinurus.tools.guard import ExecPermit, ExecPreferences, authorize_command
 
 CONTAINED = SandboxSpec("landlock")
 LISTED = (
@@ -45,7 +45,7 @@ class Ctx:
         self.before_answer: Any = lambda: None
         self.inbound = Inbound(Target("terminal"), Sender("me", owner=True), "", "hi", 0)
         held = ExecRules(file=str(folder.parent / "exec-approvals.json"), **rules)
-        self.settings = ToolSettings(exec_env=child_env({"HOME": str(folder)}, {}), cell=cell, rules=held)
+        self.settings = ToolSettings(exec_env=build_child_env({"HOME": str(folder)}, {}), cell=cell, rules=held)
 
     async def ask(self, ask: ApprovalRequest) -> ApprovalAnswer:
         self.asked.append(ask)
@@ -70,15 +70,15 @@ def allow(ctx: Ctx, *rules: CommandRule) -> None:
     approvals.add_rules(ctx.settings.rules.file, "main", rules, "test", 0)
 
 
-async def judged(ctx: Ctx, command: str, **want: Any) -> Permit | str:
+async def judged(ctx: Ctx, command: str, **want: Any) -> ExecPermit | str:
     """The permit, or why there is none."""
     try:
-        return await permit(ctx, command, ctx.workspace, want.pop("env", {}), Want(**want))  # type: ignore[arg-type]
+        return await authorize_command(ctx, command, ctx.workspace, want.pop("env", {}), ExecPreferences(**want))  # type: ignore[arg-type]
     except ToolFailure as exc:
         return str(exc)
 
 
-def started(permit: Permit) -> str:
+def started(permit: ExecPermit) -> str:
     """What the permit prints when it is run."""
     permit.check()
     env = {"PATH": "/usr/bin:/bin"}
@@ -123,11 +123,11 @@ async def test_what_is_on_the_list_runs_as_it_was_judged_without_a_shell(folder:
     ctx = Ctx(folder)
     allow(ctx, *LISTED)
     made = await judged(ctx, "echo 'a b' \"c;d\"")
-    assert isinstance(made, Permit) and not ctx.asked and not made.contained
+    assert isinstance(made, ExecPermit) and not ctx.asked and not made.contained
     assert os.path.basename(made.argv[0]) == "echo" and made.argv[1:] == ("a b", "c;d")
     assert started(made) == "a b c;d\n"
     chain = await judged(ctx, "echo a && echo 'b  c' | wc -l")
-    assert isinstance(chain, Permit) and started(chain) == "a\n1\n" and not ctx.asked
+    assert isinstance(chain, ExecPermit) and started(chain) == "a\n1\n" and not ctx.asked
     (entry,) = [e for e in approvals.read_approvals(ctx.settings.rules.file).entries("main") if e.used]
     assert entry.used == 1_000_000 and entry.command == "echo 'a b' \"c;d\""
 
@@ -135,7 +135,7 @@ async def test_what_is_on_the_list_runs_as_it_was_judged_without_a_shell(folder:
 async def test_contained_commands_run_unasked_and_as_written(folder: Path) -> None:
     ctx = Ctx(folder, cell=CONTAINED)
     made = await judged(ctx, "for i in 1 2; do echo $i; done > out\ncat out")
-    assert made == Permit(
+    assert made == ExecPermit(
         ("/bin/sh", "-c", "for i in 1 2; do echo $i; done > out\ncat out"), ctx.workspace, True, made.why
     )  # type: ignore[union-attr]
     assert not ctx.asked
@@ -145,7 +145,7 @@ async def test_a_rule_inside_the_sandbox_leaves_the_shell_nothing_to_interpret(f
     ctx = Ctx(folder, cell=CONTAINED, security="allowlist")
     allow(ctx, *LISTED)
     made = await judged(ctx, 'echo "a  b" | wc -c')
-    assert isinstance(made, Permit) and made.contained
+    assert isinstance(made, ExecPermit) and made.contained
     assert made.argv == ("/bin/sh", "-c", "'echo' 'a  b' | 'wc' '-c'") and started(made) == "5\n"
     assert "not on the allowlist" in str(await judged(ctx, "touch X")) and not ctx.asked
 
@@ -169,7 +169,7 @@ async def test_a_developers_day_asks_nothing(folder: Path) -> None:
     ctx = Ctx(folder, cell=CONTAINED)
     for command in BENIGN:
         made = await judged(ctx, command)
-        assert isinstance(made, Permit) and made.contained, command
+        assert isinstance(made, ExecPermit) and made.contained, command
     assert len(ctx.asked) < 0.05 * len(BENIGN)
 
 
@@ -181,7 +181,7 @@ async def test_hidden_characters_are_asked_about_everywhere(folder: Path, text: 
     assert ctx.asked[0].warning and ctx.asked[0].allowed == ("allow-once", "deny")
     ctx.say = "allow-once"
     made = await judged(ctx, text)
-    assert isinstance(made, Permit) and made.contained is (cell is CONTAINED)
+    assert isinstance(made, ExecPermit) and made.contained is (cell is CONTAINED)
 
 
 async def test_nul_is_never_run(folder: Path) -> None:
@@ -208,7 +208,7 @@ async def test_a_program_swapped_while_people_think_is_not_run(folder: Path, com
     tool.chmod(0o755)
     ctx = Ctx(folder, "allow-once")
     made = await judged(ctx, command)
-    assert isinstance(made, Permit) and started(made) == "mine\n"
+    assert isinstance(made, ExecPermit) and started(made) == "mine\n"
     with pytest.raises(ToolFailure, match="has changed"):
         swap(tool)
         made.check()
@@ -237,7 +237,7 @@ async def test_a_folder_swapped_for_another_is_not_run_in(folder: Path) -> None:
         link.unlink()
         link.symlink_to(two)
 
-    made = await permit(ctx, "touch X", str(link), {}, Want())  # type: ignore[arg-type]
+    made = await authorize_command(ctx, "touch X", str(link), {}, ExecPreferences())  # type: ignore[arg-type]
     turn()
     with pytest.raises(ToolFailure, match="folder"):
         made.check()
@@ -245,7 +245,7 @@ async def test_a_folder_swapped_for_another_is_not_run_in(folder: Path) -> None:
     link.symlink_to(one)
     ctx.before_answer = turn
     with pytest.raises(ToolFailure, match="folder"):
-        await permit(ctx, "touch X", str(link), {}, Want())  # type: ignore[arg-type]
+        await authorize_command(ctx, "touch X", str(link), {}, ExecPreferences())  # type: ignore[arg-type]
 
 
 async def test_a_link_to_a_program_that_is_turned_is_noticed(folder: Path) -> None:
@@ -255,7 +255,7 @@ async def test_a_link_to_a_program_that_is_turned_is_noticed(folder: Path) -> No
     made = await judged(ctx, "./t")
     link.unlink()
     link.symlink_to("/bin/false")
-    assert isinstance(made, Permit)
+    assert isinstance(made, ExecPermit)
     with pytest.raises(ToolFailure, match="program"):
         made.check()
 
@@ -284,7 +284,7 @@ async def test_the_fallback_of_the_hosts_file(folder: Path) -> None:
     ctx = Ctx(folder, None)
     file = Path(ctx.settings.rules.file)
     file.write_text('{"version": 1, "defaults": {"askFallback": "full"}}')
-    assert isinstance(await judged(ctx, "touch X"), Permit)
+    assert isinstance(await judged(ctx, "touch X"), ExecPermit)
     assert "not run" in str(await judged(ctx, "touch X\u200b"))
     file.write_text('{"version": 1, "defaults": {"askFallback": "whatever"}}')
     assert "not run" in str(await judged(ctx, "touch X"))
@@ -292,7 +292,7 @@ async def test_the_fallback_of_the_hosts_file(folder: Path) -> None:
 
 async def test_a_broken_file_denies_everything(folder: Path) -> None:
     ctx = Ctx(folder, "allow-once", cell=CONTAINED)
-    assert isinstance(await judged(ctx, "ls"), Permit)
+    assert isinstance(await judged(ctx, "ls"), ExecPermit)
     Path(ctx.settings.rules.file).write_text("{ nonsense")
     assert "denied here" in str(await judged(ctx, "ls"))
 
@@ -335,7 +335,7 @@ async def test_content_from_outside_makes_elevated_ask(folder: Path) -> None:
     ctx = Ctx(folder, "deny", cell=CONTAINED, elevated="full")
     ctx.taint = ("web",)
     assert "denied" in str(await judged(ctx, "touch X")) and ctx.asked[0].taint == ("web",)
-    assert isinstance(await judged(ctx, "touch X", elevated=False), Permit)
+    assert isinstance(await judged(ctx, "touch X", elevated=False), ExecPermit)
 
 
 async def test_a_member_is_named_on_the_card(folder: Path) -> None:
@@ -360,7 +360,7 @@ async def test_allow_always_offers_exactly_this_and_never_a_wrapper(folder: Path
     (asked,) = ctx.asked
     assert [r.argv for r in asked.rules] == [("-l",), ("x",)] and "allow-always" in asked.allowed
     allow(ctx, *asked.rules)
-    assert isinstance(await judged(ctx, "ls -l"), Permit) and isinstance(await judged(ctx, "cat x"), Permit)
+    assert isinstance(await judged(ctx, "ls -l"), ExecPermit) and isinstance(await judged(ctx, "cat x"), ExecPermit)
     for command in ("ls -a", "ls", "cat x y", "sh -c ls", "env ls -l", "./run", "ls -l > x", "python3 x.py"):
         ctx.asked.clear()
         assert "denied" in str(await judged(ctx, command)) and ctx.asked
@@ -371,4 +371,8 @@ async def test_allow_always_offers_exactly_this_and_never_a_wrapper(folder: Path
 async def test_two_questions_at_once_do_not_mix(folder: Path) -> None:
     ctx = Ctx(folder, "allow-once")
     one, two = await asyncio.gather(judged(ctx, "echo one"), judged(ctx, "echo two"))
-    assert isinstance(one, Permit) and isinstance(two, Permit) and (started(one), started(two)) == ("one\n", "two\n")
+    assert (
+        isinstance(one, ExecPermit)
+        and isinstance(two, ExecPermit)
+        and (started(one), started(two)) == ("one\n", "two\n")
+    )

@@ -12,9 +12,9 @@ from aiohttp import web
 from palinurus.core.types.messages import ImageBlock, ToolCall, ToolResult
 from palinurus.core.types.tool import ToolFailure
 from palinurus.plugins.hooks import Hooks
-from palinurus.tools.call import call
-from palinurus.tools.image import make
-from palinurus.tools.web.door import Door
+from palinurus.tools.call import call_tool
+from palinurus.tools.image import make_image_tool
+from palinurus.tools.web.door import EgressGuard
 from tools.web.kit import Canary, Site
 
 
@@ -55,8 +55,8 @@ async def canary() -> Any:
     assert made.hits == 0
 
 
-async def look(ctx: Any, vision: FakeVision, door: Door | None = None, **args: Any) -> ToolResult:
-    return await call(ToolCall("c", "image", args), make(vision, door or Door()), ctx, Hooks())
+async def look(ctx: Any, vision: FakeVision, door: EgressGuard | None = None, **args: Any) -> ToolResult:
+    return await call_tool(ToolCall("c", "image", args), make_image_tool(vision, door or EgressGuard()), ctx, Hooks())
 
 
 @pytest.mark.seed(276)
@@ -74,12 +74,12 @@ async def test_a_file_of_the_workspace_is_described_in_a_frame(ctx: Any, workspa
 async def test_addresses_and_inline_data_and_each_once(ctx: Any, workspace: Path, site: Site) -> None:
     site.routes["/c.png"] = lambda _: web.Response(body=png(), content_type="image/png")
     (workspace / "a.png").write_bytes(png())
-    vision, door = FakeVision(), Door(site.rules)
+    vision, door = FakeVision(), EgressGuard(site.rules)
     inline = "data:image/png;base64," + base64.b64encode(png()).decode()
     many = [site.url("/c.png"), inline, "a.png", "a.png"]
     result = await look(ctx, vision, door, images=many, image="a.png")
     assert not result.isError and len(vision.asked[0][0]) == 3 and vision.asked[0][1] == "Describe the image."
-    output = await make(vision, door)["image"].run(ctx, image=site.url("/c.png"))
+    output = await make_image_tool(vision, door)["image"].run(ctx, image=site.url("/c.png"))
     assert output.source == "web"
 
 
@@ -130,7 +130,7 @@ async def test_a_model_that_cannot_is_an_error_in_words(ctx: Any, workspace: Pat
 
 
 def test_without_a_model_that_sees_there_is_no_tool() -> None:
-    assert make(None, Door()) == {}
+    assert make_image_tool(None, EgressGuard()) == {}
 
 
 async def test_large_images_are_made_smaller_where_that_can_be_done(ctx: Any, workspace: Path) -> None:
@@ -143,8 +143,8 @@ async def test_large_images_are_made_smaller_where_that_can_be_done(ctx: Any, wo
         asked.append(size)
         return png(9, 9) if len(data) > size else "cannot"
 
-    tools = make(vision, Door(), shrink)
-    result = await call(ToolCall("c", "image", {"images": ["big.png", "wide.png"]}), tools, ctx, Hooks())
+    tools = make_image_tool(vision, EgressGuard(), shrink)
+    result = await call_tool(ToolCall("c", "image", {"images": ["big.png", "wide.png"]}), tools, ctx, Hooks())
     assert not result.isError and asked == [5 << 20] * 2
     # What could not be made smaller and need not be goes as it is.
     assert [base64.b64decode(image.data) for image in vision.asked[0][0]] == [png(9, 9), png(5000, 10)]

@@ -15,9 +15,9 @@ from palinurus.core.memory.values import MemoryExcerpt, MemoryFindings, MemoryHi
 from palinurus.core.policy.groups import TOOL_GROUPS
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.plugins.hooks import Hooks
-from palinurus.tools.call import call
-from palinurus.tools.memory import Recall, make
-from palinurus.workspace.memory.shelf import Shelf
+from palinurus.tools.call import call_tool
+from palinurus.tools.memory import MemoryPort, make_memory_tools
+from palinurus.workspace.memory.shelf import Memories
 
 Do = Callable[..., Awaitable[ToolResult]]
 
@@ -44,11 +44,11 @@ class Nothing:
         return self.excerpt
 
 
-def doing(recall: Recall, ctx: Any) -> Do:
-    tools, hooks = make(recall), Hooks()
+def doing(recall: MemoryPort, ctx: Any) -> Do:
+    tools, hooks = make_memory_tools(recall), Hooks()
 
     async def one(name: str, **args: Any) -> ToolResult:
-        return await call(ToolCall("c", name, args), tools, ctx, hooks)
+        return await call_tool(ToolCall("c", name, args), tools, ctx, hooks)
 
     return one
 
@@ -57,7 +57,7 @@ def doing(recall: Recall, ctx: Any) -> Do:
 def real(ctx: Any, workspace: Path) -> Do:
     """With real files and a real index."""
     settings = AgentSettings("main", "main", str(workspace), memory=MemoryOptions(get_lines=5, get_chars=200))
-    return doing(Shelf(str(workspace.parent / "home"), {"main": settings}, SystemClock()), ctx)
+    return doing(Memories(str(workspace.parent / "home"), {"main": settings}, SystemClock()), ctx)
 
 
 async def test_search_and_read_what_was_found(real: Do, workspace: Path) -> None:
@@ -127,7 +127,7 @@ async def test_what_does_not_fit_is_left_out_whole(ctx: Any) -> None:
 
 
 def test_both_only_read() -> None:
-    tools = make(Nothing())
+    tools = make_memory_tools(Nothing())
     assert [(name, tool.name, tool.effect) for name, tool in tools.items()] == [
         ("memory_search", "memory_search", "pure"),
         ("memory_get", "memory_get", "pure"),
@@ -137,4 +137,4 @@ def test_both_only_read() -> None:
 
 @pytest.mark.seed(294)
 def test_the_group_is_these_two_tools() -> None:
-    assert TOOL_GROUPS["group:memory"] == tuple(make(Nothing()))
+    assert TOOL_GROUPS["group:memory"] == tuple(make_memory_tools(Nothing()))

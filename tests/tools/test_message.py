@@ -28,9 +28,9 @@ from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.core.types.outbound import Button, Reply
 from palinurus.plugins.hooks import Hooks
-from palinurus.tools.call import call
-from palinurus.tools.message import AGAIN, LATER, UNKNOWN, make
-from palinurus.tools.post import Chat, Delivered
+from palinurus.tools.call import call_tool
+from palinurus.tools.message import AGAIN, LATER, UNKNOWN, make_message_tool
+from palinurus.tools.post import KnownChat, MessageDelivery
 
 EVERY = frozenset(("typing", "edit", "delete", "react", "pin", "poll", "thread", "read"))
 Do = Callable[..., Awaitable[ToolResult]]
@@ -43,16 +43,16 @@ class Fake:
         self.every = {"fake": ChannelAbilities(acts=EVERY, media=1000, buttons=4), "other": ChannelAbilities()}  # type: ignore[arg-type]
         self.sent: list[Reply] = []
         self.acted: list[tuple[Target, ChannelAction]] = []
-        self.result = Delivered("sent", "m1")
+        self.result = MessageDelivery("sent", "m1")
         self.found: SendReceipt | SendFailure | None = SendReceipt("m2")
         self.known = [
-            Chat("Family", Target("fake", "-100")),
-            Chat("", Target("fake", "-100")),
-            Chat("Twice", Target("fake", "1")),
-            Chat("Twice", Target("other", "2")),
-            Chat("55", Target("fake", "thief")),  # calls himself like somebody's id
-            Chat("", Target("fake", "55")),
-            Chat("chat", Target("fake", "thief")),  # … or like this chat
+            KnownChat("Family", Target("fake", "-100")),
+            KnownChat("", Target("fake", "-100")),
+            KnownChat("Twice", Target("fake", "1")),
+            KnownChat("Twice", Target("other", "2")),
+            KnownChat("55", Target("fake", "thief")),  # calls himself like somebody's id
+            KnownChat("", Target("fake", "55")),
+            KnownChat("chat", Target("fake", "thief")),  # … or like this chat
         ]
 
     def channels(self) -> Mapping[str, ChannelAbilities]:
@@ -61,7 +61,7 @@ class Fake:
     def accounts(self, channel: str) -> tuple[str, ...]:
         return ("default", "work") if channel == "fake" else ("main",)
 
-    async def send(self, reply: Reply, wait: float) -> Delivered:
+    async def send(self, reply: Reply, wait: float) -> MessageDelivery:
         self.sent.append(reply)
         return self.result
 
@@ -74,7 +74,7 @@ class Fake:
         self.acted.append((target, act))
         return self.found
 
-    async def chats(self) -> list[Chat]:
+    async def chats(self) -> list[KnownChat]:
         return self.known
 
 
@@ -85,7 +85,7 @@ def post() -> Fake:
 
 def caller(post: Fake, ctx: Any, rules: MessageToolRules = MessageToolRules()) -> Do:
     async def one(**args: Any) -> ToolResult:
-        return await call(ToolCall(ctx.call, "message", args), make(post, rules), ctx, Hooks())
+        return await call_tool(ToolCall(ctx.call, "message", args), make_message_tool(post, rules), ctx, Hooks())
 
     return one
 
@@ -109,24 +109,24 @@ MEMBER, STRANGER, OWNER = Sender("m", allowed=True), Sender("s"), Sender("o", ow
 
 def test_no_channel_no_tool(post: Fake) -> None:
     post.every = {}
-    assert make(post, MessageToolRules()) == {}
+    assert make_message_tool(post, MessageToolRules()) == {}
 
 
 def test_only_actions_that_some_channel_can_do_are_offered(post: Fake) -> None:
-    offered = make(post, MessageToolRules())["message"].parameters["properties"]
+    offered = make_message_tool(post, MessageToolRules())["message"].parameters["properties"]
     assert offered["action"]["enum"] == [
         "send", "react", "edit", "delete", "pin", "unpin", "poll", "thread-create", "read",
     ]  # fmt: skip
     assert offered["channel"]["enum"] == ["fake", "other"] and "pollQuestion" in offered
     post.every = {"other": ChannelAbilities()}
-    offered = make(post, MessageToolRules())["message"].parameters["properties"]
+    offered = make_message_tool(post, MessageToolRules())["message"].parameters["properties"]
     assert offered["action"]["enum"] == ["send"] and not {"messageId", "emoji", "pollQuestion", "limit"} & set(offered)
 
 
 def test_the_tool_is_the_same_however_the_channels_were_found(post: Fake) -> None:
-    one = make(post, MessageToolRules())["message"].spec
+    one = make_message_tool(post, MessageToolRules())["message"].spec
     post.every = dict(reversed(post.every.items()))
-    assert msgspec.json.encode(make(post, MessageToolRules())["message"].spec) == msgspec.json.encode(one)
+    assert msgspec.json.encode(make_message_tool(post, MessageToolRules())["message"].spec) == msgspec.json.encode(one)
 
 
 # where to
@@ -259,15 +259,15 @@ async def test_the_same_text_in_one_turn_is_one_message_also_when_a_crash_made_i
     ctx.item = "item-2"  # another turn
     await do(message="x")
     assert post.sent[-1].client_id not in ids
-    post.result = Delivered("sent", "m1", again=True)
+    post.result = MessageDelivery("sent", "m1", again=True)
     assert json.loads((await do(message="x")).text)["note"] == AGAIN
 
 
 async def test_what_is_on_its_way_is_not_to_be_sent_again_and_what_failed_is_told(post: Fake, do: Do) -> None:
-    post.result = Delivered("pending", "", "too many requests")
+    post.result = MessageDelivery("pending", "", "too many requests")
     told = json.loads((await do(message="x")).text)
     assert (told["ok"], told["note"], told["error"]) == (True, LATER, "too many requests")
-    post.result = Delivered("failed", "", "blocked")
+    post.result = MessageDelivery("failed", "", "blocked")
     result = await do(message="x")
     assert result.isError and json.loads(result.text)["error"] == "blocked"
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.tools.output import KEEP, Kept, clean
+from palinurus.tools.output import MAX_KEPT, OutputBuffer, clean_output
 
 
-def fed(*pieces: bytes) -> Kept:
-    kept = Kept()
+def fed(*pieces: bytes) -> OutputBuffer:
+    kept = OutputBuffer()
     for piece in pieces:
         kept.feed(piece)
     return kept
@@ -32,11 +32,11 @@ def test_head_and_tail_with_what_is_missing() -> None:
 
 
 def test_memory_stays_flat() -> None:
-    kept = Kept()
+    kept = OutputBuffer()
     for _ in range(2000):
         kept.feed(b"y\n" * 32_768)
     assert kept.total == 2000 * 65_536
-    assert sys.getsizeof(kept._head) + sys.getsizeof(kept._tail) < 4 * KEEP
+    assert sys.getsizeof(kept._head) + sys.getsizeof(kept._tail) < 4 * MAX_KEPT
 
 
 @pytest.mark.parametrize(
@@ -81,4 +81,4 @@ def test_pieces_do_not_matter(pieces: list[bytes]) -> None:
 
 @given(st.text(st.characters(codec="utf-8")))
 def test_clean_leaves_no_control_character(text: str) -> None:
-    assert not any(ord(c) < 32 and c not in "\t\n" for c in clean(text))
+    assert not any(ord(c) < 32 and c not in "\t\n" for c in clean_output(text))

@@ -14,7 +14,7 @@ import pytest
 from palinurus.core.types.cell import ContainerMount, ContainerSpec, SandboxSpec
 from palinurus.core.types.tool import ToolFailure, ToolSettings
 from palinurus.tools import files
-from palinurus.tools.paths import inside, resolve
+from palinurus.tools.paths import is_inside, resolve_path
 
 SECRET = "canary-7f3a"
 
@@ -189,12 +189,12 @@ def test_a_folder_swapped_for_a_link_after_the_judgement_is_not_followed(
 ) -> None:
     (workspace / "dir").mkdir()
     ctx.set(workspace_only=True)
-    place = resolve("dir/secret", ctx)
+    place = resolve_path("dir/secret", ctx)
     (workspace / "dir").rmdir()
     (workspace / "dir").symlink_to(canary)
     with pytest.raises(ToolFailure):
-        files.replace(place, b"owned")
-    with pytest.raises(ToolFailure), files.reading(place):
+        files.replace_file(place, b"owned")
+    with pytest.raises(ToolFailure), files.open_file(place):
         pass
     assert (canary / "secret").read_text() == SECRET
 
@@ -234,12 +234,12 @@ async def test_a_swapping_attacker_never_reaches_the_canary(do: Any, ctx: Any, w
 @pytest.mark.parametrize("path", ["", "   ", "a\x00b", "\ud800", "a" * 4097])
 def test_what_no_path_can_be(ctx: Any, path: str) -> None:
     with pytest.raises(ToolFailure, match="path"):
-        resolve(path, ctx)
+        resolve_path(path, ctx)
 
 
 def test_inside() -> None:
-    assert inside("/a/b", "/a") and inside("/a", "/a") and inside("/a", "/")
-    assert not inside("/ab", "/a") and not inside("/", "/a")
+    assert is_inside("/a/b", "/a") and is_inside("/a", "/a") and is_inside("/a", "/")
+    assert not is_inside("/ab", "/a") and not is_inside("/", "/a")
 
 
 async def test_installed_skills_may_be_read_and_not_written(tmp_path: Path) -> None:
@@ -252,10 +252,10 @@ async def test_installed_skills_may_be_read_and_not_written(tmp_path: Path) -> N
     settings = ToolSettings(protected=(str(home),), readable=(str(home / "skills"),))
     ctx = type("Ctx", (), {"workspace": str(tmp_path / "ws"), "settings": settings})()
     skill = str(home / "skills" / "one" / "SKILL.md")
-    assert resolve(skill, ctx, reading=True).real == skill
+    assert resolve_path(skill, ctx, reading=True).real == skill
     for path, reading in ((skill, False), (str(home / "secret"), True), (str(home / "skills" / "out"), True)):
         with pytest.raises(ToolFailure):
-            resolve(path, ctx, reading=reading)
+            resolve_path(path, ctx, reading=reading)
 
 
 # the cell: file tools have the same bounds as commands
@@ -368,7 +368,7 @@ async def test_a_swapping_attacker_against_every_tool(
     do: Any, walled: Any, workspace: Path, canary: Path, kernel: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not kernel:
-        monkeypatch.setattr(files.openat2, "available", lambda: False)
+        monkeypatch.setattr(files.openat2, "has_openat2", lambda: False)
     (workspace / "d").mkdir()
     (workspace / "d" / "secret").write_text("mine")
     (workspace / "e").symlink_to(canary)

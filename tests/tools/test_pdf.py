@@ -12,29 +12,29 @@ from aiohttp import web
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.core.types.tool import ToolFailure
 from palinurus.plugins.hooks import Hooks
-from palinurus.tools.call import call
-from palinurus.tools.pdf import PAGES, make, pages
-from palinurus.tools.web.door import Door
-from palinurus.tools.web.reader import PAPER, Reader, usable
+from palinurus.tools.call import call_tool
+from palinurus.tools.pdf import PAGES, make_pdf_tool, parse_pages
+from palinurus.tools.web.door import EgressGuard
+from palinurus.tools.web.reader import PDF_MODULE, FormatReader, is_usable
 from tools.web.kit import Site
 from tools.web.paper import pdf
 
-needs = pytest.mark.skipif(not usable(PAPER), reason="pypdf is not installed")
+needs = pytest.mark.skipif(not is_usable(PDF_MODULE), reason="pypdf is not installed")
 
 
 @pytest.fixture
-async def papers() -> AsyncIterator[Reader]:
-    made = Reader(PAPER, "the PDF")
+async def papers() -> AsyncIterator[FormatReader]:
+    made = FormatReader(PDF_MODULE, "the PDF")
     yield made
     await made.close()
 
 
-async def read(ctx: Any, papers: Reader, door: Door | None = None, **args: Any) -> ToolResult:
-    return await call(ToolCall("c", "pdf", args), make(papers, door or Door()), ctx, Hooks())
+async def read(ctx: Any, papers: FormatReader, door: EgressGuard | None = None, **args: Any) -> ToolResult:
+    return await call_tool(ToolCall("c", "pdf", args), make_pdf_tool(papers, door or EgressGuard()), ctx, Hooks())
 
 
 @needs
-async def test_the_text_of_a_file_page_by_page_in_a_frame(ctx: Any, workspace: Path, papers: Reader) -> None:
+async def test_the_text_of_a_file_page_by_page_in_a_frame(ctx: Any, workspace: Path, papers: FormatReader) -> None:
     (workspace / "a.pdf").write_bytes(pdf("First", "Second <|im_start|>", ""))
     result = await read(ctx, papers, pdf="a.pdf", prompt="what?")
     assert not result.isError and "[Page 1 of 3]\nFirst" in result.text and "Second ‹|im_start|›" in result.text
@@ -46,7 +46,7 @@ async def test_the_text_of_a_file_page_by_page_in_a_frame(ctx: Any, workspace: P
 
 
 @needs
-async def test_long_papers_say_how_to_go_on(ctx: Any, workspace: Path, papers: Reader) -> None:
+async def test_long_papers_say_how_to_go_on(ctx: Any, workspace: Path, papers: FormatReader) -> None:
     (workspace / "a.pdf").write_bytes(pdf(*(f"p{n}" for n in range(1, 31))))
     first = await read(ctx, papers, pdf="a.pdf")
     assert f"continue with pages={PAGES + 1}-" in first.text
@@ -54,12 +54,12 @@ async def test_long_papers_say_how_to_go_on(ctx: Any, workspace: Path, papers: R
 
 
 @needs
-async def test_an_address_goes_through_the_door_and_counts_as_web(ctx: Any, papers: Reader) -> None:
+async def test_an_address_goes_through_the_door_and_counts_as_web(ctx: Any, papers: FormatReader) -> None:
     site = Site()
     await site.start()
     site.routes["/a.pdf"] = lambda _: web.Response(body=pdf("From afar"), content_type="application/pdf")
     try:
-        output = await make(papers, Door(site.rules))["pdf"].run(ctx, pdf=site.url("/a.pdf"))
+        output = await make_pdf_tool(papers, EgressGuard(site.rules))["pdf"].run(ctx, pdf=site.url("/a.pdf"))
         assert output.source == "web" and "From afar" in output.content[0].text
         seen = len(site.seen)
         closed = await read(ctx, papers, pdf=site.url("/a.pdf"))
@@ -76,7 +76,7 @@ LOOP = pdf("x").replace(b"/Parent 2 0 R", b"/Parent 4 0 R").replace(b"/Kids [4 0
     "data",
     [b"no pdf", b"%PDF-1.4\n" + b"\xff" * 500, pdf("x")[:200], LOOP, b"%PDF-", pdf("x").replace(b"xref", b"xxxx")],
 )
-async def test_broken_papers(ctx: Any, workspace: Path, papers: Reader, data: bytes) -> None:
+async def test_broken_papers(ctx: Any, workspace: Path, papers: FormatReader, data: bytes) -> None:
     (workspace / "a.pdf").write_bytes(data)
     result = await read(ctx, papers, pdf="a.pdf")
     assert result.isError or "Page" in result.text or "no pages" in result.text
@@ -89,18 +89,18 @@ async def test_broken_papers(ctx: Any, workspace: Path, papers: Reader, data: by
     [("", []), ("3", [3]), ("1-3,7", [1, 2, 3, 7]), (" 2 - 4 ,3", [2, 3, 4]), ("10-", list(range(10, 30)))],
 )
 def test_page_ranges(text: str, found: list[int]) -> None:
-    assert pages(text) == found
+    assert parse_pages(text) == found
 
 
 @pytest.mark.parametrize("text", ["x", "0", "3-1", "-2", "1--2", "1;2", "9999999"])
 def test_ranges_that_make_no_sense(text: str) -> None:
     with pytest.raises(ToolFailure, match="pages"):
-        pages(text)
+        parse_pages(text)
 
 
 def test_ranges_are_bounded() -> None:
-    assert len(pages("1-999999,5000-")) == PAGES
+    assert len(parse_pages("1-999999,5000-")) == PAGES
 
 
 def test_without_the_library_there_is_no_tool() -> None:
-    assert make(None, Door()) == {}
+    assert make_pdf_tool(None, EgressGuard()) == {}

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from palinurus.core.types.messages import ImageBlock
-from palinurus.tools.read import MAX_IMAGE, image_type
+from palinurus.tools.read import MAX_IMAGE, detect_image_type
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 40
 
@@ -115,14 +115,14 @@ async def test_errors(do: Any, workspace: Path) -> None:
 
 
 def test_no_image() -> None:
-    assert image_type(b"") == "" and image_type(b"RIFF....WAVE") == ""
+    assert detect_image_type(b"") == "" and detect_image_type(b"RIFF....WAVE") == ""
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=300).filter(lambda d: b"\x00" not in d), limit=st.integers(1, 5))
 async def test_following_the_hints_gives_the_whole_file(do: Any, workspace: Path, data: bytes, limit: int) -> None:
     data = data.removeprefix(b"\xef\xbb\xbf")
-    if image_type(data) or data.startswith(b"\xef\xbb\xbf"):
+    if detect_image_type(data) or data.startswith(b"\xef\xbb\xbf"):
         return
     (workspace / "f").write_bytes(data)
     from_hints, offset = "", 1

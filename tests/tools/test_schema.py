@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.tools.collect import builtin
-from palinurus.tools.schema import check
+from palinurus.tools.collect import make_builtin_tools
+from palinurus.tools.schema import check_arguments
 
-EDIT = builtin()["edit"]
+EDIT = make_builtin_tools()["edit"]
 
 
 def one(schema: dict[str, Any], value: Any) -> Any:
-    args, problem = check({"type": "object", "properties": {"x": schema}, "required": ["x"]}, {"x": value}, {})
+    args, problem = check_arguments(
+        {"type": "object", "properties": {"x": schema}, "required": ["x"]}, {"x": value}, {}
+    )
     return problem if problem is not None else args["x"]
 
 
@@ -108,7 +110,7 @@ def test_unions_try_each_member(schema: dict[str, Any], value: Any, expected: An
 
 
 def test_claude_style_names_are_understood() -> None:
-    args, problem = check(
+    args, problem = check_arguments(
         EDIT.parameters, {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}]}, EDIT.aliases
     )
     assert problem is None
@@ -116,7 +118,7 @@ def test_claude_style_names_are_understood() -> None:
 
 
 def test_the_single_form_of_edit_becomes_a_list() -> None:
-    args, problem = check(
+    args, problem = check_arguments(
         EDIT.parameters, {"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": False}, EDIT.aliases
     )
     assert problem is None
@@ -124,20 +126,22 @@ def test_the_single_form_of_edit_becomes_a_list() -> None:
 
 
 def test_edits_as_json_text() -> None:
-    args, problem = check(EDIT.parameters, {"path": "a", "edits": '[{"oldText":"x","newText":"y"}]'}, EDIT.aliases)
+    args, problem = check_arguments(
+        EDIT.parameters, {"path": "a", "edits": '[{"oldText":"x","newText":"y"}]'}, EDIT.aliases
+    )
     assert (args["edits"], problem) == ([{"oldText": "x", "newText": "y"}], None)
 
 
 def test_case_and_underscores_do_not_matter_and_our_name_wins() -> None:
-    grep = builtin()["grep"]
-    args, _ = check(grep.parameters, {"Pattern": "x", "ignore_case": "true"}, grep.aliases)
+    grep = make_builtin_tools()["grep"]
+    args, _ = check_arguments(grep.parameters, {"Pattern": "x", "ignore_case": "true"}, grep.aliases)
     assert args == {"pattern": "x", "ignoreCase": True}
-    args, _ = check(EDIT.parameters, {"path": "ours", "file_path": "theirs", "edits": []}, EDIT.aliases)
+    args, _ = check_arguments(EDIT.parameters, {"path": "ours", "file_path": "theirs", "edits": []}, EDIT.aliases)
     assert args["path"] == "ours"
 
 
 def test_missing_and_unknown_are_named() -> None:
-    args, problem = check(EDIT.parameters, {"pth": "a"}, EDIT.aliases)
+    args, problem = check_arguments(EDIT.parameters, {"pth": "a"}, EDIT.aliases)
     assert args == {}
     assert problem is not None
     assert "missing required arguments: path, edits" in problem
@@ -146,8 +150,11 @@ def test_missing_and_unknown_are_named() -> None:
 
 
 def test_null_for_an_optional_argument_means_not_given() -> None:
-    read = builtin()["read"]
-    assert check(read.parameters, {"path": "a", "limit": None, "nonsense": 1}, read.aliases) == ({"path": "a"}, None)
+    read = make_builtin_tools()["read"]
+    assert check_arguments(read.parameters, {"path": "a", "limit": None, "nonsense": 1}, read.aliases) == (
+        {"path": "a"},
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,25 +170,25 @@ def test_null_for_an_optional_argument_means_not_given() -> None:
     ],
 )
 def test_stray_closing_tags_are_stripped(value: str, expected: str) -> None:
-    read = builtin()["read"]
-    assert check(read.parameters, {"path": value}, {}) == ({"path": expected}, None)
+    read = make_builtin_tools()["read"]
+    assert check_arguments(read.parameters, {"path": value}, {}) == ({"path": expected}, None)
 
 
 def test_file_content_is_never_stripped() -> None:
-    write = builtin()["write"]
-    args, _ = check(write.parameters, {"path": "a", "content": "x</parameter>"}, write.aliases)
+    write = make_builtin_tools()["write"]
+    args, _ = check_arguments(write.parameters, {"path": "a", "content": "x</parameter>"}, write.aliases)
     assert args["content"] == "x</parameter>"
 
 
 def test_free_objects_keep_their_names() -> None:
-    tool = builtin()["exec"]
-    args, problem = check(tool.parameters, {"command": "x", "env": {"A": 1, "B": True}}, tool.aliases)
+    tool = make_builtin_tools()["exec"]
+    args, problem = check_arguments(tool.parameters, {"command": "x", "env": {"A": 1, "B": True}}, tool.aliases)
     assert (args["env"], problem) == ({"A": "1", "B": "true"}, None)
 
 
 @pytest.mark.parametrize("args", [None, 5, "text", [], [1], "[]", "{broken"])
 def test_arguments_that_are_no_object(args: Any) -> None:
-    got, problem = check(EDIT.parameters, args, {})
+    got, problem = check_arguments(EDIT.parameters, args, {})
     assert got == {}
     assert problem is not None and "must be an object" in problem
 
@@ -190,7 +197,7 @@ def test_depth_is_bounded() -> None:
     deep: Any = "x"
     for _ in range(20_000):
         deep = [deep]
-    _, problem = check({"type": "object", "properties": {"x": {}}}, {"x": deep}, {})
+    _, problem = check_arguments({"type": "object", "properties": {"x": {}}}, {"x": deep}, {})
     assert problem is not None and "nested too deeply" in problem
 
 
@@ -214,17 +221,19 @@ FITS: dict[str, tuple[type, ...]] = {
 @settings(max_examples=150, deadline=None)
 @given(kind=TYPES, value=JSON)
 def test_any_value_is_right_or_refused(kind: str | None, value: Any) -> None:
-    args, problem = check({"type": "object", "properties": {"x": {"type": kind}}, "required": ["x"]}, {"x": value}, {})
+    args, problem = check_arguments(
+        {"type": "object", "properties": {"x": {"type": kind}}, "required": ["x"]}, {"x": value}, {}
+    )
     if problem is None and kind in FITS:
         assert isinstance(args["x"], FITS[kind])
-    again, _ = check({"type": "object", "properties": {"x": {"type": kind}}, "required": ["x"]}, args, {})
+    again, _ = check_arguments({"type": "object", "properties": {"x": {"type": kind}}, "required": ["x"]}, args, {})
     assert problem is not None or again == args  # what was mended needs no mending
 
 
 @settings(max_examples=100, deadline=None)
-@given(args=JSON, name=st.sampled_from(sorted(builtin())))
+@given(args=JSON, name=st.sampled_from(sorted(make_builtin_tools())))
 def test_hostile_arguments_never_raise(args: Any, name: str) -> None:
-    tool = builtin()[name]
-    got, problem = check(tool.parameters, args, tool.aliases)
+    tool = make_builtin_tools()[name]
+    got, problem = check_arguments(tool.parameters, args, tool.aliases)
     assert problem is None or got == {}
     assert set(got) <= set(tool.parameters["properties"])

@@ -10,8 +10,8 @@ import pytest
 
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.plugins.hooks import Hooks
-from palinurus.tools.call import call
-from palinurus.tools.sessions import Heard, Letter, Wanted, make
+from palinurus.tools.call import call_tool
+from palinurus.tools.sessions import SessionFilter, SessionHistory, SessionMessage, make_session_tools
 
 Do = Callable[..., Awaitable[ToolResult]]
 
@@ -20,18 +20,20 @@ class Fake:
     def __init__(self) -> None:
         self.asked: list[Any] = []
         self.rows: list[dict[str, Any]] = [{"key": "agent:main:main"}]
-        self.heard: Heard | None = Heard("agent:main:main", ({"role": "user", "content": "hi"},), cut=True)
+        self.heard: SessionHistory | None = SessionHistory(
+            "agent:main:main", ({"role": "user", "content": "hi"},), cut=True
+        )
         self.status = "ok"
 
-    async def sessions(self, caller: str, wanted: Wanted) -> list[dict[str, Any]]:
+    async def sessions(self, caller: str, wanted: SessionFilter) -> list[dict[str, Any]]:
         self.asked.append((caller, wanted))
         return self.rows
 
-    async def history(self, caller: str, session: str, limit: int, tools: bool) -> Heard | None:
+    async def history(self, caller: str, session: str, limit: int, tools: bool) -> SessionHistory | None:
         self.asked.append((caller, session, limit, tools))
         return self.heard
 
-    async def send(self, letter: Letter) -> dict[str, Any]:
+    async def send(self, letter: SessionMessage) -> dict[str, Any]:
         self.asked.append(letter)
         return {"status": self.status, "runId": "r"}
 
@@ -44,7 +46,7 @@ def reach() -> Fake:
 @pytest.fixture
 def say(reach: Fake, ctx: Any) -> Do:
     async def one(name: str, **args: Any) -> ToolResult:
-        return await call(ToolCall("call-1", name, args), make(reach), ctx, Hooks())
+        return await call_tool(ToolCall("call-1", name, args), make_session_tools(reach), ctx, Hooks())
 
     return one
 
@@ -52,7 +54,7 @@ def say(reach: Fake, ctx: Any) -> Do:
 async def test_list(reach: Fake, say: Do) -> None:
     result = await say("sessions_list", kinds=["main"], limit=3, messageLimit=2, search="x", includeLastMessage=True)
     assert json.loads(result.text) == {"count": 1, "sessions": [{"key": "agent:main:main"}]}
-    wanted = Wanted(("main",), 3, 0, 2, search="x", last=True)
+    wanted = SessionFilter(("main",), 3, 0, 2, search="x", last=True)
     assert reach.asked == [("agent:main:main", wanted)]
     assert (await say("sessions_list", messageLimit=21)).isError
     assert (await say("sessions_list", kinds=["nope"])).isError
@@ -75,7 +77,7 @@ async def test_history(reach: Fake, say: Do) -> None:
 
 
 async def test_of_a_long_history_the_newest_part_is_told(reach: Fake, say: Do) -> None:
-    reach.heard = Heard("s", tuple({"role": "user", "content": f"{n} " + "x" * 500} for n in range(100)))
+    reach.heard = SessionHistory("s", tuple({"role": "user", "content": f"{n} " + "x" * 500} for n in range(100)))
     body = json.loads((await say("sessions_history", sessionKey="s")).text)
     assert body["truncated"] and body["messages"][-1]["content"].startswith("99 ")
     assert 10 < len(body["messages"]) < 40
@@ -83,11 +85,11 @@ async def test_of_a_long_history_the_newest_part_is_told(reach: Fake, say: Do) -
 
 async def test_send(reach: Fake, say: Do) -> None:
     assert not (await say("sessions_send", sessionKey="s", message="hi", timeoutSeconds=0)).isError
-    assert reach.asked == [Letter("agent:main:main", "run-1:call-1", "hi", "s", wait=0.0)]
+    assert reach.asked == [SessionMessage("agent:main:main", "run-1:call-1", "hi", "s", wait=0.0)]
     for status, bad in (("forbidden", True), ("error", True), ("timeout", False), ("accepted", False)):
         reach.status = status
         assert (await say("sessions_send", label="l", agentId="a", message="hi")).isError is bad
-    assert reach.asked[-1] == Letter("agent:main:main", "run-1:call-1", "hi", label="l", agent="a")
+    assert reach.asked[-1] == SessionMessage("agent:main:main", "run-1:call-1", "hi", label="l", agent="a")
 
 
 @pytest.mark.parametrize("args", [{}, {"sessionKey": "a", "label": "b"}])
@@ -97,4 +99,4 @@ async def test_send_needs_one_address(reach: Fake, say: Do, args: Any) -> None:
 
 
 def test_what_may_be_repeated() -> None:
-    assert [tool.effect for tool in make(Fake()).values()] == ["pure", "pure", "effect"]
+    assert [tool.effect for tool in make_session_tools(Fake()).values()] == ["pure", "pure", "effect"]

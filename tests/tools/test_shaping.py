@@ -43,7 +43,7 @@ def root(workspace: Path) -> Path:
     ],
 )
 def test_it_is_put_back(root: Path, tmp_path: Path, command: str, undone: set[str]) -> None:
-    with shaping.held(str(root), str(tmp_path / "aside")) as watch:
+    with shaping.watch_persona(str(root), str(tmp_path / "aside")) as watch:
         subprocess.run(["sh", "-c", command], cwd=root, check=True)
         assert set(watch.undo()) == undone
         assert watch.undo() == []
@@ -54,22 +54,22 @@ def test_it_is_put_back(root: Path, tmp_path: Path, command: str, undone: set[st
 
 
 def test_what_was_written_with_leave_stays_also_for_others_who_watch(root: Path) -> None:
-    with shaping.held(str(root), "") as one, shaping.held(str(root), "") as other:
+    with shaping.watch_persona(str(root), "") as one, shaping.watch_persona(str(root), "") as other:
         (root / "SOUL.md").write_text("better")
-        shaping.accepted([str(root / "SOUL.md")])
+        shaping.accept_changes([str(root / "SOUL.md")])
         assert one.undo() == [] and other.undo() == []
     assert (root / "SOUL.md").read_text() == "better"
 
 
 def test_a_process_that_was_left_behind_is_watched_until_it_ends(root: Path) -> None:
     child = subprocess.Popen(["sleep", "100"])
-    with shaping.held(str(root), "") as watch:
+    with shaping.watch_persona(str(root), "") as watch:
         watch.pids.add(child.pid)
     (root / "SOUL.md").write_text("late")
-    assert shaping.settle(str(root)) == ["SOUL.md"]
+    assert shaping.undo_stray_changes(str(root)) == ["SOUL.md"]
     child.kill()
     child.wait()
     (root / "SOUL.md").write_text("last")
-    assert shaping.settle(str(root)) == ["SOUL.md"]
+    assert shaping.undo_stray_changes(str(root)) == ["SOUL.md"]
     (root / "SOUL.md").write_text("the owner's")
-    assert shaping.settle(str(root)) == [] and (root / "SOUL.md").read_text() == "the owner's"
+    assert shaping.undo_stray_changes(str(root)) == [] and (root / "SOUL.md").read_text() == "the owner's"

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.tools.splice import Edit, Span, Spliced, diff, first_line, splice
+from palinurus.tools.splice import SpliceResult, TextEdit, TextSpan, find_first_line, render_diff, splice_edits
 
 
 def done(original: str, *edits: tuple[str, str]) -> str:
-    result = splice(original, [Edit(*e) for e in edits])
-    assert isinstance(result, Spliced), result
+    result = splice_edits(original, [TextEdit(*e) for e in edits])
+    assert isinstance(result, SpliceResult), result
     return result.text
 
 
 def wrong(original: str, *edits: tuple[str, str]) -> str:
-    result = splice(original, [Edit(*e) for e in edits])
+    result = splice_edits(original, [TextEdit(*e) for e in edits])
     assert isinstance(result, str), result
     return result
 
@@ -78,10 +78,10 @@ def test_overlap_empty_and_nothing() -> None:
 
 def test_diff_and_first_line() -> None:
     original = "".join(f"{i}\n" for i in range(1, 21))
-    result = splice(original, [Edit("3\n4\n", "three\n"), Edit("18", "a\nb")])
-    assert isinstance(result, Spliced)
-    assert first_line(original, result.spans) == 3
-    assert diff(original, result.spans).split("\n") == [
+    result = splice_edits(original, [TextEdit("3\n4\n", "three\n"), TextEdit("18", "a\nb")])
+    assert isinstance(result, SpliceResult)
+    assert find_first_line(original, result.spans) == 3
+    assert render_diff(original, result.spans).split("\n") == [
         "@@ -1,8 +1,7 @@",
         *(" 1", " 2", "-3", "-4", "+three", " 5", " 6", " 7", " 8"),
         "@@ -15,6 +14,7 @@",
@@ -90,7 +90,7 @@ def test_diff_and_first_line() -> None:
 
 
 def test_a_huge_diff_is_cut() -> None:
-    assert "further changes" in diff("x" * 30_000, (Span(0, 1, "y"),))
+    assert "further changes" in render_diff("x" * 30_000, (TextSpan(0, 1, "y"),))
 
 
 TEXTS = st.text("ab\r\n \u2019'", max_size=40)
@@ -99,16 +99,16 @@ TEXTS = st.text("ab\r\n \u2019'", max_size=40)
 @given(head=TEXTS, old=st.text("xyz\n", min_size=1, max_size=8), new=TEXTS, tail=TEXTS)
 def test_outside_the_span_nothing_changes(head: str, old: str, new: str, tail: str) -> None:
     original = head + old + tail
-    result = splice(original, [Edit(old, new)])
-    if isinstance(result, Spliced):
+    result = splice_edits(original, [TextEdit(old, new)])
+    if isinstance(result, SpliceResult):
         (span,) = result.spans
         assert result.text == original[: span.start] + span.new + original[span.end :]
         assert original[span.start : span.end].replace("\r\n", "\n") == old
         assert span.new.replace("\r", "") == new.replace("\r", "")
-        diff(original, result.spans)
+        render_diff(original, result.spans)
 
 
 @given(original=TEXTS, old=TEXTS, new=TEXTS)
 def test_never_raises(original: str, old: str, new: str) -> None:
-    result = splice(original, [Edit(old, new), Edit(new, old)])
-    assert isinstance(result, str | Spliced)
+    result = splice_edits(original, [TextEdit(old, new), TextEdit(new, old)])
+    assert isinstance(result, str | SpliceResult)

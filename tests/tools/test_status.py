@@ -11,8 +11,8 @@ from palinurus.core.status import SessionCard
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.core.types.tool import ToolFailure
 from palinurus.plugins.hooks import Hooks
-from palinurus.tools.call import call
-from palinurus.tools.status import make
+from palinurus.tools.call import call_tool
+from palinurus.tools.status import make_status_tool
 
 OWN, CHILD = "agent:main:main", "agent:main:subagent:1"
 AT = 1_769_864_700_000
@@ -50,7 +50,7 @@ def sessions() -> Sessions:
 @pytest.fixture
 def ask(sessions: Sessions, ctx: Any) -> Any:
     async def one(**args: Any) -> ToolResult:
-        return await call(ToolCall("c", "session_status", args), make(sessions), ctx, Hooks())
+        return await call_tool(ToolCall("c", "session_status", args), make_status_tool(sessions), ctx, Hooks())
 
     return one
 

@@ -13,8 +13,8 @@ from palinurus.core.types.messages import ToolCall
 from palinurus.core.types.taint import TaintRules
 from palinurus.core.types.tool import Tool, ToolOutput, make_output
 from palinurus.plugins.hooks import Hooks
-from palinurus.tools.call import call
-from palinurus.tools.collect import builtin
+from palinurus.tools.call import call_tool
+from palinurus.tools.collect import make_builtin_tools
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
 
@@ -61,28 +61,28 @@ async def test_what_reaches_further_is_asked_and_runs_only_with_a_yes(
 ) -> None:
     spy = Spy()
     tools, hooks = one(name, spy, **facts), Hooks()
-    result = await call(ToolCall("1", name, args), tools, tainted, hooks)
+    result = await call_tool(ToolCall("1", name, args), tools, tainted, hooks)
     assert result.isError and "needs an approval" in result.text and "https://a.example" in result.text
     tainted.told = ApprovalAnswer("deny", "me")
-    assert "denied by me" in (await call(ToolCall("1", name, args), tools, tainted, hooks)).text
+    assert "denied by me" in (await call_tool(ToolCall("1", name, args), tools, tainted, hooks)).text
     assert spy.calls == []
     tainted.told = ApprovalAnswer("allow-once", "me")
-    assert not (await call(ToolCall("1", name, args), tools, tainted, hooks)).isError and spy.calls == [args]
+    assert not (await call_tool(ToolCall("1", name, args), tools, tainted, hooks)).isError and spy.calls == [args]
     assert [ask.taint for ask in tainted.asked] == [tainted.taint] * 3 and tainted.asked[0].binding["args"]
     tainted.taint = ()
-    await call(ToolCall("1", name, args), tools, tainted, hooks)
+    await call_tool(ToolCall("1", name, args), tools, tainted, hooks)
     assert len(tainted.asked) == 3 and len(spy.calls) == 2
 
 
 async def test_a_plugin_that_only_looks_is_not_asked_about(tainted: Any) -> None:
     spy = Spy()
-    await call(ToolCall("1", "look", {}), one("look", spy, origin="home", effect="pure"), tainted, Hooks())
+    await call_tool(ToolCall("1", "look", {}), one("look", spy, origin="home", effect="pure"), tainted, Hooks())
     assert spy.calls == [{}] and tainted.asked == []
 
 
 async def test_a_change_that_cannot_be_shown_whole_is_refused(tainted: Any, workspace: Path) -> None:
     long = ToolCall("1", "write", {"path": "MEMORY.md", "content": "x" * 4000})
-    result = await call(long, builtin(), tainted, Hooks())
+    result = await call_tool(long, make_builtin_tools(), tainted, Hooks())
     assert result.isError and "too long to be shown" in result.text and tainted.asked == []
 
 
@@ -92,11 +92,15 @@ async def test_memory_is_marked_before_it_is_written_and_a_prompt_file_a_person_
     tainted.told = ApprovalAnswer("allow-once", "me")
     for path in ("memory/a.md", "MEMORY.md", "plain.md"):
         assert not (
-            await call(ToolCall("1", "write", {"path": path, "content": "x"}), builtin(), tainted, Hooks())
+            await call_tool(
+                ToolCall("1", "write", {"path": path, "content": "x"}), make_builtin_tools(), tainted, Hooks()
+            )
         ).isError
     assert tainted.marks == [str(workspace / "memory" / "a.md")] and len(tainted.asked) == 2
     tainted.set(taint=TaintRules(allow=("write",)))
-    await call(ToolCall("1", "write", {"path": "MEMORY.md", "content": "y"}), builtin(), tainted, Hooks())
+    await call_tool(
+        ToolCall("1", "write", {"path": "MEMORY.md", "content": "y"}), make_builtin_tools(), tainted, Hooks()
+    )
     assert tainted.marks[1:] == [str(workspace / "MEMORY.md")] and len(tainted.asked) == 2
     assert (workspace / "MEMORY.md").read_text() == "y"
 
@@ -107,14 +111,14 @@ async def test_a_link_to_a_shaping_file_is_that_file(tainted: Any, workspace: Pa
     (workspace / "x.txt").symlink_to("SOUL.md")
     patch = "*** Begin Patch\n*** Update File: x.txt\n@@\n-good\n+bad\n*** End Patch"
     args = {"input": patch} if tool == "apply_patch" else {"path": "x.txt", "oldText": "good", "newText": "bad"}
-    result = await call(ToolCall("1", tool, args), builtin(), tainted, Hooks())
+    result = await call_tool(ToolCall("1", tool, args), make_builtin_tools(), tainted, Hooks())
     assert result.isError and "SOUL.md" in tainted.asked[0].title and (workspace / "SOUL.md").read_text() == "good\n"
 
 
 async def test_results_say_where_they_came_from(ctx: Any, workspace: Path) -> None:
     (workspace / "a.txt").write_text("hello")
     (workspace / "SOUL.md").write_text("soul")
-    tools, sources = builtin(), []
+    tools, sources = make_builtin_tools(), []
     for name, args in (
         ("read", {"path": "a.txt"}),
         ("read", {"path": "SOUL.md"}),
@@ -122,10 +126,10 @@ async def test_results_say_where_they_came_from(ctx: Any, workspace: Path) -> No
         ("exec", {"command": "echo hi"}),
         ("write", {"path": "b.txt", "content": "x"}),
     ):
-        sources.append((await call(ToolCall("1", name, args), tools, ctx, Hooks())).source)
+        sources.append((await call_tool(ToolCall("1", name, args), tools, ctx, Hooks())).source)
     assert sources == ["file a.txt", "", "", "command echo hi", ""]
     ctx.file_taint = lambda path: ("web x",) if path.endswith("SOUL.md") else ()
-    assert (await call(ToolCall("1", "read", {"path": "SOUL.md"}), tools, ctx, Hooks())).source == "memory SOUL.md"
+    assert (await call_tool(ToolCall("1", "read", {"path": "SOUL.md"}), tools, ctx, Hooks())).source == "memory SOUL.md"
 
 
 async def test_typing_into_a_command_outside_the_sandbox_is_asked_about(do: Any, ctx: Any) -> None:

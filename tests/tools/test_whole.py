@@ -13,15 +13,15 @@ import pytest
 
 from palinurus.core.history.truncate import find_result_handle, make_read_hint, make_result_handle, shorten_result
 from palinurus.core.types.messages import ToolResult
-from palinurus.tools.whole import handle_of, keep
+from palinurus.tools.whole import keep_result, parse_handle
 
 Do = Callable[..., Awaitable[ToolResult]]
 
 
 def test_what_is_a_handle() -> None:
-    assert handle_of("result:0123456789abcdef") == "0123456789abcdef"
+    assert parse_handle("result:0123456789abcdef") == "0123456789abcdef"
     for path in ("result:../../x", "results", "result:0123", "result:0123456789abcdef/x", "/result:0123456789abcdef"):
-        assert handle_of(path) == ""
+        assert parse_handle(path) == ""
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_what_is_a_handle() -> None:
 )
 async def test_following_the_marks_gives_every_character(do: Do, ctx: Any, tmp_path: Path, text: str) -> None:
     ctx.set(result_chars=4000, results=f"{tmp_path}/s.jsonl.result-")
-    kept = keep(ctx.settings.results, text)
+    kept = keep_result(ctx.settings.results, text)
     assert kept == make_result_handle(text)
     found, offset = "", 1
     while offset:
@@ -50,7 +50,7 @@ async def test_following_the_marks_gives_every_character(do: Do, ctx: Any, tmp_p
 async def test_the_mark_of_a_cut_leads_to_what_was_cut(do: Do, ctx: Any, tmp_path: Path) -> None:
     ctx.set(result_chars=4000, results=f"{tmp_path}/s.jsonl.result-")
     text = "\n".join(f"row {n}" for n in range(3000))
-    short = shorten_result(text, 4000, keep(ctx.settings.results, text))
+    short = shorten_result(text, 4000, keep_result(ctx.settings.results, text))
     offset = int(short.partition("offset=")[2].split()[0])
     assert make_read_hint(find_result_handle(short), offset) in short
     last = short.partition("\n[…")[0].splitlines()[-1]
@@ -60,7 +60,7 @@ async def test_the_mark_of_a_cut_leads_to_what_was_cut(do: Do, ctx: Any, tmp_pat
 
 
 async def test_what_is_gone_or_another_sessions_is_said_to_be(do: Do, ctx: Any, tmp_path: Path) -> None:
-    other = keep(f"{tmp_path}/other.jsonl.result-", "theirs " * 1000)
+    other = keep_result(f"{tmp_path}/other.jsonl.result-", "theirs " * 1000)
     ctx.set(results=f"{tmp_path}/s.jsonl.result-")
     result = await do("read", path=f"result:{other}")
     assert result.isError and "not kept (any more) in this session" in result.text
@@ -73,13 +73,15 @@ async def test_what_is_gone_or_another_sessions_is_said_to_be(do: Do, ctx: Any, 
 
 async def test_an_offset_beyond_the_end(do: Do, ctx: Any, tmp_path: Path) -> None:
     ctx.set(results=f"{tmp_path}/s.jsonl.result-")
-    kept = keep(ctx.settings.results, "a\nb\n")
+    kept = keep_result(ctx.settings.results, "a\nb\n")
     assert "has 2 lines" in (await do("read", path=f"result:{kept}", offset=3)).text
 
 
 async def test_the_same_text_at_the_same_time_is_one_file(tmp_path: Path) -> None:
     text = "x" * 200_000
-    names = await asyncio.gather(*(asyncio.to_thread(keep, f"{tmp_path}/s.jsonl.result-", text) for _ in range(8)))
+    names = await asyncio.gather(
+        *(asyncio.to_thread(keep_result, f"{tmp_path}/s.jsonl.result-", text) for _ in range(8))
+    )
     assert set(names) == {make_result_handle(text)}
     assert os.listdir(tmp_path) == [f"s.jsonl.result-{make_result_handle(text)}"]
-    assert keep("", text) == ""
+    assert keep_result("", text) == ""

@@ -10,24 +10,24 @@ import pytest
 from palinurus.config.heartbeat import HeartbeatSettings
 from palinurus.config.visible import HeartbeatVisibility
 from palinurus.core.types.keys import SessionKey
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import SessionRow
-from palinurus.triggers.aim import aim
-from palinurus.triggers.ports import Doors
+from palinurus.triggers.aim import resolve_target
+from palinurus.triggers.ports import TriggerPort
 from triggers.world import World
 
 MAIN = SessionKey("main", "main")
 
 
-def doors(*groups: str, key: SessionKey = MAIN, **last: Any) -> Doors:
+def doors(*groups: str, key: SessionKey = MAIN, **last: Any) -> TriggerPort:
     world = World()
     for name in (str(key), *groups):
-        record = Record.fresh(SessionKey("main", name.split(":", 2)[2]), 0, "s")
+        record = SessionRecord.fresh(SessionKey("main", name.split(":", 2)[2]), 0, "s")
         if name == str(key):
             record = msgspec.structs.replace(record, **last)
         world.memory.rows[name] = SessionRow(name, "main", "s", 0, record.encode())
     inbox = world.inbox
-    return Doors(
+    return TriggerPort(
         world.settings,
         world.memory,
         world.clock,
@@ -61,7 +61,7 @@ LAST = {"lastChannel": "tg", "lastTo": "7", "lastAccountId": "work"}
     ],
 )
 async def test_aim(beat: dict[str, Any], wanted: str | tuple[str, str, str]) -> None:
-    found = await aim(doors("agent:main:tg:group:g9", **LAST), HeartbeatSettings(**beat), MAIN)
+    found = await resolve_target(doors("agent:main:tg:group:g9", **LAST), HeartbeatSettings(**beat), MAIN)
     target = found.way.target
     assert (found.why or (target.channel, target.to, target.account)) == wanted
     assert found.way.push is (found.why == "")
@@ -70,9 +70,9 @@ async def test_aim(beat: dict[str, Any], wanted: str | tuple[str, str, str]) -> 
 async def test_the_last_place_of_a_group_is_no_direct_chat_and_nobody_there_is_no_target() -> None:
     own = HeartbeatSettings(target="last", direct="block")
     group = SessionKey("main", "tg:group:g1")
-    assert (await aim(doors(key=group, lastChannel="tg", lastTo="g1"), own, group)).way.push
-    assert (await aim(doors(), own, MAIN)).why == "no-target"
-    assert (await aim(doors(), own, SessionKey("main", "other"))).why == "no-target"
+    assert (await resolve_target(doors(key=group, lastChannel="tg", lastTo="g1"), own, group)).way.push
+    assert (await resolve_target(doors(), own, MAIN)).why == "no-target"
+    assert (await resolve_target(doors(), own, SessionKey("main", "other"))).why == "no-target"
 
 
 @pytest.mark.parametrize(
@@ -87,5 +87,5 @@ async def test_the_last_place_of_a_group_is_no_direct_chat_and_nobody_there_is_n
     ],
 )
 async def test_what_may_be_seen_there(place: dict[str, HeartbeatVisibility], wanted: str, useless: bool) -> None:
-    found = await aim(doors(**LAST), HeartbeatSettings(target="last", seen=place), MAIN)
+    found = await resolve_target(doors(**LAST), HeartbeatSettings(target="last", seen=place), MAIN)
     assert (found.why, found.useless) == (wanted, useless)

@@ -13,27 +13,27 @@ import pytest
 from palinurus.core.schedule.fire import DAY_MS, CronSchedule, find_next_due
 from palinurus.core.types.keys import SessionKey
 from palinurus.errors import BadRequest, NotFound
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import SessionRow
-from palinurus.testing.clock import START_MS, settle
-from palinurus.tools.cron import Maker
-from palinurus.triggers.clockwork import Clockwork
+from palinurus.testing.clock import START_MS, run_ready_tasks
+from palinurus.tools.cron import CronJobMaker
+from palinurus.triggers.clockwork import Scheduler
 from triggers.world import Killed, World
 
 HOUR = 3_600_000
 TURN = {"kind": "agentTurn", "message": "look at the sea"}
-CHAT = Maker("agent:main:main", "main", "fake", "chat", "default")
+CHAT = CronJobMaker("agent:main:main", "main", "fake", "chat", "default")
 
 
 def job(schedule: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"name": "sea", "schedule": schedule, "payload": TURN, **more}
 
 
-async def hop(world: World, work: Clockwork, until: int) -> None:
+async def hop(world: World, work: Scheduler, until: int) -> None:
     """From one due time to the next, as the timer does, but without the minutes between."""
     while True:
         due = await work.tick()
-        await settle(8)
+        await run_ready_tasks(8)
         due = min([j["state"]["nextRunAtMs"] for j in work.jobs() if "nextRunAtMs" in j["state"]], default=until)
         if due >= until:
             break
@@ -164,7 +164,7 @@ async def sweep(at: int) -> tuple[bool, World, str]:
     try:
         await world.clock.advance(9 * 3600)
         await work.tick()
-        await settle()
+        await run_ready_tasks()
         await world.clock.advance(2)
         died = world.memory.writes >= at
     except Killed:
@@ -243,7 +243,7 @@ async def test_what_a_fire_says_where_it_goes_and_what_it_may() -> None:
 async def test_current_is_the_session_that_asks_and_none_says_nothing() -> None:
     world = World()
     key = SessionKey("main", "fake:group:g1")
-    record = msgspec.structs.replace(Record.fresh(key, 0, "s"), lastChannel="fake", lastTo="g1")
+    record = msgspec.structs.replace(SessionRecord.fresh(key, 0, "s"), lastChannel="fake", lastTo="g1")
     world.memory.rows[str(key)] = SessionRow(str(key), "main", "s", 0, record.encode())
     work = await world.up()
     asks = CHAT._replace(session=str(key))
@@ -313,7 +313,7 @@ async def test_asked_for_by_hand_while_the_timer_looks_it_runs_once() -> None:
     made = await work.add(job({"kind": "every", "everyMs": HOUR}), CHAT)
     await world.clock.advance(3600)
     answers = await asyncio.gather(work.run(made["id"]), work.tick(), work.run(made["id"]), work.tick())
-    await settle()
+    await run_ready_tasks()
     assert len(world.inbox.taken) == 1 and [a["enqueued"] for a in answers if isinstance(a, dict)] == [True, False]
     assert len([p for _, p in world.told if p["action"] == "started"]) == 1
     await work.close()
@@ -335,7 +335,7 @@ async def test_run_now_leaves_the_schedule_alone_and_bad_jobs_are_refused() -> N
     made = await work.add(job({"kind": "cron", "expr": "0 9 * * *"}), CHAT)
     assert (await work.run(made["id"][:8], force=False))["reason"] == "not-due"
     assert (await work.run("sea"))["runId"].startswith(f"manual:{made['id']}:")
-    await settle()
+    await run_ready_tasks()
     assert work.job("sea")["state"]["nextRunAtMs"] == START_MS + 9 * HOUR
     bad: list[dict[str, Any]] = [
         job({"kind": "cron", "expr": "nonsense"}),
@@ -365,7 +365,7 @@ async def test_the_timer_itself_fires_on_time_and_notices_new_jobs() -> None:
     work.start()
     await world.clock.until_sleeping()
     made = await work.add(job({"kind": "every", "everyMs": 5000}), CHAT)
-    await settle()
+    await run_ready_tasks()
     await world.clock.advance(16)
     assert world.inbox.fires(made["id"]) == [START_MS + n * 5000 for n in (1, 2, 3)]
     await work.close()

@@ -11,13 +11,13 @@ import pytest
 from palinurus.core.schedule.fire import DAY_MS, find_next_due
 from palinurus.core.schedule.job import parse_schedule
 from palinurus.core.schedule.missed import unfold_history
-from palinurus.testing.clock import START_MS, settle
-from palinurus.tools.cron import Maker
-from palinurus.triggers.clockwork import Clockwork
+from palinurus.testing.clock import START_MS, run_ready_tasks
+from palinurus.tools.cron import CronJobMaker
+from palinurus.triggers.clockwork import Scheduler
 from triggers.world import Killed, World
 
 HOUR = 3_600_000
-CHAT = Maker("agent:main:main", "main", "fake", "chat", "default")
+CHAT = CronJobMaker("agent:main:main", "main", "fake", "chat", "default")
 TURN = {"kind": "agentTurn", "message": "look at the sea"}
 LINES = [
     ("30 2 * 3,10 *", "Europe/Berlin", "once"),
@@ -43,7 +43,7 @@ class Histories:
     def __init__(self) -> None:
         self.lines: dict[str, dict[str, dict[str, Any]]] = {}
 
-    async def look(self, work: Clockwork) -> None:
+    async def look(self, work: Scheduler) -> None:
         for entry in await work.runs("", 100_000):
             self.lines.setdefault(entry["jobId"], {})[entry["runId"]] = entry
 
@@ -62,7 +62,7 @@ async def test_ten_years_with_sleeps_restarts_and_clock_steps_every_due_time_has
     furthest = looked = START_MS
     while world.clock.now() < end:
         await work.tick()
-        await settle(6)
+        await run_ready_tasks(6)
         furthest = max(furthest, world.clock.now())
         if furthest - looked > 20 * DAY_MS:
             await kept.look(work)
@@ -126,7 +126,7 @@ async def receipts(at: int, misfire: str) -> bool:
     world.memory.writes, world.memory.dies = 0, at
     try:
         await work.tick()
-        await settle()
+        await run_ready_tasks()
     except Killed:
         pass
     died, world.memory.dies = world.memory.writes >= at, 0

@@ -14,10 +14,10 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.usage import TokenUsage
-from palinurus.sessions.record import Record
-from palinurus.store.port import SessionRow, Spent
-from palinurus.testing.clock import settle
-from palinurus.triggers.clockwork import Clockwork
+from palinurus.sessions.record import SessionRecord
+from palinurus.store.port import SessionRow, UsageRow
+from palinurus.testing.clock import run_ready_tasks
+from palinurus.triggers.clockwork import Scheduler
 from support import inbound
 from triggers.world import World
 
@@ -32,17 +32,17 @@ class Home(World):
         self.page = root / "w" / "HEARTBEAT.md"
         self.page.parent.mkdir(exist_ok=True)
 
-    async def pass_(self, work: Clockwork, minutes: int, tick: int = 1) -> None:
+    async def pass_(self, work: Scheduler, minutes: int, tick: int = 1) -> None:
         for _ in range(0, minutes, tick):
             await self.clock.advance(tick * 60)
             await self.look(work)
 
-    async def look(self, work: Clockwork) -> None:
+    async def look(self, work: Scheduler) -> None:
         await work.tick()
         for beat in work._beats.values():
             if beat._task is not None:
                 await beat._task
-        await settle(5)
+        await run_ready_tasks(5)
 
     @property
     def beats(self) -> list[Inbound]:
@@ -50,7 +50,9 @@ class Home(World):
 
 
 def talked(world: World, at: int, **more: Any) -> None:
-    record = msgspec.structs.replace(Record.fresh(SessionKey("main", "main"), 0, "s"), lastInteractionAt=at, **more)
+    record = msgspec.structs.replace(
+        SessionRecord.fresh(SessionKey("main", "main"), 0, "s"), lastInteractionAt=at, **more
+    )
     world.memory.rows[KEY] = SessionRow(KEY, "main", "s", at, record.encode())
 
 
@@ -189,7 +191,7 @@ async def test_what_a_beat_cost_is_shown(tmp_path: Path) -> None:
     world.page.write_text("x")
     work = await world.up()
     event = f"heartbeat:main:{world.clock.now() + 1_800_000}"
-    world.memory.ledger.append(Spent(event, "r", KEY, "main", "p", "m", 0, 10, 5, 0, 0, 0.25))
+    world.memory.ledger.append(UsageRow(event, "r", KEY, "main", "p", "m", 0, 10, 5, 0, 0, 0.25))
     await world.pass_(work, 31)
     last = work.last_heartbeat()
     assert last is not None and (last["costUsd"], last["tokens"], last["status"]) == (0.25, 15, "skipped")
@@ -205,11 +207,11 @@ async def test_one_that_a_stop_cut_in_two_is_counted_when_it_has_ended(tmp_path:
     await world.clock.advance(1800)
     await work.tick()
     (beat,) = world.beats
-    world.memory.ledger.append(Spent(beat.event, "r", KEY, "main", "p", "m", 0, 10, 5, 0, 0, 0.25))
+    world.memory.ledger.append(UsageRow(beat.event, "r", KEY, "main", "p", "m", 0, 10, 5, 0, 0, 0.25))
     await work.close()  # the gateway is killed, and started again
     work = await world.up()
     await work.tick()
-    await settle()
+    await run_ready_tasks()
     assert work.heartbeats()["main"]["count"] == 0
     world.inbox.held = False
     world.inbox.ended[beat.event] = ("answered", "HEARTBEAT_OK")

@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from palinurus.testing.clock import settle
-from palinurus.triggers.watch import Watch
+from palinurus.testing.clock import run_ready_tasks
+from palinurus.triggers.watch import CommandWatch
 from triggers.test_heartbeat import Home
 
 
@@ -82,11 +82,11 @@ async def test_one_that_breaks_is_logged_and_started_again(caplog: Any) -> None:
     async def broken() -> str | None:
         raise ValueError("no shell")
 
-    watch = Watch("x", broken, lambda: done.append(True))
+    watch = CommandWatch("x", broken, lambda: done.append(True))
     for at in (1, 2):
         watch.look(at)
         watch.look(at + 10)  # it runs: not twice at once
-        await settle()
+        await run_ready_tasks()
     assert done == [True, True] and watch.digest == "" and watch.looked == 2
     assert "could not be run" in caplog.text
 

@@ -10,11 +10,11 @@ from palinurus.config.heartbeat import HeartbeatSettings
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import NotFound
-from palinurus.store.port import ANY, Accepted, ItemRow, Kept, SessionRow, Spent
-from palinurus.testing.clock import FakeClock, settle
-from palinurus.triggers.clockwork import Clockwork
-from palinurus.triggers.events import Events
-from palinurus.triggers.ports import Doors
+from palinurus.store.port import ANY_RECORD, Acceptance, InboxRow, SessionRow, StoreRecord, UsageRow
+from palinurus.testing.clock import FakeClock, run_ready_tasks
+from palinurus.triggers.clockwork import Scheduler
+from palinurus.triggers.events import SystemEvents
+from palinurus.triggers.ports import TriggerPort
 
 
 class Memory:
@@ -24,7 +24,7 @@ class Memory:
         self.records: dict[tuple[str, str], bytes] = {}
         self.slots: set[tuple[str, int]] = set()
         self.rows: dict[str, SessionRow] = {}
-        self.ledger: list[Spent] = []
+        self.ledger: list[UsageRow] = []
         self.dies = 0
         self.writes = 0
 
@@ -33,7 +33,7 @@ class Memory:
         if 0 < self.dies <= self.writes:
             raise Killed
 
-    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
+    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD) -> bool:
         self._write()
         if data is None:
             self.records.pop((kind, key), None)
@@ -41,12 +41,12 @@ class Memory:
             self.records[kind, key] = data
         return True
 
-    async def get_record(self, kind: str, key: str) -> Kept | None:
+    async def get_record(self, kind: str, key: str) -> StoreRecord | None:
         data = self.records.get((kind, key))
-        return None if data is None else Kept(kind, key, data, 1 << 60)
+        return None if data is None else StoreRecord(kind, key, data, 1 << 60)
 
-    async def list_records(self, kind: str) -> list[Kept]:
-        return [Kept(k, key, data, 1 << 60) for (k, key), data in sorted(self.records.items()) if k == kind]
+    async def list_records(self, kind: str) -> list[StoreRecord]:
+        return [StoreRecord(k, key, data, 1 << 60) for (k, key), data in sorted(self.records.items()) if k == kind]
 
     async def claim_slot(self, job: str, due: int) -> bool:
         self._write()
@@ -57,7 +57,7 @@ class Memory:
     async def session(self, key: str) -> SessionRow | None:
         return self.rows.get(key)
 
-    async def list_usage(self, since: int, session: str | None = None) -> list[Spent]:
+    async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]:
         return [s for s in self.ledger if session in (None, s.session)]
 
 
@@ -75,22 +75,22 @@ class Inbox:
         self.held = False
         self.answer = ("answered", "done")
 
-    async def submit(self, inbound: Inbound, sink: Any = None) -> Accepted:
+    async def submit(self, inbound: Inbound, sink: Any = None) -> Acceptance:
         self.memory._write()
         duplicate = inbound.event in self.taken
         self.taken.setdefault(inbound.event, inbound)
         if not self.held:
             self.ended.setdefault(inbound.event, self.answer)
-        return Accepted(inbound.event, duplicate, "queued")
+        return Acceptance(inbound.event, duplicate, "queued")
 
-    async def wait(self, item: str) -> ItemRow:
+    async def wait(self, item: str) -> InboxRow:
         if item not in self.taken:
             raise NotFound(item)
         while item not in self.ended:
             await self.clock.sleep(1)
         outcome, note = self.ended[item]
         session = self.taken[item].session
-        return ItemRow(item, item, session, "cron", b"", 0, "done", outcome, note, 1)  # type: ignore[arg-type]
+        return InboxRow(item, item, session, "cron", b"", 0, "done", outcome, note, 1)  # type: ignore[arg-type]
 
     def running(self, session: str) -> bool:
         return any(i.session == session and e not in self.ended for e, i in self.taken.items())
@@ -115,25 +115,25 @@ class World:
         """A watched command."""
         return None
 
-    async def up(self) -> Clockwork:
+    async def up(self) -> Scheduler:
         """A start, on what the last one left."""
 
         async def post(url: str, body: bytes, headers: dict[str, str]) -> int:
             self.posts.append((url, body, headers))
             return 200
 
-        doors = Doors(
+        doors = TriggerPort(
             self.settings, self.memory, self.clock, self.inbox.submit, self.inbox.wait, self.inbox.running,
             lambda: self.busy, post, lambda: ("fake",), self.run,
         )  # fmt: skip
-        work = Clockwork(doors, Events(self.memory))
+        work = Scheduler(doors, SystemEvents(self.memory))
         await work.load()
         work.follow(lambda event, payload: self.told.append((event, payload)))
         return work
 
-    async def step(self, work: Clockwork, seconds: float) -> int | None:
+    async def step(self, work: Scheduler, seconds: float) -> int | None:
         """Let time pass, then look."""
         await self.clock.advance(seconds)
         due = await work.tick()
-        await settle()
+        await run_ready_tasks()
         return due

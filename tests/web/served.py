@@ -15,8 +15,8 @@ from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.model import Model, ModelEvent, ModelRequest
-from palinurus.gateway.server import Gateway
-from palinurus.gateway.web import FOLDER
+from palinurus.gateway.server import GatewayServer
+from palinurus.gateway.web import PAGE_FOLDER
 
 TOKEN = "web-test-token"
 PATIENCE = 15_000  # ms for anything to appear
@@ -61,7 +61,7 @@ class Served(NamedTuple):
     """A running program and where its page is."""
 
     app: App
-    gateway: Gateway
+    gateway: GatewayServer
     url: str
 
     def at(self, path: str) -> str:
@@ -91,7 +91,7 @@ def chromium() -> str | None:
 
 def built() -> bool:
     """Whether `make web` has run."""
-    return os.path.isfile(os.path.join(FOLDER, "index.html"))
+    return os.path.isfile(os.path.join(PAGE_FOLDER, "index.html"))
 
 
 @asynccontextmanager
@@ -104,7 +104,7 @@ async def served(
     settings = load_config(str(home), {}).settings
     clock = SystemClock()
     app = App(settings, {"HOME": str(home.parent)}, clock, model=model, channels={chat.name: chat} if chat else {})
-    gateway = Gateway(app, clock, TOKEN)
+    gateway = GatewayServer(app, clock, TOKEN)
     await app.start()
     found = await gateway.start("127.0.0.1", port)
     try:

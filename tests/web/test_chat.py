@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from palinurus.core.types.messages import UserMessage
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from support import inbound
 from web.conftest import Visit
 from web.served import served
@@ -32,7 +32,10 @@ async def texts(page: Any, selector: str) -> list[str]:
 async def test_a_question_is_answered_with_markdown_tools_and_thoughts(page: Any, visit: Visit) -> None:
     code = "```python\nprint('hi')  # note\n```"
     model = ScriptedModel(
-        [calls(("exec", {"command": "echo from-the-tool"}), text="Looking.", thinking="hm"), say(f"**Done**\n\n{code}")]
+        [
+            call_tools(("exec", {"command": "echo from-the-tool"}), text="Looking.", thinking="hm"),
+            say(f"**Done**\n\n{code}"),
+        ]
     )
     await visit(model)
     await page.wait_for_selector(".welcome")
@@ -55,12 +58,12 @@ async def test_a_question_is_answered_with_markdown_tools_and_thoughts(page: Any
 
 
 async def test_a_running_answer_streams_takes_in_more_and_can_be_stopped(page: Any, visit: Visit) -> None:
-    gate, second = Gate(), Gate()
+    gate, second = StreamGate(), StreamGate()
     model = ScriptedModel(
         [
-            held(calls(("exec", {"command": "true"}), text="one two three four five six"), gate, 2),
+            hold_at(call_tools(("exec", {"command": "true"}), text="one two three four five six"), gate, 2),
             say("took it in"),
-            held(say("endless endless endless endless"), second, 2),
+            hold_at(say("endless endless endless endless"), second, 2),
         ],
     )
     await visit(model)
@@ -158,7 +161,7 @@ async def test_pictures_are_seen_and_other_files_go_along(page: Any, visit: Visi
 
 
 async def test_an_approval_is_a_card_and_the_answer_counts(page: Any, tmp_path: Path) -> None:
-    model = ScriptedModel([calls(("exec", {"command": "echo approved-output"})), say("ran it")])
+    model = ScriptedModel([call_tools(("exec", {"command": "echo approved-output"})), say("ran it")])
     async with served(tmp_path / "h", model, tools={"exec": {"security": "allowlist", "ask": "always"}}) as site:
         await page.goto(site.url)
         await write(page, "run it")
@@ -257,7 +260,7 @@ async def test_a_voice_note_is_recorded_sent_and_played(page: Any, visit: Visit)
 
 
 async def test_any_step_of_the_timeline_can_be_branched_from(page: Any, visit: Visit) -> None:
-    first = [calls(("exec", {"command": "echo one"}), text="Looking."), say("old end")]
+    first = [call_tools(("exec", {"command": "echo one"}), text="Looking."), say("old end")]
     model = ScriptedModel([*first, say("new end"), say("other model's end")])
     await visit(model)
     await write(page, "look around")
@@ -285,8 +288,8 @@ async def test_any_step_of_the_timeline_can_be_branched_from(page: Any, visit: V
 
 
 async def test_messages_that_wait_are_shown_again_after_a_reload(page: Any, visit: Visit) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("one two three four five"), gate, 2), say("second answer")], repeat=True)
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("one two three four five"), gate, 2), say("second answer")], repeat=True)
     await visit(model)
     await page.click(".more-picks")
     await write(page, "/queue followup")
@@ -304,17 +307,17 @@ async def test_messages_that_wait_are_shown_again_after_a_reload(page: Any, visi
 
 
 async def test_sub_agents_are_cards_in_cards_and_can_be_stopped(page: Any, tmp_path: Path) -> None:
-    gate = Gate()
+    gate = StreamGate()
 
     def answer(request: Any) -> Any:
         said = " ".join(m.text for m in request.messages if isinstance(m, UserMessage))
         began = any(not isinstance(m, UserMessage) for m in request.messages)
         if "dig deeper" in said:
-            return held(say("deep down deep down deep down"), gate, 2)
+            return hold_at(say("deep down deep down deep down"), gate, 2)
         if "hunt" in said:
-            return say("hunting") if began else calls(("sessions_spawn", {"task": "dig", "label": "Digger"}))
+            return say("hunting") if began else call_tools(("sessions_spawn", {"task": "dig", "label": "Digger"}))
         more = ("sessions_spawn", {"task": "dig deeper", "label": "Deeper"})
-        return held(say("digging on and on and on"), gate, 2) if began else calls(more)
+        return hold_at(say("digging on and on and on"), gate, 2) if began else call_tools(more)
 
     model = ScriptedModel([answer], repeat=True)
     agents = {"defaults": {"model": {"primary": "fake/thinker"}, "subagents": {"maxSpawnDepth": 2}}}

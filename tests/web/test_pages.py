@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.model import ScriptedModel, calls, say
-from palinurus.tools.signin import Sign
+from palinurus.testing.model import ScriptedModel, call_tools, say
+from palinurus.tools.signin import SignInState
 from web.conftest import Visit
 from web.served import served
 from web.test_chat import write
@@ -43,7 +43,7 @@ async def test_axe_finds_nothing_serious(page: Any, visit: Visit) -> None:
     if not AXE.is_file():
         pytest.skip("axe-core is not installed: make web")
     code = "**ok**\n\n```py\nx = 1\n```\n\n| a |\n|---|\n| b |"
-    await visit(ScriptedModel([calls(("exec", {"command": "echo hi"})), say(code)]))
+    await visit(ScriptedModel([call_tools(("exec", {"command": "echo hi"})), say(code)]))
     await page.wait_for_selector(".welcome")
     await page.evaluate(AXE.read_text())
     found: list[str] = []
@@ -163,17 +163,17 @@ async def test_channels_tell_how_they_are_and_who_asks(page: Any, tmp_path: Path
 class Codes:
     """A sign-in whose code is read at the second look."""
 
-    async def start(self, channel: str, account: str, wait: float) -> Sign:
-        return Sign("code", "read it", PIXEL)
+    async def start(self, channel: str, account: str, wait: float) -> SignInState:
+        return SignInState("code", "read it", PIXEL)
 
     def __init__(self) -> None:
         self.read = asyncio.Event()
 
-    async def wait(self, channel: str, account: str, wait: float, seen: str = "") -> Sign:
+    async def wait(self, channel: str, account: str, wait: float, seen: str = "") -> SignInState:
         if seen == PIXEL:
-            return Sign("code", "read it", PIXEL + "#2")
+            return SignInState("code", "read it", PIXEL + "#2")
         await self.read.wait()
-        return Sign("done")
+        return SignInState("done")
 
 
 async def test_an_account_is_linked_with_a_code(page: Any, tmp_path: Path) -> None:

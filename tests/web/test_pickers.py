@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.gateway.web import FOLDER
+from palinurus.gateway.web import PAGE_FOLDER
 from palinurus.testing.model import ScriptedModel, say
 from web.conftest import Visit
 from web.test_chat import texts, write
@@ -96,7 +96,7 @@ async def test_fast_verbose_and_reasoning_are_kept(page: Any, visit: Visit) -> N
 
 @pytest.mark.seed(134)
 def test_the_page_knows_no_provider() -> None:
-    names = list(Path(FOLDER).glob("app-*.js"))
+    names = list(Path(PAGE_FOLDER).glob("app-*.js"))
     if not names:
         pytest.skip("the web page is not built: make web")
     script = names[0].read_text()

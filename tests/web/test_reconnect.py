@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from palinurus.testing.model import Gate, ScriptedModel, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, hold_at, say
 from web.conftest import Visit
 from web.served import served
 from web.test_chat import texts, write
 
 
 async def test_a_restart_in_mid_stream_loses_and_doubles_nothing(page: Any, tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("begun and never ended"), gate, 1), say("the whole answer")], repeat=True)
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("begun and never ended"), gate, 1), say("the whole answer")], repeat=True)
     async with served(tmp_path / "h", model) as site:
         port = site.gateway.port
         await page.goto(site.url)
@@ -34,8 +34,8 @@ async def test_a_restart_in_mid_stream_loses_and_doubles_nothing(page: Any, tmp_
 
 
 async def test_a_lost_line_resumes_in_the_middle_of_an_answer(page: Any, visit: Visit) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("one two three four five six seven"), gate, 2)], repeat=True)
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("one two three four five six seven"), gate, 2)], repeat=True)
     site = await visit(model)
     await write(page, "count")
     await page.wait_for_selector(".md.streaming >> text=one")

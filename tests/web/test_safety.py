@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from web.conftest import OPEN
 from web.served import served
 from web.test_chat import write
@@ -20,9 +20,9 @@ async def test_no_payload_runs_anywhere(page: Any, tmp_path: Path) -> None:
     assert len(PAYLOADS) >= 80
     text = "\n\n".join(PAYLOADS)
     sheet = "poison.txt"
-    gate = Gate()
-    tools = calls(("exec", {"command": f"cat {sheet}"}), *_names())
-    model = ScriptedModel([say("ok"), tools, held(say(text), gate, 0)], repeat=True)
+    gate = StreamGate()
+    tools = call_tools(("exec", {"command": f"cat {sheet}"}), *_names())
+    model = ScriptedModel([say("ok"), tools, hold_at(say(text), gate, 0)], repeat=True)
     strange: list[str] = []
     page.on(
         "request",

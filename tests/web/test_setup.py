@@ -13,7 +13,7 @@ from typing import Any
 
 from palinurus.testing.model import ScriptedModel
 from palinurus.testing.script import say
-from palinurus.testing.server import ModelServer, status
+from palinurus.testing.server import ModelServer, respond_status
 from web.served import TOKEN, served
 from web.test_chat import BOX, write
 
@@ -45,7 +45,10 @@ async def installed(home: Path) -> AsyncIterator[str]:
 
 async def test_a_new_install_asks_tries_the_key_and_lands_in_a_working_chat(page: Any, tmp_path: Path) -> None:
     home = tmp_path / "h"
-    async with ModelServer([status(401), say("Yes."), say("Ahoy, I am real.")]) as server, installed(home) as url:
+    async with (
+        ModelServer([respond_status(401), say("Yes."), say("Ahoy, I am real.")]) as server,
+        installed(home) as url,
+    ):
         await page.goto(url)
         await page.wait_for_selector("pal-setup form")
         assert await page.locator(".setup fieldset").count() == 3

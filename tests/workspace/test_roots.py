@@ -6,7 +6,7 @@ import pytest
 
 from palinurus.config.settings import SkillSettings
 from palinurus.core.skills.skill import Skill, parse_skill
-from palinurus.workspace.roots import Found, Root, bundled, look, same
+from palinurus.workspace.roots import SkillRoot, SkillScan, is_unchanged, locate_bundled_skills, scan_skills
 
 
 def make(folder: Path, name: str = "") -> Path:
@@ -15,11 +15,11 @@ def make(folder: Path, name: str = "") -> Path:
     return folder
 
 
-def seen(root: Path, limits: SkillSettings | None = None) -> Found:
-    return look((Root("test", str(root)),), limits or SkillSettings())
+def seen(root: Path, limits: SkillSettings | None = None) -> SkillScan:
+    return scan_skills((SkillRoot("test", str(root)),), limits or SkillSettings())
 
 
-def names(found: Found) -> list[str]:
+def names(found: SkillScan) -> list[str]:
     return [skill.name for skill in found.skills]
 
 
@@ -84,19 +84,19 @@ def test_broken_ones_are_listed_with_the_reason(tmp_path: Path) -> None:
 def test_what_changed_is_noticed(tmp_path: Path) -> None:
     make(tmp_path / "group" / "a")
     found = seen(tmp_path)
-    assert same(found)
+    assert is_unchanged(found)
     make(tmp_path / "group" / "b")
-    assert not same(found)
+    assert not is_unchanged(found)
     found = seen(tmp_path)
     (tmp_path / "group" / "a" / "SKILL.md").write_text("---\nname: a\ndescription: other words\n---\n")
-    assert not same(found)
+    assert not is_unchanged(found)
     missing = seen(tmp_path / "later")
     (tmp_path / "later").mkdir()
-    assert not same(missing)
+    assert not is_unchanged(missing)
 
 
 def test_our_own_skills_are_sound() -> None:
-    found = seen(Path(bundled()))
+    found = seen(Path(locate_bundled_skills()))
     assert names(found) == ["palinurus-help", "summarize"]
     assert not found.broken
     assert all(not one.warnings for one in found.skills)

@@ -13,8 +13,8 @@ from palinurus.core.prompt.facts import PromptFacts
 from palinurus.core.prompt.render import render_prompt
 from palinurus.core.types.keys import SessionKey
 from palinurus.plugins.hooks import Hooks
-from palinurus.workspace.files import ensure
-from palinurus.workspace.shelf import Given, Shelf
+from palinurus.workspace.files import ensure_workspace
+from palinurus.workspace.shelf import PromptSources, WorkspaceSupply
 
 MAIN = SessionKey("main", "main")
 SUB = SessionKey("main", "subagent:1")
@@ -36,7 +36,7 @@ class Bench:
         loaded = load_config(str(self.home), environ)
         assert not loaded.problems
         self.agent: AgentSettings = loaded.settings.agents["main"]
-        self.shelf = Shelf(loaded.settings, environ, loaded.raw, hooks)
+        self.shelf = PromptSources(loaded.settings, environ, loaded.raw, hooks)
 
     def fill(self, text: str = "words of {}") -> None:
         for name in ALL:
@@ -49,7 +49,7 @@ class Bench:
         (folder / "SKILL.md").write_text(text)
         return folder
 
-    def give(self, key: SessionKey = MAIN) -> Given:
+    def give(self, key: SessionKey = MAIN) -> WorkspaceSupply:
         return self.shelf(self.agent, key)
 
     def names(self, key: SessionKey = MAIN) -> list[str]:
@@ -157,12 +157,12 @@ def test_missing_and_blank(tmp_path: Path) -> None:
 @pytest.mark.seed(270)
 def test_a_new_workspace_waits_for_its_first_conversation(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    ensure(str(bench.work))
+    ensure_workspace(str(bench.work))
     assert bench.give().pending
     assert "## Bootstrap Pending" in bench.prompt()
     assert "## BOOTSTRAP.md" in bench.prompt()
     (bench.work / "BOOTSTRAP.md").unlink()
-    assert ensure(str(bench.work)) == []
+    assert ensure_workspace(str(bench.work)) == []
     assert not bench.give().pending
     assert "BOOTSTRAP.md" not in bench.prompt()
 

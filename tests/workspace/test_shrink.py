@@ -10,7 +10,7 @@ import zlib
 import pytest
 
 from palinurus.core.pictures import MAX_IMAGE_SIDE
-from palinurus.workspace.shrink import shrunk
+from palinurus.workspace.shrink import shrink_image
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -28,17 +28,17 @@ def opened(data: bytes | str) -> Image.Image:
 
 def test_sides_and_bytes_fit_and_the_shape_stays() -> None:
     noise = Image.frombytes("RGB", (1600, 800), os.urandom(1600 * 800 * 3))
-    made = shrunk(saved(noise, "JPEG", quality=95), 300_000)
+    made = shrink_image(saved(noise, "JPEG", quality=95), 300_000)
     assert opened(made).size == (MAX_IMAGE_SIDE, MAX_IMAGE_SIDE // 2) and len(made) <= 300_000
-    assert "small enough" in str(shrunk(saved(noise, "JPEG"), 1000))
+    assert "small enough" in str(shrink_image(saved(noise, "JPEG"), 1000))
 
 
 def test_transparency_and_orientation_are_kept() -> None:
-    clear = opened(shrunk(saved(Image.new("RGBA", (2000, 100), (0, 0, 0, 0)), "PNG"), 1 << 20))
+    clear = opened(shrink_image(saved(Image.new("RGBA", (2000, 100), (0, 0, 0, 0)), "PNG"), 1 << 20))
     assert (clear.format, clear.mode) == ("PNG", "RGBA")
     exif = Image.Exif()
     exif[0x0112] = 6  # turned by a quarter
-    assert opened(shrunk(saved(Image.new("RGB", (200, 100)), "JPEG", exif=exif), 1 << 20)).size == (100, 200)
+    assert opened(shrink_image(saved(Image.new("RGB", (200, 100)), "JPEG", exif=exif), 1 << 20)).size == (100, 200)
 
 
 def bomb(side: int) -> bytes:
@@ -52,8 +52,8 @@ def bomb(side: int) -> bytes:
 
 @pytest.mark.parametrize("data", [b"", b"text", b"\x89PNG\r\n\x1a\n", b"%!PS-Adobe-3.0 EPSF", bomb(30_000), bomb(4000)])
 def test_what_cannot_be_read_is_said(data: bytes) -> None:
-    assert str(shrunk(data, 1 << 20)).startswith("could not be made smaller: ")
+    assert str(shrink_image(data, 1 << 20)).startswith("could not be made smaller: ")
 
 
 def test_too_many_pixels_are_not_decoded() -> None:
-    assert "6000 x 6000 pixels; at most 25 million" in str(shrunk(bomb(6000), 1 << 20))
+    assert "6000 x 6000 pixels; at most 25 million" in str(shrink_image(bomb(6000), 1 << 20))

@@ -14,7 +14,7 @@ from palinurus.agent.repeat import RepeatDetector
 from palinurus.core.history.truncate import share_result_chars
 from palinurus.core.types.events import RunEvent, ToolEnd, ToolStart, ToolUpdate
 from palinurus.core.types.messages import TextBlock, ToolCall, ToolResult
-from palinurus.tools.call import call
+from palinurus.tools.call import call_tool
 
 STOPPED = "stopped before it finished ({reason}); it may have been done in part"
 
@@ -73,7 +73,7 @@ class ToolBatch:
             self._ports.record.step("tool", f"{asked.name} {summary}".strip())
             ports = self._ports
             ctx = RunToolContext(self._plan, asked, ports.clock, self._show, ports.approver, self._asks, self._seen)
-            result = await call(asked, self._plan.tools, ctx, self._ports.hooks)
+            result = await call_tool(asked, self._plan.tools, ctx, self._ports.hooks)
             return result, int((self._ports.clock.monotonic() - started) * 1000)
 
     def _show(self, asked: ToolCall, partial: str) -> None:

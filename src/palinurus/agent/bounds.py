@@ -14,7 +14,7 @@ from palinurus.core.history.limit import find_turn_limit
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.tool import ToolSettings
-from palinurus.sessions.files import RESULT
+from palinurus.sessions.files import RESULT_INFIX
 
 
 def resolve_window(agent: AgentSettings, model: ModelSpec) -> int:
@@ -39,5 +39,5 @@ def resolve_history_rules(
 
 def limit_tool_results(tools: ToolSettings, rules: HistoryLimits, home: str, transcript: str) -> ToolSettings:
     """The tools' settings with the room for a result, and where whole ones are kept: beside the transcript."""
-    kept = os.path.join(home, transcript) + RESULT
+    kept = os.path.join(home, transcript) + RESULT_INFIX
     return msgspec.structs.replace(tools, result_chars=rules.result_chars, results=kept)

@@ -21,7 +21,7 @@ from palinurus.core.types.cell import EPHEMERAL_PORTS, ContainerMount, PortRange
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.tool import ToolSettings
 from palinurus.tools.sandbox import system
-from palinurus.tools.sandbox.probe import Have, have
+from palinurus.tools.sandbox.probe import SandboxSupport, detect_support
 
 AGENT_MOUNT = "/agent"  # where a container sees the agent's workspace when it may only read it
 
@@ -39,7 +39,12 @@ class ToolSandboxes:
     """`of` answers for every agent and session of one configuration."""
 
     def __init__(
-        self, settings: Settings, env: Mapping[str, str], look: Callable[[], Have] = have, *, make: bool = True
+        self,
+        settings: Settings,
+        env: Mapping[str, str],
+        look: Callable[[], SandboxSupport] = detect_support,
+        *,
+        make: bool = True,
     ) -> None:
         """`make` False: a look without consequences, no folder is made."""
         self._settings = settings
@@ -77,7 +82,7 @@ class ToolSandboxes:
         full = msgspec.structs.replace(
             cell,
             read=(*self._readable(), *self._open(readable)),
-            write=(*self._open((self._made(workspace), *box.write)), home, temporary, *system.devices()),
+            write=(*self._open((self._made(workspace), *box.write)), home, temporary, *system.list_devices()),
             unix=box.unix or cell.kind == "bubblewrap",  # there, sockets outside are out of sight
             temporary=temporary,
         )
@@ -85,13 +90,13 @@ class ToolSandboxes:
 
     def _readable(self) -> tuple[str, ...]:
         if self._system is None:
-            self._system = self._open(system.readable())
+            self._system = self._open(system.list_readable())
         return self._system
 
     def _open(self, paths: tuple[str, ...]) -> tuple[str, ...]:
         """Real paths, without what is guarded below them."""
         guarded = (os.path.realpath(self._settings.home), *(os.path.join(self._user, name) for name in GUARDED))
-        pieces = (piece for path in paths for piece in system.around(os.path.realpath(path), guarded))
+        pieces = (piece for path in paths for piece in system.cover_around(os.path.realpath(path), guarded))
         return tuple(dict.fromkeys(pieces))
 
     def _made(self, path: str) -> str:

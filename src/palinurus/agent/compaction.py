@@ -27,10 +27,10 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.core.types.model import ModelFailure, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
-from palinurus.sessions.entries import Compaction
-from palinurus.sessions.record import Record as SessionRecord
+from palinurus.sessions.entries import CompactionEntry
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
-from palinurus.store.port import Claim, Settlement, Spent, StaleClaim, Store
+from palinurus.store.port import RunClaim, Settlement, StaleClaim, Store, UsageRow
 
 REST = 300.0  # seconds a summariser that failed is left alone, per session
 ANSWER = 4_096  # tokens of the window an answer needs at least
@@ -202,7 +202,7 @@ class Compactor:
             self._without(messages, used, reason, keeping, failure)
         return False
 
-    async def _write(self, entry: Compaction) -> None:
+    async def _write(self, entry: CompactionEntry) -> None:
         self._scene.record.put(entry)
         await self._scene.record.flush()
 
@@ -273,7 +273,7 @@ class CompactionOutcome(NamedTuple):
     before: int
     why: str = ""
     fields: Mapping[str, object] = MappingProxyType({})
-    spent: tuple[Spent, ...] = ()
+    spent: tuple[UsageRow, ...] = ()
 
 
 class CompactionRequest(NamedTuple):
@@ -290,7 +290,7 @@ class CompactionRequest(NamedTuple):
 
 
 async def compact_by_hand(
-    shared: CompactionCoordinator, wish: CompactionRequest, store: Store, claim: Claim
+    shared: CompactionCoordinator, wish: CompactionRequest, store: Store, claim: RunClaim
 ) -> CompactionOutcome:
     """Compact now. The line is on disk when this returns; a kill before that has changed nothing, and one after it is
     known by the line's `item`. Nothing stays but what `keepRecentTokens` asks for."""
@@ -310,7 +310,7 @@ async def compact_by_hand(
         fixed + estimate_tokens(seen),
     )
 
-    async def write(entry: Compaction) -> None:
+    async def write(entry: CompactionEntry) -> None:
         if wish.busy():
             raise StaleClaim("a run of the session has begun")
         mark = transcript.mark()
@@ -361,10 +361,10 @@ def count_overhead_tokens(prompt: Prompt, specs: Sequence[ToolSpec]) -> int:
 
 def to_ledger_rows(
     answers: Sequence[AssistantMessage], item: str, run: str, key: SessionKey, at: int
-) -> tuple[Spent, ...]:
+) -> tuple[UsageRow, ...]:
     """Lines of the ledger."""
     return tuple(
-        Spent(
+        UsageRow(
             item, run, str(key), key.agent, a.provider, a.model, a.timestamp or at, a.usage.input, a.usage.output,
             a.usage.cacheRead, a.usage.cacheWrite, a.usage.cost.total if a.usage.cost else None,
         )

@@ -16,8 +16,8 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.core.types.model import ModelFailure
 from palinurus.plugins.hooks import Hooks
-from palinurus.store.port import Claim
-from palinurus.tools.call import call
+from palinurus.store.port import RunClaim
+from palinurus.tools.call import call_tool
 
 AGAIN = 2  # as an attempt that is not the first: an idle session is not begun anew by a look at it
 
@@ -37,7 +37,7 @@ class DirectToolCaller:
         now = self._clock.now()
         ident = f"invoke:{now}"
         inbound = Inbound(Target("http"), sender, ident, "", now, session=str(key), agent=key.agent, push=False)
-        claim = Claim(ident, str(key), "main", b"", now, AGAIN)
+        claim = RunClaim(ident, str(key), "main", b"", now, AGAIN)
         prepared = await self._preparer.prepare(claim, inbound, Route(key.agent, key, "main"))
         if isinstance(prepared, RunRefusal):
             return prepared.failure
@@ -47,4 +47,4 @@ class DirectToolCaller:
             return None
         asked = ToolCall(ident, name, dict(arguments))
         context = RunToolContext(plan, asked, self._clock, lambda *_: None)
-        return await call(asked, {name: tool}, context, self._hooks)
+        return await call_tool(asked, {name: tool}, context, self._hooks)

@@ -15,8 +15,8 @@ from palinurus.core.history.repair import repair_history
 from palinurus.core.history.tokens import estimate_message_tokens, estimate_tokens
 from palinurus.core.history.truncate import shorten_results
 from palinurus.core.types.messages import AssistantMessage, Message, UserMessage
-from palinurus.sessions.entries import Compaction, Entry, Said, condensed
-from palinurus.sessions.path import Shown, shown
+from palinurus.sessions.entries import CompactionEntry, MessageEntry, TranscriptEntry, make_summary_message
+from palinurus.sessions.path import ShownMessage, list_shown_messages
 
 TEXT_SHARE, KEPT_SHARE = 0.4, 0.25  # of the room for a history: the summary with all in it, the must-keep set
 TEXT_LEAST, KEPT_LEAST, KEPT_MOST = 4_000, 2_000, 8_000  # characters
@@ -69,12 +69,12 @@ def choose_kept_tokens(where: CompactionRoom, settings: CompactionSettings, leve
 
 
 def draft_compaction(
-    path: Sequence[Entry], keeping: int, where: CompactionRoom, *, turns: int = 3, least: bool = True
+    path: Sequence[TranscriptEntry], keeping: int, where: CompactionRoom, *, turns: int = 3, least: bool = True
 ) -> CompactionDraft | None:
     """The compaction of a path that keeps about so many tokens; None if there is nothing to replace."""
-    seen, _ = shown(path)
+    seen, _ = list_shown_messages(path)
     messages = tuple(said.message for said in seen)
-    start = 1 if seen and isinstance(seen[0].entry, Compaction) else 0
+    start = 1 if seen and isinstance(seen[0].entry, CompactionEntry) else 0
     found = find_cut(messages, keeping, start, least=least)
     if found is None or not any(isinstance(m, UserMessage | AssistantMessage) for m in messages[start : found.first]):
         return None
@@ -95,7 +95,7 @@ def draft_compaction(
 
 
 def collect_must_keep(
-    path: Sequence[Entry], seen: Sequence[Shown], gone: Sequence[Message], chars: int
+    path: Sequence[TranscriptEntry], seen: Sequence[ShownMessage], gone: Sequence[Message], chars: int
 ) -> keep.KeptLines:
     """The must-keep set of `gone` and of everything an earlier compaction stands for."""
     return keep.fit_kept_lines(
@@ -103,20 +103,24 @@ def collect_must_keep(
     )
 
 
-def find_earlier_summary(seen: Sequence[Shown]) -> str:
+def find_earlier_summary(seen: Sequence[ShownMessage]) -> str:
     """The words of the summary the history begins with; "" if it has none."""
     head = seen[0].entry if seen else None
-    return summary.extract_model_part(head.summary) if isinstance(head, Compaction) else ""
+    return summary.extract_model_part(head.summary) if isinstance(head, CompactionEntry) else ""
 
 
 def cut_mechanically(
-    messages: Sequence[Message], path: Sequence[Entry], keeping: int, where: CompactionRoom, plan: tuple[str, ...]
+    messages: Sequence[Message],
+    path: Sequence[TranscriptEntry],
+    keeping: int,
+    where: CompactionRoom,
+    plan: tuple[str, ...],
 ) -> tuple[Message, ...] | None:
     """The messages without the older ones, the must-keep set before the rest. Nothing of it is written down. None if
     that makes nothing smaller."""
-    seen, _ = shown(path)
+    seen, _ = list_shown_messages(path)
     given = tuple(messages)
-    head = seen[0].message if seen and isinstance(seen[0].entry, Compaction) else None
+    head = seen[0].message if seen and isinstance(seen[0].entry, CompactionEntry) else None
     start = next((at + 1 for at, m in enumerate(given) if head is not None and m == head), 0)
     found = find_cut(given, keeping, start)
     if found is None:
@@ -126,16 +130,16 @@ def cut_mechanically(
         text = summary.write_compaction(
             summary.CompactionParts(find_earlier_summary(seen), keep.render_kept_lines(kept), standing=plan), where.text
         )
-        made = (condensed(text, _stamp(given)), *given[found.first :])
+        made = (make_summary_message(text, _stamp(given)), *given[found.first :])
     if estimate_tokens(made) > max(keeping, where.history // 2) or found is None:
         made = shorten_results(made, PARED)
     made = repair_history(made)
     return made if estimate_tokens(made) < estimate_tokens(given) else None
 
 
-def find_plan_steps(path: Sequence[Entry]) -> tuple[str, ...]:
+def find_plan_steps(path: Sequence[TranscriptEntry]) -> tuple[str, ...]:
     """The agent's plan, wherever on the path it last wrote it."""
-    return summary.find_plan_steps([entry.message for entry in path if isinstance(entry, Said)])
+    return summary.find_plan_steps([entry.message for entry in path if isinstance(entry, MessageEntry)])
 
 
 def describe_compaction(made: CompactionDraft, reason: str, size: int, instructions: str) -> dict[str, Any]:
@@ -153,10 +157,10 @@ def describe_compaction(made: CompactionDraft, reason: str, size: int, instructi
     }
 
 
-def _carried(path: Sequence[Entry], seen: Sequence[Shown]) -> keep.KeptLines:
+def _carried(path: Sequence[TranscriptEntry], seen: Sequence[ShownMessage]) -> keep.KeptLines:
     """What the last compaction carried. One of another program's carries nothing: then what it replaced is read."""
     head = seen[0].entry if seen else None
-    if not isinstance(head, Compaction):
+    if not isinstance(head, CompactionEntry):
         return {}
     if isinstance(head.details, dict) and MUST in head.details:
         return keep.parse_kept_lines(head.details[MUST])
@@ -165,7 +169,7 @@ def _carried(path: Sequence[Entry], seen: Sequence[Shown]) -> keep.KeptLines:
     for entry in path:
         if entry.id in (stays, head.id):
             break
-        if isinstance(entry, Said):
+        if isinstance(entry, MessageEntry):
             before.append(entry.message)
     return keep.collect_kept_lines(before)
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from palinurus.clock import Clock
 from palinurus.errors import StateError
-from palinurus.store.port import Claim, StaleClaim
+from palinurus.store.port import RunClaim, StaleClaim
 
 log = logging.getLogger(__name__)
 
@@ -15,7 +15,7 @@ FIRST, MOST = 0.5, 30.0  # seconds between tries: the first pause, and what the 
 
 
 async def settle_until_stored(
-    claim: Claim, write: Callable[[], Awaitable[None]], clock: Clock, stopping: Callable[[], bool] = lambda: False
+    claim: RunClaim, write: Callable[[], Awaitable[None]], clock: Clock, stopping: Callable[[], bool] = lambda: False
 ) -> bool:
     """True once `write` has settled the claim. False if somebody else has ended it, or the gateway stops first: then
     the next start finds the claim as it is."""

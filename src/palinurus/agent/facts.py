@@ -36,7 +36,7 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelSpec, Prompt
 from palinurus.core.types.tool import Tool
 from palinurus.providers.catalog import Catalog
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 
 # What can be reached from everywhere; a field is filled in when the thing exists.
 LINKS = DocsFact(hub="https://clawhub.ai")  # skills in the format we read
@@ -77,7 +77,7 @@ class PromptOccasion(NamedTuple):
     pushed: bool = True  # replies are posted on a channel; False: a client reads them itself
 
 
-def make_occasion(inbound: Inbound, key: SessionKey, choice: ModelCandidate, session: Record) -> PromptOccasion:
+def make_occasion(inbound: Inbound, key: SessionKey, choice: ModelCandidate, session: SessionRecord) -> PromptOccasion:
     """The occasion of a message. `options.promptMode` is the program's own; no face hands it on from outside."""
     mode = inbound.options.get("promptMode")
     return PromptOccasion(

@@ -17,7 +17,7 @@ from palinurus.core.prompt.render import SECTION_GAP
 from palinurus.core.types.messages import AssistantMessage, Message, UserMessage
 from palinurus.core.types.model import ModelRequest, Prompt, PromptPart
 from palinurus.core.types.tool import ToolSpec
-from palinurus.sessions.entries import condensed
+from palinurus.sessions.entries import make_summary_message
 
 Group: TypeAlias = Literal["tool", "stable", "volatile", "message"]
 Cause: TypeAlias = Literal["model", "tools", "prompt", "chat", "compaction", "history limit", "history"]
@@ -26,7 +26,7 @@ PieceKey: TypeAlias = tuple[Group, str]  # a piece's group and name
 
 CHARS = 4  # bytes to a token, roughly
 SHOWN = 60  # characters of each side that are quoted
-_SUMMARY = condensed("", 0).text.partition("<summary>")[0]
+_SUMMARY = make_summary_message("", 0).text.partition("<summary>")[0]
 _json = msgspec.json.Encoder(order="deterministic", enc_hook=str).encode
 
 

@@ -20,8 +20,8 @@ from palinurus.core.stream.silent import SILENCE_TOKEN
 from palinurus.core.types.messages import Message, TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
-from palinurus.points import point
-from palinurus.workspace.memory.files import DAILY, Roots
+from palinurus.points import pass_crashpoint
+from palinurus.workspace.memory.files import DAILY, MemoryRoots
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ HINT = f"If nothing is worth keeping, or when you are done, answer {SILENCE_TOKE
 
 
 async def flush_memory(
-    messages: Sequence[Message], asker: SummaryClient, roots: Roots, path: str, settings: MemoryFlushSettings
+    messages: Sequence[Message], asker: SummaryClient, roots: MemoryRoots, path: str, settings: MemoryFlushSettings
 ) -> str:
     """Let the agent write its notes. Returns "" or why nothing came of it; never raises but CancelledError."""
     try:
@@ -66,7 +66,7 @@ async def flush_memory(
 
 
 async def _flush(
-    messages: Sequence[Message], asker: SummaryClient, roots: Roots, path: str, settings: MemoryFlushSettings
+    messages: Sequence[Message], asker: SummaryClient, roots: MemoryRoots, path: str, settings: MemoryFlushSettings
 ) -> str:
     model = asker.models[0]
     shown = split_into_texts(messages, int(model.context_window * SHARE) * CHARS)[-1:]
@@ -86,18 +86,18 @@ async def _flush(
     return ""
 
 
-async def _done(call: ToolCall, roots: Roots, path: str, now: int) -> ToolResult:
+async def _done(call: ToolCall, roots: MemoryRoots, path: str, now: int) -> ToolResult:
     """The one tool there is; anything else is refused."""
     text = call.arguments.get("text")
     if call.name != NAME or call.invalid or not isinstance(text, str) or not text.strip():
         refused = TextBlock(f"only `{NAME}` with a text can be used now")
         return ToolResult(call.id, call.name, (refused,), True, timestamp=now)
     told = await asyncio.to_thread(_add, roots, path, text.strip()[:NOTE])
-    point("flush.after")
+    pass_crashpoint("flush.after")
     return ToolResult(call.id, call.name, (TextBlock(told),), timestamp=now)
 
 
-def _add(roots: Roots, path: str, text: str) -> str:
+def _add(roots: MemoryRoots, path: str, text: str) -> str:
     real = roots.real(path)
     if real != os.path.join(roots.workspace, path):  # a link leads elsewhere
         raise OSError(f"{path} is not a file of its own")

@@ -15,8 +15,8 @@ from palinurus.core.stream.alert import HEARTBEAT_OPTION, find_last_word, judge_
 from palinurus.core.stream.answer import read_answer_with_tokens
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.messages import AssistantMessage, UserMessage
-from palinurus.sessions.entries import Compaction, Said
-from palinurus.sessions.record import Record
+from palinurus.sessions.entries import CompactionEntry, MessageEntry
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import Settlement
 
@@ -25,18 +25,20 @@ _STAY = frozenset(("sessionId", "inputTokens", "outputTokens", "cacheRead", "cac
 
 
 def forget_quiet_heartbeat(
-    made: Settlement, plan: RunPlan, end: AgentEnd, session: Record, transcript: Transcript
+    made: Settlement, plan: RunPlan, end: AgentEnd, session: SessionRecord, transcript: Transcript
 ) -> Settlement:
     """The settlement of a quiet heartbeat, with the way back; any other as it is.
 
     What the session was told with it, what a person wrote into it and what a compaction stands for stay.
     """
     lines = transcript.entries_of(plan.item)
-    asked = [entry.message for entry in lines if isinstance(entry, Said) and isinstance(entry.message, UserMessage)]
+    asked = [
+        entry.message for entry in lines if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage)
+    ]
     if not _quiet(plan, end) or len(asked) != 1 or asked[0].text.startswith(TOLD):
         return made
     before = lines[0].parentId
-    if before is UNSET or any(isinstance(entry, Compaction) for entry in lines):
+    if before is UNSET or any(isinstance(entry, CompactionEntry) for entry in lines):
         return made
     back = transcript.branch_line(before, end.ended)
     return msgspec.structs.replace(made, lines=(*made.lines, *back), touch=_untouched(made, session))
@@ -51,7 +53,7 @@ def _quiet(plan: RunPlan, end: AgentEnd) -> bool:
     return not media and judge_heartbeat_reply(find_last_word(end.messages), options).drop
 
 
-def _untouched(made: Settlement, session: Record) -> Any:
+def _untouched(made: Settlement, session: SessionRecord) -> Any:
     """The session's row looks as if nobody had been there, the use of tokens aside."""
     touch = made.touch
     if touch is None:

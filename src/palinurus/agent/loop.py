@@ -18,7 +18,7 @@ from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, Messag
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.usage import TokenUsage
-from palinurus.points import point
+from palinurus.points import pass_crashpoint
 
 ANSWERS = 10  # of one run, one for each time somebody wrote meanwhile; then people get to read them
 
@@ -50,9 +50,9 @@ async def loop(plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
         if not reply.calls:
             continue  # a steered message waits: it is part of this run
         if any(plan.effect(call.name) != "pure" for call in reply.calls):
-            point("intent.before")
+            pass_crashpoint("intent.before")
             await ports.record.flush()  # the intent is on disk before anything happens
-            point("intent.after")
+            pass_crashpoint("intent.after")
         acting = ToolBatch(plan.restrict_to(thinker.choice), ports, run.repeats, run.seen())
         async for event in acting.act(reply.calls):
             yield event
@@ -60,7 +60,7 @@ async def loop(plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
             run.add(result)
             yield MessageEnd(result)
         await ports.record.flush()
-        point("result.after")
+        pass_crashpoint("result.after")
         if run.acted(acting.results):
             break
     ports.steering.close()

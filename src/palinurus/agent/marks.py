@@ -12,7 +12,7 @@ import msgspec
 
 from palinurus.core.policy import taint
 from palinurus.core.prompt.bootstrap import BOOTSTRAP_FILES
-from palinurus.sessions.entries import Said
+from palinurus.sessions.entries import MessageEntry
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import Store
 
@@ -50,7 +50,7 @@ class TaintMarks:
     async def taint(self, transcript: Transcript, workspace: str, *, notes: bool) -> tuple[str, ...]:
         """What is in a session, summarised or not, and in the files it is shown. Raises StateError kinds."""
         await self.load()
-        said = (entry.message for entry in transcript.path_to_leaf() if isinstance(entry, Said))
+        said = (entry.message for entry in transcript.path_to_leaf() if isinstance(entry, MessageEntry))
         return taint.join_taint(taint.collect_taint(said), self.workspace_taint(workspace, notes=notes))
 
     def workspace_taint(self, workspace: str, *, notes: bool) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.tool import Tool, ToolSpec
 from palinurus.providers.catalog import Catalog
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 
 KEPT = 512  # answers; senders of a busy group may each have a question of their own
 ADMIN = "operator.admin"
@@ -63,7 +63,7 @@ class ToolOffers:
         tools = {name: self._tools[name] for name in verdict.offered}
         return ToolOffer(tools, tuple(tool.spec for tool in tools.values()), verdict.hidden, verdict)
 
-    def question(self, key: SessionKey, inbound: Inbound, model: ModelSpec, session: Record) -> ToolQuestion:
+    def question(self, key: SessionKey, inbound: Inbound, model: ModelSpec, session: SessionRecord) -> ToolQuestion:
         """What the policy is asked for this message, answered by this model."""
         sender = inbound.sender
         vendor = self._catalog.vendor(model.ref.provider)
@@ -83,7 +83,7 @@ class ToolOffers:
         )
 
     def fit_choices(
-        self, choices: tuple[ModelCandidate, ...], key: SessionKey, inbound: Inbound, session: Record
+        self, choices: tuple[ModelCandidate, ...], key: SessionKey, inbound: Inbound, session: SessionRecord
     ) -> tuple[ToolOffer, tuple[ModelCandidate, ...]]:
         """The tools of the first choice, and the choices, each with those of them that it must not get."""
         first = self.offer(self.question(key, inbound, choices[0].model, session))
@@ -106,7 +106,7 @@ def _place(key: SessionKey, inbound: Inbound) -> ChatPlace:
     return ChatPlace(target.channel, target.account, chat=inbound.sender.id.lower(), direct=True)
 
 
-def _inherited(session: Record) -> ToolLists | None:
+def _inherited(session: SessionRecord) -> ToolLists | None:
     """What was written down when another session started this one."""
     allow, deny = session.extra.get("inheritedToolAllow"), session.extra.get("inheritedToolDeny")
     if not isinstance(allow, list) and not isinstance(deny, list):

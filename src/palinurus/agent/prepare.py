@@ -44,15 +44,21 @@ from palinurus.core.types.model import ModelFailure, ModelSpec, Prompt
 from palinurus.core.types.tool import Tool, ToolSettings
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
-from palinurus.sessions.entries import Entry, Said
-from palinurus.sessions.fresh import Current, Moment, current, end_payload, start_payload
-from palinurus.sessions.record import Record as SessionRecord
+from palinurus.sessions.entries import MessageEntry, TranscriptEntry
+from palinurus.sessions.fresh import (
+    CurrentSession,
+    MessageMoment,
+    find_current_session,
+    make_end_payload,
+    make_start_payload,
+)
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
-from palinurus.store.ids import new_id
-from palinurus.store.port import Claim, Store
-from palinurus.tools.shaping import settle
-from palinurus.workspace.images import ImageLimits, found, resized
-from palinurus.workspace.shelf import Shelf
+from palinurus.store.ids import make_id
+from palinurus.store.port import RunClaim, Store
+from palinurus.tools.shaping import undo_stray_changes
+from palinurus.workspace.images import ImageLimits, find_images, resize_images
+from palinurus.workspace.shelf import PromptSources
 
 
 class AgentBase(NamedTuple):
@@ -92,7 +98,7 @@ class PreparerParts(NamedTuple):
     env: dict[str, str]  # of the children of tools
     hooks: Hooks
     gatherer: PromptBuilder
-    shelf: Shelf  # workspace files and skills
+    shelf: PromptSources  # workspace files and skills
     gauge: TokenCalibration | None = None  # learns how tokens are estimated; None: a look without consequences
     tell: Tell | None = None  # what a session is told before the message itself
     ready: Callable[[], Awaitable[None]] | None = None  # awaited before tools are chosen: those of servers elsewhere
@@ -111,7 +117,7 @@ class RunPreparer:
         self.marks = TaintMarks(parts.store)
         self._zones = {ident: find_zone(a.user_timezone) for ident, a in settings.agents.items()}
 
-    async def prepare(self, claim: Claim, inbound: Inbound, route: Route) -> PreparedRun | RunRefusal:
+    async def prepare(self, claim: RunClaim, inbound: Inbound, route: Route) -> PreparedRun | RunRefusal:
         """The plan for one claimed message, or why there is none."""
         if (bench := self._benches.get(route.agent)) is None:
             return RunRefusal(ModelFailure("config", f"unknown agent '{route.agent}'"))
@@ -142,7 +148,7 @@ class RunPreparer:
         judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline)
         used = apply_exec_rules(self._settings(bench, cell, offer.tools, route.key), judged, bench.settings.exec_env)
         plan = RunPlan(
-            id=new_id(now),
+            id=make_id(now),
             item=claim.id,
             route=route,
             inbound=inbound,
@@ -174,12 +180,12 @@ class RunPreparer:
 
     async def _laid(self, agent: AgentSettings, cell: ToolSandbox, route: Route) -> None:
         """Everything a run finds is where it belongs."""
-        settle(cell.workspace)
+        undo_stray_changes(cell.workspace)
         await self._parts.shelf.ready(agent, route.key)
         if self._parts.ready is not None:
             await self._parts.ready()
 
-    async def _noted(self, opening: Opening, claim: Claim, route: Route, now: int | None) -> Opening:
+    async def _noted(self, opening: Opening, claim: RunClaim, route: Route, now: int | None) -> Opening:
         """With what goes before the message: what the session is told, and (from `now`) the notes of the last days."""
         if now is not None:
             workspace = self._benches[route.agent].agent.workspace
@@ -203,8 +209,8 @@ class RunPreparer:
     async def _pictured(self, inbound: Inbound, agent: AgentSettings) -> Inbound:
         """With the images it came with and those its text names, as models that see take them."""
         limits = ImageLimits(side=agent.image_side)
-        came = await resized(inbound.images, limits)
-        seen = await found(inbound.text, agent.workspace, limits)
+        came = await resize_images(inbound.images, limits)
+        seen = await find_images(inbound.text, agent.workspace, limits)
         text = "\n".join([seen.text, *came.notes, *seen.notes])
         return msgspec.structs.replace(inbound, text=text, images=(*came.images, *seen.images))
 
@@ -224,7 +230,7 @@ class RunPreparer:
         used = apply_sandbox(used, cell, self._parts.settings.tools.exec.env)
         return open_inbound_files(used, cell, locate_inbound_folder(self._parts.settings.home, key))
 
-    async def _session(self, claim: Claim, inbound: Inbound, route: Route) -> Current:
+    async def _session(self, claim: RunClaim, inbound: Inbound, route: Route) -> CurrentSession:
         """The session as it stands, or the one that begins because the last one's time is over.
 
         A turn that goes on after a crash stays in its session, however late it is.
@@ -232,12 +238,14 @@ class RunPreparer:
         parts = self._parts
         row = await parts.store.session(str(route.key))
         person = claim.attempts <= 1 and route.lane == "main" and not inbound.system
-        moment = Moment(claim.at, self._zones[route.agent], inbound.target.channel, person)
-        found = await current(row, route.key, parts.settings.session, moment, str(uuid.uuid4()), parts.settings.home)
+        moment = MessageMoment(claim.at, self._zones[route.agent], inbound.target.channel, person)
+        found = await find_current_session(
+            row, route.key, parts.settings.session, moment, str(uuid.uuid4()), parts.settings.home
+        )
         if found.ended is not None:
-            parts.hooks.observe("session_end", end_payload(route.key, found.ended, found.record.sessionId))
+            parts.hooks.observe("session_end", make_end_payload(route.key, found.ended, found.record.sessionId))
         if found.is_new:
-            parts.hooks.observe("session_start", start_payload(route.key, found))
+            parts.hooks.observe("session_start", make_start_payload(route.key, found))
         return found
 
     async def _wanted(self, inbound: Inbound, key: SessionKey) -> str:
@@ -308,8 +316,8 @@ def _reminded(opening: tuple[UserMessage | ToolResult, ...], text: str) -> tuple
     return (*opening[:-1], UserMessage((TextBlock(text + "\n\n"), *last.blocks), last.timestamp, last.source))
 
 
-def _earlier(entries: list[Entry]) -> tuple[AssistantMessage, ...]:
-    said = (entry.message for entry in entries if isinstance(entry, Said))
+def _earlier(entries: list[TranscriptEntry]) -> tuple[AssistantMessage, ...]:
+    said = (entry.message for entry in entries if isinstance(entry, MessageEntry))
     return tuple(m for m in said if isinstance(m, AssistantMessage) and not m.failed)
 
 

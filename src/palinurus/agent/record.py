@@ -12,9 +12,9 @@ import msgspec
 
 from palinurus.clock import Clock
 from palinurus.core.types.messages import Message
-from palinurus.sessions.entries import Compaction
+from palinurus.sessions.entries import CompactionEntry
 from palinurus.sessions.transcript import Transcript
-from palinurus.store.port import Claim, Line, Step, Store
+from palinurus.store.port import RunClaim, Store, TraceStep, TranscriptLine
 
 
 class RunRecorder:
@@ -23,7 +23,7 @@ class RunRecorder:
     def __init__(
         self,
         store: Store,
-        claim: Claim,
+        claim: RunClaim,
         transcript: Transcript,
         clock: Clock,
         absorbed: Callable[[tuple[str, ...]], None],
@@ -33,23 +33,23 @@ class RunRecorder:
         self._transcript = transcript
         self._clock = clock
         self._tell = absorbed
-        self._lines: list[Line] = []
+        self._lines: list[TranscriptLine] = []
         self._absorbed: list[str] = []
-        self._steps: list[Step] = []
+        self._steps: list[TraceStep] = []
 
     def add(self, message: Message, *, absorb: tuple[str, ...] = ()) -> None:
         """Remember a message, and that waiting messages became part of this run with it."""
         self._lines.extend(self._transcript.add(message, self._claim.id, self._clock.now()))
         self._absorbed.extend(absorb)
 
-    def put(self, entry: Compaction) -> None:
+    def put(self, entry: CompactionEntry) -> None:
         """Remember a compaction; what was added before it comes before it."""
         entry = msgspec.structs.replace(entry, item=self._claim.id)
         self._lines.extend(self._transcript.add_entry(entry, self._clock.now()))
 
     def step(self, what: str, detail: str) -> None:
         """A line for `pal trace`, written with the next flush."""
-        self._steps.append(Step(self._claim.id, self._clock.now(), what, detail))
+        self._steps.append(TraceStep(self._claim.id, self._clock.now(), what, detail))
 
     @property
     def absorbing(self) -> bool:
@@ -70,6 +70,6 @@ class RunRecorder:
         if absorbed:
             self._tell(tuple(absorbed))
 
-    def unwritten_lines(self) -> tuple[Line, ...]:
+    def unwritten_lines(self) -> tuple[TranscriptLine, ...]:
         """The lines not yet on disk, for the settlement."""
         return tuple(self._lines)

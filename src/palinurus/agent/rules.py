@@ -18,7 +18,7 @@ from palinurus.core.policy.exec import ASK_LEVELS, SECURITY_LEVELS, list_elevati
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.tool import ToolSettings
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 
 HOSTS = ("auto", "sandbox", "gateway", "node")
 
@@ -30,7 +30,7 @@ def apply_exec_rules(base: ToolSettings, found: ExecRules, outside: Mapping[str,
 
 
 def resolve_exec_rules(
-    settings: Settings, agent: str, session: Record, inbound: Inbound, inline: Mapping[str, str]
+    settings: Settings, agent: str, session: SessionRecord, inbound: Inbound, inline: Mapping[str, str]
 ) -> ExecRules:
     """A directive of the message itself, then the session's, then the config's."""
     own = settings.approvals.get(agent, AgentExecRules())

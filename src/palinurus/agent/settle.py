@@ -15,10 +15,10 @@ from palinurus.core.types.messages import AssistantMessage
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import TokenUsage
 from palinurus.core.untrusted import clean_label
-from palinurus.sessions.record import Record as SessionRecord
-from palinurus.store.port import Line, Outcome, Outgoing, SessionRow, Settlement, Spent
+from palinurus.sessions.record import SessionRecord
+from palinurus.store.port import OutboxRow, SessionRow, Settlement, TranscriptLine, TurnOutcome, UsageRow
 
-OUTCOMES: dict[RunEndReason, Outcome] = {
+OUTCOMES: dict[RunEndReason, TurnOutcome] = {
     "stop": "answered",
     "length": "answered",
     "aborted": "aborted",
@@ -34,14 +34,14 @@ def get_final_text(end: AgentEnd) -> str:
     return collect_visible_text([m for m in end.messages if isinstance(m, AssistantMessage)])
 
 
-def judge_outcome(end: AgentEnd) -> Outcome:
+def judge_outcome(end: AgentEnd) -> TurnOutcome:
     """What became of the message."""
     said = OUTCOMES[end.end]
     return "silent" if said == "answered" and not get_final_text(end) else said
 
 
 def build_settlement(
-    plan: RunPlan, end: AgentEnd, session: SessionRecord, replies: tuple[Reply, ...], lines: tuple[Line, ...]
+    plan: RunPlan, end: AgentEnd, session: SessionRecord, replies: tuple[Reply, ...], lines: tuple[TranscriptLine, ...]
 ) -> Settlement:
     """Everything `store.settle` needs, applied in one transaction."""
     result = judge_outcome(end)
@@ -59,10 +59,10 @@ def build_settlement(
     )
 
 
-def to_outgoing(reply: Reply, item: str, at: int, now: int) -> Outgoing:
+def to_outgoing(reply: Reply, item: str, at: int, now: int) -> OutboxRow:
     """A reply as an outbox row; its id is its client id, so that a part can never be queued twice."""
     target = reply.target
-    return Outgoing(
+    return OutboxRow(
         id=reply.client_id,
         item=item,
         channel=target.channel,
@@ -110,8 +110,8 @@ def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
     return SessionRow(str(plan.route.key), plan.route.agent, before.sessionId, end.ended, data)
 
 
-def _spent(plan: RunPlan, message: AssistantMessage) -> Spent:
-    return Spent(
+def _spent(plan: RunPlan, message: AssistantMessage) -> UsageRow:
+    return UsageRow(
         item=plan.item,
         run=plan.id,
         session=str(plan.route.key),

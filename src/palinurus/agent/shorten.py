@@ -29,13 +29,13 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.core.types.model import Model, ModelFailure, ModelSpec
 from palinurus.plugins.hooks import Hooks
-from palinurus.points import point
+from palinurus.points import pass_crashpoint
 from palinurus.providers.catalog import Catalog
-from palinurus.sessions.entries import Compaction, Said, condensed
-from palinurus.sessions.path import checkpoints
-from palinurus.sessions.record import Record
+from palinurus.sessions.entries import CompactionEntry, MessageEntry, make_summary_message
+from palinurus.sessions.path import list_checkpoints
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
-from palinurus.workspace.memory.files import Roots
+from palinurus.workspace.memory.files import MemoryRoots
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ WRITER = "write"  # an agent without this tool may not write its memory either
 
 # What still stands in a session besides its messages: open sub-agent runs and the like, a line each.
 Standing = Callable[[str], tuple[str, ...]]
-Write = Callable[[Compaction], Awaitable[None]]
+Write = Callable[[CompactionEntry], Awaitable[None]]
 Mark = Callable[[str, tuple[str, ...]], Awaitable[None]]  # (path, taint): see agent/marks
 
 
@@ -66,7 +66,7 @@ class CompactionSubject(NamedTuple):
 
     key: SessionKey
     agent: AgentSettings
-    session: Record
+    session: SessionRecord
     transcript: Transcript
     models: tuple[ModelSpec, ...]
     room: CompactionRoom
@@ -79,7 +79,7 @@ class CompactionSubject(NamedTuple):
 class CompactionResult(NamedTuple):
     """The compaction is on disk."""
 
-    entry: Compaction
+    entry: CompactionEntry
     gone: int  # messages
     after: int  # tokens of what the model sees now, by our estimate
 
@@ -117,15 +117,15 @@ class Shortener:
             log.warning("session %s: not compacted: %s", of.key, said.message)
             return said
         entry = self._entry(made, said, reason, before, asked)
-        size = drafts.weigh_messages((condensed(entry.summary, 0), *made.tail), of.scale)
+        size = drafts.weigh_messages((make_summary_message(entry.summary, 0), *made.tail), of.scale)
         if (
-            estimate_tokens((condensed(entry.summary, 0),))
+            estimate_tokens((make_summary_message(entry.summary, 0),))
             >= estimate_tokens(made.gone) + len(made.before) // drafts.CHARS
         ):
             return ModelFailure("malformed", "the summary is longer than what it stands for")
-        point("compact.before")
+        pass_crashpoint("compact.before")
         await write(entry)
-        point("compact.after")
+        pass_crashpoint("compact.after")
         self._counted()
         s.forget(of.session.sessionId)
         told = {"messageCount": len(made.tail) + 1, "compactedCount": len(made.gone), "tokenCount": size}
@@ -149,7 +149,7 @@ class Shortener:
         path = locate_daily_notes(now, find_zone(of.agent.user_timezone))
         rules = s.settings.flush
         await self._marked(os.path.join(os.path.realpath(of.agent.workspace), path))
-        failed = await flush_memory(messages, self._asker(rules.model), Roots(of.agent.workspace), path, rules)
+        failed = await flush_memory(messages, self._asker(rules.model), MemoryRoots(of.agent.workspace), path, rules)
         self.fields |= {"memoryFlushAt": now, "memoryFlushCompactionCount": self._count}
         if failed:
             log.info("session %s: memory flush: %s", of.key, failed)
@@ -162,18 +162,18 @@ class Shortener:
 
     async def _marked(self, path: str) -> None:
         """Notes that are made of untrusted content are untrusted, too. Raises StateError kinds."""
-        said = (entry.message for entry in self._of.transcript.path_to_leaf() if isinstance(entry, Said))
+        said = (entry.message for entry in self._of.transcript.path_to_leaf() if isinstance(entry, MessageEntry))
         if self._s.mark is not None and (found := taint.collect_taint(said)):
             await self._s.mark(path, found)
 
     @property
     def _count(self) -> int:
         """Compactions so far: as the record says, or more if the file holds more."""
-        held = len(checkpoints(self._of.transcript.path_to_leaf()))
+        held = len(list_checkpoints(self._of.transcript.path_to_leaf()))
         return max(held, self._of.session.compactionCount or 0)
 
     def _counted(self) -> None:
-        held = len(checkpoints(self._of.transcript.path_to_leaf()))
+        held = len(list_checkpoints(self._of.transcript.path_to_leaf()))
         count = max(held, (self._of.session.compactionCount or 0) + 1)
         self.fields |= {"compactionCount": count, "totalTokensFresh": False}
 
@@ -192,12 +192,14 @@ class Shortener:
         most = max(500, min(int(settings.reserve_for(self._of.room.window) * 0.8), self._of.room.text // drafts.CHARS))
         return SummaryJob(made.history, made.prefix, made.before, wishes, most)
 
-    def _entry(self, made: CompactionDraft, said: HistorySummary, reason: str, before: int, asked: str) -> Compaction:
+    def _entry(
+        self, made: CompactionDraft, said: HistorySummary, reason: str, before: int, asked: str
+    ) -> CompactionEntry:
         parts = summary.CompactionParts(said.text, keep.render_kept_lines(made.kept), said.turn, made.recent, self.plan)
         text = summary.write_compaction(parts, self._of.room.text)
-        size = drafts.weigh_messages((condensed(text, 0), *made.tail), self._of.scale)
+        size = drafts.weigh_messages((make_summary_message(text, 0), *made.tail), self._of.scale)
         told = drafts.describe_compaction(made, reason, size, asked)
-        return Compaction(summary=text, firstKeptEntryId=made.first, tokensBefore=before, details=told)
+        return CompactionEntry(summary=text, firstKeptEntryId=made.first, tokensBefore=before, details=told)
 
     def _told(self, made: CompactionDraft, before: int) -> dict[str, Any]:
         told: dict[str, Any] = {

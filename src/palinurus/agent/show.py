@@ -11,7 +11,7 @@ from palinurus.config.settings import AgentSettings
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import RunVisibility
 from palinurus.core.types.tool import Tool
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 
 
 def read_show(agent: AgentSettings) -> RunVisibility:
@@ -19,7 +19,7 @@ def read_show(agent: AgentSettings) -> RunVisibility:
     return RunVisibility(agent.verbose_default, agent.reasoning_default, False, agent.progress_detail)
 
 
-def resolve_show(inline: Mapping[str, Any], record: Record, base: RunVisibility) -> RunVisibility:
+def resolve_show(inline: Mapping[str, Any], record: SessionRecord, base: RunVisibility) -> RunVisibility:
     """The levels in force. A word nobody knows counts as not said."""
     return RunVisibility(
         _first(("off", "on", "full"), base.verbose, inline.get("verbose"), record.verboseLevel),

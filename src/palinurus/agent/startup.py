@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime, tzinfo
 
-from palinurus.sessions.record import Record
-from palinurus.sessions.startup import DEFAULT, prelude, wanted
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.startup import DEFAULT_PRELUDE, choose_daily_notes, render_prelude
 
 STARTUP_FLAG = "startupMemory"  # in the session's record, set by the command, cleared by the turn that used it
 
 
-def needs_startup_notes(session: Record) -> bool:
+def needs_startup_notes(session: SessionRecord) -> bool:
     """Does the session still wait for its first turn after such a command?"""
     return session.extra.get(STARTUP_FLAG) is True
 
@@ -22,11 +22,11 @@ def read_startup_notes(workspace: str, now: int, zone: tzinfo | None) -> str:
     today = datetime.fromtimestamp(now / 1000, zone or UTC).date()
     texts: dict[str, str] = {}
     try:
-        for name in wanted(os.listdir(folder), today):
+        for name in choose_daily_notes(os.listdir(folder), today):
             path = os.path.join(folder, name)
             if os.path.realpath(path) == os.path.join(os.path.realpath(folder), name):  # no links out
                 with open(path, encoding="utf-8", errors="replace") as file:
-                    texts[name] = file.read(DEFAULT.file_bytes)
+                    texts[name] = file.read(DEFAULT_PRELUDE.file_bytes)
     except OSError:
         return ""
-    return prelude(texts)
+    return render_prelude(texts)

@@ -22,7 +22,7 @@ from palinurus.core.types.model import (
     ThinkingDelta,
 )
 from palinurus.core.types.usage import TokenUsage
-from palinurus.points import point
+from palinurus.points import pass_crashpoint
 
 EMPTY = ModelFailure("malformed", "the model returned an empty answer")
 LONGEST = 400  # characters of a failure
@@ -90,7 +90,7 @@ class Thinker:
             if self.reply.usage != TokenUsage():
                 self.lost.append(self.reply)
         self._answered(recovery, failures)
-        point("model.done")
+        pass_crashpoint("model.done")
         yield MessageEnd(self.reply)
 
     async def _try(self, recovery: Recovery) -> AsyncIterator[RunEvent]:
@@ -136,9 +136,9 @@ class Thinker:
             return
         self._shown += 1
         if self._shown == 1:
-            point("model.first")
+            pass_crashpoint("model.first")
         elif self._shown == 5:
-            point("model.middle")
+            pass_crashpoint("model.middle")
 
     def _end(self, event: StreamDone | StreamFailed) -> None:
         self.reply = event.message

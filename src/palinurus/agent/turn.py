@@ -38,9 +38,9 @@ from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import StateError
 from palinurus.plugins.hooks import Hooks
-from palinurus.points import point
-from palinurus.sessions.record import Record as SessionRecord
-from palinurus.store.port import Claim, Outcome, SessionRow, Settlement, Store
+from palinurus.points import pass_crashpoint
+from palinurus.sessions.record import SessionRecord
+from palinurus.store.port import RunClaim, SessionRow, Settlement, Store, TurnOutcome
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class TurnRunner:
     def __init__(self, services: TurnServices) -> None:
         self._s = services
 
-    async def turn(self, claim: Claim, inbound: Inbound, abort: Abort, mailbox: Mailbox, audience: Audience) -> None:
+    async def turn(self, claim: RunClaim, inbound: Inbound, abort: Abort, mailbox: Mailbox, audience: Audience) -> None:
         """Run and settle one message. Returns when its outcome is on disk, or it was handed back (drain)."""
         if claim.attempts > MAX_ATTEMPTS:
             text = f"this message stopped the gateway {claim.attempts - 1} times and is not tried again"
@@ -97,7 +97,7 @@ class TurnRunner:
             await self._said(claim, inbound, audience, taken)
             return
         prepared = await self._s.preparer.prepare(claim, inbound, Route(key.agent, key, claim.lane))
-        point("prepare.after")
+        pass_crashpoint("prepare.after")
         if not isinstance(prepared, RunRefusal) and prepared.finished is None:  # else its answer is on disk already
             refused = await hooked.gate_run(self._s.hooks, prepared.plan)
             prepared = prepared if refused is None else RunRefusal(refused)
@@ -107,7 +107,7 @@ class TurnRunner:
             await self._run(claim, prepared, abort, mailbox, audience)
 
     async def _run(
-        self, claim: Claim, prepared: PreparedRun, abort: Abort, mailbox: Mailbox, audience: Audience
+        self, claim: RunClaim, prepared: PreparedRun, abort: Abort, mailbox: Mailbox, audience: Audience
     ) -> None:
         s, plan = self._s, prepared.plan
         if not prepared.stored:  # a resumed turn must find the same session
@@ -164,14 +164,14 @@ class TurnRunner:
         record = self._s.switched.get(str(plan.route.key))
         return plan.show if record is None else resolve_show(plan.inline, record, plan.quiet)
 
-    async def _say(self, claim: Claim, replies: tuple[Reply, ...]) -> None:
+    async def _say(self, claim: RunClaim, replies: tuple[Reply, ...]) -> None:
         now = self._s.clock.now()
         await self._s.store.queue_replies(
             claim, [to_outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies)]
         )
         self._s.replied(replies)
 
-    async def _settle(self, claim: Claim, end: Settlement, abort: Abort, record: RunRecorder | None = None) -> bool:
+    async def _settle(self, claim: RunClaim, end: Settlement, abort: Abort, record: RunRecorder | None = None) -> bool:
         """See `ending.settled`; a turn that drains gives up after one try."""
 
         async def write() -> None:
@@ -183,7 +183,7 @@ class TurnRunner:
 
         return await settle_until_stored(claim, write, self._s.clock, lambda: abort.reason == "drain")
 
-    async def _said(self, claim: Claim, inbound: Inbound, audience: Audience, text: str) -> None:
+    async def _said(self, claim: RunClaim, inbound: Inbound, audience: Audience, text: str) -> None:
         """End a message that a plugin has answered. Nothing goes into the transcript."""
         now = self._s.clock.now()
         said = (AssistantMessage((TextBlock(text),), timestamp=now),) if text else ()
@@ -198,7 +198,7 @@ class TurnRunner:
             audience.show(end)
 
     async def _explain(
-        self, claim: Claim, inbound: Inbound, audience: Audience, failure: ModelFailure, outcome: Outcome
+        self, claim: RunClaim, inbound: Inbound, audience: Audience, failure: ModelFailure, outcome: TurnOutcome
     ) -> None:
         """End a message that gets no run: the person is told why."""
         now = self._s.clock.now()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from palinurus.agent.fingerprint import CHARS
 from palinurus.agent.watch import CacheBreakRecord, CacheSnapshot
-from palinurus.store.port import ItemRow, Spent
+from palinurus.store.port import InboxRow, UsageRow
 
 SHORT = 300_000  # ms: how long providers keep a prefix at least, as a rule
 FIXES = {
@@ -21,7 +21,7 @@ FIXES = {
 }
 
 
-def explain_last_request(look: CacheSnapshot | None, calls: list[Spent]) -> str:
+def explain_last_request(look: CacheSnapshot | None, calls: list[UsageRow]) -> str:
     """One sentence: what happened with the last request."""
     if look is None:
         return "No request of this session has been looked at yet."
@@ -44,7 +44,7 @@ def explain_last_request(look: CacheSnapshot | None, calls: list[Spent]) -> str:
     )
 
 
-def find_breaking_message(found: CacheBreakRecord, items: list[ItemRow]) -> str:
+def find_breaking_message(found: CacheBreakRecord, items: list[InboxRow]) -> str:
     """The message in whose run the break came; "" if it is not on file any more."""
     return next(
         (i.id for i in items if i.claimed and i.claimed <= found.at and (not i.settled or found.at <= i.settled)), ""

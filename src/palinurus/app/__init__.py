@@ -5,4 +5,4 @@ one part together.
 """
 
 from palinurus.app.program import App as App
-from palinurus.app.program import build as build
+from palinurus.app.program import build_app as build_app

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import os
 
-from palinurus.app.media import Files
-from palinurus.channels import CHANNELS, channel
-from palinurus.channels.accounts import Accounts
-from palinurus.channels.kit import Kit, Memo, Wanted
+from palinurus.app.media import ChannelFiles
+from palinurus.channels import CHANNELS, make_channel
+from palinurus.channels.accounts import AccountsChannel
+from palinurus.channels.kit import AccountMemo, ChannelKit, WantsTurn
 from palinurus.clock import Clock
 from palinurus.config.channels import AccountSettings
 from palinurus.config.settings import Settings
@@ -16,16 +16,16 @@ from palinurus.core.types.channel import Channel
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import ConfigError, NotFound
 from palinurus.inbox.commands.table import TABLE
-from palinurus.plugins.api import Brought
+from palinurus.plugins.api import PluginContributions
 from palinurus.store.port import Store
-from palinurus.tools.web.door import Door
+from palinurus.tools.web.door import EgressGuard
 
 log = logging.getLogger(__name__)
 
 KIND = "channel"  # of the records that accounts keep
 
 
-class Records:
+class ChannelRecords:
     """Implements `Memo` on the store."""
 
     def __init__(self, store: Store, prefix: str) -> None:
@@ -40,7 +40,7 @@ class Records:
         await self._store.put_record(KIND, f"{self._prefix}/{key}", data)
 
 
-class Passing:
+class SignInMemo:
     """Implements `Memo` for a sign-in: nothing of it outlives the command."""
 
     def __init__(self) -> None:
@@ -53,16 +53,16 @@ class Passing:
         self._held[key] = data
 
 
-def signing(settings: Settings, channel: str, account: str, clock: Clock, door: Door) -> Kit:
+def make_signin_kit(settings: Settings, channel: str, account: str, clock: Clock, door: EgressGuard) -> ChannelKit:
     """What a sign-in or sign-out of an account may use. Raises NotFound."""
     own = settings.accounts.get(channel, {}).get(account)
     if own is None:
         raise NotFound(f"{channel} has no account {account!r}", fix=f"`pal channels add {channel}` adds one")
-    return kit(own, settings, Passing(), clock, door, _none)
+    return make_account_kit(own, settings, SignInMemo(), clock, door, _none)
 
 
-def opened(
-    settings: Settings, store: Store, clock: Clock, door: Door, given: Brought, wanted: Wanted
+def open_channels(
+    settings: Settings, store: Store, clock: Clock, door: EgressGuard, given: PluginContributions, wanted: WantsTurn
 ) -> dict[str, Channel]:
     """Every configured channel that can be made, by id. One that cannot is told of in the log and stops no other."""
     made: dict[str, Channel] = {}
@@ -77,17 +77,19 @@ def opened(
         tried = {account: _open(own, settings, store, clock, door, wanted) for account, own in accounts.items()}
         every = {account: one for account, one in tried.items() if one is not None}
         if every:
-            made[name] = Accounts(name, every, clock) if len(accounts) > 1 else next(iter(every.values()))
+            made[name] = AccountsChannel(name, every, clock) if len(accounts) > 1 else next(iter(every.values()))
     return made
 
 
-def kit(own: AccountSettings, settings: Settings, memo: Memo, clock: Clock, door: Door, wanted: Wanted) -> Kit:
+def make_account_kit(
+    own: AccountSettings, settings: Settings, memo: AccountMemo, clock: Clock, door: EgressGuard, wanted: WantsTurn
+) -> ChannelKit:
     """What one account may use."""
     folder = os.path.join(settings.home, "channels", own.channel, own.account)
     roots = tuple(agent.workspace for agent in settings.agents.values())
-    files = Files(os.path.join(settings.home, "media", "inbound"), roots, own.media, door, clock)
+    files = ChannelFiles(os.path.join(settings.home, "media", "inbound"), roots, own.media, door, clock)
     menu = tuple((name, command.help) for name, command in TABLE.items())
-    return Kit(own, own.own, clock, files, memo, folder, wanted, menu)
+    return ChannelKit(own, own.own, clock, files, memo, folder, wanted, menu)
 
 
 async def _none(inbound: Inbound) -> bool:
@@ -96,17 +98,17 @@ async def _none(inbound: Inbound) -> bool:
 
 
 def _open(
-    own: AccountSettings, settings: Settings, store: Store, clock: Clock, door: Door, wanted: Wanted
+    own: AccountSettings, settings: Settings, store: Store, clock: Clock, door: EgressGuard, wanted: WantsTurn
 ) -> Channel | None:
     try:
-        memo = Records(store, f"{own.channel}/{own.account}")
-        return channel(own.channel, kit(own, settings, memo, clock, door, wanted))
+        memo = ChannelRecords(store, f"{own.channel}/{own.account}")
+        return make_channel(own.channel, make_account_kit(own, settings, memo, clock, door, wanted))
     except ConfigError as exc:
         log.error("channel %s, account %s is left out: %s", own.channel, own.account, exc.message)
         return None
 
 
-def _brought(name: str, settings: Settings, given: Brought) -> Channel | None:
+def _brought(name: str, settings: Settings, given: PluginContributions) -> Channel | None:
     try:
         return given.channels[name](settings.channels[name])
     except Exception:  # border: a plugin's channel that cannot be made stops nobody else

@@ -19,15 +19,15 @@ from palinurus.inbox.commands.facts import find_session_model
 from palinurus.inbox.dispatch import Dispatcher
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
-from palinurus.store.port import ItemRow, Store
-from palinurus.tools.process.table import Processes
+from palinurus.store.port import InboxRow, Store
+from palinurus.tools.process.table import CommandTable
 
 GRACE, PATIENCE = 1.0, 4.0  # seconds between SIGTERM and SIGKILL, and for both
 
 
-class Program(Protocol):
+class SubagentProgram(Protocol):
     """The App, as far as sub-agents need it. `dispatcher` and `offers` are there when something runs."""
 
     settings: Settings
@@ -36,17 +36,17 @@ class Program(Protocol):
     clock: Clock
     hooks: Hooks
     dispatcher: Dispatcher
-    processes: Processes
+    processes: CommandTable
     offers: ToolOffers
 
-    async def wait(self, item: str) -> ItemRow: ...
+    async def wait(self, item: str) -> InboxRow: ...
 
 
-def nest(app: Program, transcripts: Transcripts, env: Mapping[str, str]) -> SubagentControl:
+def make_subagents(app: SubagentProgram, transcripts: Transcripts, env: Mapping[str, str]) -> SubagentControl:
     """One for the program."""
     cells = ToolSandboxes(app.settings, env)
 
-    def offered(key: SessionKey, inbound: Inbound, record: Record) -> tuple[str, ...]:
+    def offered(key: SessionKey, inbound: Inbound, record: SessionRecord) -> tuple[str, ...]:
         model = find_session_model(app.catalog, app.settings.agents[key.agent], record)
         # What the model cannot do is no rule: the child may have another model.
         question = app.offers.question(key, inbound, model, record)._replace(callable=True, narrow=None)
@@ -62,12 +62,12 @@ def nest(app: Program, transcripts: Transcripts, env: Mapping[str, str]) -> Suba
         running=lambda session: app.dispatcher.running(session),
         stop=lambda session: app.dispatcher.abort(session, "stop"),
         abort=lambda item, reason: app.dispatcher.abort_item(item, reason),
-        processes=lambda session: silence(app.processes, session),
+        processes=lambda session: stop_session_processes(app.processes, session),
     )
     return SubagentControl(parts, doors, app.hooks)
 
 
-async def silence(processes: Processes, session: str) -> int:
+async def stop_session_processes(processes: CommandTable, session: str) -> int:
     """End the commands that a session has in the background. Returns how many."""
     running = [held for held in processes.list_of_session(session) if held.running]
     for held in running:

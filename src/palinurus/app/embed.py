@@ -29,16 +29,16 @@ from palinurus.core.types.model import Model
 from palinurus.core.types.tool import Tool
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import BadRequest, ConfigError
-from palinurus.plugins.api import Brought, Hook
-from palinurus.plugins.function import Hooked, threaded, tool
-from palinurus.plugins.manifest import Manifest, read
+from palinurus.plugins.api import HookRegistration, PluginContributions
+from palinurus.plugins.function import HookFunction, make_async_handler, tool
+from palinurus.plugins.manifest import PluginManifest, read_manifest
 
 # The provider under whose name a given model object answers.
 _OBJECT = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "none", "models": [{"id": "model"}]}
 NAME = "embedded"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class AgentAnswer(msgspec.Struct, frozen=True):
     """What became of a message. `error` is "" unless it failed or was stopped."""
 
     text: str
@@ -66,7 +66,7 @@ class Agent:
         *,
         instructions: str = "",
         tools: Iterable[Tool | Callable[..., Any]] = (),
-        hooks: Iterable[Hooked] = (),
+        hooks: Iterable[HookFunction] = (),
         plugins: Iterable[str | os.PathLike[str]] = (),
         home: str | os.PathLike[str] = "",
         config: Mapping[str, Any] | None = None,
@@ -120,7 +120,7 @@ class Agent:
             raise BadRequest("the agent is not started", fix="`async with agent:` or `await agent.start()`")
         return self._app
 
-    async def stream(self, text: str, *, session: str = "", model: str = "") -> AsyncIterator[RunEvent | Answer]:
+    async def stream(self, text: str, *, session: str = "", model: str = "") -> AsyncIterator[RunEvent | AgentAnswer]:
         """The events of the turn as they happen (see `palinurus.core.types.events`); the last one is the Answer.
 
         Raises BadRequest, QueueFull, DiskFull. Leaving the loop early stops the turn.
@@ -143,21 +143,21 @@ class Agent:
         failed = row.outcome not in ("answered", "silent")
         said = get_final_text(end) if end is not None else "" if failed else row.note
         usage = end.usage if end is not None else TokenUsage()
-        yield Answer(
+        yield AgentAnswer(
             said, str(row.outcome), row.session, row.id, usage, (row.note or str(row.outcome)) if failed else ""
         )
 
-    async def run(self, text: str, *, session: str = "", model: str = "") -> Answer:
+    async def run(self, text: str, *, session: str = "", model: str = "") -> AgentAnswer:
         """One message and its answer; starts the agent if need be. A failure is in the answer's `error`."""
         await self.start()
-        answer: Answer | None = None
+        answer: AgentAnswer | None = None
         async for event in self.stream(text, session=session, model=model):
-            if isinstance(event, Answer):
+            if isinstance(event, AgentAnswer):
                 answer = event
         assert answer is not None, "a stream ends with its answer"
         return answer
 
-    def run_sync(self, text: str, *, session: str = "", model: str = "") -> Answer:
+    def run_sync(self, text: str, *, session: str = "", model: str = "") -> AgentAnswer:
         """`run` for programs without asyncio. End with `close_sync`, or use `with Agent() as agent`."""
         self._runner = self._runner or asyncio.Runner()
         return self._runner.run(self.run(text, session=session, model=model))
@@ -204,9 +204,9 @@ class Agent:
             made = {"agents": {"defaults": {"model": {"primary": ref}}}}
         if not isinstance(self._model, str):
             made["models"] = {"providers": {NAME: _OBJECT}}
-        found = [read(path) for path in self._plugins]
+        found = [read_manifest(path) for path in self._plugins]
         for one in found:
-            if not isinstance(one, Manifest):
+            if not isinstance(one, PluginManifest):
                 raise BadRequest(f"plugin {one.folder}: {one.reason}")
         if found:
             entries = {one.id: {"enabled": True} for one in found}
@@ -214,16 +214,20 @@ class Agent:
         return made
 
 
-def _brought(instructions: str, tools: Iterable[Tool | Callable[..., Any]], hooks: Iterable[Hooked]) -> Brought:
-    made = Brought()
+def _brought(
+    instructions: str, tools: Iterable[Tool | Callable[..., Any]], hooks: Iterable[HookFunction]
+) -> PluginContributions:
+    made = PluginContributions()
     for one in tools:
         ready = one if isinstance(one, Tool) else tool(one)
         if ready.name in OURS or ready.name in made.tools:
             raise BadRequest(f"there is a tool {ready.name!r} already", fix="give yours another name: @tool(name=…)")
         made.tools[ready.name] = ready
-    made.hooks = [Hook(one.point, threaded(one.point, one), one.priority, NAME) for one in hooks]
+    made.hooks = [HookRegistration(one.point, make_async_handler(one.point, one), one.priority, NAME) for one in hooks]
     if instructions:
-        made.hooks.append(Hook("before_prompt_build", lambda event: {"prependSystemContext": instructions}, 0, NAME))
+        made.hooks.append(
+            HookRegistration("before_prompt_build", lambda event: {"prependSystemContext": instructions}, 0, NAME)
+        )
     return made
 
 

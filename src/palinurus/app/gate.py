@@ -18,20 +18,20 @@ from palinurus.core.untrusted import clean_label
 from palinurus.inbox.access import AdmittedMessage, ChannelAccess, RejectedMessage
 from palinurus.inbox.pairing import ChatPairing, PairingPerson, make_person_key
 from palinurus.outbox.post import OutboxPost
-from palinurus.store.port import Accepted, Store
+from palinurus.store.port import Acceptance, Store
 
 log = logging.getLogger(__name__)
 
 
-class Ports(NamedTuple):
+class AdmissionPorts(NamedTuple):
     """What the door leads to."""
 
-    submit: Callable[[Inbound], Awaitable[Accepted]]
+    submit: Callable[[Inbound], Awaitable[Acceptance]]
     abort: Callable[[str], bool]  # stop a message's run, or its waiting
     post: OutboxPost
 
 
-class Guests:
+class GuestRuns:
     """Implements `Follower`: whose messages are under way. What somebody who is put out has going is stopped."""
 
     def __init__(self, abort: Callable[[str], bool]) -> None:
@@ -57,13 +57,13 @@ class Guests:
             self._abort(item)
 
 
-class Gate:
+class ChannelAdmission:
     """What channels are given as `submit`."""
 
-    def __init__(self, settings: Settings, store: Store, clock: Clock, ports: Ports) -> None:
+    def __init__(self, settings: Settings, store: Store, clock: Clock, ports: AdmissionPorts) -> None:
         self._settings = settings
         self._ports = ports
-        self.guests = Guests(ports.abort)
+        self.guests = GuestRuns(ports.abort)
         self.pairing = ChatPairing(store, clock, owned=bool(settings.people.owners), gone=self.guests.stop_person)
         own = frozenset(name for name, entry in CHANNELS.items() if entry.own)
         self._access = ChannelAccess(settings, store, clock, self.pairing, own)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from palinurus.channels.accounts import Accounts
+from palinurus.channels.accounts import AccountsChannel
 from palinurus.config.settings import Settings
 from palinurus.core.types.channel import Channel
 
 
-def account(channels: Mapping[str, Channel], settings: Settings, channel: str, account: str) -> Channel | None:
+def find_account(channels: Mapping[str, Channel], settings: Settings, channel: str, account: str) -> Channel | None:
     """The account of that name; None if there is none. A channel that was handed in has one, "default"."""
     found = channels.get(channel)
-    if isinstance(found, Accounts):
+    if isinstance(found, AccountsChannel):
         return found.all.get(account)
     return found if account in (settings.accounts.get(channel) or ("default",)) else None

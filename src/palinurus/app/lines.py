@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from palinurus.channels import LOGOUTS, deed
-from palinurus.channels.accounts import Accounts
-from palinurus.channels.kit import Kit
-from palinurus.channels.receive import receive
+from palinurus.channels import LOGOUTS, load_signin_action
+from palinurus.channels.accounts import AccountsChannel
+from palinurus.channels.kit import ChannelKit
+from palinurus.channels.receive import keep_receiving
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.channel import Channel, SendFailure, SendReceipt, SubmitInbound
@@ -25,7 +25,7 @@ from palinurus.tools import message
 log = logging.getLogger(__name__)
 
 
-class Lines:
+class ChannelReceivers:
     """Implements `inbox.lines.Lines`. `kit` is what an account may use."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Lines:
         channels: Mapping[str, Channel],
         submit: SubmitInbound,
         post: OutboxPost,
-        kit: Callable[[str, str], Kit],
+        kit: Callable[[str, str], ChannelKit],
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -61,7 +61,9 @@ class Lines:
         made: list[ChannelAccountState] = []
         for name, channel in sorted(self._channels.items()):
             configured = self._settings.accounts.get(name, {})
-            several = channel.all if isinstance(channel, Accounts) else {next(iter(configured), "default"): channel}
+            several = (
+                channel.all if isinstance(channel, AccountsChannel) else {next(iter(configured), "default"): channel}
+            )
             for account, one in several.items():
                 own = configured.get(account)
                 made.append(ChannelAccountState(name, account, one.status(), self._runs(name), own.dm if own else ""))
@@ -88,7 +90,7 @@ class Lines:
     async def logout(self, channel: str, account: str) -> str:
         """Raises NotFound."""
         self._known(channel)
-        leave = deed(LOGOUTS, channel)
+        leave = load_signin_action(LOGOUTS, channel)
         if leave is None:
             return f"{channel} has no sign-in of its own: take its token out of the config, and revoke it there"
         return await leave(self._kit(channel, account))
@@ -103,7 +105,7 @@ class Lines:
         """Raises NotFound, BadRequest."""
         self._known(target.channel)
         try:
-            act = message.deed(action, target.channel, self._channels[target.channel].abilities).make(args)
+            act = message.find_action(action, target.channel, self._channels[target.channel].abilities).make(args)
         except ToolFailure as failure:
             raise BadRequest(str(failure)) from None
         return await self._post.act(target, act)
@@ -117,5 +119,5 @@ class Lines:
         return channel in self._tasks and not self._tasks[channel].done()
 
     def _begin(self, name: str) -> None:
-        run = receive(self._channels[name], self._submit, self._clock, f"channel {name}")
+        run = keep_receiving(self._channels[name], self._submit, self._clock, f"channel {name}")
         self._tasks[name] = asyncio.ensure_future(run)

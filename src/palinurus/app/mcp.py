@@ -28,11 +28,11 @@ from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.tool import Tool
 from palinurus.errors import PalinurusError
 from palinurus.tools import family
-from palinurus.tools.environ import child_env
-from palinurus.tools.mcp.port import Connect, Means
-from palinurus.tools.mcp.servers import Servers
-from palinurus.tools.sandbox.launch import Launch, wrapped
-from palinurus.tools.web.door import Door
+from palinurus.tools.environ import build_child_env
+from palinurus.tools.mcp.port import McpConnect, McpMeans
+from palinurus.tools.mcp.servers import McpServers
+from palinurus.tools.sandbox.launch import ChildLaunch, prepare_launch
+from palinurus.tools.web.door import EgressGuard
 
 VARIABLE = "PALINURUS_MCP"
 BINARIES = ("bin", "sbin")
@@ -40,16 +40,18 @@ PACKAGES = ("package.json", "pyproject.toml", "setup.py")
 ABOVE = 4  # folders that are looked at above a script
 
 
-def servers(settings: Settings, environ: Mapping[str, str], clock: Clock, door: Door, life: str = "") -> Servers:
+def make_mcp_servers(
+    settings: Settings, environ: Mapping[str, str], clock: Clock, door: EgressGuard, life: str = ""
+) -> McpServers:
     """The configured servers, not connected yet. `life` names who starts their programs: "" is the gateway."""
-    launcher = Launcher(settings, environ, life)
-    return Servers(settings.mcp, connect, Means(launcher, _judge(settings, door), launcher.mark), clock)
+    launcher = McpLauncher(settings, environ, life)
+    return McpServers(settings.mcp, load_mcp_connect, McpMeans(launcher, _judge(settings, door), launcher.mark), clock)
 
 
-def connect() -> Connect:
+def load_mcp_connect() -> McpConnect:
     """What opens connections; loads the extra. Raises PalinurusError where it is not installed."""
     try:
-        found: Connect = late.part("mcp")
+        found: McpConnect = late.load_part("mcp")
     except ModuleNotFoundError as exc:
         if exc.name is None or exc.name.split(".")[0] not in ("mcp", "mcp_types", "httpx2", "anyio", "pydantic"):
             raise
@@ -58,34 +60,34 @@ def connect() -> Connect:
     return found
 
 
-def plug(made: Servers, tools: dict[str, Tool], offers: ToolOffers) -> None:
+def attach_mcp_tools(made: McpServers, tools: dict[str, Tool], offers: ToolOffers) -> None:
     """Their tools come into `tools` as they are known; answers about tools that were kept are forgotten."""
     made.attach(tools, offers.forget)
 
 
-def sweep(settings: Settings) -> None:
+def kill_stray_servers(settings: Settings) -> None:
     """End what programs of the gateway's last life left. Only whoever holds the state directory may call this."""
     if any(server.command for server in settings.mcp.servers.values()):
-        family.each(family.strays((f"{VARIABLE}={_ident(settings)}:",)), signal.SIGKILL)
+        family.signal_each(family.find_strays((f"{VARIABLE}={_ident(settings)}:",)), signal.SIGKILL)
 
 
 def _ident(settings: Settings, life: str = "") -> str:
     return hashlib.sha256(f"{settings.home}\0{life}".encode()).hexdigest()[:16]
 
 
-def _judge(settings: Settings, door: Door) -> Callable[[str], Awaitable[list[str]]]:
+def _judge(settings: Settings, door: EgressGuard) -> Callable[[str], Awaitable[list[str]]]:
     """The door's judgement, with the hosts that the owner wrote into the config open."""
     spots = (parse_url(server.url.reveal()) for server in settings.mcp.servers.values() if server.url)
     rules = OpenHosts(frozenset(one.entry for one in spots if isinstance(one, UrlParts)))
     return lambda url: door.resolve_open(url, rules)
 
 
-class Launcher:
+class McpLauncher:
     """How a server's program is started."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], life: str) -> None:
         self._settings = settings
-        self._env = child_env(environ, {})
+        self._env = build_child_env(environ, {})
         self._cells = ToolSandboxes(settings, self._env)
         self._ident = _ident(settings, life)
 
@@ -93,7 +95,7 @@ class Launcher:
         """Tells its processes from all others."""
         return f"{VARIABLE}={self._ident}:{name}"
 
-    def __call__(self, server: McpServerSettings) -> Launch:
+    def __call__(self, server: McpServerSettings) -> ChildLaunch:
         """Raises OSError where the command is not there or the cell cannot be made."""
         program = shutil.which(server.command, path=self._env["PATH"])
         if program is None:
@@ -102,11 +104,11 @@ class Launcher:
         mark, _, value = self.mark(server.name).partition("=")
         line, cwd = (program, *server.args), server.cwd or self._room(server)
         if not server.contained:
-            env = child_env(self._env, declared)
-            return wrapped(line, cwd, {**env, mark: value}, SandboxSpec(accepted=True))
+            env = build_child_env(self._env, declared)
+            return prepare_launch(line, cwd, {**env, mark: value}, SandboxSpec(accepted=True))
         cell, own = self._cell(server, program, cwd)
-        env = child_env({**self._env, **own}, declared)
-        return wrapped(line, cwd, {**env, mark: value}, cell)
+        env = build_child_env({**self._env, **own}, declared)
+        return prepare_launch(line, cwd, {**env, mark: value}, cell)
 
     def _room(self, server: McpServerSettings) -> str:
         name = hashlib.sha256(server.name.encode()).hexdigest()[:10]

@@ -11,19 +11,19 @@ import re
 import secrets
 from collections.abc import AsyncIterable
 
-from palinurus.channels.kit import File
+from palinurus.channels.kit import ChannelFile
 from palinurus.clock import Clock
 from palinurus.core.types.inbound import Attachment
-from palinurus.tools.web.door import Ask, Door, Limits, Shut
+from palinurus.tools.web.door import EgressGuard, FetchFailure, FetchLimits, FetchRequest
 
 _UNSAFE = re.compile(r"[^\w.-]+")
 _TIME = 60.0
 
 
-class Files:
+class ChannelFiles:
     """Implements `channels.kit.Media` for one account; `most` is the largest file that is kept."""
 
-    def __init__(self, folder: str, roots: tuple[str, ...], most: int, door: Door, clock: Clock) -> None:
+    def __init__(self, folder: str, roots: tuple[str, ...], most: int, door: EgressGuard, clock: Clock) -> None:
         self._folder = folder
         self._roots = tuple(os.path.realpath(root) for root in roots)
         self._most = most
@@ -50,7 +50,7 @@ class Files:
                 return None
         return bytes(held)
 
-    async def load(self, source: str, most: int) -> File | str:
+    async def load(self, source: str, most: int) -> ChannelFile | str:
         if source.startswith(("http://", "https://")):
             return await self._fetch(source, most)
         real = os.path.realpath(source)
@@ -62,17 +62,17 @@ class Files:
             return f"{os.path.basename(source)[:80]} cannot be read: {exc.strerror}"
         if data is None:
             return f"{os.path.basename(source)[:80]} is larger than {most:,} bytes"
-        return File(os.path.basename(real), mimetypes.guess_type(real)[0] or "application/octet-stream", data)
+        return ChannelFile(os.path.basename(real), mimetypes.guess_type(real)[0] or "application/octet-stream", data)
 
-    async def _fetch(self, url: str, most: int) -> File | str:
+    async def _fetch(self, url: str, most: int) -> ChannelFile | str:
         try:
-            found = await self._door.get(Ask(url), Limits(most, _TIME))
-        except Shut as exc:
+            found = await self._door.get(FetchRequest(url), FetchLimits(most, _TIME))
+        except FetchFailure as exc:
             return str(exc)
         if found.status != 200 or found.cut:
             return f"{url[:200]}: {'larger than can be sent' if found.cut else f'answered {found.status}'}"
         kind = found.type or "application/octet-stream"
-        return File(_named(found.url.partition("?")[0].rpartition("/")[2], kind), kind, found.data)
+        return ChannelFile(_named(found.url.partition("?")[0].rpartition("/")[2], kind), kind, found.data)
 
 
 def _named(name: str, mime: str) -> str:

@@ -20,17 +20,19 @@ from palinurus.store.port import Store
 Defer = Callable[[Callable[[], None]], None]
 
 
-def providers(settings: Settings, catalog: Catalog, clock: Clock) -> ProviderModels:
+def make_provider_models(settings: Settings, catalog: Catalog, clock: Clock) -> ProviderModels:
     """Every model there is, with the keys it takes turns with. To be closed by who made it."""
     return ProviderModels(catalog, clock, keys=KeyRotation(clock, settings.home))
 
 
-def recorded(model: Model, environ: Mapping[str, str]) -> Model:
+def wrap_with_cassette(model: Model, environ: Mapping[str, str]) -> Model:
     """With a cassette in between, if PALINURUS_CASSETTE asks for one."""
     return wrap_model(model, environ.get("PALINURUS_CASSETTE", ""))
 
 
-def watched(model: Model, settings: Settings, store: Store, clock: Clock, defer: Defer) -> tuple[Model, CacheWatch]:
+def add_budgets_and_watch(
+    model: Model, settings: Settings, store: Store, clock: Clock, defer: Defer
+) -> tuple[Model, CacheWatch]:
     """Within budgets, and with each request's prefix remembered; the watch is to be flushed at the end."""
     zone = settings.agents[settings.default_agent].user_timezone
     metered = MeteredModel(model, Budgets(settings.budgets, store, clock, zone))

@@ -17,46 +17,50 @@ from palinurus.inbox.commands.desk import ChatCommand, CommandAnswer, CommandCal
 from palinurus.inbox.commands.table import NAMES as COMMANDS
 from palinurus.inbox.route import route_inbound
 from palinurus.plugins import load, scripts
-from palinurus.plugins.api import Asked, Brought, Spoken
+from palinurus.plugins.api import PluginCommand, PluginCommandCall, PluginContributions
 from palinurus.plugins.hooks import Hooks
-from palinurus.plugins.load import Plugins
+from palinurus.plugins.load import PluginSet
 from palinurus.providers import VENDORS
 
 log = logging.getLogger(__name__)
 
-TAKEN = {"tools": TOOLS, "commands": COMMANDS, "vendors": VENDORS, "channels": CHANNELS}
+RESERVED_NAMES = {"tools": TOOLS, "commands": COMMANDS, "vendors": VENDORS, "channels": CHANNELS}
 
 
-def loaded(settings: Settings, hooks: Hooks, given: Brought | None = None) -> Plugins:
+def load_plugins(settings: Settings, hooks: Hooks, given: PluginContributions | None = None) -> PluginSet:
     """All plugins and hook scripts, their handlers registered; `given` is what an embedding program brings itself."""
-    made = load.load(settings, hooks, TAKEN)
+    made = load.load_plugins(settings, hooks, RESERVED_NAMES)
     if given is not None:
-        load.join(made.brought, given)
-    made.brought.hooks += scripts.hooks(settings)[0]
+        load.add_contributions(made.brought, given)
+    made.brought.hooks += scripts.load_scripts(settings)[0]
     made.brought.attach(hooks)
     return made
 
 
-def brought(settings: Settings) -> Brought:
+def load_contributions(settings: Settings) -> PluginContributions:
     """What plugins bring, for commands that only look: nothing of it is wired."""
-    return load.load(settings, Hooks(), TAKEN).brought if settings.plugins.enabled_ids else Brought()
+    return (
+        load.load_plugins(settings, Hooks(), RESERVED_NAMES).brought
+        if settings.plugins.enabled_ids
+        else PluginContributions()
+    )
 
 
-def session(inbound: Inbound, settings: Settings) -> str:
+def find_hook_session(inbound: Inbound, settings: Settings) -> str:
     """The key of the session that a message goes to, for hooks."""
     where = route_inbound(inbound, settings)
     return str(where.key) if isinstance(where, Route) else ""
 
 
-def commands(given: Brought) -> dict[str, ChatCommand]:
+def make_plugin_commands(given: PluginContributions) -> dict[str, ChatCommand]:
     """Plugins' chat commands as rows of the table."""
     return {name: _command(spoken) for name, spoken in given.commands.items()}
 
 
-def _command(spoken: Spoken) -> ChatCommand:
+def _command(spoken: PluginCommand) -> ChatCommand:
     async def run(call: CommandCall) -> CommandAnswer:
         sender, target = call.inbound.sender, call.inbound.target
-        asked = Asked(
+        asked = PluginCommandCall(
             call.name, call.args.strip(), str(call.key), call.key.agent, sender.id, target.channel, sender.owner
         )
         if inspect.iscoroutinefunction(spoken.run):

@@ -20,19 +20,19 @@ from palinurus.agent.prepare import PreparerParts, RunPreparer
 from palinurus.agent.runtimes.choose import Runtimes
 from palinurus.agent.turn import TurnRunner, TurnServices
 from palinurus.app import mcp, models, plugins
-from palinurus.app.channels import opened, signing
-from palinurus.app.children import nest
-from palinurus.app.gate import Gate, Ports
-from palinurus.app.hooks import account as account_of
-from palinurus.app.lines import Lines
-from palinurus.app.promises import promises
-from palinurus.app.room import Family, compactions
-from palinurus.app.signin import SignIns
-from palinurus.app.speech import Speech
-from palinurus.app.tools import Views, board, commands, toolbox
-from palinurus.app.triggers import clockwork
-from palinurus.app.uploads import uploads
-from palinurus.app.webhooks import webhooks
+from palinurus.app.channels import make_signin_kit, open_channels
+from palinurus.app.children import make_subagents
+from palinurus.app.gate import AdmissionPorts, ChannelAdmission
+from palinurus.app.hooks import find_account as account_of
+from palinurus.app.lines import ChannelReceivers
+from palinurus.app.promises import make_promises
+from palinurus.app.room import CompactionCallbacks, make_compactions
+from palinurus.app.signin import SignInRunner
+from palinurus.app.speech import ReplyPipeline
+from palinurus.app.tools import ToolboxViews, make_approval_board, make_processes, make_toolbox
+from palinurus.app.triggers import make_scheduler
+from palinurus.app.uploads import make_upload_saver
+from palinurus.app.webhooks import make_webhooks
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
@@ -53,23 +53,23 @@ from palinurus.inbox.promises import resume_accepted
 from palinurus.inbox.reach import SessionDirectory, SessionInboxPort
 from palinurus.outbox.deliver import Deliverer
 from palinurus.outbox.post import OutboxPost
-from palinurus.plugins.api import Brought
+from palinurus.plugins.api import PluginContributions
 from palinurus.plugins.hooks import Hooks
-from palinurus.plugins.load import Plugins
+from palinurus.plugins.load import PluginSet
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
 from palinurus.providers.stream import ProviderModels
 from palinurus.providers.transcribe import SpeechTranscriber
-from palinurus.sessions.maintain import maintain
-from palinurus.sessions.record import Record
+from palinurus.sessions.maintain import run_upkeep
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
-from palinurus.store.port import Accepted, ItemRow, Store
+from palinurus.store.port import Acceptance, InboxRow, Store
 from palinurus.store.sqlite import open_store
-from palinurus.tools.environ import child_env, search_path
-from palinurus.tools.process.table import Processes
-from palinurus.tools.web.family import Web
-from palinurus.workspace.memory.shelf import Shelf as Memories
-from palinurus.workspace.shelf import Shelf
+from palinurus.tools.environ import build_child_env, build_search_path
+from palinurus.tools.process.table import CommandTable
+from palinurus.tools.web.family import WebToolset
+from palinurus.workspace.memory.shelf import Memories
+from palinurus.workspace.shelf import PromptSources
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class App:
     dispatcher: Dispatcher
     desk: CommandContext  # what commands, and faces that do the same, may use
     offers: ToolOffers
-    processes: Processes
+    processes: CommandTable
     invoke: DirectToolCaller  # one tool, outside any run
 
     def __init__(
@@ -99,7 +99,7 @@ class App:
         model: Model | None = None,
         channels: Mapping[str, Channel] | None = None,
         raw: dict[str, Any] | None = None,
-        given: Brought | None = None,
+        given: PluginContributions | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -112,7 +112,7 @@ class App:
         self._given = model
         self._raw = raw
         self._own = given  # tools and hooks of the program we are embedded in
-        self.plugins = Plugins()
+        self.plugins = PluginSet()
         self._models: ProviderModels | None = None
         self._upkeep: asyncio.Task[None] | None = None
         self._failing: list[str] = ["starting"]
@@ -129,17 +129,17 @@ class App:
         for agent in self.settings.agents.values():
             os.makedirs(agent.workspace, mode=0o700, exist_ok=True)
         self._plug()
-        await asyncio.to_thread(mcp.sweep, self.settings)
+        await asyncio.to_thread(mcp.kill_stray_servers, self.settings)
         if any(self.catalog.wants_probe(agent) for agent in self.settings.agents.values()):
             self.catalog.ollama = await probe_ollama()
         self._channels()
-        self.speech = Speech(self.settings, self.hooks, self.store, self.channels, self.clock)
+        self.speech = ReplyPipeline(self.settings, self.hooks, self.store, self.channels, self.clock)
         self.deliverer = Deliverer(self.store, self.channels, self.hooks, self.clock, self.speech.aids)
         self._wire()
         await self.speech.load(self.board)
         self.deliverer.start()
         self.dispatcher.feeds.follow(self.nest.watch)
-        self.promises = promises(self)
+        self.promises = make_promises(self)
         self.dispatcher.feeds.follow(self.promises)
         self.dispatcher.feeds.follow(self.gate.guests)
         await self.nest.load()
@@ -157,36 +157,40 @@ class App:
 
     def _plug(self) -> None:
         """Load the plugins, before anything looks at what they bring."""
-        self.plugins = plugins.loaded(self.settings, self.hooks, self._own)
+        self.plugins = plugins.load_plugins(self.settings, self.hooks, self._own)
         brought = self.plugins.brought
         self.catalog.vendors = brought.vendors
         skills = msgspec.structs.replace(self.settings.skills, extra=(*self.settings.skills.extra, *brought.skills))
         self.settings = msgspec.structs.replace(self.settings, skills=skills)
 
     def _channels(self) -> None:
-        self.web = Web(self.settings.web, self.clock)
-        self.mcp = mcp.servers(self.settings, self._environ, self.clock, self.web.door)
-        self.ears = SpeechTranscriber(self.settings.audio, self.catalog, child_env(self._environ, {}))
+        self.web = WebToolset(self.settings.web, self.clock)
+        self.mcp = mcp.make_mcp_servers(self.settings, self._environ, self.clock, self.web.door)
+        self.ears = SpeechTranscriber(self.settings.audio, self.catalog, build_child_env(self._environ, {}))
         brought = self.plugins.brought
-        made = opened(self.settings, self.store, self.clock, self.web.door, brought, lambda one: self.gate.expects(one))
+        made = open_channels(
+            self.settings, self.store, self.clock, self.web.door, brought, lambda one: self.gate.expects(one)
+        )
         self.channels = {**made, **self.channels}
         self.post = OutboxPost(self.settings, self.store, self.channels, self.clock, self._replied)
-        ports = Ports(self.submit, lambda item: self.dispatcher.abort_item(item), self.post)
-        self.gate = Gate(self.settings, self.store, self.clock, ports)
-        kit = partial(signing, self.settings, clock=self.clock, door=self.web.door)
-        self.lines = Lines(self.settings, self.clock, self.channels, self._submitted, self.post, kit)
-        self.signins = SignIns(self.lines, kit)
+        ports = AdmissionPorts(self.submit, lambda item: self.dispatcher.abort_item(item), self.post)
+        self.gate = ChannelAdmission(self.settings, self.store, self.clock, ports)
+        kit = partial(make_signin_kit, self.settings, clock=self.clock, door=self.web.door)
+        self.lines = ChannelReceivers(self.settings, self.clock, self.channels, self._submitted, self.post, kit)
+        self.signins = SignInRunner(self.lines, kit)
 
     def _tools(self, model: Model, transcripts: Transcripts) -> dict[str, Tool]:
         doors = SessionInboxPort(lambda letter: self.dispatcher.submit(letter), self.wait)
         self._memory = Memories(self.settings.home, self.settings.agents, self.clock)
         self._memory.attach(self.hooks)
-        self.processes = commands(self.settings, self.store, self.clock, lambda told: self.dispatcher.submit(told))
-        self.nest = nest(self, transcripts, child_env(self._environ, {}))
-        self.clockwork = clockwork(self)
-        self.webhooks = webhooks(self, self.clockwork.events, self.hooks)
-        return toolbox(
-            Views(
+        self.processes = make_processes(
+            self.settings, self.store, self.clock, lambda told: self.dispatcher.submit(told)
+        )
+        self.nest = make_subagents(self, transcripts, build_child_env(self._environ, {}))
+        self.clockwork = make_scheduler(self)
+        self.webhooks = make_webhooks(self, self.clockwork.events, self.hooks)
+        return make_toolbox(
+            ToolboxViews(
                 self.settings,
                 self.store,
                 self.catalog,
@@ -207,32 +211,32 @@ class App:
 
     def _wire(self) -> None:
         """Who plugs into whom."""
-        model = self._given
-        if model is None:
-            self._models = models.providers(self.settings, self.catalog, self.clock)
-            model = models.recorded(self._models, self._environ)
-        model, self._watch = models.watched(model, self.settings, self.store, self.clock, self._later)
-        transcripts, switched = Transcripts(self.settings.home), dict[str, Record]()
+        if (model := self._given) is None:
+            self._models = models.make_provider_models(self.settings, self.catalog, self.clock)
+            model = models.wrap_with_cassette(self._models, self._environ)
+        model, self._watch = models.add_budgets_and_watch(model, self.settings, self.store, self.clock, self._later)
+        transcripts, switched = Transcripts(self.settings.home), dict[str, SessionRecord]()
         tools = {**self.plugins.brought.tools, **self._tools(model, transcripts), **self.signins.tools()}
-        shelf = Shelf(self.settings, self._environ, self._raw, self.hooks, search_path(), self.clock.monotonic)
+        now, path = self.clock.monotonic, build_search_path()
+        shelf = PromptSources(self.settings, self._environ, self._raw, self.hooks, path, now)
         self.gatherer = PromptBuilder(self.settings, self.catalog, lambda a, k: PromptSupply(*shelf(a, k)))
-        env, gauge = child_env(self._environ, {}), TokenCalibration(self.store)
+        env, gauge = build_child_env(self._environ, {}), TokenCalibration(self.store)
         parts = PreparerParts(
             self.settings, self.catalog, tools, self.store, transcripts, self.clock, env, self.hooks, self.gatherer,
             shelf, gauge, self.clockwork.events.take, self.mcp.ready if self.mcp.all else None, FileAttacher(self.ears),
         )  # fmt: skip
-        self.board = board(self.settings, self.store, self.clock, lambda: self.dispatcher.draining)
+        self.board = make_approval_board(self.settings, self.store, self.clock, lambda: self.dispatcher.draining)
         preparer, speak = RunPreparer(parts), self.speech.speaker
-        mcp.plug(self.mcp, tools, preparer.offers)
+        mcp.attach_mcp_tools(self.mcp, tools, preparer.offers)
         self.invoke = DirectToolCaller(preparer, self.hooks, self.clock)
-        self.offers, family = preparer.offers, Family(self.nest.describe_open, preparer.marks.add)
-        rooms = compactions(self.settings, model, self._models, self.catalog, self.hooks, self.clock, family)
+        self.offers, family = preparer.offers, CompactionCallbacks(self.nest.describe_open, preparer.marks.add)
+        rooms = make_compactions(self.settings, model, self._models, self.catalog, self.hooks, self.clock, family)
         services = TurnServices(
             preparer, self.store, model, self.hooks, self.clock, speak, self._replied, switched, self.board, rooms,
             Runtimes(self.settings, self._environ, self.store, lambda a, k: shelf(self.settings.agents[a], k).files),
         )  # fmt: skip
 
-        def changed(key: str, record: Record) -> None:
+        def changed(key: str, record: SessionRecord) -> None:
             if self.dispatcher.running(key):
                 switched[key] = record
 
@@ -251,7 +255,7 @@ class App:
             board=self.board,
             changed=changed,
             fitted=self.speech.fit_replies,
-            commands=plugins.commands(self.plugins.brought),
+            commands=plugins.make_plugin_commands(self.plugins.brought),
             compactions=rooms,
             nest=self.nest,
             stock=lambda agent: shelf.stock(self.settings.agents[agent]),
@@ -260,7 +264,7 @@ class App:
             embed=self._memory.embed,
             look=self._watch.last,
             schedules=self.clockwork,
-            keep=uploads(self.settings, self.web.door, self.clock),
+            keep=make_upload_saver(self.settings, self.web.door, self.clock),
             chats=ChatChannels(self.gate.pairing, self.gate.say, self.lines, self.signins),
         )
         turns, controller = TurnRunner(services), CommandController(self.desk, self._replied)
@@ -284,7 +288,7 @@ class App:
             wait = UPKEEP
             try:
                 rules = self.settings.session.upkeep
-                report = await maintain(
+                report = await run_upkeep(
                     self.settings.home, self.store, rules, self.clock.now(), lambda: self.dispatcher.busy
                 )
                 log.info("sessions cleaned up: %s", report)
@@ -301,14 +305,14 @@ class App:
         found = account_of(self.channels, self.settings, channel, account)
         return await found.hook(request, self._submitted) if found is not None else None
 
-    async def submit(self, inbound: Inbound, sink: Sink | None = None) -> Accepted:
+    async def submit(self, inbound: Inbound, sink: Sink | None = None) -> Acceptance:
         """Put a message on disk and start or queue its turn; `sink` sees the turn's events.
 
         Raises Draining, QueueFull, BadRequest, DiskFull.
         """
         accepted = await self.dispatcher.submit(inbound, sink)
         if not accepted.duplicate and self.hooks.has("message_received"):
-            where = {"channel": inbound.target.channel, "sessionKey": plugins.session(inbound, self.settings)}
+            where = {"channel": inbound.target.channel, "sessionKey": plugins.find_hook_session(inbound, self.settings)}
             told = {"from": inbound.sender.id, "content": inbound.text, "timestamp": inbound.at, **where}
             self.hooks.observe("message_received", {**told, "messageId": accepted.id})
         return accepted
@@ -321,7 +325,7 @@ class App:
         """See every message of every session from now on. Returns the function that ends it."""
         return self.dispatcher.feeds.follow(follower)
 
-    async def wait(self, item: str) -> ItemRow:
+    async def wait(self, item: str) -> InboxRow:
         """The message once its outcome is on disk. Raises NotFound."""
         row = await self.dispatcher.wait(item)
         if row is None:
@@ -368,6 +372,6 @@ class App:
             await self.store.close()
 
 
-def build(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> App:
+def build_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> App:
     """The App for a loaded configuration; nothing is opened before `start`."""
     return App(loaded.settings, environ, clock, raw=loaded.raw)

@@ -8,20 +8,20 @@ from palinurus.core.commitments import share_topic
 from palinurus.inbox.children.nest import SubagentControl
 from palinurus.inbox.promises import PromiseFollower
 from palinurus.store.port import Store
-from palinurus.tools.process.table import Processes
-from palinurus.triggers.clockwork import Clockwork
+from palinurus.tools.process.table import CommandTable
+from palinurus.triggers.clockwork import Scheduler
 
 
-class Program(Protocol):
+class PromiseProgram(Protocol):
     """The App, as far as promises need it."""
 
     store: Store
     nest: SubagentControl
-    processes: Processes
-    clockwork: Clockwork
+    processes: CommandTable
+    clockwork: Scheduler
 
 
-def promises(app: Program) -> PromiseFollower:
+def make_promises(app: PromiseProgram) -> PromiseFollower:
     """One for the program."""
 
     def pending(session: str, text: str) -> bool:

@@ -14,21 +14,21 @@ from palinurus.providers.catalog import Catalog
 from palinurus.providers.stream import ProviderModels
 
 
-class Family(NamedTuple):
+class CompactionCallbacks(NamedTuple):
     """`standing` says what a session has open besides its messages; `mark` notes what is written under taint."""
 
     standing: Standing = lambda session: ()
     mark: Mark | None = None
 
 
-def compactions(
+def make_compactions(
     settings: Settings,
     model: Model,
     providers: ProviderModels | None,
     catalog: Catalog,
     hooks: Hooks,
     clock: Clock,
-    family: Family,
+    family: CompactionCallbacks,
 ) -> CompactionCoordinator:
     """One for the program."""
 

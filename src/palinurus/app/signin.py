@@ -13,13 +13,13 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TypeAlias
 
-from palinurus.channels import CHANNELS, LOGINS, deed
-from palinurus.channels.kit import Kit
+from palinurus.channels import CHANNELS, LOGINS, load_signin_action
+from palinurus.channels.kit import ChannelKit
 from palinurus.core.types.tool import Tool
 from palinurus.errors import BadRequest
 from palinurus.inbox.lines import ReceiversPort
 from palinurus.tools import signin
-from palinurus.tools.signin import Sign
+from palinurus.tools.signin import SignInState
 
 Enter: TypeAlias = Callable[[str], Callable[..., Awaitable[str]] | None]
 
@@ -28,11 +28,11 @@ class _Going:
     """One sign-in. `sign` is how it stands; `news` is set when that changes."""
 
     def __init__(self) -> None:
-        self.sign = Sign("waiting")
+        self.sign = SignInState("waiting")
         self.news = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
-    def now(self, sign: Sign) -> None:
+    def now(self, sign: SignInState) -> None:
         self.sign = sign
         self.news.set()
 
@@ -40,31 +40,35 @@ class _Going:
         """A line, or a picture with an address of its own."""
         url = getattr(line, "url", "")
         if url:
-            self.now(Sign("code", "Open WhatsApp on the phone, Linked devices, Link a device, and read the code.", url))
+            self.now(
+                SignInState(
+                    "code", "Open WhatsApp on the phone, Linked devices, Link a device, and read the code.", url
+                )
+            )
 
 
-class SignIns:
+class SignInRunner:
     """Implements `tools.signin.SignIns`. `kit` is what an account may use, `enter` the table of sign-ins."""
 
-    def __init__(self, lines: ReceiversPort, kit: Callable[[str, str], Kit], enter: Enter | None = None) -> None:
+    def __init__(self, lines: ReceiversPort, kit: Callable[[str, str], ChannelKit], enter: Enter | None = None) -> None:
         self._lines = lines
-        self._enter = enter or partial(deed, LOGINS)
+        self._enter = enter or partial(load_signin_action, LOGINS)
         self._kit = kit
         self._all: dict[tuple[str, str], _Going] = {}
 
     def tools(self) -> dict[str, Tool]:
         """The tool, where its channel is configured."""
         known = any(line.channel == signin.CHANNEL for line in self._lines.all())
-        return signin.make(self) if known else {}
+        return signin.make_signin_tool(self) if known else {}
 
-    async def start(self, channel: str, account: str, wait: float) -> Sign:
+    async def start(self, channel: str, account: str, wait: float) -> SignInState:
         """Raises NotFound, BadRequest."""
         going = self._all.get((channel, account))
         if going is None or going.task is None or going.task.done():
             going = self._all[channel, account] = await self._begun(channel, account)
         return await self._until(going, wait, lambda sign: sign.state != "waiting")
 
-    async def wait(self, channel: str, account: str, wait: float, seen: str = "") -> Sign:
+    async def wait(self, channel: str, account: str, wait: float, seen: str = "") -> SignInState:
         """Raises BadRequest when nothing was begun."""
         going = self._all.get((channel, account))
         if going is None:
@@ -92,17 +96,17 @@ class SignIns:
         going.task = asyncio.ensure_future(self._signed(channel, kit, going))
         return going
 
-    async def _signed(self, channel: str, kit: Kit, going: _Going) -> None:
+    async def _signed(self, channel: str, kit: ChannelKit, going: _Going) -> None:
         enter = self._enter(channel)
         assert enter is not None
         problem = "the sign-in was broken off"
         try:
             problem = await enter(kit, going.show)
         finally:
-            going.now(Sign("failed", problem) if problem else Sign("done", f"{channel} is signed in"))
+            going.now(SignInState("failed", problem) if problem else SignInState("done", f"{channel} is signed in"))
             await self._lines.start(channel)
 
-    async def _until(self, going: _Going, wait: float, true: Callable[[Sign], bool]) -> Sign:
+    async def _until(self, going: _Going, wait: float, true: Callable[[SignInState], bool]) -> SignInState:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):
                 while not true(going.sign):

@@ -37,7 +37,7 @@ from palinurus.store.port import Store
 TELEGRAM = "telegram"  # follows the defaults for blocks and drafts; any other channel must ask for them itself
 
 
-class Speech:
+class ReplyPipeline:
     """All that runs and the outbox share. `speaker` is for turns, `fitted` for replies that come without a run."""
 
     def __init__(self, settings: Settings, hooks: Hooks, store: Store, channels: Mapping[str, Channel], clock: Clock):

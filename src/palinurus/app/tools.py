@@ -19,17 +19,17 @@ from palinurus.providers.catalog import Catalog
 from palinurus.providers.vision import VisionModel
 from palinurus.store.port import Store
 from palinurus.tools import gateway, message
-from palinurus.tools.collect import Others, every
-from palinurus.tools.cron import Schedules
-from palinurus.tools.post import Post
-from palinurus.tools.process.record import Records
-from palinurus.tools.process.table import Processes
-from palinurus.tools.web.family import Web
-from palinurus.workspace.memory.shelf import Shelf as Memories
-from palinurus.workspace.shrink import shrunk
+from palinurus.tools.collect import SessionsAndAgents, make_all_tools
+from palinurus.tools.cron import SchedulerPort
+from palinurus.tools.post import MessagePort
+from palinurus.tools.process.record import CommandRecords
+from palinurus.tools.process.table import CommandTable
+from palinurus.tools.web.family import WebToolset
+from palinurus.workspace.memory.shelf import Memories
+from palinurus.workspace.shrink import shrink_image
 
 
-class Views(NamedTuple):
+class ToolboxViews(NamedTuple):
     """What tools may see of the program."""
 
     settings: Settings
@@ -39,38 +39,42 @@ class Views(NamedTuple):
     environ: Mapping[str, str]
     memory: Memories
     running: Callable[[str], bool]  # does a turn of this session run now?
-    processes: Processes  # commands that run in the background
-    web: Web  # the one network door and what goes through it
+    processes: CommandTable  # commands that run in the background
+    web: WebToolset  # the one network door and what goes through it
     model: Model  # for the image tool
-    others: Others  # the sessions and agents besides the one that asks
+    others: SessionsAndAgents  # the sessions and agents besides the one that asks
     nest: SubagentControl  # who keeps sub-agents
-    schedules: Schedules  # who keeps jobs
-    post: Post | None = None  # who writes to chats
+    schedules: SchedulerPort  # who keeps jobs
+    post: MessagePort | None = None  # who writes to chats
     restart: Callable[[float], None] | None = None  # begin again in so many seconds, where there is a gateway
 
 
-def commands(settings: Settings, store: Store, clock: Clock, submit: Submit) -> Processes:
+def make_processes(settings: Settings, store: Store, clock: Clock, submit: Submit) -> CommandTable:
     """The table of running commands; what ends there wakes its session."""
-    return Processes(settings.tools.exec.process, clock, Records(store), SessionWaker(submit, clock))
+    return CommandTable(settings.tools.exec.process, clock, CommandRecords(store), SessionWaker(submit, clock))
 
 
-def board(settings: Settings, store: Store, clock: Clock, stopping: Callable[[], bool]) -> ApprovalBoard:
+def make_approval_board(settings: Settings, store: Store, clock: Clock, stopping: Callable[[], bool]) -> ApprovalBoard:
     """Where questions to people are kept."""
     return ApprovalBoard(store, clock, os.path.join(settings.home, APPROVALS_FILE), stopping)
 
 
-def outside(settings: Settings, catalog: Catalog, web: Web, model: Model) -> dict[str, Tool]:
+def make_web_tools(settings: Settings, catalog: Catalog, web: WebToolset, model: Model) -> dict[str, Tool]:
     """The tools that look outside; the one for images only if a model sees."""
     eyes = VisionModel(settings, catalog, model)
-    return web.tools(eyes if eyes.available() else None, shrunk)
+    return web.tools(eyes if eyes.available() else None, shrink_image)
 
 
-def toolbox(views: Views) -> dict[str, Tool]:
+def make_toolbox(views: ToolboxViews) -> dict[str, Tool]:
     """Every tool there is, by name; who is offered which is the policy's business."""
     standing = SessionStatusReader(
         views.settings, views.store, views.catalog, views.clock, views.environ, views.running
     )
-    web = outside(views.settings, views.catalog, views.web, views.model)
-    made = every(views.memory, standing, views.others, views.nest, views.processes, web, views.schedules)
-    wrote = message.make(views.post, views.settings.messaging) if views.post is not None else {}
-    return {**made, **wrote, **gateway.make(gateway.Keeper(views.settings.home, views.environ, views.restart))}
+    web = make_web_tools(views.settings, views.catalog, views.web, views.model)
+    made = make_all_tools(views.memory, standing, views.others, views.nest, views.processes, web, views.schedules)
+    wrote = message.make_message_tool(views.post, views.settings.messaging) if views.post is not None else {}
+    return {
+        **made,
+        **wrote,
+        **gateway.make_gateway_tool(gateway.GatewayControl(views.settings.home, views.environ, views.restart)),
+    }

@@ -14,19 +14,19 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolResult
 from palinurus.inbox.dispatch import Dispatcher
 from palinurus.plugins.hooks import Hooks
-from palinurus.store.port import ItemRow, Store
-from palinurus.tools.web.door import Ask, Limits
-from palinurus.tools.web.family import Web
-from palinurus.triggers.clockwork import Clockwork
-from palinurus.triggers.events import Events
-from palinurus.triggers.ports import Doors
+from palinurus.store.port import InboxRow, Store
+from palinurus.tools.web.door import FetchLimits, FetchRequest
+from palinurus.tools.web.family import WebToolset
+from palinurus.triggers.clockwork import Scheduler
+from palinurus.triggers.events import SystemEvents
+from palinurus.triggers.ports import TriggerPort
 
 log = logging.getLogger(__name__)
 
-ANSWER = Limits(size=10_000, time=30.0, redirects=0)  # of a webhook's receiver
+ANSWER = FetchLimits(size=10_000, time=30.0, redirects=0)  # of a webhook's receiver
 
 
-class Program(Protocol):
+class TriggerProgram(Protocol):
     """The App, as far as triggers need it. `dispatcher` is there when something runs."""
 
     settings: Settings
@@ -34,18 +34,18 @@ class Program(Protocol):
     clock: Clock
     channels: dict[str, Channel]
     dispatcher: Dispatcher
-    web: Web
+    web: WebToolset
     invoke: DirectToolCaller
     hooks: Hooks
 
-    async def wait(self, item: str) -> ItemRow: ...
+    async def wait(self, item: str) -> InboxRow: ...
 
 
-def doors(app: Program) -> Doors:
+def make_trigger_port(app: TriggerProgram) -> TriggerPort:
     """What triggers see of the program."""
 
     async def post(url: str, body: bytes, headers: dict[str, str]) -> int:
-        return (await app.web.door.get(Ask(url, headers, body), ANSWER)).status
+        return (await app.web.door.get(FetchRequest(url, headers, body), ANSWER)).status
 
     async def run(key: SessionKey, command: str, limit: float) -> str | None:
         """As the agent itself would run it: same rules, same containment, and nobody to ask."""
@@ -57,7 +57,7 @@ def doors(app: Program) -> Doors:
         log.warning("the command that heartbeats watch did not run: %s", why[:300])
         return None
 
-    return Doors(
+    return TriggerPort(
         app.settings,
         app.store,
         app.clock,
@@ -71,9 +71,9 @@ def doors(app: Program) -> Doors:
     )
 
 
-def clockwork(app: Program) -> Clockwork:
+def make_scheduler(app: TriggerProgram) -> Scheduler:
     """One for the program. Nothing runs before its `start`. Plugins hear of every change of a job."""
-    made = Clockwork(doors(app), Events(app.store))
+    made = Scheduler(make_trigger_port(app), SystemEvents(app.store))
 
     def changed(event: str, payload: dict[str, Any]) -> None:
         if event == "cron" and app.hooks.has("cron_changed"):

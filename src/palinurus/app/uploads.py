@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from palinurus.app.media import Files
+from palinurus.app.media import ChannelFiles
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.gateway.attach import FOLDER, MOST
+from palinurus.gateway.attach import ATTACHMENT_BYTES, INBOUND_FOLDER
 from palinurus.inbox.commands.desk import KeepFile
-from palinurus.tools.web.door import Door
+from palinurus.tools.web.door import EgressGuard
 
 
-def uploads(settings: Settings, door: Door, clock: Clock) -> KeepFile:
+def make_upload_saver(settings: Settings, door: EgressGuard, clock: Clock) -> KeepFile:
     """Puts a file on disk and names it, or says why not."""
-    return Files(os.path.join(settings.home, FOLDER), (), MOST, door, clock).save
+    return ChannelFiles(os.path.join(settings.home, INBOUND_FOLDER), (), ATTACHMENT_BYTES, door, clock).save

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from palinurus.app.triggers import Program, doors
+from palinurus.app.triggers import TriggerProgram, make_trigger_port
 from palinurus.plugins.hooks import Hooks
-from palinurus.triggers.events import Events
+from palinurus.triggers.events import SystemEvents
 from palinurus.triggers.webhooks import Webhooks
 
 
-def webhooks(app: Program, events: Events, hooks: Hooks) -> Webhooks:
+def make_webhooks(app: TriggerProgram, events: SystemEvents, hooks: Hooks) -> Webhooks:
     """One for the program."""
-    return Webhooks(doors(app), events, hooks)
+    return Webhooks(make_trigger_port(app), events, hooks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from palinurus.channels.receive import receive
+from palinurus.channels.receive import keep_receiving
 from palinurus.clock import Clock
 from palinurus.core.types.channel import (
     Channel,
@@ -22,7 +22,7 @@ from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
 
-class Accounts:
+class AccountsChannel:
     """Implements `Channel`. `all` holds the accounts by name; there is at least one."""
 
     def __init__(self, name: str, every: Mapping[str, Channel], clock: Clock) -> None:
@@ -41,7 +41,7 @@ class Accounts:
 
     async def run(self, submit: SubmitInbound) -> None:
         named = ((f"channel {self.name}, account {account}", one) for account, one in self.all.items())
-        await asyncio.gather(*(receive(one, submit, self._clock, what) for what, one in named))
+        await asyncio.gather(*(keep_receiving(one, submit, self._clock, what) for what, one in named))
 
     async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         one = self._of(reply.target)

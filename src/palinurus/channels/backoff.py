@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 
-FIRST, LONGEST = 0.25, 60.0  # seconds
+FIRST_DELAY, LONGEST_DELAY = 0.25, 60.0  # seconds
 
 
 class Backoff:
     """`wait` gives the seconds before the next try; `reset` when one went well."""
 
-    def __init__(self, first: float = FIRST, longest: float = LONGEST) -> None:
+    def __init__(self, first: float = FIRST_DELAY, longest: float = LONGEST_DELAY) -> None:
         self._first = first
         self._longest = longest
         self._next = first

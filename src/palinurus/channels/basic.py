@@ -17,7 +17,7 @@ from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
 
-class Basic:
+class BasicChannel:
     """The part of `Channel` that has a sensible default: no acts, no read-back, no requests."""
 
     name = ""

@@ -12,7 +12,7 @@ from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.errors import ConfigError, Problem
 
 
-class File(NamedTuple):
+class ChannelFile(NamedTuple):
     """A file to be sent."""
 
     name: str
@@ -20,19 +20,19 @@ class File(NamedTuple):
     data: bytes
 
 
-class Media(Protocol):
+class ChannelMedia(Protocol):
     """Files in and out. Both answer with a text for people when it does not work; neither raises."""
 
     async def save(self, name: str, mime: str, data: bytes | AsyncIterable[bytes]) -> Attachment | str:
         """Keep a file that came in, within the account's size limit (read no further than that)."""
         ...
 
-    async def load(self, source: str, most: int) -> File | str:
+    async def load(self, source: str, most: int) -> ChannelFile | str:
         """A file of the workspace, or one behind an address (through the one door), at most `most` bytes."""
         ...
 
 
-class Memo(Protocol):
+class AccountMemo(Protocol):
     """Small records of this account that outlive the process: where we were in the platform's stream, and the like."""
 
     async def get(self, key: str) -> bytes | None: ...
@@ -43,20 +43,20 @@ class Memo(Protocol):
 
 
 # Would a turn come of this message? Asked before its files are fetched; asking changes nothing.
-Wanted: TypeAlias = Callable[[Inbound], Awaitable[bool]]
+WantsTurn: TypeAlias = Callable[[Inbound], Awaitable[bool]]
 
 
-class Kit(NamedTuple):
+class ChannelKit(NamedTuple):
     """For one account. `own` is its section of the config, the account's keys over the
     channel's; secrets are `Secret`."""
 
     settings: AccountSettings
     own: Mapping[str, Any]
     clock: Clock
-    media: Media
-    memo: Memo
+    media: ChannelMedia
+    memo: AccountMemo
     folder: str  # for what a library keeps itself; made by whoever writes there first
-    wanted: Wanted  # used by `channels/files.py`
+    wanted: WantsTurn  # used by `channels/files.py`
     commands: tuple[tuple[str, str], ...] = ()  # (name, what it does) for the platform's own menu
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Order:
+class ChatOrder:
     """`turn` is a lock per key, first come, first in. A key that nobody uses is forgotten."""
 
     def __init__(self) -> None:

@@ -22,17 +22,17 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FIRST, LONGEST = 0.5, 30.0  # seconds between two tries
+FIRST_RETRY, LONGEST_RETRY = 0.5, 30.0  # seconds between two tries
 HELD = 500  # messages of one chat that wait
-NOTICE = "That was more at once than I can keep. Please send the last messages again when I have answered."
+OVERRUN_NOTICE = "That was more at once than I can keep. Please send the last messages again when I have answered."
 
 
-async def handed(submit: SubmitInbound, inbound: Inbound, clock: Clock) -> str:
+async def hand_in(submit: SubmitInbound, inbound: Inbound, clock: Clock) -> str:
     """The id of the message once it is on disk; "" for one that is not let in or never can be taken (see `once`)."""
-    backoff = Backoff(FIRST, LONGEST)
+    backoff = Backoff(FIRST_RETRY, LONGEST_RETRY)
     while True:
         try:
-            return await once(submit, inbound)
+            return await hand_in_once(submit, inbound)
         except BadRequest as exc:
             log.warning("%s: a message is left out: %s", inbound.target.channel, exc.message)
             return ""
@@ -41,19 +41,19 @@ async def handed(submit: SubmitInbound, inbound: Inbound, clock: Clock) -> str:
         await clock.sleep(backoff.next_delay())
 
 
-async def once(submit: SubmitInbound, inbound: Inbound) -> str:
+async def hand_in_once(submit: SubmitInbound, inbound: Inbound) -> str:
     """What `submit` gives or raises. Files of a message that is not let in, or never can be taken, are removed."""
     try:
         ident = await submit(inbound)
     except BadRequest:
-        await discard(inbound.files)
+        await discard_files(inbound.files)
         raise
     if not ident:
-        await discard(inbound.files)
+        await discard_files(inbound.files)
     return ident
 
 
-class Hands(Generic[T]):
+class ChatWorkers(Generic[T]):
     """Works on what it is given: things of one chat one after another, chats side by side. `full` is called with the
     first thing that finds no room in its chat; the chat is then left alone until all before it is done."""
 
@@ -98,7 +98,7 @@ class Hands(Generic[T]):
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def discard(files: tuple[Attachment, ...]) -> None:
+async def discard_files(files: tuple[Attachment, ...]) -> None:
     """Take away files of a message that was not let in: strangers do not fill our disk."""
     for file in files:
         await asyncio.to_thread(_gone, file.path)

@@ -9,10 +9,10 @@ from palinurus.core.types.channel import Channel, SubmitInbound
 
 log = logging.getLogger(__name__)
 
-LONGEST = 60.0  # seconds between two tries of a channel that fails
+LONGEST_RESTART = 60.0  # seconds between two tries of a channel that fails
 
 
-async def receive(source: Channel, submit: SubmitInbound, clock: Clock, what: str) -> None:
+async def keep_receiving(source: Channel, submit: SubmitInbound, clock: Clock, what: str) -> None:
     """Until it is cancelled, or the channel itself ends. `what` names it in the log."""
     wait = 1.0
     while True:
@@ -22,4 +22,4 @@ async def receive(source: Channel, submit: SubmitInbound, clock: Clock, what: st
         except Exception:  # task boundary: logged; the rest goes on
             log.exception("%s: receiving failed; again in %g s", what, wait)
         await clock.sleep(wait)
-        wait = min(wait * 2, LONGEST)
+        wait = min(wait * 2, LONGEST_RESTART)

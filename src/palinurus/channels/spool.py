@@ -12,13 +12,13 @@ import json
 import logging
 import os
 
-from palinurus.channels.basic import Basic
-from palinurus.channels.kit import Kit
+from palinurus.channels.basic import BasicChannel
+from palinurus.channels.kit import ChannelKit
 from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest, ConfigError, PalinurusError, Problem
-from palinurus.points import point
+from palinurus.points import pass_crashpoint
 
 log = logging.getLogger(__name__)
 
@@ -26,16 +26,16 @@ MAX_FILE = 2_000_000
 LOOK = 0.2  # seconds between looks into the folder
 
 
-def make(kit: Kit) -> Spool:
+def make_spool_channel(kit: ChannelKit) -> SpoolChannel:
     """Raises ConfigError without a folder."""
     folder = kit.text("dir")
     if not folder:
         hint = 'set it to a folder, e.g. "~/spool"'
         raise ConfigError((Problem("channels.spool.dir", "is missing", hint=hint),))
-    return Spool(os.path.expanduser(folder), float(kit.own.get("pollSeconds", LOOK)))
+    return SpoolChannel(os.path.expanduser(folder), float(kit.own.get("pollSeconds", LOOK)))
 
 
-class Spool(Basic):
+class SpoolChannel(BasicChannel):
     """Implements `Channel`."""
 
     name = "spool"
@@ -75,7 +75,7 @@ class Spool(Basic):
             log.warning("spool: %s waits: %s", name, exc.message)
         else:
             os.unlink(path)
-            point("accept.acked")
+            pass_crashpoint("accept.acked")
 
     def _set_aside(self, name: str, why: str) -> None:
         os.replace(os.path.join(self._in, name), os.path.join(self._bad, name))

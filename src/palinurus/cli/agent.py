@@ -12,10 +12,9 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.args import Parser
-from palinurus.cli.args import settings as load_settings
-from palinurus.cli.client import Client, Message, Outcome, connect, key
-from palinurus.cli.render import View, plain
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.client import AgentClient, CliMessage, CliOutcome, connect_agent, resolve_session_key
+from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.core.types.events import AgentStart, RunEvent, ToolEnd, ToolStart, ToolUpdate
@@ -24,7 +23,7 @@ from palinurus.errors import BadRequest
 TIMED_OUT = 124  # as timeout(1)
 
 
-def run(argv: list[str]) -> int:
+def run_agent(argv: list[str]) -> int:
     """Parse, send, print."""
     args = _parser().parse_args(argv)
     text = sys.stdin.read() if args.message == "-" else args.message
@@ -32,13 +31,13 @@ def run(argv: list[str]) -> int:
         raise BadRequest("the message is empty", fix="pal agent -m TEXT, or -m - to read it from stdin")
     environ = dict(os.environ)
     loaded = load_settings(environ)
-    where = key(loaded.settings, args.session, args.agent)
-    message = Message(text, str(where), where.agent, args.model)
+    where = resolve_session_key(loaded.settings, args.session, args.agent)
+    message = CliMessage(text, str(where), where.agent, args.model)
     return asyncio.run(_talk(loaded, environ, message, args))
 
 
-def _parser() -> Parser:
-    parser = Parser("agent", "Send one message to the agent and print the reply.")
+def _parser() -> CommandParser:
+    parser = CommandParser("agent", "Send one message to the agent and print the reply.")
     parser.add_argument("-m", "--message", required=True, help="what to say; - reads it from stdin")
     parser.add_argument("--session", default="", help="session key, or a word (default: the main session)")
     parser.add_argument("--agent", default="", help="which agent (default: the default one)")
@@ -64,9 +63,9 @@ class _Seen:
             self.tools.append({"name": event.name, "ok": not event.is_error, "durationMs": event.took_ms})
 
 
-async def _talk(loaded: LoadedConfig, environ: Mapping[str, str], message: Message, args: argparse.Namespace) -> int:
+async def _talk(loaded: LoadedConfig, environ: Mapping[str, str], message: CliMessage, args: argparse.Namespace) -> int:
     clock: Clock = SystemClock()
-    client = await connect(loaded, environ, clock, local=args.local)
+    client = await connect_agent(loaded, environ, clock, local=args.local)
     seen = _Seen()
     began = clock.monotonic()
     try:
@@ -79,8 +78,8 @@ async def _talk(loaded: LoadedConfig, environ: Mapping[str, str], message: Messa
 
 
 async def _turn(
-    client: Client, message: Message, args: argparse.Namespace, environ: Mapping[str, str], seen: _Seen
-) -> Outcome:
+    client: AgentClient, message: CliMessage, args: argparse.Namespace, environ: Mapping[str, str], seen: _Seen
+) -> CliOutcome:
     """Run the turn and show it. Ctrl-C and the time limit stop the turn; its outcome is still waited for."""
     loop = asyncio.get_running_loop()
     tasks: set[asyncio.Future[None]] = set()
@@ -92,11 +91,11 @@ async def _turn(
     loop.add_signal_handler(signal.SIGINT, stop, "interrupted")
     timer = loop.call_later(args.timeout, stop, "timeout") if args.timeout > 0 else None
     live = sys.stdout.isatty() and not args.json
-    view = View(sys.stdout if live else sys.stderr, environ, tools=sys.stderr.isatty())
-    outcome: Outcome | None = None
+    view = TerminalView(sys.stdout if live else sys.stderr, environ, tools=sys.stderr.isatty())
+    outcome: CliOutcome | None = None
     try:
         async for piece in client.send(message):
-            if isinstance(piece, Outcome):
+            if isinstance(piece, CliOutcome):
                 outcome = piece
                 continue
             seen.note(piece)
@@ -109,11 +108,11 @@ async def _turn(
     assert outcome is not None, "a client ends with an outcome or raises"
     view.finish()
     if not args.json and not (live and view.said):
-        print(plain(outcome.text) if live else outcome.text)
+        print(strip_controls(outcome.text) if live else outcome.text)
     return outcome
 
 
-def _json(outcome: Outcome, seen: _Seen, ms: int) -> None:
+def _json(outcome: CliOutcome, seen: _Seen, ms: int) -> None:
     found = {
         "id": outcome.id,
         "session": outcome.session,
@@ -128,11 +127,11 @@ def _json(outcome: Outcome, seen: _Seen, ms: int) -> None:
     print(msgspec.json.encode(found).decode())
 
 
-def _code(outcome: Outcome, seen: _Seen) -> int:
+def _code(outcome: CliOutcome, seen: _Seen) -> int:
     if seen.stopped == "timeout":
         print("pal: stopped: the time limit was reached", file=sys.stderr)
         return TIMED_OUT
     if not outcome.error:
         return 0
-    print(f"pal: {plain(outcome.error)}", file=sys.stderr)
+    print(f"pal: {strip_controls(outcome.error)}", file=sys.stderr)
     return 130 if seen.stopped else 1

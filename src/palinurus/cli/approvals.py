@@ -16,9 +16,9 @@ from typing import NamedTuple
 import msgspec
 
 from palinurus.cli import http
-from palinurus.cli.args import Parser, settings
-from palinurus.cli.client import Message, Outcome, Remote, key, where
-from palinurus.cli.render import plain
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.client import CliMessage, CliOutcome, HttpAgentClient, find_gateway_address, resolve_session_key
+from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config import approvals
 from palinurus.config.settings import Settings
@@ -29,12 +29,12 @@ from palinurus.inbox.approvals import KIND, ApprovalBoard, ApprovalRow
 from palinurus.inbox.commands.approve import DECISION_WORDS, describe_answer, list_questions
 from palinurus.store.sqlite import open_store
 from palinurus.store.sqlite.reader import open_reader
-from palinurus.tools.environ import search_path
+from palinurus.tools.environ import build_search_path
 
 BY = "pal approvals"
 
 
-class Asked(NamedTuple):
+class ApprovalsCommand(NamedTuple):
     settings: Settings
     options: argparse.Namespace
 
@@ -43,19 +43,19 @@ class Asked(NamedTuple):
         return os.path.join(self.settings.home, approvals.APPROVALS_FILE)
 
 
-def run(argv: list[str]) -> int:
+def run_approvals(argv: list[str]) -> int:
     """The command. Raises PalinurusError for what a person has to know."""
     options = _parser().parse_args(argv)
-    asked = Asked(settings(os.environ).settings, options)
+    asked = ApprovalsCommand(load_settings(os.environ).settings, options)
     if options.agent and options.agent != "*" and options.agent not in asked.settings.agents:
         raise NotFound(f"no agent {options.agent}", fix=f"there is: {', '.join(asked.settings.agents)}")
     text, code = _COMMANDS[options.command](asked)
-    print(plain(text))
+    print(strip_controls(text))
     return code
 
 
-def _parser() -> Parser:
-    parser = Parser("approvals", "Decide about what the agent asks leave for.")
+def _parser() -> CommandParser:
+    parser = CommandParser("approvals", "Decide about what the agent asks leave for.")
     parser.set_defaults(agent="", json=False)
     commands = parser.add_subparsers(dest="command", required=True, parser_class=argparse.ArgumentParser)
     every = commands.add_parser("list", help="what waits for a decision")
@@ -73,7 +73,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _list(asked: Asked) -> tuple[str, int]:
+def _list(asked: ApprovalsCommand) -> tuple[str, int]:
     with open_reader(asked.settings.home) as reader:
         kept = reader.list_records(KIND)
     now = SystemClock().now()
@@ -84,18 +84,20 @@ def _list(asked: Asked) -> tuple[str, int]:
     return list_questions(rows, now), 0
 
 
-def _answer(asked: Asked) -> tuple[str, int]:
+def _answer(asked: ApprovalsCommand) -> tuple[str, int]:
     return asyncio.run(_answered(asked.settings, asked.options.id, asked.options.decision))
 
 
 async def _answered(settings: Settings, ident: str, decision: str) -> tuple[str, int]:
     """Through the gateway if one runs, else in the store."""
     clock = SystemClock()
-    address = where(settings)
-    if await http.alive(address):
-        main = key(settings, "", "")
-        async for piece in Remote(address, clock).send(Message(f"/approve {ident} {decision}", str(main), main.agent)):
-            if isinstance(piece, Outcome):
+    address = find_gateway_address(settings)
+    if await http.is_gateway_alive(address):
+        main = resolve_session_key(settings, "", "")
+        async for piece in HttpAgentClient(address, clock).send(
+            CliMessage(f"/approve {ident} {decision}", str(main), main.agent)
+        ):
+            if isinstance(piece, CliOutcome):
                 return piece.error or piece.text, 1 if piece.error or piece.text.startswith("Nothing changed") else 0
     try:
         store = await open_store(settings.home, clock)
@@ -110,7 +112,7 @@ async def _answered(settings: Settings, ident: str, decision: str) -> tuple[str,
         await store.close()
 
 
-def _allowlist(asked: Asked) -> tuple[str, int]:
+def _allowlist(asked: ApprovalsCommand) -> tuple[str, int]:
     options = asked.options
     agent = options.agent or asked.settings.default_agent
     if options.action == "list":
@@ -131,7 +133,7 @@ def _rule(words: list[str]) -> CommandRule:
     if any(name in RUNNERS for name in list_program_names(program)):
         raise BadRequest(f"{program} runs other programs; no rule for it can say what it does")
     if "/" not in program:
-        program = shutil.which(program, path=search_path()) or program
+        program = shutil.which(program, path=build_search_path()) or program
     if program.startswith("/") and not set(program) & set("*?"):
         program = os.path.realpath(program)
     if any(name in RUNNERS for name in list_program_names(program)):
@@ -139,7 +141,7 @@ def _rule(words: list[str]) -> CommandRule:
     return CommandRule(program, tuple(words[1:]) or None)
 
 
-def _rules(asked: Asked, agent: str) -> str:
+def _rules(asked: ApprovalsCommand, agent: str) -> str:
     host = approvals.read_approvals(asked.file)
     if host.problem:
         return f"{host.problem}\nUntil it is repaired every command is refused."
@@ -161,7 +163,7 @@ def _used(entry: approvals.AllowlistEntry) -> str:
     return f"[last used {datetime.fromtimestamp(entry.used / 1000):%Y-%m-%d %H:%M}]" if entry.used else ""
 
 
-_COMMANDS: dict[str, Callable[[Asked], tuple[str, int]]] = {
+_COMMANDS: dict[str, Callable[[ApprovalsCommand], tuple[str, int]]] = {
     "list": _list,
     "answer": _answer,
     "allowlist": _allowlist,

@@ -12,7 +12,7 @@ from palinurus.config.load import LoadedConfig, load_config
 from palinurus.errors import BadRequest
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """argparse, but a wrong line raises instead of exiting with 2."""
 
     def __init__(self, command: str, description: str) -> None:
@@ -22,7 +22,7 @@ class Parser(argparse.ArgumentParser):
         raise BadRequest(message, fix=f"`{self.prog} --help`")
 
 
-def settings(environ: Mapping[str, str]) -> LoadedConfig:
+def load_settings(environ: Mapping[str, str]) -> LoadedConfig:
     """The config in force. From here on, files we make are ours alone. Raises ConfigError."""
     os.umask(0o077)
     return load_config(paths.find_home(environ), environ)

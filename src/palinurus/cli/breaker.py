@@ -24,19 +24,19 @@ WINDOW_MS = 300_000  # … in so many milliseconds are a loop
 PROVEN_SECONDS = 60.0  # so long must a gateway run for its config to be called proven
 
 
-def proven_file(home: str) -> str:
+def locate_proven_config(home: str) -> str:
     """The copy of the config that ran well."""
     return paths.locate_config_file(home) + ".proven"
 
 
-def begun(home: str, now: int) -> int:
+def count_start(home: str, now: int) -> int:
     """Count this start. Returns how many there were lately, this one included."""
     starts = [at for at in _starts(home) if now - WINDOW_MS < at <= now]
     _write(os.path.join(home, FILE), msgspec.json.encode([*starts[-20:], now]))
     return len(starts) + 1
 
 
-def settled(home: str) -> None:
+def forget_starts(home: str) -> None:
     """It runs well, or it ended in order: what came before is forgotten."""
     try:
         os.unlink(os.path.join(home, FILE))
@@ -44,22 +44,22 @@ def settled(home: str) -> None:
         pass
 
 
-def prove(home: str, source: str) -> None:
+def keep_proven_config(home: str, source: str) -> None:
     """This config file ran well: keep a copy. A missing file is a config too: then there is nothing to keep."""
     try:
         with open(source or paths.locate_config_file(home), "rb") as handle:
             data = handle.read()
-        if files.read_file(proven_file(home)) != data:
-            _write(proven_file(home), data)
+        if files.read_file(locate_proven_config(home)) != data:
+            _write(locate_proven_config(home), data)
     except OSError as exc:
         log.warning("the config that runs could not be kept: %s", exc)
 
 
-def chosen(loaded: LoadedConfig, count: int, environ: Mapping[str, str]) -> LoadedConfig:
+def choose_config(loaded: LoadedConfig, count: int, environ: Mapping[str, str]) -> LoadedConfig:
     """What to start with: what was loaded, or after too many bad starts the proven copy, if that is another."""
     if count <= STARTS:
         return loaded
-    home, file = loaded.settings.home, proven_file(loaded.settings.home)
+    home, file = loaded.settings.home, locate_proven_config(loaded.settings.home)
     now, then = files.read_file(loaded.source or loaded.file), files.read_file(file)
     if then == now:
         log.error("start %d in five minutes, with a config that ran well before: the cause is elsewhere", count)

@@ -17,8 +17,8 @@ from acp import helpers, schema
 from palinurus import __version__
 from palinurus.clock import Clock
 from palinurus.core.types.keys import SessionKey
-from palinurus.gateway.client import Link, Options, connect
-from palinurus.gateway.rpc import RpcError
+from palinurus.gateway.client import GatewayLink, LoginOptions, connect_gateway
+from palinurus.gateway.rpc import MethodError
 
 log = logging.getLogger(__name__)
 
@@ -47,10 +47,10 @@ class _Turn:
         self.end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
 
-class Bridge:
+class AcpBridge:
     """Implements `acp.Agent`."""
 
-    def __init__(self, link: Link, target: SessionKey, fixed: bool) -> None:
+    def __init__(self, link: GatewayLink, target: SessionKey, fixed: bool) -> None:
         self._link = link
         self._target = target
         self._fixed = fixed
@@ -118,7 +118,7 @@ class Bridge:
             params = {"sessionKey": turn.key, "message": text, "idempotencyKey": run, "deliver": False}
             await self._link.call("chat.send", {**params, **({"attachments": pictures} if pictures else {})})
             return schema.PromptResponse(stop_reason=await turn.end)  # type: ignore[arg-type]
-        except RpcError as exc:
+        except MethodError as exc:
             raise acp.RequestError(-32000, exc.message) from None
         finally:
             self._turns.pop(run, None)
@@ -224,7 +224,7 @@ class Bridge:
             log.exception("the editor could not be asked")
         try:
             await self._link.call(f"{family}.approval.resolve", {"id": ident, "decision": decision})
-        except RpcError as exc:
+        except MethodError as exc:
             log.warning("the answer came too late: %s", exc.message)
 
     async def _show(self, session: str, update: Any) -> None:
@@ -266,12 +266,17 @@ def _said(prompt: list[Any]) -> tuple[str, list[dict[str, Any]]]:
     return "\n".join(words), pictures
 
 
-async def serve(
-    url: str, clock: Clock, options: Options, target: SessionKey, fixed: bool, streams: tuple[Any, Any] | None = None
+async def serve_acp(
+    url: str,
+    clock: Clock,
+    options: LoginOptions,
+    target: SessionKey,
+    fixed: bool,
+    streams: tuple[Any, Any] | None = None,
 ) -> None:
     """Until the editor closes its end. Raises RpcError, GatewayUnreachable. `streams`: other than stdio."""
-    link = await connect(url, clock, options)
-    bridge = Bridge(link, target, fixed)
+    link = await connect_gateway(url, clock, options)
+    bridge = AcpBridge(link, target, fixed)
     passing = asyncio.get_running_loop().create_task(bridge.listen())
     try:
         writing, reading = streams or (None, None)

@@ -18,25 +18,24 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.app.channels import signing
-from palinurus.channels import CHANNELS, LOGINS, deed
+from palinurus.app.channels import make_signin_kit
+from palinurus.channels import CHANNELS, LOGINS, load_signin_action
 from palinurus.cli import http
-from palinurus.cli.args import Parser
-from palinurus.cli.args import settings as load_settings
-from palinurus.cli.client import where
-from palinurus.cli.devices import link_to
-from palinurus.cli.render import plain
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.client import find_gateway_address
+from palinurus.cli.devices import connect_to_gateway
+from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.patch import KeyChange, set_config_key, unset_config_key
 from palinurus.config.secrets import is_secret
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, GatewayUnreachable, NotFound
-from palinurus.gateway.rpc import RpcError
-from palinurus.tools.web.door import Door
+from palinurus.gateway.rpc import MethodError
+from palinurus.tools.web.door import EgressGuard
 
 
-class Need(NamedTuple):
+class ChannelNeed(NamedTuple):
     """A key that a channel cannot do without. `env`: the variable that usually holds it."""
 
     key: str
@@ -44,34 +43,34 @@ class Need(NamedTuple):
     env: str = ""
 
 
-NEEDS: dict[str, tuple[Need, ...]] = {
-    "telegram": (Need("botToken", "the token that @BotFather gave", "TELEGRAM_BOT_TOKEN"),),
-    "discord": (Need("token", "the bot's token", "DISCORD_BOT_TOKEN"),),
+NEEDS: dict[str, tuple[ChannelNeed, ...]] = {
+    "telegram": (ChannelNeed("botToken", "the token that @BotFather gave", "TELEGRAM_BOT_TOKEN"),),
+    "discord": (ChannelNeed("token", "the bot's token", "DISCORD_BOT_TOKEN"),),
     "slack": (
-        Need("botToken", "the bot's token, xoxb-…", "SLACK_BOT_TOKEN"),
-        Need("appToken", "the app's token, xapp-…", "SLACK_APP_TOKEN"),
+        ChannelNeed("botToken", "the bot's token, xoxb-…", "SLACK_BOT_TOKEN"),
+        ChannelNeed("appToken", "the app's token, xapp-…", "SLACK_APP_TOKEN"),
     ),
     "signal": (
-        Need("account", "your number with its country code, +49…"),
-        Need("httpUrl", "where signal-cli's daemon listens, such as http://127.0.0.1:8080"),
+        ChannelNeed("account", "your number with its country code, +49…"),
+        ChannelNeed("httpUrl", "where signal-cli's daemon listens, such as http://127.0.0.1:8080"),
     ),
     "matrix": (
-        Need("homeserver", "the server's address, https://…"),
-        Need("accessToken", "the account's access token", "MATRIX_ACCESS_TOKEN"),
+        ChannelNeed("homeserver", "the server's address, https://…"),
+        ChannelNeed("accessToken", "the account's access token", "MATRIX_ACCESS_TOKEN"),
     ),
     "email": (
-        Need("address", "the agent's own address"),
-        Need("imapHost", "the server for receiving, imap.…"),
-        Need("smtpHost", "the server for sending, smtp.…"),
-        Need("password", "the mailbox's password (often an app password)", "PALINURUS_EMAIL_PASSWORD"),
-        Need("authservId", "the name your mail server writes at the beginning of Authentication-Results"),
+        ChannelNeed("address", "the agent's own address"),
+        ChannelNeed("imapHost", "the server for receiving, imap.…"),
+        ChannelNeed("smtpHost", "the server for sending, smtp.…"),
+        ChannelNeed("password", "the mailbox's password (often an app password)", "PALINURUS_EMAIL_PASSWORD"),
+        ChannelNeed("authservId", "the name your mail server writes at the beginning of Authentication-Results"),
     ),
-    "irc": (Need("host", "the server"), Need("nick", "our nick there")),
+    "irc": (ChannelNeed("host", "the server"), ChannelNeed("nick", "our nick there")),
     "webhook": (
-        Need("url", "where our messages are posted, https://…"),
-        Need("secret", "the shared secret of the signatures", "PALINURUS_WEBHOOK_SECRET"),
+        ChannelNeed("url", "where our messages are posted, https://…"),
+        ChannelNeed("secret", "the shared secret of the signatures", "PALINURUS_WEBHOOK_SECRET"),
     ),
-    "spool": (Need("dir", "a folder for messages, such as ~/spool"),),
+    "spool": (ChannelNeed("dir", "a folder for messages, such as ~/spool"),),
 }
 VERBS: dict[str, str] = {
     "list": "the configured accounts; --all: every channel there is",
@@ -85,7 +84,7 @@ VERBS: dict[str, str] = {
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
-def run(argv: list[str]) -> int:
+def run_channels(argv: list[str]) -> int:
     """0; 1 if it did not work out. Raises BadRequest, NotFound, ConfigError, GatewayUnreachable, StateError kinds."""
     asked = _asked(argv)
     if asked.account and not _NAME.fullmatch(asked.account):
@@ -96,11 +95,11 @@ def run(argv: list[str]) -> int:
 def _asked(argv: list[str]) -> argparse.Namespace:
     what = argv[0] if argv and argv[0] in VERBS else ""
     if not what:
-        parser = Parser("channels", "Chat channels.")
+        parser = CommandParser("channels", "Chat channels.")
         help = "; ".join(f"{name}: {text}" for name, text in VERBS.items())
         parser.add_argument("what", nargs="?", default="list", choices=tuple(VERBS), help=help)
         return parser.parse_args(argv, argparse.Namespace(account="", json=False, all=False))
-    parser = Parser(f"channels {what}", VERBS[what])
+    parser = CommandParser(f"channels {what}", VERBS[what])
     if what not in ("list", "status"):
         parser.add_argument("channel")
     if what == "test":
@@ -127,7 +126,7 @@ def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         print(msgspec.json.encode(rows).decode())
         return 0
     for row in rows:
-        print(plain(f"{row['channel']}/{row['account']}  dm {row['dmPolicy']}, groups {row['groupPolicy']}"))
+        print(strip_controls(f"{row['channel']}/{row['account']}  dm {row['dmPolicy']}, groups {row['groupPolicy']}"))
     for name, entry in CHANNELS.items() if asked.all else ():
         if name not in loaded.settings.accounts:
             ready = not entry.needs or find_spec(entry.needs) is not None
@@ -152,7 +151,7 @@ def _status(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
             state, detail = one.get("healthState", "not running"), one.get("lastError", "")
             bad += state not in ("ready", "stopped")
             me = f" as {one['name']}" if one.get("name") else ""
-            print(plain(f"{name}/{one['accountId']}  {state}{me}" + (f": {detail}" if detail else "")))
+            print(strip_controls(f"{name}/{one['accountId']}  {state}{me}" + (f": {detail}" if detail else "")))
     if not found["channelAccounts"]:
         print("no channels yet; `pal channels add telegram` adds one")
     return 1 if bad else 0
@@ -183,7 +182,7 @@ def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     return 0
 
 
-def _answer(need: Need, channel: str, *, use_env: bool) -> str:
+def _answer(need: ChannelNeed, channel: str, *, use_env: bool) -> str:
     if use_env and need.env:
         if not os.environ.get(need.env):
             raise BadRequest(f"{need.env} is not set", fix="set it here and where the gateway runs")
@@ -224,7 +223,7 @@ def _told(done: KeyChange, text: str) -> None:
 
 
 def _login(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
-    enter = deed(LOGINS, asked.channel)
+    enter = load_signin_action(LOGINS, asked.channel)
     if enter is None:
         raise BadRequest(f"{asked.channel} has no sign-in of its own", fix=f"`pal channels add {asked.channel}`")
     return asyncio.run(_signed(asked, loaded.settings, enter))
@@ -232,24 +231,26 @@ def _login(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 async def _signed(asked: argparse.Namespace, settings: Settings, enter: Callable[..., Any]) -> int:
     """A gateway that runs lets go of the channel meanwhile: two of us on one account throw each other out."""
-    alive = await http.alive(where(settings))
+    alive = await http.is_gateway_alive(find_gateway_address(settings))
     if alive:
         await _called(settings, "channels.stop", {"channel": asked.channel})
     clock = SystemClock()
-    kit = signing(settings, asked.channel, asked.account or "default", clock, Door(settings.web.fetch.rules))
+    kit = make_signin_kit(
+        settings, asked.channel, asked.account or "default", clock, EgressGuard(settings.web.fetch.rules)
+    )
     try:
         problem = await enter(kit, print)
     finally:
         if alive:
             await _called(settings, "channels.start", {"channel": asked.channel})
-    print(plain(problem) or f"{asked.channel} is signed in")
+    print(strip_controls(problem) or f"{asked.channel} is signed in")
     return 1 if problem else 0
 
 
 def _logout(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     params = {"channel": asked.channel, "accountId": asked.account or "default"}
     done = asyncio.run(_called(loaded.settings, "channels.logout", params))
-    print(plain(done["detail"]) or f"{asked.channel} is signed out")
+    print(strip_controls(done["detail"]) or f"{asked.channel} is signed out")
     return 0 if done["loggedOut"] else 1
 
 
@@ -264,20 +265,24 @@ def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     }
     done = asyncio.run(_called(loaded.settings, "send", params))
     if done["state"] == "sent":
-        print(plain(f"sent; the platform's receipt: {done['receipt']}"))
+        print(strip_controls(f"sent; the platform's receipt: {done['receipt']}"))
         return 0
     why = f": {done['error']}" if done["error"] else ""
-    print(plain(f"not sent ({done['state']}){why}" + ("" if done["state"] == "failed" else "; it is tried again")))
+    print(
+        strip_controls(
+            f"not sent ({done['state']}){why}" + ("" if done["state"] == "failed" else "; it is tried again")
+        )
+    )
     return 1
 
 
 async def _called(settings: Settings, method: str, params: dict[str, Any]) -> dict[str, Any]:
     """Raises GatewayUnreachable, Unauthorized, BadRequest."""
-    link = await link_to(settings, SystemClock())
+    link = await connect_to_gateway(settings, SystemClock())
     try:
         found: dict[str, Any] = await link.call(method, params)
         return found
-    except RpcError as error:
+    except MethodError as error:
         raise BadRequest(error.message) from None
     finally:
         await link.close()

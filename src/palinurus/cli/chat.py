@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus import __version__
-from palinurus.cli.args import Parser
-from palinurus.cli.args import settings as load_settings
-from palinurus.cli.client import Client, Message, Outcome, connect, key
-from palinurus.cli.main import PARTS, load
-from palinurus.cli.render import View, plain
-from palinurus.cli.thread import Items, Worker
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.client import AgentClient, CliMessage, CliOutcome, connect_agent, resolve_session_key
+from palinurus.cli.main import PARTS, load_part
+from palinurus.cli.render import TerminalView, strip_controls
+from palinurus.cli.thread import LoopItems, LoopThread
 from palinurus.clock import SystemClock
 from palinurus.core.types.events import AgentStart, RunEvent
 from palinurus.errors import PalinurusError
@@ -39,9 +38,9 @@ _HELP = """  /exit, /quit   leave (also Ctrl-D, or Ctrl-C twice at the prompt)
   everything else goes to the agent"""
 
 
-def run(argv: list[str]) -> int:
+def run_chat(argv: list[str]) -> int:
     """Parse, connect, talk until the person leaves."""
-    parser = Parser("chat", "Talk to the agent in the terminal.")
+    parser = CommandParser("chat", "Talk to the agent in the terminal.")
     parser.add_argument("--session", default="", help="session key, or a word (default: the main session)")
     parser.add_argument("--agent", default="", help="which agent (default: the default one)")
     parser.add_argument("--model", default="", help="provider/model for these turns")
@@ -50,16 +49,16 @@ def run(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     environ = dict(os.environ)
     loaded = load_settings(environ)
-    where = key(loaded.settings, args.session, args.agent)
-    blank = Message("", str(where), where.agent, args.model)
+    where = resolve_session_key(loaded.settings, args.session, args.agent)
+    blank = CliMessage("", str(where), where.agent, args.model)
     screen = None if args.plain else _screen(environ)
     if screen is not None:
         return int(screen(loaded, environ, blank, args.local))
-    worker = Worker()
+    worker = LoopThread()
     try:
-        client = worker.call(connect(loaded, environ, SystemClock(), local=args.local))
+        client = worker.call(connect_agent(loaded, environ, SystemClock(), local=args.local))
         try:
-            talk = Talk(worker, client, blank, environ)
+            talk = PlainChat(worker, client, blank, environ)
             if sys.stdin.isatty():
                 talk.greet()
                 return talk.answer_prompts(os.path.join(loaded.settings.home, "history"))
@@ -76,28 +75,28 @@ def _screen(environ: Mapping[str, str]) -> Any:
     if environ.get("TERM", "dumb") == "dumb" or not all(end.isatty() for end in ends):
         return None
     try:
-        return load(PARTS["tui"])
+        return load_part(PARTS["tui"])
     except ModuleNotFoundError as exc:
         if (exc.name or "").partition(".")[0] == "palinurus":
             raise
         return None
 
 
-class Aside(NamedTuple):
+class AsideOutcome(NamedTuple):
     """What became of a message typed while a run was going. `outcome` None: it was not accepted."""
 
-    outcome: Outcome | None
+    outcome: CliOutcome | None
     said: str
 
 
-class Talk:
+class PlainChat:
     """One conversation."""
 
-    def __init__(self, worker: Worker, client: Client, blank: Message, environ: Mapping[str, str]) -> None:
+    def __init__(self, worker: LoopThread, client: AgentClient, blank: CliMessage, environ: Mapping[str, str]) -> None:
         self._worker = worker
         self._client = client
         self._blank = blank
-        self._view = View(sys.stdout, environ)
+        self._view = TerminalView(sys.stdout, environ)
         self._model = ""
 
     def greet(self) -> None:
@@ -136,7 +135,7 @@ class Talk:
         """One message and its answer. False if there was none."""
         view = self._view
         view.begin()
-        message = Message(text, self._blank.session, self._blank.agent, self._blank.model)
+        message = CliMessage(text, self._blank.session, self._blank.agent, self._blank.model)
         stops = 0
 
         def stop(number: int, frame: object) -> None:
@@ -148,7 +147,7 @@ class Talk:
 
         # A handler instead of the exception, which could come between any two lines of the drawing.
         before = signal.signal(signal.SIGINT, stop)
-        outcome: Outcome | None = None
+        outcome: CliOutcome | None = None
         try:
             outcome = self._watch(message)
         except KeyboardInterrupt:
@@ -160,11 +159,11 @@ class Talk:
             signal.signal(signal.SIGINT, before)
         return self._ended(outcome, stops > 0)
 
-    def _watch(self, message: Message) -> Outcome | None:
+    def _watch(self, message: CliMessage) -> CliOutcome | None:
         """Show the run, and hand on what is typed meanwhile. Ends when all that was said has been answered."""
-        items: Items[RunEvent | Outcome | Aside] = self._worker.each(self._client.send(message))
-        outcome: Outcome | None = None
-        asides: list[Aside] = []
+        items: LoopItems[RunEvent | CliOutcome | AsideOutcome] = self._worker.each(self._client.send(message))
+        outcome: CliOutcome | None = None
+        asides: list[AsideOutcome] = []
         waiting = 0
         ended = False
         while not ended or waiting:
@@ -178,12 +177,12 @@ class Talk:
             except StopIteration:
                 ended = True
                 continue
-            if isinstance(piece, Aside):
+            if isinstance(piece, AsideOutcome):
                 waiting -= 1
                 asides.append(piece)
                 if piece.outcome is None or piece.outcome.session.startswith("control"):
                     self._view.note(piece.said)
-            elif isinstance(piece, Outcome):
+            elif isinstance(piece, CliOutcome):
                 outcome = piece
             else:
                 if isinstance(piece, AgentStart):
@@ -196,13 +195,13 @@ class Talk:
                 self._view.note(aside.said, "cyan")
         return outcome
 
-    async def _aside(self, message: Message, items: Items[RunEvent | Outcome | Aside]) -> None:
+    async def _aside(self, message: CliMessage, items: LoopItems[RunEvent | CliOutcome | AsideOutcome]) -> None:
         try:
             async for piece in self._client.send(message):
-                if isinstance(piece, Outcome):
-                    items.put(Aside(piece, piece.error or piece.text))
+                if isinstance(piece, CliOutcome):
+                    items.put(AsideOutcome(piece, piece.error or piece.text))
         except PalinurusError as exc:
-            items.put(Aside(None, exc.message))
+            items.put(AsideOutcome(None, exc.message))
 
     def _named(self, model: str) -> None:
         """Say which model answers, when that changes."""
@@ -210,7 +209,7 @@ class Talk:
             self._view.note(model)
         self._model = model
 
-    def _ended(self, outcome: Outcome | None, stopped: bool) -> bool:
+    def _ended(self, outcome: CliOutcome | None, stopped: bool) -> bool:
         view = self._view
         if outcome is not None and outcome.text and not view.said and not outcome.error:
             view.text(outcome.text)
@@ -218,7 +217,7 @@ class Talk:
         if stopped or (outcome is not None and outcome.outcome == "aborted"):
             view.note("stopped")
         elif outcome is None or outcome.error:
-            view.note(f"no answer: {plain(outcome.error) if outcome else 'the connection was lost'}", "red")
+            view.note(f"no answer: {strip_controls(outcome.error) if outcome else 'the connection was lost'}", "red")
         return outcome is not None and not outcome.error
 
     def _ask(self) -> str | None:

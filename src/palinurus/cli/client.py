@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from palinurus.cli import http
-from palinurus.cli.main import PARTS, load
+from palinurus.cli.main import PARTS, load_part
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
@@ -27,7 +27,7 @@ TRIES = 20  # a gateway that restarts is asked again for the outcome, half a sec
 PAUSE = 0.5
 
 
-class Message(msgspec.Struct, frozen=True):
+class CliMessage(msgspec.Struct, frozen=True):
     """What to say, and where."""
 
     text: str
@@ -36,7 +36,7 @@ class Message(msgspec.Struct, frozen=True):
     model: str = ""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class CliOutcome(msgspec.Struct, frozen=True):
     """How a message ended. `error` is "" when it was answered."""
 
     id: str
@@ -47,12 +47,12 @@ class Outcome(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-class Client(Protocol):
+class AgentClient(Protocol):
     """Somebody to talk to."""
 
     where: str
 
-    def send(self, message: Message) -> AsyncIterator[RunEvent | Outcome]:
+    def send(self, message: CliMessage) -> AsyncIterator[RunEvent | CliOutcome]:
         """Events of the run, last an Outcome. Raises PalinurusError when the message is not accepted."""
         ...
 
@@ -63,20 +63,22 @@ class Client(Protocol):
     async def close(self) -> None: ...
 
 
-Start: TypeAlias = Callable[[LoadedConfig, Mapping[str, str], Clock], Awaitable[Client]]
+Start: TypeAlias = Callable[[LoadedConfig, Mapping[str, str], Clock], Awaitable[AgentClient]]
 
 
-async def connect(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, *, local: bool = False) -> Client:
+async def connect_agent(
+    loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, *, local: bool = False
+) -> AgentClient:
     """A running gateway if there is one (and `local` is not asked for), else the program in this process.
 
     Raises StateLocked when a gateway holds the state but cannot be used, ConfigError, StateError.
     """
     settings = loaded.settings
-    address = where(settings)
-    found = await http.alive(address)
+    address = find_gateway_address(settings)
+    found = await http.is_gateway_alive(address)
     if found and not local:
-        return Remote(address, clock)
-    start: Start = load(PARTS["local"])  # type: ignore[assignment]
+        return HttpAgentClient(address, clock)
+    start: Start = load_part(PARTS["local"])  # type: ignore[assignment]
     try:
         return await start(loaded, environ, clock)
     except StateLocked as exc:
@@ -84,20 +86,20 @@ async def connect(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock
         raise StateLocked(exc.message, fix=fix) from None
 
 
-def where(settings: Settings) -> http.Address:
+def find_gateway_address(settings: Settings) -> http.GatewayEndpoint:
     """Where a gateway of this home would be: where the last one said, else where the config says."""
-    place = token.find(settings.home)
+    place = token.find_location(settings.home)
     gateway = settings.gateway
     if gateway.auth_mode == "password":
         secret = gateway.password.reveal()
     else:
-        secret = gateway.token.reveal() or token.read(settings.home)
+        secret = gateway.token.reveal() or token.read_token(settings.home)
     if place is not None:
-        return http.Address(place.host, place.port, secret)
-    return http.Address(token.reach(gateway.bind), gateway.port, secret)
+        return http.GatewayEndpoint(place.host, place.port, secret)
+    return http.GatewayEndpoint(token.to_reachable_host(gateway.bind), gateway.port, secret)
 
 
-def key(settings: Settings, typed: str, agent: str) -> SessionKey:
+def resolve_session_key(settings: Settings, typed: str, agent: str) -> SessionKey:
     """The session a person means; "" is the agent's main one. Raises BadRequest."""
     agent = agent or settings.default_agent
     found = parse_session_key(typed or settings.session.main_key, agent)
@@ -109,15 +111,15 @@ def key(settings: Settings, typed: str, agent: str) -> SessionKey:
     return found
 
 
-class Remote:
+class HttpAgentClient:
     """A running gateway."""
 
-    def __init__(self, address: http.Address, clock: Clock) -> None:
+    def __init__(self, address: http.GatewayEndpoint, clock: Clock) -> None:
         self.where = f"gateway at {address.url}"
         self._address = address
         self._clock = clock
 
-    async def send(self, message: Message) -> AsyncIterator[RunEvent | Outcome]:
+    async def send(self, message: CliMessage) -> AsyncIterator[RunEvent | CliOutcome]:
         headers = {
             "Content-Type": "application/json",
             "x-palinurus-events": "1",
@@ -133,7 +135,7 @@ class Remote:
             try:
                 async for piece in self._ask(body, headers, message):
                     yield piece
-                    if isinstance(piece, Outcome):
+                    if isinstance(piece, CliOutcome):
                         return
             except (ConnectionError, GatewayUnreachable):
                 if left == 1:
@@ -141,18 +143,20 @@ class Remote:
             await self._clock.sleep(PAUSE)
         raise GatewayUnreachable("the gateway broke off", fix="`pal status`; the message is kept")
 
-    async def _ask(self, body: bytes, headers: dict[str, str], message: Message) -> AsyncIterator[RunEvent | Outcome]:
+    async def _ask(
+        self, body: bytes, headers: dict[str, str], message: CliMessage
+    ) -> AsyncIterator[RunEvent | CliOutcome]:
         """One request. Ends without an Outcome if the connection breaks off."""
-        answer = await http.request(self._address, "POST", "/v1/chat/completions", body, headers)
+        answer = await http.send_request(self._address, "POST", "/v1/chat/completions", body, headers)
         try:
             if answer.status != 200:
                 _refused(answer.status, await answer.read_body())
-            ended: Outcome | None = None
+            ended: CliOutcome | None = None
             async for name, data in answer.events():
                 if name == "run":
                     yield _decoder.decode(data)
                 elif name == "outcome":
-                    ended = msgspec.json.decode(data, type=Outcome)
+                    ended = msgspec.json.decode(data, type=CliOutcome)
                 elif data == b"[DONE]":
                     if ended is not None:
                         yield ended
@@ -165,7 +169,7 @@ class Remote:
             answer.close()
 
     async def abort(self, session: str) -> None:
-        answer = await http.request(self._address, "POST", f"/sessions/{quote(session, safe='')}/kill")
+        answer = await http.send_request(self._address, "POST", f"/sessions/{quote(session, safe='')}/kill")
         await answer.read_body()
         answer.close()
 
@@ -176,11 +180,11 @@ class Remote:
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(RunEvent)
 
 
-def _failed(ended: Outcome | None, message: Message, error: Mapping[str, Any]) -> Outcome | None:
+def _failed(ended: CliOutcome | None, message: CliMessage, error: Mapping[str, Any]) -> CliOutcome | None:
     """The outcome with its reason. None if the gateway only stops: the message goes on, ask again."""
     if error.get("code") == "draining":
         return None
-    ended = ended or Outcome("", message.session, "failed", "")
+    ended = ended or CliOutcome("", message.session, "failed", "")
     return msgspec.structs.replace(ended, error=str(error.get("message") or "failed"))
 
 

@@ -20,7 +20,7 @@ from palinurus.config.secrets import is_secret, mask_secrets
 from palinurus.errors import BadRequest, NotFound
 
 
-def run(argv: list[str]) -> int:
+def run_config(argv: list[str]) -> int:
     """Exit code: 0, or 1 if `validate` found something fatal. Raises PalinurusError for `main` to print."""
     asked = _parser().parse_args(argv)
     environ = os.environ

@@ -16,24 +16,23 @@ from typing import Any
 import msgspec
 
 from palinurus.cli import http
-from palinurus.cli.args import Parser
-from palinurus.cli.args import settings as load_settings
-from palinurus.cli.client import where
-from palinurus.cli.devices import link_to
-from palinurus.cli.render import plain
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.client import find_gateway_address
+from palinurus.cli.devices import connect_to_gateway
+from palinurus.cli.render import strip_controls
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import durations
 from palinurus.config.settings import Settings
 from palinurus.core.schedule.missed import unfold_history
 from palinurus.errors import BadRequest, GatewayUnreachable
-from palinurus.gateway.client import Link
-from palinurus.gateway.rpc import RpcError
+from palinurus.gateway.client import GatewayLink
+from palinurus.gateway.rpc import MethodError
 from palinurus.store.port import Store
 from palinurus.store.sqlite import open_store
-from palinurus.tools.cron import Maker, Schedules
-from palinurus.triggers.clockwork import Clockwork
-from palinurus.triggers.events import Events
-from palinurus.triggers.ports import Doors
+from palinurus.tools.cron import CronJobMaker, SchedulerPort
+from palinurus.triggers.clockwork import Scheduler
+from palinurus.triggers.events import SystemEvents
+from palinurus.triggers.ports import TriggerPort
 
 HISTORY = 10_000
 PAGE = 500  # lines the gateway gives at once
@@ -41,56 +40,56 @@ PAGE = 500  # lines the gateway gives at once
 Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
-def run(argv: list[str]) -> int:
+def run_cron(argv: list[str]) -> int:
     """Exit code 0. Raises PalinurusError for what a person has to know."""
     options = _parser().parse_args(argv)
     settings = load_settings(dict(os.environ)).settings
-    sys.stdout.write(plain(asyncio.run(told(settings, SystemClock(), options))) + "\n")
+    sys.stdout.write(strip_controls(asyncio.run(perform_cron_command(settings, SystemClock(), options))) + "\n")
     return 0
 
 
-async def told(settings: Settings, clock: Clock, options: argparse.Namespace) -> str:
+async def perform_cron_command(settings: Settings, clock: Clock, options: argparse.Namespace) -> str:
     """Do it; what to print."""
-    if await http.alive(where(settings)):
-        link = await link_to(settings, clock)
+    if await http.is_gateway_alive(find_gateway_address(settings)):
+        link = await connect_to_gateway(settings, clock)
         try:
-            return await DEEDS[options.command](_remote(link), options)
+            return await ACTIONS[options.command](_remote(link), options)
         finally:
             await link.close()
     store = await open_store(settings.home, clock)
     try:
-        work = Clockwork(_doors(settings, store, clock), Events(store))
+        work = Scheduler(_doors(settings, store, clock), SystemEvents(store))
         await work.load()
-        return await DEEDS[options.command](_local(work, settings), options)
+        return await ACTIONS[options.command](_local(work, settings), options)
     finally:
         await store.close()
 
 
-def _remote(link: Link) -> Ask:
+def _remote(link: GatewayLink) -> Ask:
     async def ask(method: str, params: dict[str, Any]) -> Any:
         try:
             return await link.call(method, params)
-        except RpcError as error:
+        except MethodError as error:
             raise BadRequest(error.message) from None
 
     return ask
 
 
-def _doors(settings: Settings, store: Store, clock: Clock) -> Doors:
+def _doors(settings: Settings, store: Store, clock: Clock) -> TriggerPort:
     async def nobody(_: Any, __: Any = None) -> Any:
         raise GatewayUnreachable("jobs run in the gateway, and none is running", fix="`pal gateway` starts it")
 
-    return Doors(settings, store, clock, nobody, nobody, lambda session: False)
+    return TriggerPort(settings, store, clock, nobody, nobody, lambda session: False)
 
 
-def _local(work: Schedules, settings: Settings) -> Ask:
+def _local(work: SchedulerPort, settings: Settings) -> Ask:
     """The gateway's methods on the jobs as they are on disk."""
 
     async def ask(method: str, params: dict[str, Any]) -> Any:
         ident = params.get("id", "")
         match method:
             case "cron.add":
-                return await work.add(params, Maker(agent=settings.default_agent))
+                return await work.add(params, CronJobMaker(agent=settings.default_agent))
             case "cron.list":
                 return {"jobs": work.jobs(True)}
             case "cron.get":
@@ -112,8 +111,8 @@ def _local(work: Schedules, settings: Settings) -> Ask:
 # --- the line
 
 
-def _parser() -> Parser:
-    parser = Parser("cron", "Jobs for later: reminders, and work that comes again and again.")
+def _parser() -> CommandParser:
+    parser = CommandParser("cron", "Jobs for later: reminders, and work that comes again and again.")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=argparse.ArgumentParser)
     every = commands.add_parser("list", help="all jobs, the next one first")
     every.add_argument("--json", action="store_true", help="print JSON")
@@ -170,7 +169,7 @@ def _fields(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", action="store_true", help="with --at: keep the job after it ran")
 
 
-def body(options: argparse.Namespace, now: int) -> dict[str, Any]:
+def build_job_body(options: argparse.Namespace, now: int) -> dict[str, Any]:
     """What the options say of a job. Raises BadRequest."""
     made: dict[str, Any] = {}
     schedule = _schedule(options, now)
@@ -226,27 +225,27 @@ def _delivery(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _add(ask: Ask, options: argparse.Namespace) -> str:
-    asked = body(options, SystemClock().now())
+    asked = build_job_body(options, SystemClock().now())
     if "schedule" not in asked:
         raise BadRequest("when? --at, --every or --cron", fix="`pal cron add --help`")
     if not (options.message or options.event):
         raise BadRequest("what? --message or --event", fix="`pal cron add --help`")
     job = await ask("cron.add", asked)
-    return f"added {line(job)}"
+    return f"added {format_job(job)}"
 
 
 async def _edit(ask: Ask, options: argparse.Namespace) -> str:
-    patch = body(options, SystemClock().now())
+    patch = build_job_body(options, SystemClock().now())
     if not patch:
         raise BadRequest("nothing is to change", fix="`pal cron edit --help`")
-    return f"changed {line(await _patched(ask, options.id, patch))}"
+    return f"changed {format_job(await _patched(ask, options.id, patch))}"
 
 
 async def _list(ask: Ask, options: argparse.Namespace) -> str:
     jobs = (await ask("cron.list", {"includeDisabled": True, "limit": 500}))["jobs"]
     if options.json:
         return msgspec.json.format(msgspec.json.encode(jobs), indent=2).decode()
-    return "\n".join(map(line, jobs)) or "no jobs"
+    return "\n".join(map(format_job, jobs)) or "no jobs"
 
 
 async def _run(ask: Ask, options: argparse.Namespace) -> str:
@@ -255,11 +254,11 @@ async def _run(ask: Ask, options: argparse.Namespace) -> str:
 
 
 async def _pause(ask: Ask, options: argparse.Namespace) -> str:
-    return f"paused {line(await _patched(ask, options.id, {'enabled': False}))}"
+    return f"paused {format_job(await _patched(ask, options.id, {'enabled': False}))}"
 
 
 async def _resume(ask: Ask, options: argparse.Namespace) -> str:
-    return f"goes on: {line(await _patched(ask, options.id, {'enabled': True}))}"
+    return f"goes on: {format_job(await _patched(ask, options.id, {'enabled': True}))}"
 
 
 async def _rm(ask: Ask, options: argparse.Namespace) -> str:
@@ -278,13 +277,13 @@ async def _runs(ask: Ask, options: argparse.Namespace) -> str:
 async def _why(ask: Ask, options: argparse.Namespace) -> str:
     job = await ask("cron.get", {"id": options.id})
     state, entries = job["state"], await _entries(ask, job["id"], 5)
-    lines = [line(job)]
+    lines = [format_job(job)]
     if not job["enabled"]:
         lines.append("It does not run: it is paused, or was for one time that is over (`pal cron resume`).")
     elif state.get("runningAtMs"):
-        lines.append(f"It runs now, since {when(state['runningAtMs'])}; it never runs beside itself.")
+        lines.append(f"It runs now, since {format_local_time(state['runningAtMs'])}; it never runs beside itself.")
     elif state.get("nextRunAtMs"):
-        lines.append(f"It runs next at {when(state['nextRunAtMs'])}, if the gateway runs then.")
+        lines.append(f"It runs next at {format_local_time(state['nextRunAtMs'])}, if the gateway runs then.")
     lines.append(f"Times missed while the gateway is off: {job.get('misfire', 'once')}.")
     return "\n".join([*lines, *map(_ran, entries)] if entries else [*lines, "It has not run yet."])
 
@@ -310,7 +309,7 @@ async def _patched(ask: Ask, typed: str, patch: dict[str, Any]) -> dict[str, Any
     return found
 
 
-DEEDS: dict[str, Callable[[Ask, argparse.Namespace], Awaitable[str]]] = {
+ACTIONS: dict[str, Callable[[Ask, argparse.Namespace], Awaitable[str]]] = {
     "add": _add,
     "list": _list,
     "edit": _edit,
@@ -326,7 +325,7 @@ DEEDS: dict[str, Callable[[Ask, argparse.Namespace], Awaitable[str]]] = {
 # --- how it looks
 
 
-def line(job: dict[str, Any]) -> str:
+def format_job(job: dict[str, Any]) -> str:
     """One job."""
     schedule, state = job["schedule"], job["state"]
     words = {
@@ -334,7 +333,13 @@ def line(job: dict[str, Any]) -> str:
         "every": lambda: f"every {schedule['everyMs'] / 60_000:g} min",
         "cron": lambda: f"{schedule['expr']} {schedule.get('tz', '')}".strip(),
     }[schedule["kind"]]()
-    due = when(state["nextRunAtMs"]) if state.get("nextRunAtMs") else "paused" if not job["enabled"] else "never"
+    due = (
+        format_local_time(state["nextRunAtMs"])
+        if state.get("nextRunAtMs")
+        else "paused"
+        if not job["enabled"]
+        else "never"
+    )
     last = f"  last: {state['lastRunStatus']}" if state.get("lastRunStatus") else ""
     return f"{job['id'][:8]}  {job['name']}  ({words})  next: {due}{last}"
 
@@ -342,9 +347,9 @@ def line(job: dict[str, Any]) -> str:
 def _ran(entry: dict[str, Any]) -> str:
     cost = f"  ${entry['costUsd']:.4f}" if entry.get("costUsd") else ""
     text = " ".join(str(entry.get("summary") or "").split())[:90]
-    return f"{when(entry['runAtMs'])}  {entry['status']}  {entry['jobName']}: {text}{cost}"
+    return f"{format_local_time(entry['runAtMs'])}  {entry['status']}  {entry['jobName']}: {text}{cost}"
 
 
-def when(ms: int) -> str:
+def format_local_time(ms: int) -> str:
     """In this machine's zone."""
     return f"{datetime.fromtimestamp(ms / 1000):%Y-%m-%d %H:%M}"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 from xml.sax.saxutils import escape
 
-from palinurus.cli.args import Parser
+from palinurus.cli.args import CommandParser
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
 from palinurus.errors import GatewayUnreachable, PalinurusError
@@ -33,7 +33,7 @@ T = TypeVar("T")
 Call = Callable[[Sequence[str]], tuple[int, str]]
 
 
-class Site(NamedTuple):
+class ServiceSite(NamedTuple):
     """The machine and the home a verb works on; tests bring their own."""
 
     environ: Mapping[str, str]
@@ -63,20 +63,20 @@ class Site(NamedTuple):
         return os.path.join(paths.find_user_home(self.environ), "Library", "LaunchAgents", f"{LABEL}.plist")
 
 
-def run(argv: list[str]) -> int:
+def run_service(argv: list[str]) -> int:
     """One verb. 0 when it did what it says."""
-    parser = Parser("gateway", "The gateway as a service.")
+    parser = CommandParser("gateway", "The gateway as a service.")
     parser.add_argument("verb", choices=tuple(VERBS))
     parser.add_argument("--lines", "-n", type=int, default=100, help="logs: how many lines")
     parser.add_argument("--follow", "-f", action="store_true", help="logs: go on")
     args = parser.parse_args(argv)
-    site = Site(dict(os.environ), sys.platform, _call, SystemClock())
+    site = ServiceSite(dict(os.environ), sys.platform, _call, SystemClock())
     if args.verb == "logs":
         return _logs(site, args.lines, args.follow)
     return VERBS[args.verb](site)
 
 
-def manager(site: Site) -> tuple[str, str]:
+def detect_manager(site: ServiceSite) -> tuple[str, str]:
     """(systemd, launchd or background; why not a better one)."""
     if site.platform == "darwin":
         return "launchd", ""
@@ -95,16 +95,16 @@ def manager(site: Site) -> tuple[str, str]:
 # --- verbs ----------------------------------------------------------------------------------------------------
 
 
-def install(site: Site) -> int:
+def install_service(site: ServiceSite) -> int:
     """Write the service file, switch it on, start it."""
-    kind, why = manager(site)
+    kind, why = detect_manager(site)
     if kind == "launchd":
-        _write(site.plist, plist(site))
+        _write(site.plist, render_launchd_plist(site))
         site.call(("launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}"))
         _must(site.call(("launchctl", "bootstrap", f"gui/{os.getuid()}", site.plist)), "launchctl bootstrap")
         print(f"wrote {site.plist}\nthe gateway starts at login, and again when it ends unexpectedly")
         return 0
-    _write(site.unit, unit(site))
+    _write(site.unit, render_systemd_unit(site))
     print(f"wrote {site.unit}\n  it runs {shlex.join(site.command)}\n  again after a crash, never after a config error")
     if kind == "background":
         print(f"not switched on: {why}\n  `pal gateway start` starts it in the background")
@@ -115,9 +115,9 @@ def install(site: Site) -> int:
     return 0
 
 
-def uninstall(site: Site) -> int:
+def uninstall_service(site: ServiceSite) -> int:
     """Stop it and take the service file away. State and config stay."""
-    kind, _ = manager(site)
+    kind, _ = detect_manager(site)
     if kind == "launchd":
         site.call(("launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}"))
     elif kind == "systemd":
@@ -131,12 +131,12 @@ def uninstall(site: Site) -> int:
     return 0
 
 
-def start(site: Site) -> int:
+def start_service(site: ServiceSite) -> int:
     """Start it and wait until it listens."""
-    if (place := alive(site)) is not None:
+    if (place := find_running_gateway(site)) is not None:
         print(f"already running: http://{place.host}:{place.port}/ (process {place.pid})")
         return 0
-    kind, why = manager(site)
+    kind, why = detect_manager(site)
     if kind == "systemd" and os.path.exists(site.unit):
         _must(site.call(("systemctl", "--user", "start", UNIT)), "systemctl start")
     elif kind == "launchd" and os.path.exists(site.plist):
@@ -144,7 +144,7 @@ def start(site: Site) -> int:
     else:
         _background(site)
         why = why or "no service is installed (`pal gateway install`), so it runs in the background"
-    place = _wait(site, lambda: alive(site), START_SECONDS)
+    place = _wait(site, lambda: find_running_gateway(site), START_SECONDS)
     if place is None:
         raise GatewayUnreachable(
             "the gateway did not come up", fix="`pal gateway logs`, or run `pal gateway` to see why"
@@ -153,10 +153,10 @@ def start(site: Site) -> int:
     return 0
 
 
-def stop(site: Site) -> int:
+def stop_service(site: ServiceSite) -> int:
     """Let running turns end, then stop."""
-    kind, _ = manager(site)
-    place = alive(site)
+    kind, _ = detect_manager(site)
+    place = find_running_gateway(site)
     if kind == "systemd" and site.call(("systemctl", "--user", "is-active", "--quiet", UNIT))[0] == 0:
         _must(site.call(("systemctl", "--user", "stop", UNIT)), "systemctl stop")
     elif kind == "launchd" and site.call(("launchctl", "print", f"gui/{os.getuid()}/{LABEL}"))[0] == 0:
@@ -175,17 +175,17 @@ def stop(site: Site) -> int:
     return 0
 
 
-def restart(site: Site) -> int:
+def restart_service(site: ServiceSite) -> int:
     """Stop, drained, and start."""
-    return stop(site) or start(site)
+    return stop_service(site) or start_service(site)
 
 
-def status(site: Site) -> int:
+def show_service_status(site: ServiceSite) -> int:
     """What runs, and who keeps it running. 0 if it runs, 3 if not."""
-    kind, why = manager(site)
+    kind, why = detect_manager(site)
     file = {"systemd": site.unit, "launchd": site.plist}.get(kind, "")
     installed = bool(file) and os.path.exists(file)
-    place = alive(site)
+    place = find_running_gateway(site)
     if place is None:
         print("gateway   not running\n          fix: `pal gateway start`")
     else:
@@ -198,8 +198,8 @@ def status(site: Site) -> int:
     return 0 if place is not None else 3
 
 
-def _logs(site: Site, count: int, follow: bool) -> int:
-    kind, _ = manager(site)
+def _logs(site: ServiceSite, count: int, follow: bool) -> int:
+    kind, _ = detect_manager(site)
     if kind == "systemd" and os.path.exists(site.unit):
         more = ("--follow",) if follow else ("--no-pager",)
         return subprocess.call(("journalctl", "--user", "-u", UNIT, "-n", str(count), *more))
@@ -210,13 +210,13 @@ def _logs(site: Site, count: int, follow: bool) -> int:
     return subprocess.call(("tail", "-n", str(count), *(("-F",) if follow else ()), site.log))
 
 
-VERBS: dict[str, Callable[[Site], int]] = {
-    "install": install,
-    "uninstall": uninstall,
-    "start": start,
-    "stop": stop,
-    "restart": restart,
-    "status": status,
+VERBS: dict[str, Callable[[ServiceSite], int]] = {
+    "install": install_service,
+    "uninstall": uninstall_service,
+    "start": start_service,
+    "stop": stop_service,
+    "restart": restart_service,
+    "status": show_service_status,
     "logs": lambda site: _logs(site, 100, False),
 }
 
@@ -224,7 +224,7 @@ VERBS: dict[str, Callable[[Site], int]] = {
 # --- service files --------------------------------------------------------------------------------------------
 
 
-def unit(site: Site) -> str:
+def render_systemd_unit(site: ServiceSite) -> str:
     """The systemd unit. 64 and 78 are mistakes of the command line and the config: trying again would not help."""
     words = " ".join(f'"{part}"' for part in (_percent(word) for word in site.command))
     return f"""[Unit]
@@ -248,7 +248,7 @@ WantedBy=default.target
 """
 
 
-def plist(site: Site) -> str:
+def render_launchd_plist(site: ServiceSite) -> str:
     """The launchd agent."""
     words = "".join(f"    <string>{escape(word)}</string>\n" for word in site.command)
     log = escape(site.log)
@@ -272,9 +272,9 @@ def plist(site: Site) -> str:
 # --- inside ---------------------------------------------------------------------------------------------------
 
 
-def alive(site: Site) -> token.Place | None:
+def find_running_gateway(site: ServiceSite) -> token.GatewayLocation | None:
     """Where the gateway of this home is, if its process lives."""
-    place = token.find(site.home)
+    place = token.find_location(site.home)
     return place if place is not None and _lives(place.pid) else None
 
 
@@ -293,7 +293,7 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def _background(site: Site) -> None:
+def _background(site: ServiceSite) -> None:
     os.makedirs(os.path.dirname(site.log), mode=0o700, exist_ok=True)
     if os.path.exists(site.log) and os.path.getsize(site.log) > LOG_BYTES:
         os.replace(site.log, site.log + ".1")
@@ -311,11 +311,11 @@ def _background(site: Site) -> None:
         os.close(handle)
 
 
-def _wait(site: Site, look: Callable[[], T | None], seconds: float) -> T | None:
+def _wait(site: ServiceSite, look: Callable[[], T | None], seconds: float) -> T | None:
     return asyncio.run(_until(site, look, seconds))
 
 
-async def _until(site: Site, look: Callable[[], T | None], seconds: float) -> T | None:
+async def _until(site: ServiceSite, look: Callable[[], T | None], seconds: float) -> T | None:
     end = site.clock.monotonic() + seconds
     while (found := look()) is None and site.clock.monotonic() < end:
         await site.clock.sleep(0.1)

@@ -8,20 +8,19 @@ import os
 import sys
 import webbrowser
 
-from palinurus.cli.args import Parser
-from palinurus.cli.args import settings as load_settings
+from palinurus.cli.args import CommandParser, load_settings
 from palinurus.config.settings import Settings
 from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import token
 
 
-def run(argv: list[str]) -> int:
+def run_dashboard(argv: list[str]) -> int:
     """Print the link. Raises GatewayUnreachable when no gateway of this home runs."""
-    parser = Parser("dashboard", "Print the link to the web page, and open it in a browser.")
+    parser = CommandParser("dashboard", "Print the link to the web page, and open it in a browser.")
     parser.add_argument("--no-open", action="store_true", help="only print it")
     args = parser.parse_args(argv)
     settings = load_settings(dict(os.environ)).settings
-    found = link(settings)
+    found = build_dashboard_link(settings)
     print(found)
     screen = sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     if screen and sys.stdout.isatty() and not args.no_open:
@@ -29,12 +28,12 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def link(settings: Settings) -> str:
+def build_dashboard_link(settings: Settings) -> str:
     """Where the page of the running gateway is; the page takes the token out of its address at once."""
-    place = token.find(settings.home)
+    place = token.find_location(settings.home)
     if place is None:
         raise GatewayUnreachable("no gateway of this home is running", fix="start it: `pal gateway`")
     host = f"[{place.host}]" if ":" in place.host else place.host
-    secret = settings.gateway.token.reveal() or token.read(settings.home)
+    secret = settings.gateway.token.reveal() or token.read_token(settings.home)
     fragment = f"#token={secret}" if settings.gateway.auth_mode == "token" and secret else ""
     return f"http://{host}:{place.port}/{fragment}"

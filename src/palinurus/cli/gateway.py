@@ -16,29 +16,27 @@ from typing import Any
 from msgspec.structs import replace
 
 from palinurus import __version__
-from palinurus.app import App, build
+from palinurus.app import App, build_app
 from palinurus.cli import breaker, logs, reload
-from palinurus.cli.args import Parser
-from palinurus.cli.args import settings as load_settings
-from palinurus.cli.main import PARTS
-from palinurus.cli.main import load as load_part
-from palinurus.cli.sandbox import standing
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.main import PARTS, load_part
+from palinurus.cli.sandbox import describe_containment
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
 from palinurus.config.settings import Settings
 from palinurus.errors import PalinurusError
 from palinurus.gateway import token
-from palinurus.gateway.server import Gateway
-from palinurus.tools.conceal import conceal
+from palinurus.gateway.server import GatewayServer
+from palinurus.tools.conceal import hide_process
 from palinurus.workspace import files
 
 log = logging.getLogger(__name__)
 
 
-def run(argv: list[str]) -> int:
+def run_gateway(argv: list[str]) -> int:
     """Parse, load, serve. 0 after an orderly stop."""
-    parser = Parser(
+    parser = CommandParser(
         "gateway",
         "Run the gateway in the foreground. As a service: pal gateway install|start|stop|restart|status|logs.",
     )
@@ -48,29 +46,29 @@ def run(argv: list[str]) -> int:
     args = parser.parse_args(argv[1:] if argv[:1] == ["run"] else argv)
     environ = dict(os.environ)
     loaded = load_settings(environ)
-    loaded = breaker.chosen(loaded, breaker.begun(loaded.settings.home, SystemClock().now()), environ)
+    loaded = breaker.choose_config(loaded, breaker.count_start(loaded.settings.home, SystemClock().now()), environ)
     loaded = _with(loaded, args.bind, args.port)
     settings = loaded.settings
-    conceal()
-    secret = settings.gateway.token.reveal() or token.ensure(settings.home)
+    hide_process()
+    secret = settings.gateway.token.reveal() or token.ensure_token(settings.home)
     _log(logging.DEBUG if args.verbose else logging.INFO, secret, settings)
     _report(loaded)
     for agent in settings.agents.values():
-        if files.fresh(agent.workspace):
-            files.ensure(agent.workspace, agent.skip_bootstrap)
-    return asyncio.run(serve(loaded, environ, secret))
+        if files.is_new_workspace(agent.workspace):
+            files.ensure_workspace(agent.workspace, agent.skip_bootstrap)
+    return asyncio.run(serve_until_stopped(loaded, environ, secret))
 
 
 def _contained(settings: Settings) -> None:
     """Say what holds the commands of agents, and what does not."""
     for agent in settings.agents.values():
-        held = standing(agent)
+        held = describe_containment(agent)
         log.log(logging.INFO if held.contained else logging.WARNING, "commands of %s: %s", agent.id, held.what)
         for gap in held.gaps if not held.contained else ():
             log.warning("commands of %s: %s; fix: %s", agent.id, gap.what, gap.fix)
 
 
-async def serve(loaded: LoadedConfig, environ: Mapping[str, str], secret: str) -> int:
+async def serve_until_stopped(loaded: LoadedConfig, environ: Mapping[str, str], secret: str) -> int:
     """Serve until a signal; a config that needs it, or SIGUSR1, makes it begin again in the same process."""
     clock, stop = SystemClock(), _signals()
     before: LoadedConfig | None = None
@@ -86,7 +84,7 @@ async def serve(loaded: LoadedConfig, environ: Mapping[str, str], secret: str) -
             log.info("stopped")
             return 0
         before, loaded = (None if after is before else loaded), after
-        secret = loaded.settings.gateway.token.reveal() or token.ensure(loaded.settings.home)
+        secret = loaded.settings.gateway.token.reveal() or token.ensure_token(loaded.settings.home)
         _log(logging.getLogger().level, secret, loaded.settings)
 
 
@@ -95,9 +93,9 @@ async def _life(
 ) -> LoadedConfig | None:
     """Start everything, wait for a reason, stop everything. The config to begin again with, or None."""
     settings = loaded.settings
-    app = build(loaded, environ, clock)
+    app = build_app(loaded, environ, clock)
     app.restart = lambda seconds: _later(stop, seconds)
-    gateway = Gateway(app, clock, secret)
+    gateway = GatewayServer(app, clock, secret)
     proving: asyncio.Task[None] | None = None
     traced: Callable[[], None] | None = None
     try:
@@ -105,7 +103,10 @@ async def _life(
         traced = _traced(app, settings)
         port = await gateway.start(settings.gateway.bind, settings.gateway.port)
         loaded = _with(loaded, None, port)  # clients look for us where we were
-        token.announce(settings.home, token.Place(token.reach(settings.gateway.bind), port, os.getpid(), clock.now()))
+        token.announce_location(
+            settings.home,
+            token.GatewayLocation(token.to_reachable_host(settings.gateway.bind), port, os.getpid(), clock.now()),
+        )
         _welcome(app, settings, port)
         await asyncio.to_thread(_contained, settings)  # starts a program to see; nobody need wait for that
         # What start-up made lives as long as the process: the collector need not look at it again and again.
@@ -122,7 +123,7 @@ async def _life(
         if traced is not None:
             await asyncio.to_thread(traced)
         gc.unfreeze()
-    breaker.settled(settings.home)
+    breaker.forget_starts(settings.home)
     return after
 
 
@@ -143,8 +144,8 @@ def _traced(app: App, settings: Settings) -> Callable[[], None] | None:
 
 async def _proved(loaded: LoadedConfig, clock: Clock) -> None:
     await clock.sleep(breaker.PROVEN_SECONDS)
-    breaker.settled(loaded.settings.home)
-    breaker.prove(loaded.settings.home, loaded.source)
+    breaker.forget_starts(loaded.settings.home)
+    breaker.keep_proven_config(loaded.settings.home, loaded.source)
 
 
 async def _reason(
@@ -154,7 +155,7 @@ async def _reason(
     told = asyncio.ensure_future(stop.get())
     try:
         while True:
-            looking = asyncio.ensure_future(reload.watch(loaded, environ, clock))
+            looking = asyncio.ensure_future(reload.watch_config(loaded, environ, clock))
             try:
                 await asyncio.wait({told, looking}, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -168,7 +169,7 @@ async def _reason(
             if kept.settings.gateway.reload == "off":
                 loaded = kept
                 continue
-            app.settings = reload.applied(app.settings, kept.settings)
+            app.settings = reload.apply_live_settings(app.settings, kept.settings)
             if change.live:
                 log.info("config: in force now: %s", ", ".join(change.live))
             loaded = kept
@@ -202,9 +203,9 @@ def _signals() -> asyncio.Queue[int]:
     return heard
 
 
-async def _down(app: App, gateway: Gateway, settings: Settings, stop: asyncio.Queue[int]) -> None:
+async def _down(app: App, gateway: GatewayServer, settings: Settings, stop: asyncio.Queue[int]) -> None:
     await gateway.close()
-    token.withdraw(settings.home, os.getpid())
+    token.withdraw_location(settings.home, os.getpid())
     draining = asyncio.ensure_future(app.stop("signal", settings.gateway.drain))
     again = asyncio.ensure_future(stop.get())
     await asyncio.wait({draining, again}, return_when=asyncio.FIRST_COMPLETED)
@@ -227,9 +228,9 @@ def _with(loaded: LoadedConfig, bind: str | None, port: int | None) -> LoadedCon
 
 
 def _log(level: int, secret: str, settings: Settings) -> None:
-    known = [secret, *logs.secrets(settings)]
+    known = [secret, *logs.collect_secrets(settings)]
     file = str(settings.logging.get("file") or paths.locate_log_file(settings.home))
-    logs.start(level, known, structured=settings.gateway.json_logs, file=file)
+    logs.start_logging(level, known, structured=settings.gateway.json_logs, file=file)
 
 
 def _report(loaded: LoadedConfig) -> None:
@@ -241,7 +242,7 @@ def _report(loaded: LoadedConfig) -> None:
 
 def _welcome(app: App, settings: Settings, port: int) -> None:
     """What a person needs to know now. The token itself is never printed."""
-    host = token.reach(settings.gateway.bind)
+    host = token.to_reachable_host(settings.gateway.bind)
     shown = f"[{host}]" if ":" in host else host
     model = app.catalog.default(settings.agents[settings.default_agent]).ref
     key = "gateway.auth in the config" if settings.gateway.token else paths.locate_token_file(settings.home)

@@ -16,7 +16,7 @@ CONNECT_SECONDS = 5.0
 ALIVE_SECONDS = 2.0
 
 
-class Address(NamedTuple):
+class GatewayEndpoint(NamedTuple):
     """Where the gateway is, and what opens it."""
 
     host: str
@@ -29,7 +29,7 @@ class Address(NamedTuple):
         return f"http://{host}:{self.port}"
 
 
-class Answer:
+class GatewayHttpAnswer:
     """A response whose head has been read. Use `whole` or `events`, then `close`."""
 
     def __init__(self, status: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -61,9 +61,9 @@ class Answer:
         self._writer.close()
 
 
-async def request(
-    address: Address, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
-) -> Answer:
+async def send_request(
+    address: GatewayEndpoint, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
+) -> GatewayHttpAnswer:
     """Send one request and read the head of the answer. Raises GatewayUnreachable; ConnectionError if it breaks off."""
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
@@ -80,17 +80,17 @@ async def request(
     writer.write("\r\n".join([*lines, "", ""]).encode() + body)
     try:
         head = await reader.readuntil(b"\r\n\r\n")
-        return Answer(int(head.split(b" ", 2)[1]), reader, writer)
+        return GatewayHttpAnswer(int(head.split(b" ", 2)[1]), reader, writer)
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, IndexError):
         writer.close()
         raise ConnectionResetError("the gateway broke off") from None
 
 
-async def alive(address: Address) -> bool:
+async def is_gateway_alive(address: GatewayEndpoint) -> bool:
     """Does a gateway answer there? The token is not sent."""
     try:
         async with asyncio.timeout(ALIVE_SECONDS):
-            answer = await request(address._replace(token=""), "GET", "/healthz")
+            answer = await send_request(address._replace(token=""), "GET", "/healthz")
             try:
                 return answer.status == 200 and b'"live"' in await answer.read_body()
             finally:

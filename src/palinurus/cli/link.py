@@ -11,22 +11,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from palinurus.cli import http
-from palinurus.cli.client import where
-from palinurus.cli.devices import link_to
-from palinurus.cli.main import PARTS, load
-from palinurus.cli.tui.port import House
+from palinurus.cli.client import find_gateway_address
+from palinurus.cli.devices import connect_to_gateway
+from palinurus.cli.main import PARTS, load_part
+from palinurus.cli.tui.port import ConnectionSource
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked
-from palinurus.gateway.client import Link
-from palinurus.gateway.rpc import RpcError
+from palinurus.gateway.client import GatewayLink
+from palinurus.gateway.rpc import MethodError
 
 
-class Line:
+class ScreenLink:
     """A connection whose refusals are errors like all others. Implements `tui.port.Wire`."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: GatewayLink) -> None:
         self._link = link
         self.events = link.events
 
@@ -34,7 +34,7 @@ class Line:
         """Raises BadRequest with the gateway's refusal, GatewayUnreachable."""
         try:
             return await self._link.call(method, params if params is not None else {})
-        except RpcError as error:
+        except MethodError as error:
             raise BadRequest(error.message) from None
         except ConnectionError as exc:
             raise GatewayUnreachable(f"the connection broke: {exc}") from None
@@ -46,30 +46,32 @@ class Line:
         await self._link.close()
 
 
-class Remote:
+class RunningGateway:
     """A gateway that runs."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
-        self.where = f"gateway at {where(settings).url}"
+        self.where = f"gateway at {find_gateway_address(settings).url}"
         self._settings = settings
         self._clock = clock
 
-    async def open(self) -> Line:
+    async def open(self) -> ScreenLink:
         """Raises Unauthorized, GatewayUnreachable."""
-        return Line(await link_to(self._settings, self._clock))
+        return ScreenLink(await connect_to_gateway(self._settings, self._clock))
 
     async def close(self) -> None:
         """The gateway goes on."""
 
 
-async def enter(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, local: bool) -> House:
+async def find_connection_source(
+    loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, local: bool
+) -> ConnectionSource:
     """The gateway that runs (unless `local`), else our own. Raises StateLocked, ConfigError, StateError kinds."""
-    found = await http.alive(where(loaded.settings))
+    found = await http.is_gateway_alive(find_gateway_address(loaded.settings))
     if found and not local:
-        return Remote(loaded.settings, clock)
+        return RunningGateway(loaded.settings, clock)
     try:
-        own: Any = await asyncio.to_thread(load, PARTS["own"])
-        made: House = await own(loaded, environ, clock)
+        own: Any = await asyncio.to_thread(load_part, PARTS["own"])
+        made: ConnectionSource = await own(loaded, environ, clock)
         return made
     except StateLocked as exc:
         fix = "leave out --local: the running gateway answers" if found else exc.fix

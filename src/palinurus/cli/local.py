@@ -6,30 +6,30 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Mapping
 
-from palinurus.app import App, build
-from palinurus.cli.client import Message, Outcome
+from palinurus.app import App, build_app
+from palinurus.cli.client import CliMessage, CliOutcome
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.usage import TokenUsage
-from palinurus.gateway.openai import said
-from palinurus.tools.conceal import conceal
+from palinurus.gateway.openai import extract_answer
+from palinurus.tools.conceal import hide_process
 from palinurus.workspace import files
 
 
-async def start(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> Local:
+async def start_local_client(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> LocalAgentClient:
     """A client of a started App. Raises StateError kinds, ConfigError."""
-    return Local(await begun(loaded, environ, clock), clock)
+    return LocalAgentClient(await start_app(loaded, environ, clock), clock)
 
 
-async def begun(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> App:
+async def start_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> App:
     """A started App. Raises StateError kinds, ConfigError."""
-    conceal()
+    hide_process()
     for agent in loaded.settings.agents.values():
-        if files.fresh(agent.workspace):
-            files.ensure(agent.workspace, agent.skip_bootstrap)
-    app = build(loaded, environ, clock)
+        if files.is_new_workspace(agent.workspace):
+            files.ensure_workspace(agent.workspace, agent.skip_bootstrap)
+    app = build_app(loaded, environ, clock)
     try:
         await app.start()
     except BaseException:
@@ -38,7 +38,7 @@ async def begun(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) 
     return app
 
 
-class Local:
+class LocalAgentClient:
     """The program itself, in this process."""
 
     where = "in this process"
@@ -47,7 +47,7 @@ class Local:
         self._app = app
         self._clock = clock
 
-    async def send(self, message: Message) -> AsyncIterator[RunEvent | Outcome]:
+    async def send(self, message: CliMessage) -> AsyncIterator[RunEvent | CliOutcome]:
         queue: asyncio.Queue[RunEvent | None] = asyncio.Queue()
         accepted = await self._app.submit(self._inbound(message), sink=queue.put_nowait)
         waiter = asyncio.ensure_future(self._app.wait(accepted.id))
@@ -65,9 +65,9 @@ class Local:
         if error and end is not None and end.failure is not None:
             error = end.failure.message
         usage = end.usage if end is not None else TokenUsage()
-        yield Outcome(row.id, row.session, str(row.outcome), said(end, row), usage, error)
+        yield CliOutcome(row.id, row.session, str(row.outcome), extract_answer(end, row), usage, error)
 
-    def _inbound(self, message: Message) -> Inbound:
+    def _inbound(self, message: CliMessage) -> Inbound:
         return Inbound(
             Target("terminal"),
             Sender("operator", owner=True),

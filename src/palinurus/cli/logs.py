@@ -24,7 +24,7 @@ FILE_BYTES = 20 * 1024 * 1024
 MIN_SECRET = 6  # shorter values would blank ordinary words
 
 
-class Scrubbed(logging.Formatter):
+class ScrubbingFormatter(logging.Formatter):
     """A line that can be shown to anyone."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -43,7 +43,7 @@ class Scrubbed(logging.Formatter):
         return _CONTROL.sub(lambda m: "\\n" if m[0] == "\n" else f"\\x{ord(m[0]):02x}", text)
 
 
-class Structured(Scrubbed):
+class JsonLogFormatter(ScrubbingFormatter):
     """The same as a JSON object: time, level, subsystem, message, and the traceback if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -64,18 +64,18 @@ class Structured(Scrubbed):
         return msgspec.json.encode({**clean, "_meta": meta}).decode()
 
 
-def start(
+def start_logging(
     level: int, secrets: Iterable[str], stream: TextIO | None = None, *, structured: bool = False, file: str = ""
 ) -> None:
     """Log to `stream` (stderr) from here on, and as JSON lines to `file`, which is kept small."""
     known = list(secrets)
     shown = logging.StreamHandler(stream or sys.stderr)
-    shown.setFormatter((Structured if structured else Scrubbed)(known))
+    shown.setFormatter((JsonLogFormatter if structured else ScrubbingFormatter)(known))
     handlers: list[logging.Handler] = [shown]
     if file:
         os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
         kept = RotatingFileHandler(file, maxBytes=FILE_BYTES, backupCount=2, encoding="utf-8", errors="replace")
-        kept.setFormatter(Structured(known))
+        kept.setFormatter(JsonLogFormatter(known))
         handlers.append(kept)
     root = logging.getLogger()
     for old in root.handlers:
@@ -85,14 +85,14 @@ def start(
     root.setLevel(level)
 
 
-def secrets(value: object) -> list[str]:
+def collect_secrets(value: object) -> list[str]:
     """Every Secret inside a struct, list, tuple or dict."""
     if isinstance(value, Secret):
         return [value.reveal()] if value else []
     if isinstance(value, msgspec.Struct):
-        return [s for name in value.__struct_fields__ for s in secrets(getattr(value, name))]
+        return [s for name in value.__struct_fields__ for s in collect_secrets(getattr(value, name))]
     if isinstance(value, dict):
-        return [s for item in value.values() for s in secrets(item)]
+        return [s for item in value.values() for s in collect_secrets(item)]
     if isinstance(value, (list, tuple)):
-        return [s for item in value for s in secrets(item)]
+        return [s for item in value for s in collect_secrets(item)]
     return []

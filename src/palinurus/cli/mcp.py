@@ -16,20 +16,20 @@ import msgspec
 
 from palinurus import __version__
 from palinurus.app import mcp
-from palinurus.cli.args import Parser, settings
-from palinurus.cli.client import key, where
-from palinurus.cli.main import PARTS, load
-from palinurus.cli.render import plain
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.client import find_gateway_address, resolve_session_key
+from palinurus.cli.main import PARTS, load_part
+from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.mcp import McpServerSettings, McpSettings
 from palinurus.config.patch import set_config_key, unset_config_key
 from palinurus.core.types.tool import Tool
 from palinurus.errors import BadRequest, NotFound, PalinurusError, Unauthorized
-from palinurus.gateway.client import Options, kept_identity
-from palinurus.gateway.rpc import READ, WRITE, ClientInfo, RpcError
-from palinurus.tools.mcp.server import Server
-from palinurus.tools.web.door import Door
+from palinurus.gateway.client import LoginOptions, load_identity
+from palinurus.gateway.rpc import READ, WRITE, ClientDescription, MethodError
+from palinurus.tools.mcp.server import McpServer
+from palinurus.tools.web.door import EgressGuard
 
 VERBS = {
     "list": "the configured servers",
@@ -52,19 +52,19 @@ FIXES: tuple[tuple[str, str], ...] = (
 )
 
 
-def run(argv: list[str]) -> int:
+def run_mcp(argv: list[str]) -> int:
     """0; 1 if `test` found the server not working. Raises BadRequest, NotFound, ConfigError, PalinurusError."""
     asked = _asked(argv)
-    return _ACTS[asked.what](asked, settings(os.environ))
+    return _ACTS[asked.what](asked, load_settings(os.environ))
 
 
 def _asked(argv: list[str]) -> argparse.Namespace:
     what = argv[0] if argv and argv[0] in VERBS else ""
     if not what:
-        parser = Parser("mcp", "MCP: tools of other programs, and ours for others.")
+        parser = CommandParser("mcp", "MCP: tools of other programs, and ours for others.")
         parser.add_argument("what", choices=tuple(VERBS), help="; ".join(f"{k}: {v}" for k, v in VERBS.items()))
         return parser.parse_args(argv[:1])
-    parser = Parser(f"mcp {what}", VERBS[what])
+    parser = CommandParser(f"mcp {what}", VERBS[what])
     given, command = argv[1:], list[str]()
     if what == "add" and "--" in given:
         at = given.index("--")
@@ -94,7 +94,9 @@ def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     width = max((len(one.name) for one in servers), default=0)
     for one in servers:
         held = " (not contained)" if one.command and not one.contained else ""
-        print(plain(f"{'+' if one.enabled else '-'} {one.name:<{width}}  {one.wires[0]:<5}  {one.place}{held}"))
+        print(
+            strip_controls(f"{'+' if one.enabled else '-'} {one.name:<{width}}  {one.wires[0]:<5}  {one.place}{held}")
+        )
     print(f"{len(servers)} servers; `pal mcp test NAME` connects to one")
     return 0
 
@@ -119,13 +121,15 @@ def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     if asked.json:
         print(msgspec.json.encode(told).decode())
     else:
-        print("\n".join(plain(line) for line in _lines(told)))
+        print("\n".join(strip_controls(line) for line in _lines(told)))
     return 0 if good else 1
 
 
 async def _tried(here: Any, name: str) -> tuple[dict[str, Any], bool]:
     table: dict[str, Tool] = {}
-    made = mcp.servers(here, os.environ, SystemClock(), Door(here.web.fetch.rules), f"test {os.getpid()}")
+    made = mcp.make_mcp_servers(
+        here, os.environ, SystemClock(), EgressGuard(here.web.fetch.rules), f"test {os.getpid()}"
+    )
     made.attach(table, lambda: None)
     server = made.all[name]
     clock = asyncio.get_running_loop().time
@@ -151,12 +155,12 @@ async def _tried(here: Any, name: str) -> tuple[dict[str, Any], bool]:
 def _loaded() -> None:
     """Loads the SDK, so that the time shown is the server's; where it is missing, connecting says so."""
     try:
-        mcp.connect()
+        mcp.load_mcp_connect()
     except PalinurusError:
         return
 
 
-def _fix(server: Server) -> str:
+def _fix(server: McpServer) -> str:
     text = f"{server.problem}\n{server.noise}".lower()
     return next((fix for words, fix in FIXES if words in text), "`pal mcp list` shows what is configured")
 
@@ -185,7 +189,7 @@ def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     body |= {"transport": asked.transport} if asked.transport else {}
     body |= {"cwd": os.path.abspath(asked.cwd)} if asked.cwd else {}
     done = set_config_key(loaded.settings.home, os.environ, _key(asked.name), body)
-    print(plain(f"{asked.name} is added ({done.file}:{done.line}); `pal mcp test {asked.name}` tries it"))
+    print(strip_controls(f"{asked.name} is added ({done.file}:{done.line}); `pal mcp test {asked.name}` tries it"))
     print("a gateway that runs now must be started again")
     return 0
 
@@ -207,33 +211,33 @@ def _remove(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     if asked.name not in loaded.settings.mcp.servers:
         raise NotFound(f"there is no MCP server {asked.name!r}", fix="`pal mcp list`")
     unset_config_key(loaded.settings.home, os.environ, _key(asked.name))
-    print(plain(f"{asked.name} is removed; a gateway that runs now must be started again"))
+    print(strip_controls(f"{asked.name} is removed; a gateway that runs now must be started again"))
     return 0
 
 
 def _serve(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     here = loaded.settings
     try:
-        serve = load(PARTS["server"])
+        serve = load_part(PARTS["server"])
     except ModuleNotFoundError as exc:
         if exc.name not in ("mcp", "mcp_types", "anyio"):
             raise
         fix = f"`{sys.executable} -m pip install 'palinurus[mcp]'`"
         raise PalinurusError("MCP needs an extra that is not installed", fix=fix) from None
-    address = where(here)
+    address = find_gateway_address(here)
     secret = here.gateway.auth_mode == "password"
-    options = Options(
+    options = LoginOptions(
         token="" if secret else address.token,
         password=address.token if secret else "",
-        identity=kept_identity(here.home),
-        client=ClientInfo("cli", __version__, sys.platform, "cli", display_name="MCP"),
+        identity=load_identity(here.home),
+        client=ClientDescription("cli", __version__, sys.platform, "cli", display_name="MCP"),
         scopes=(READ, WRITE),
     )
-    target = str(key(here, asked.session, asked.agent))
+    target = str(resolve_session_key(here, asked.session, asked.agent))
     url = address.url.replace("http", "ws", 1)
     try:
         asyncio.run(serve(url, SystemClock(), options, target, not asked.read_only))  # type: ignore[operator]
-    except RpcError as error:
+    except MethodError as error:
         raise Unauthorized(f"the gateway refused us: {error.message}", fix="is it a gateway of another home?") from None
     return 0
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.cli.args import Parser, settings
-from palinurus.cli.pull import shown
-from palinurus.cli.render import plain
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.pull import make_progress_drawer
+from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.core.memory.excerpt import write_excerpt_hint
 from palinurus.core.memory.rank import cite_hit
@@ -26,43 +26,43 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.errors import BadRequest, NotFound, StateError
 from palinurus.providers.local.fetch import fetch_weights
 from palinurus.providers.local.weights import EMBEDDING_WEIGHTS
-from palinurus.store.port import ItemRow
+from palinurus.store.port import InboxRow
 from palinurus.store.sqlite.reader import open_reader
 from palinurus.workspace.memory.embedder import Embedder
-from palinurus.workspace.memory.history import Version
-from palinurus.workspace.memory.memory import Memory
+from palinurus.workspace.memory.history import MemoryVersion
+from palinurus.workspace.memory.memory import AgentMemory
 
 _PLACE = re.compile(r"(.+?)(?:[:#]L?(\d{1,9})(?:-L?\d{1,9})?)?")
 _ITEMS = 1000  # messages of a session looked through for the one that made a change
 
 
-class Asked(NamedTuple):
+class MemoryCommand(NamedTuple):
     """A command with the memory it is about."""
 
-    memory: Memory
+    memory: AgentMemory
     home: str
     options: argparse.Namespace
 
 
-def run(argv: list[str]) -> int:
+def run_memory(argv: list[str]) -> int:
     """The command. Raises PalinurusError for what a person has to know."""
     options = _parser().parse_args(argv)
-    loaded = settings(os.environ).settings
+    loaded = load_settings(os.environ).settings
     ident = options.agent or loaded.default_agent
     agent = loaded.agents.get(ident)
     if agent is None:
         raise NotFound(f"no agent {ident}", fix=f"there is: {', '.join(loaded.agents)}")
     embedder = Embedder(loaded.home)
-    memory = Memory(loaded.home, agent.id, agent.workspace, agent.memory, SystemClock(), embedder)
+    memory = AgentMemory(loaded.home, agent.id, agent.workspace, agent.memory, SystemClock(), embedder)
     try:
-        sys.stdout.write(plain(_COMMANDS[options.command](Asked(memory, loaded.home, options))) + "\n")
+        sys.stdout.write(strip_controls(_COMMANDS[options.command](MemoryCommand(memory, loaded.home, options))) + "\n")
     finally:
         embedder.close()
         memory.close()
     return 0
 
 
-def search(asked: Asked) -> str:
+def search_memory(asked: MemoryCommand) -> str:
     """Best first, each with its place."""
     found = asked.memory.search(" ".join(asked.options.query), "", asked.options.limit, asked.options.min_score)
     if asked.options.json:
@@ -72,9 +72,9 @@ def search(asked: Asked) -> str:
     return "\n".join([*(lines or ["Nothing was found."]), *told]).rstrip()
 
 
-def get(asked: Asked) -> str:
+def read_memory(asked: MemoryCommand) -> str:
     """Lines of a file."""
-    path, line = place(asked.options.path)
+    path, line = split_place(asked.options.path)
     found = asked.memory.get(path, asked.options.start or line or 1, asked.options.lines)
     if isinstance(found, MemoryRefusal):
         raise BadRequest(f"{path}: {found.reason}")
@@ -83,9 +83,9 @@ def get(asked: Asked) -> str:
     return "\n".join(part for part in (found.text, write_excerpt_hint(found)) if part)
 
 
-def why(asked: Asked) -> str:
+def explain_memory(asked: MemoryCommand) -> str:
     """Where a file's versions, or one of its lines, came from."""
-    path, line = place(asked.options.path)
+    path, line = split_place(asked.options.path)
     if not line:
         versions = asked.memory.versions(path)
         told = [{**_facts(v), **_message(asked.home, v)} for v in versions]
@@ -98,16 +98,16 @@ def why(asked: Asked) -> str:
     return _json({"line": line, "text": traced.text, **one}) if asked.options.json else f"{traced.text}\n  {_told(one)}"
 
 
-def undo(asked: Asked) -> str:
+def undo_memory(asked: MemoryCommand) -> str:
     """Bring the version before back."""
-    path = place(asked.options.path)[0] if asked.options.path else ""
+    path = split_place(asked.options.path)[0] if asked.options.path else ""
     done = asked.memory.undo(path, asked.options.to, dry=asked.options.dry_run)
     would = "would be " if asked.options.dry_run else "is "
     what = f"{would}as in version {done.to} again" if done.to else f"{would}removed: it did not exist before"
     return f"{done.diff}\n\n{done.path} {what}".lstrip()
 
 
-def status(asked: Asked) -> str:
+def show_memory_status(asked: MemoryCommand) -> str:
     """What there is."""
     files, chunks, note = asked.memory.size()
     have, why = asked.memory.vectors()
@@ -129,11 +129,14 @@ def _way(chunks: int, have: int, why: str) -> str:
     return f"full-text and vector search, {min(have, chunks)} pieces with vectors{later}"
 
 
-def pull(asked: Asked) -> str:
+def pull_vector_model(asked: MemoryCommand) -> str:
     """Fetch the model that finds by meaning, and give every piece its vector."""
     os.umask(0o077)
     path = fetch_weights(
-        asked.home, EMBEDDING_WEIGHTS, (sys.executable,), shown(sys.stderr, EMBEDDING_WEIGHTS, SystemClock().monotonic)
+        asked.home,
+        EMBEDDING_WEIGHTS,
+        (sys.executable,),
+        make_progress_drawer(sys.stderr, EMBEDDING_WEIGHTS, SystemClock().monotonic),
     )
     asked.memory.refresh()
     made = 0
@@ -146,23 +149,23 @@ def pull(asked: Asked) -> str:
     return f"{told}\nnot used: {why}" if why else f"{told}\n{made} pieces got their vectors; {have} have one"
 
 
-_COMMANDS: dict[str, Callable[[Asked], str]] = {
-    "search": search,
-    "get": get,
-    "why": why,
-    "undo": undo,
-    "status": status,
-    "pull": pull,
+_COMMANDS: dict[str, Callable[[MemoryCommand], str]] = {
+    "search": search_memory,
+    "get": read_memory,
+    "why": explain_memory,
+    "undo": undo_memory,
+    "status": show_memory_status,
+    "pull": pull_vector_model,
 }
 
 
-def place(text: str) -> tuple[str, int]:
+def split_place(text: str) -> tuple[str, int]:
     """PATH, PATH:LINE or a citation (PATH#L3-L9): the path and the line, 0 if none."""
     match = _PLACE.fullmatch(text)
     return (match[1], int(match[2] or 0)) if match else (text, 0)
 
 
-def _facts(version: Version) -> dict[str, Any]:
+def _facts(version: MemoryVersion) -> dict[str, Any]:
     return {
         "version": version.n,
         "at": version.at,
@@ -173,7 +176,7 @@ def _facts(version: Version) -> dict[str, Any]:
     }
 
 
-def _message(home: str, version: Version) -> dict[str, Any]:
+def _message(home: str, version: MemoryVersion) -> dict[str, Any]:
     """The message whose run made the version: one runs in a session at a time."""
     if not version.author.session:
         return {}
@@ -193,7 +196,7 @@ def _message(home: str, version: Version) -> dict[str, Any]:
     return {"message": row.id, "sender": sender, "channel": inbound.target.channel, "text": inbound.text[:200]}
 
 
-def _ran(row: ItemRow, at: int) -> bool:
+def _ran(row: InboxRow, at: int) -> bool:
     """A change is noted a little after it is made; the run may be over by then."""
     return bool(row.claimed) and row.claimed <= at and (not row.settled or at <= row.settled + 5000)
 
@@ -229,7 +232,7 @@ def _json(value: Any) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser("memory", "What the agent remembers: MEMORY.md and memory/.")
+    parser = CommandParser("memory", "What the agent remembers: MEMORY.md and memory/.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Sub)
     told = {name: (_COMMANDS[name].__doc__ or "").rstrip(".").lower() for name in _COMMANDS}
     parts = {name: commands.add_parser(name, help=text, description=text) for name, text in told.items()}

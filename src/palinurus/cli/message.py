@@ -14,17 +14,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.cli.args import Parser
-from palinurus.cli.args import settings as load_settings
-from palinurus.cli.devices import link_to
-from palinurus.cli.render import plain
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.devices import connect_to_gateway
+from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest
-from palinurus.gateway.rpc import RpcError
+from palinurus.gateway.rpc import MethodError
 
 
-class Action(NamedTuple):
+class MessageActionRow(NamedTuple):
     """`words` names what the rest of the line is; `needs` are options it cannot do without."""
 
     about: str
@@ -32,20 +31,20 @@ class Action(NamedTuple):
     needs: tuple[str, ...] = ()
 
 
-ACTIONS: dict[str, Action] = {
-    "send": Action("write to a chat; the text from standard input with -", "message"),
-    "react": Action("put an emoji on a message; --remove takes it away", "emoji", ("id",)),
-    "edit": Action("put another text in the place of a message of ours", "message", ("id",)),
-    "delete": Action("take a message back", "", ("id",)),
-    "pin": Action("pin a message", "", ("id",)),
-    "unpin": Action("unpin it", "", ("id",)),
-    "poll": Action("ask: QUESTION, with an --option for each answer", "pollQuestion", ("option",)),
-    "thread-create": Action("begin a thread, below a message with --id", "threadName"),
-    "read": Action("show the newest messages"),
+ACTIONS: dict[str, MessageActionRow] = {
+    "send": MessageActionRow("write to a chat; the text from standard input with -", "message"),
+    "react": MessageActionRow("put an emoji on a message; --remove takes it away", "emoji", ("id",)),
+    "edit": MessageActionRow("put another text in the place of a message of ours", "message", ("id",)),
+    "delete": MessageActionRow("take a message back", "", ("id",)),
+    "pin": MessageActionRow("pin a message", "", ("id",)),
+    "unpin": MessageActionRow("unpin it", "", ("id",)),
+    "poll": MessageActionRow("ask: QUESTION, with an --option for each answer", "pollQuestion", ("option",)),
+    "thread-create": MessageActionRow("begin a thread, below a message with --id", "threadName"),
+    "read": MessageActionRow("show the newest messages"),
 }
 
 
-def run(argv: list[str]) -> int:
+def run_message(argv: list[str]) -> int:
     """0; 1 if it was not done. Raises GatewayUnreachable, Unauthorized, BadRequest."""
     asked = _asked(argv)
     settings = load_settings(dict(os.environ)).settings
@@ -54,12 +53,12 @@ def run(argv: list[str]) -> int:
     if asked.json:
         print(msgspec.json.encode(found).decode())
     else:
-        print(plain(_shown(asked.action, found)))
+        print(strip_controls(_shown(asked.action, found)))
     return 1 if found.get("state") == "failed" else 0
 
 
 def _asked(argv: list[str]) -> argparse.Namespace:
-    parser = Parser("message", "Write to a chat, or act there, as the agent does it.")
+    parser = CommandParser("message", "Write to a chat, or act there, as the agent does it.")
     help = "; ".join(f"{name}: {action.about}" for name, action in ACTIONS.items())
     parser.add_argument("action", choices=tuple(ACTIONS), help=help)
     parser.add_argument("words", nargs="*", metavar="TEXT", help="the text, emoji, question or name; - reads it")
@@ -109,11 +108,11 @@ def _params(asked: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _called(settings: Settings, params: dict[str, Any]) -> dict[str, Any]:
-    link = await link_to(settings, SystemClock())
+    link = await connect_to_gateway(settings, SystemClock())
     try:
         found: dict[str, Any] = await link.call("message.action", params)
         return found
-    except RpcError as error:
+    except MethodError as error:
         raise BadRequest(error.message) from None
     finally:
         await link.close()

@@ -13,23 +13,27 @@ from typing import Any
 
 import msgspec
 
-from palinurus.app.plugins import brought
+from palinurus.app.plugins import load_contributions
 from palinurus.cli import probe, pull, thinking
-from palinurus.cli.args import Parser
+from palinurus.cli.args import CommandParser
 from palinurus.config import load, paths
 from palinurus.core.types.model import ModelSpec
 from palinurus.providers import VENDORS, auth
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
 
-PARTS: dict[str, Callable[[list[str]], int]] = {"thinking": thinking.run, "pull": pull.run, "probe": probe.run}
+PARTS: dict[str, Callable[[list[str]], int]] = {
+    "thinking": thinking.run_models_thinking,
+    "pull": pull.run_models_pull,
+    "probe": probe.run_models_probe,
+}
 
 
-def run(argv: list[str]) -> int:
+def run_models(argv: list[str]) -> int:
     """Exit code 0; raises PalinurusError when the config cannot be read."""
     if argv and argv[0] in PARTS:
         return PARTS[argv[0]](argv[1:])
-    parser = Parser("models", "Models and their providers.")
+    parser = CommandParser("models", "Models and their providers.")
     parser.add_argument(
         "what",
         nargs="?",
@@ -42,8 +46,8 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args(argv)
     environ = os.environ
-    catalog = found(environ)
-    told = listing(catalog) if options.what == "list" else status(catalog)
+    catalog = load_catalog(environ)
+    told = list_models(catalog) if options.what == "list" else describe_providers(catalog)
     if options.json:
         sys.stdout.write(str(msgspec.json.format(msgspec.json.encode(told), indent=2), "utf-8") + "\n")
     else:
@@ -51,15 +55,15 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def found(environ: Mapping[str, str]) -> Catalog:
+def load_catalog(environ: Mapping[str, str]) -> Catalog:
     """The catalog of this home, an Ollama that is running included. Raises PalinurusError."""
     loaded = load.load_config(paths.find_home(environ), environ)
     catalog = Catalog(loaded.settings, environ, ollama=asyncio.run(probe_ollama()))
-    catalog.vendors = brought(loaded.settings).vendors
+    catalog.vendors = load_contributions(loaded.settings).vendors
     return catalog
 
 
-def listing(catalog: Catalog) -> dict[str, Any]:
+def list_models(catalog: Catalog) -> dict[str, Any]:
     """Every model that can be used, the default marked."""
     agent = catalog.settings.agents[catalog.settings.default_agent]
     default = catalog.default(agent)
@@ -69,7 +73,7 @@ def listing(catalog: Catalog) -> dict[str, Any]:
     return {"models": [_facts(m, m.ref == default.ref) for m in models.values()]}
 
 
-def status(catalog: Catalog) -> dict[str, Any]:
+def describe_providers(catalog: Catalog) -> dict[str, Any]:
     """The default model, and each provider that is configured or has a key."""
     agent = catalog.settings.agents[catalog.settings.default_agent]
     default = catalog.default(agent)

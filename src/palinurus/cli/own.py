@@ -12,31 +12,31 @@ from msgspec.structs import replace
 
 from palinurus.app import App
 from palinurus.cli import logs
-from palinurus.cli.link import Line
-from palinurus.cli.local import begun
+from palinurus.cli.link import ScreenLink
+from palinurus.cli.local import start_app
 from palinurus.clock import Clock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig
-from palinurus.gateway.client import Options, connect, kept_identity
-from palinurus.gateway.server import Gateway
+from palinurus.gateway.client import LoginOptions, connect_gateway, load_identity
+from palinurus.gateway.server import GatewayServer
 
 LOOPBACK = "127.0.0.1"
 
 
-class Own:
+class EmbeddedGateway:
     """The program in this process. Make one with `own`."""
 
     where = "in this process"
 
-    def __init__(self, app: App, gateway: Gateway, secret: str) -> None:
+    def __init__(self, app: App, gateway: GatewayServer, secret: str) -> None:
         self._app = app
         self._gateway = gateway
         self._secret = secret
 
-    async def open(self) -> Line:
+    async def open(self) -> ScreenLink:
         """Raises GatewayUnreachable."""
-        options = Options(token=self._secret, identity=kept_identity(self._app.settings.home))
-        return Line(await connect(f"ws://{LOOPBACK}:{self._gateway.port}/", self._app.clock, options))
+        options = LoginOptions(token=self._secret, identity=load_identity(self._app.settings.home))
+        return ScreenLink(await connect_gateway(f"ws://{LOOPBACK}:{self._gateway.port}/", self._app.clock, options))
 
     async def close(self) -> None:
         """Turns that run are handed back: the next start goes on with them."""
@@ -45,18 +45,18 @@ class Own:
         await self._gateway.stop()
 
 
-async def own(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> Own:
+async def start_embedded_gateway(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> EmbeddedGateway:
     """Start it. Raises StateError kinds, ConfigError."""
     settings = loaded.settings
     file = str(settings.logging.get("file") or paths.locate_log_file(settings.home))
-    logs.start(logging.WARNING, logs.secrets(settings), file=file)
+    logs.start_logging(logging.WARNING, logs.collect_secrets(settings), file=file)
     door = replace(settings.gateway, bind=LOOPBACK, auth_mode="token")
-    app = await begun(replace(loaded, settings=replace(settings, gateway=door)), environ, clock)
+    app = await start_app(replace(loaded, settings=replace(settings, gateway=door)), environ, clock)
     secret = secrets.token_urlsafe(32)
-    gateway = Gateway(app, clock, secret)
+    gateway = GatewayServer(app, clock, secret)
     try:
         await gateway.start(LOOPBACK, 0)
     except BaseException:
         await app.stop("failed", 0)
         raise
-    return Own(app, gateway, secret)
+    return EmbeddedGateway(app, gateway, secret)

@@ -13,15 +13,14 @@ import msgspec
 
 from palinurus.agent.settle import to_outgoing
 from palinurus.cli import http
-from palinurus.cli.args import Parser
-from palinurus.cli.args import settings as load_settings
-from palinurus.cli.client import where
-from palinurus.cli.devices import link_to
-from palinurus.cli.render import plain
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.client import find_gateway_address
+from palinurus.cli.devices import connect_to_gateway
+from palinurus.cli.render import strip_controls
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.settings import Settings
 from palinurus.errors import StateLocked
-from palinurus.gateway.rpc import RpcError
+from palinurus.gateway.rpc import MethodError
 from palinurus.inbox.commands.pairing import describe_approval, describe_revocation, list_people
 from palinurus.inbox.pairing import ChatPairing, PairedPerson, PairingStranger
 from palinurus.store.sqlite import open_store
@@ -35,9 +34,9 @@ WORDS = {
 }
 
 
-def run(argv: list[str]) -> int:
+def run_pairing(argv: list[str]) -> int:
     """0; 1 if nothing changed. Raises BadRequest, Unauthorized, StateError kinds."""
-    parser = Parser("pairing", "Who may write to the agent on chat channels.")
+    parser = CommandParser("pairing", "Who may write to the agent on chat channels.")
     help = "; ".join(f"{name}: {text}" for name, text in WORDS.items())
     parser.add_argument("what", nargs="?", choices=tuple(WORDS), default="list", help=help)
     parser.add_argument("words", nargs="*", metavar="[CHANNEL] CODE", help="the code (or CHANNEL:ID to revoke)")
@@ -48,21 +47,21 @@ def run(argv: list[str]) -> int:
         parser.error(f"`{asked.what}` needs {'CHANNEL:ID' if asked.what == 'revoke' else 'a code'}")
     settings = load_settings(dict(os.environ)).settings
     params = _params(asked.what, asked.words, notify=not asked.quiet)
-    text, good = asyncio.run(told(settings, SystemClock(), asked.what, params, json=asked.json))
-    print(plain(text))
+    text, good = asyncio.run(perform_pairing_command(settings, SystemClock(), asked.what, params, json=asked.json))
+    print(strip_controls(text))
     return 0 if good else 1
 
 
-async def told(
+async def perform_pairing_command(
     settings: Settings, clock: Clock, what: str, params: dict[str, Any], *, json: bool = False
 ) -> tuple[str, bool]:
     """Do it; what to print, and whether it was done."""
-    if not await http.alive(where(settings)):
+    if not await http.is_gateway_alive(find_gateway_address(settings)):
         return await _alone(settings, clock, what, params, json)
-    link = await link_to(settings, clock)
+    link = await connect_to_gateway(settings, clock)
     try:
         found = await link.call(f"pairing.{what}", params)
-    except RpcError as error:
+    except MethodError as error:
         return f"Nothing changed: {error.message}.", False
     finally:
         await link.close()

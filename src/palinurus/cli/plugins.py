@@ -17,19 +17,19 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.args import Parser, settings
+from palinurus.cli.args import CommandParser, load_settings
 from palinurus.cli.main import COMMANDS
-from palinurus.cli.render import plain
+from palinurus.cli.render import strip_controls
 from palinurus.config.load import LoadedConfig
 from palinurus.config.patch import set_config_key
 from palinurus.config.plugins import PluginEntry
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, ConfigError, NotFound
 from palinurus.plugins import scripts
-from palinurus.plugins.api import Brought
+from palinurus.plugins.api import PluginContributions
 from palinurus.plugins.hooks import Hooks
-from palinurus.plugins.load import misfits, single
-from palinurus.plugins.manifest import Broken, Manifest, found, refused
+from palinurus.plugins.load import list_config_problems, load_plugin
+from palinurus.plugins.manifest import BrokenPlugin, PluginManifest, explain_unused, find_plugins
 
 TEMPLATE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "plugins", "template")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
@@ -44,31 +44,31 @@ VERBS = {
 }
 
 
-def run(argv: list[str]) -> int:
+def run_plugins(argv: list[str]) -> int:
     """0; 1 if `doctor` or `test` found something. Raises BadRequest, NotFound, ConfigError, StateError."""
     asked = _asked(argv)
-    return _ACTS[asked.what](asked, settings(os.environ))
+    return _ACTS[asked.what](asked, load_settings(os.environ))
 
 
-def other(argv: list[str]) -> int:
+def run_plugin_command(argv: list[str]) -> int:
     """`pal NAME …` for a name the program does not have: a plugin's, or nobody's. Raises BadRequest."""
     name, args = argv[0], argv[1:]
     try:
-        here = settings(os.environ).settings
+        here = load_settings(os.environ).settings
     except ConfigError:
         here = None
     if here is not None and here.plugins.enabled_ids:
-        for one in found(here, here.plugins.enabled_ids):
-            if isinstance(one, Manifest) and name in one.cli and not here.plugins.refusal(one.id):
+        for one in find_plugins(here, here.plugins.enabled_ids):
+            if isinstance(one, PluginManifest) and name in one.cli and not here.plugins.refusal(one.id):
                 return _subcommand(one, here, name, args)
     close = difflib.get_close_matches(name, COMMANDS, 1)
     hint = f"did you mean `pal {close[0]}`?" if close else "`pal --help` lists the commands"
     raise BadRequest(f"there is no command {name!r}", fix=hint)
 
 
-def _subcommand(one: Manifest, here: Settings, name: str, args: list[str]) -> int:
-    brought = single(one, here, Hooks())
-    if isinstance(brought, Broken):
+def _subcommand(one: PluginManifest, here: Settings, name: str, args: list[str]) -> int:
+    brought = load_plugin(one, here, Hooks())
+    if isinstance(brought, BrokenPlugin):
         raise BadRequest(f"plugin {one.id}: {brought.reason}", fix="`pal plugins doctor`")
     if name not in brought.cli:
         raise BadRequest(f"plugin {one.id} lists the command {name!r} but does not bring it")
@@ -78,10 +78,10 @@ def _subcommand(one: Manifest, here: Settings, name: str, args: list[str]) -> in
 def _asked(argv: list[str]) -> argparse.Namespace:
     what = argv[0] if argv and argv[0] in VERBS else ""
     if not what:
-        parser = Parser("plugins", "Plugins: tools, hooks, commands, vendors, channels and skills of others.")
+        parser = CommandParser("plugins", "Plugins: tools, hooks, commands, vendors, channels and skills of others.")
         parser.add_argument("what", choices=tuple(VERBS), help="; ".join(f"{k}: {v}" for k, v in VERBS.items()))
         return parser.parse_args(argv[:1])
-    parser = Parser(f"plugins {what}", VERBS[what])
+    parser = CommandParser(f"plugins {what}", VERBS[what])
     if what in ("info", "enable", "disable", "new", "test"):
         parser.add_argument("name")
     if what == "enable":
@@ -97,20 +97,22 @@ def _asked(argv: list[str]) -> argparse.Namespace:
 
 def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     here = loaded.settings
-    rows = [(one, refused(here.plugins, one)) for one in found(here)]
-    others = scripts.found(here)
+    rows = [(one, explain_unused(here.plugins, one)) for one in find_plugins(here)]
+    others = scripts.find_scripts(here)
     if asked.json:
         told = [{**_plain(one), "enabled": not why, "reason": why} for one, why in rows]
         print(msgspec.json.encode({"plugins": told, "scripts": [s._asdict() for s in others]}).decode())
         return 0
     width = max((len(one.id) for one, _ in rows), default=0)
     for one, why in rows:
-        mark = "!" if isinstance(one, Broken) else "-" if why else "+"
-        about = why or (one.description if isinstance(one, Manifest) else "")
-        print(plain(f"{mark} {one.id:<{width}}  {about}"))
+        mark = "!" if isinstance(one, BrokenPlugin) else "-" if why else "+"
+        about = why or (one.description if isinstance(one, PluginManifest) else "")
+        print(strip_controls(f"{mark} {one.id:<{width}}  {about}"))
     for script in others:
         print(
-            plain(f"{'-' if script.reason else '+'} hooks/{script.name}  {script.reason or ', '.join(script.events)}")
+            strip_controls(
+                f"{'-' if script.reason else '+'} hooks/{script.name}  {script.reason or ', '.join(script.events)}"
+            )
         )
     on = sum(not why for _, why in rows)
     print(f"{on} of {len(rows)} plugins, {sum(not s.reason for s in others)} of {len(others)} hook scripts are used")
@@ -119,12 +121,12 @@ def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 def _info(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     one = _one(loaded.settings, asked.name)
-    why = refused(loaded.settings.plugins, one)
+    why = explain_unused(loaded.settings.plugins, one)
     if asked.json:
         print(msgspec.json.encode({**_plain(one), "enabled": not why, "reason": why}).decode())
         return 0
     rows = [("id", one.id), ("state", why or "enabled"), ("folder", one.folder)]
-    if isinstance(one, Manifest):
+    if isinstance(one, PluginManifest):
         rows += [
             ("version", one.version),
             ("about", one.description),
@@ -133,7 +135,7 @@ def _info(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
             ("commands", ", ".join(f"pal {name}" for name in one.cli)),
             ("skills", ", ".join(one.skills)),
         ]
-    print("\n".join(plain(f"{label:<10} {text}") for label, text in rows if text))
+    print("\n".join(strip_controls(f"{label:<10} {text}") for label, text in rows if text))
     return 0
 
 
@@ -141,7 +143,7 @@ def _switch(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     here = loaded.settings
     one = _one(here, asked.name)
     on = asked.what == "enable"
-    if on and isinstance(one, Broken):
+    if on and isinstance(one, BrokenPlugin):
         raise BadRequest(f"{one.id} cannot be used: {one.reason}")
     key = f'plugins.entries["{one.id}"]'
     done = set_config_key(here.home, os.environ, f"{key}.enabled", on)
@@ -149,48 +151,50 @@ def _switch(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         set_config_key(here.home, os.environ, f"{key}.hooks.allowConversationAccess", True)
     if on and here.plugins.allow and one.id not in here.plugins.allow:
         set_config_key(here.home, os.environ, "plugins.allow", [*here.plugins.allow, one.id])
-    print(plain(f"{one.id} is {'enabled' if on else 'disabled'} ({done.file}:{done.line})"))
-    if on and isinstance(one, Manifest):
-        print(plain(f"it runs inside the program and may bring: {', '.join(one.capabilities) or 'nothing'}"))
+    print(strip_controls(f"{one.id} is {'enabled' if on else 'disabled'} ({done.file}:{done.line})"))
+    if on and isinstance(one, PluginManifest):
+        print(strip_controls(f"it runs inside the program and may bring: {', '.join(one.capabilities) or 'nothing'}"))
     print("a gateway that runs now must be started again")
     return 0
 
 
 def _doctor(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
-    good, told = examined(loaded.settings)
+    good, told = examine_plugins(loaded.settings)
     if asked.json:
         rows = [{"id": ident, "problem": problem} for ident, problem in told]
         print(msgspec.json.encode({"plugins": good, "problems": rows}).decode())
     else:
         lines = [f"+ {ident}  {brings}" for ident, brings in good.items()]
         lines += [f"! {ident}  {problem}" for ident, problem in told]
-        print("\n".join([*map(plain, lines), f"{len(told)} problems"]))
+        print("\n".join([*map(strip_controls, lines), f"{len(told)} problems"]))
     return 1 if told else 0
 
 
-def examined(here: Settings) -> tuple[dict[str, str], list[tuple[str, str]]]:
+def examine_plugins(here: Settings) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """(what each plugin that works brings, what is wrong with others). Loads them: this runs plugins' code."""
     good: dict[str, str] = {}
     told: list[tuple[str, str]] = []
     for ident in here.plugins.enabled_ids:
-        one = next(iter(found(here, (ident,))), None)
+        one = next(iter(find_plugins(here, (ident,))), None)
         if one is None:
             if ident in here.plugins.allow:
                 told.append((ident, "enabled, but there is no such plugin"))
-        elif isinstance(one, Broken):
+        elif isinstance(one, BrokenPlugin):
             told.append((ident, one.reason))
-        elif bad := misfits(one, here.plugins.entries.get(ident, PluginEntry()), here.home):
+        elif bad := list_config_problems(one, here.plugins.entries.get(ident, PluginEntry()), here.home):
             told += [(ident, line) for line in bad]
         else:
-            brought = single(one, here, Hooks())
-            if isinstance(brought, Brought):
+            brought = load_plugin(one, here, Hooks())
+            if isinstance(brought, PluginContributions):
                 good[ident] = _brings(brought, one)
-            told += [(ident, line) for line in ([brought.reason] if isinstance(brought, Broken) else brought.warnings)]
-    told += [(f"hooks/{script.name}", script.reason) for script in scripts.hooks(here)[1]]
+            told += [
+                (ident, line) for line in ([brought.reason] if isinstance(brought, BrokenPlugin) else brought.warnings)
+            ]
+    told += [(f"hooks/{script.name}", script.reason) for script in scripts.load_scripts(here)[1]]
     return good, told
 
 
-def _brings(brought: Brought, one: Manifest) -> str:
+def _brings(brought: PluginContributions, one: PluginManifest) -> str:
     parts: list[tuple[str, list[str]]] = [
         ("tools", list(brought.tools)),
         ("hooks", [hook.point for hook in brought.hooks]),
@@ -238,8 +242,8 @@ def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     return 1 if done.returncode else 0
 
 
-def _one(here: Settings, name: str) -> Manifest | Broken:
-    every = found(here)
+def _one(here: Settings, name: str) -> PluginManifest | BrokenPlugin:
+    every = find_plugins(here)
     one = next((one for one in every if one.id == name), None)
     if one is None:
         close = difflib.get_close_matches(name, [one.id for one in every], 1)
@@ -248,8 +252,8 @@ def _one(here: Settings, name: str) -> Manifest | Broken:
     return one
 
 
-def _plain(one: Manifest | Broken) -> dict[str, Any]:
-    return dict(msgspec.to_builtins(one)) if isinstance(one, Manifest) else one._asdict()
+def _plain(one: PluginManifest | BrokenPlugin) -> dict[str, Any]:
+    return dict(msgspec.to_builtins(one)) if isinstance(one, PluginManifest) else one._asdict()
 
 
 _ACTS: dict[str, Callable[[argparse.Namespace, LoadedConfig], int]] = {

@@ -13,21 +13,21 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.args import Parser, settings
-from palinurus.cli.prompt import Look, look
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.prompt import PlanPreview, preview_run
 from palinurus.config.policy import find_key_source
 from palinurus.core.policy.words import KeyLocator, describe_tool_verdict, explain_tool_verdict
 from palinurus.core.types.inbound import Inbound, Sender, Target
 
 
-def run(argv: list[str]) -> int:
+def run_policy(argv: list[str]) -> int:
     """Exit code: 0, or 1 if the tool that was asked about is not offered. Raises BadRequest, ConfigError."""
     asked = _parser().parse_args(argv)
-    loaded = settings(os.environ)
-    seen = asyncio.run(look(loaded.settings, os.environ, message(asked), loaded.raw))
+    loaded = load_settings(os.environ)
+    seen = asyncio.run(preview_run(loaded.settings, os.environ, build_policy_message(asked), loaded.raw))
     where = partial(find_key_source, loaded.settings)
     if asked.what == "list":
-        print(_json(_facts(seen)) if asked.json else "\n".join(listed(seen)))
+        print(_json(_facts(seen)) if asked.json else "\n".join(format_tools(seen)))
         return 0
     body = describe_tool_verdict(asked.tool, seen.verdict, where)
     print(_json({**_who(seen), **body}) if asked.json else "\n".join(_explained(asked.tool, seen, where)))
@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser("policy", "Which tools a run gets, and why.")
+    parser = CommandParser("policy", "Which tools a run gets, and why.")
     commands = parser.add_subparsers(dest="what", required=True, metavar="explain|list", parser_class=_Sub)
     explain = commands.add_parser("explain", help="the way of one tool through the eight layers")
     explain.add_argument("tool", metavar="TOOL")
@@ -51,14 +51,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-class _Sub(Parser):
+class _Sub(CommandParser):
     """A subcommand, which argparse makes by keyword."""
 
     def __init__(self, **given: Any) -> None:
         argparse.ArgumentParser.__init__(self, allow_abbrev=False, **given)
 
 
-def message(asked: argparse.Namespace) -> Inbound:
+def build_policy_message(asked: argparse.Namespace) -> Inbound:
     """The message whose run is looked at."""
     options: dict[str, Any] = {"model": asked.model} if asked.model else {}
     owner = asked.owner or not asked.sender
@@ -75,7 +75,7 @@ def message(asked: argparse.Namespace) -> Inbound:
     )
 
 
-def listed(seen: Look) -> list[str]:
+def format_tools(seen: PlanPreview) -> list[str]:
     """Every tool, the offered ones first."""
     offered = seen.verdict.offered
     lines = [f"{len(offered)} tools for {_line(seen)}:", *(f"  {name}" for name in offered)]
@@ -85,16 +85,16 @@ def listed(seen: Look) -> list[str]:
     return lines + [f"note: {note}" for note in seen.verdict.notes]
 
 
-def _explained(tool: str, seen: Look, where: KeyLocator) -> list[str]:
+def _explained(tool: str, seen: PlanPreview, where: KeyLocator) -> list[str]:
     return [f"for {_line(seen)}", *explain_tool_verdict(tool, seen.verdict, where)]
 
 
-def _line(seen: Look) -> str:
+def _line(seen: PlanPreview) -> str:
     who = _who(seen)
     return f"agent {who['agent']}, session {who['session']}, model {who['model']}, sender {who['sender']}"
 
 
-def _who(seen: Look) -> dict[str, Any]:
+def _who(seen: PlanPreview) -> dict[str, Any]:
     plan = seen.plan
     sender = plan.inbound.sender
     return {
@@ -105,7 +105,7 @@ def _who(seen: Look) -> dict[str, Any]:
     }
 
 
-def _facts(seen: Look) -> dict[str, Any]:
+def _facts(seen: PlanPreview) -> dict[str, Any]:
     verdict = seen.verdict
     return {**_who(seen), "offered": verdict.offered, "hidden": verdict.hidden, "notes": verdict.notes}
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from palinurus.cli.args import Parser
-from palinurus.cli.args import settings as load_settings
+from palinurus.cli.args import CommandParser, load_settings
 from palinurus.clock import SystemClock
 from palinurus.core.types.model import ModelFailure
 from palinurus.errors import NotFound
@@ -16,9 +15,9 @@ from palinurus.providers.local.ask import probe_tool_calls
 from palinurus.providers.stream import ProviderModels
 
 
-def run(argv: list[str]) -> int:
+def run_models_probe(argv: list[str]) -> int:
     """0 if the model calls tools. Raises NotFound for a model nobody knows."""
-    parser = Parser("models probe", "Ask a model once to use a tool, and remember whether it can.")
+    parser = CommandParser("models probe", "Ask a model once to use a tool, and remember whether it can.")
     parser.add_argument("model", help="provider/model")
     options = parser.parse_args(argv)
     environ = dict(os.environ)

@@ -17,10 +17,10 @@ import msgspec
 from palinurus.agent.facts import PromptBuilder, PromptSupply
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.prepare import PreparerParts, RunPreparer, RunRefusal
-from palinurus.app.channels import opened
-from palinurus.app.plugins import brought
-from palinurus.app.tools import outside
-from palinurus.cli.args import Parser, settings
+from palinurus.app.channels import open_channels
+from palinurus.app.plugins import load_contributions
+from palinurus.app.tools import make_web_tools
+from palinurus.cli.args import CommandParser, load_settings
 from palinurus.clock import SystemClock
 from palinurus.config.settings import Settings
 from palinurus.core.policy.decide import ToolVerdict
@@ -34,38 +34,40 @@ from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
 from palinurus.sessions.transcript import Transcripts
-from palinurus.store.port import Claim, Kept, SessionRow, Store
+from palinurus.store.port import RunClaim, SessionRow, Store, StoreRecord
 from palinurus.store.sqlite.reader import open_reader
 from palinurus.tools import gateway
 from palinurus.tools import message as tool
-from palinurus.tools.collect import Others, every
-from palinurus.tools.cron import Schedules
-from palinurus.tools.environ import child_env, search_path
-from palinurus.tools.memory import Recall
-from palinurus.tools.spawn import Nest
-from palinurus.tools.status import Status
-from palinurus.tools.web.family import Web
-from palinurus.workspace.shelf import Shelf
+from palinurus.tools.collect import SessionsAndAgents, make_all_tools
+from palinurus.tools.cron import SchedulerPort
+from palinurus.tools.environ import build_child_env, build_search_path
+from palinurus.tools.memory import MemoryPort
+from palinurus.tools.spawn import SubagentsPort
+from palinurus.tools.status import SessionStatusPort
+from palinurus.tools.web.family import WebToolset
+from palinurus.workspace.shelf import PromptSources
 
 CHARS = 4  # to a token, roughly
 
 
-def run(argv: list[str]) -> int:
+def run_prompt(argv: list[str]) -> int:
     """The prompt on standard output, the sizes on standard error. Raises BadRequest, ConfigError."""
     asked = _parser().parse_args(argv)
-    loaded = settings(os.environ)
-    plan = asyncio.run(preview(loaded.settings, os.environ, message(loaded.settings, asked), loaded.raw))
+    loaded = load_settings(os.environ)
+    plan = asyncio.run(
+        preview_plan(loaded.settings, os.environ, build_prompt_message(loaded.settings, asked), loaded.raw)
+    )
     if asked.json:
-        print(msgspec.json.encode(facts(plan)).decode())
+        print(msgspec.json.encode(describe_prompt(plan)).decode())
         return 0
     print(plan.prompt.text)
     sys.stdout.flush()
-    print(sizes(plan.prompt), file=sys.stderr)
+    print(format_section_sizes(plan.prompt), file=sys.stderr)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser("prompt", "What the model is told before the conversation.")
+    parser = CommandParser("prompt", "What the model is told before the conversation.")
     parser.add_argument("what", choices=("show",))
     parser.add_argument("--agent", default="", help="default: the default agent")
     parser.add_argument("--mode", choices=("full", "minimal", "none"), help="default: as the session has it")
@@ -77,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def message(settings: Settings, asked: argparse.Namespace) -> Inbound:
+def build_prompt_message(settings: Settings, asked: argparse.Namespace) -> Inbound:
     """The message whose run is shown. Minimal prompts are those of sub-agents."""
     session = asked.session
     if asked.mode == "minimal" and not session:
@@ -98,26 +100,26 @@ def message(settings: Settings, asked: argparse.Namespace) -> Inbound:
     )
 
 
-class Look(NamedTuple):
+class PlanPreview(NamedTuple):
     """The plan of a run that is not run, and what the policy said about its tools."""
 
     plan: RunPlan
     verdict: ToolVerdict
 
 
-async def preview(
+async def preview_plan(
     settings: Settings, environ: Mapping[str, str], inbound: Inbound, raw: dict[str, Any] | None = None
 ) -> RunPlan:
     """The plan a run of this message would have, prepared as runs are. Raises BadRequest with the reason if none."""
-    return (await look(settings, environ, inbound, raw)).plan
+    return (await preview_run(settings, environ, inbound, raw)).plan
 
 
-async def look(
+async def preview_run(
     settings: Settings, environ: Mapping[str, str], inbound: Inbound, raw: dict[str, Any] | None = None
-) -> Look:
+) -> PlanPreview:
     """The same, with the verdict on every tool. Raises BadRequest."""
     environ = {**{name: value.reveal() for name, value in settings.env.items()}, **environ}
-    catalog, others = Catalog(settings, environ), brought(settings)
+    catalog, others = Catalog(settings, environ), load_contributions(settings)
     catalog.vendors = others.vendors
     if any(catalog.wants_probe(agent) for agent in settings.agents.values()):
         catalog.ollama = await probe_ollama()
@@ -126,43 +128,43 @@ async def look(
         raise BadRequest(str(where), fix="`pal prompt show --help`")
     store = cast(Store, _Shelf(settings.home))  # all a plan asks of the store is one session
     clock = SystemClock()
-    shelf = Shelf(settings, environ, raw, path=search_path())
-    family = Web(settings.web, clock)
-    web = outside(settings, catalog, family, cast(Model, None))
-    lines = opened(settings, store, clock, family.door, others, _unwanted)
+    shelf = PromptSources(settings, environ, raw, path=build_search_path())
+    family = WebToolset(settings.web, clock)
+    web = make_web_tools(settings, catalog, family, cast(Model, None))
+    lines = open_channels(settings, store, clock, family.door, others, _unwanted)
     chats = OutboxPost(settings, store, lines, clock, lambda _: None)
     parts = PreparerParts(
         settings,
         catalog,
         {  # a preview runs none of them
             **others.tools,
-            **every(
-                cast(Recall, None),
-                cast(Status, None),
-                cast(Others, None),
-                cast(Nest, None),
+            **make_all_tools(
+                cast(MemoryPort, None),
+                cast(SessionStatusPort, None),
+                cast(SessionsAndAgents, None),
+                cast(SubagentsPort, None),
                 web=web,
-                schedules=cast(Schedules, object()),
+                schedules=cast(SchedulerPort, object()),
             ),
-            **tool.make(chats, settings.messaging),
-            **gateway.make(gateway.Keeper(settings.home, environ)),
+            **tool.make_message_tool(chats, settings.messaging),
+            **gateway.make_gateway_tool(gateway.GatewayControl(settings.home, environ)),
         },
         store,
         Transcripts(settings.home),
         clock,
-        child_env(environ, {}),
+        build_child_env(environ, {}),
         Hooks(),
         PromptBuilder(settings, catalog, lambda a, k: PromptSupply(*shelf(a, k))),
         shelf,
     )
-    claim = Claim("preview", str(where.key), where.lane, b"", clock.now(), 1)
+    claim = RunClaim("preview", str(where.key), where.lane, b"", clock.now(), 1)
     preparer = RunPreparer(parts)
     prepared = await preparer.prepare(claim, inbound, where)
     if isinstance(prepared, RunRefusal):
         raise BadRequest(prepared.failure.message, fix="`pal models` lists what can be used")
     plan = prepared.plan
     question = preparer.offers.question(where.key, plan.inbound, plan.model, prepared.session)
-    return Look(plan, preparer.offers.offer(question).verdict)
+    return PlanPreview(plan, preparer.offers.offer(question).verdict)
 
 
 async def _unwanted(inbound: Inbound) -> bool:
@@ -182,11 +184,11 @@ class _Shelf:
         except NotFound:
             return None
 
-    async def list_records(self, kind: str) -> list[Kept]:
+    async def list_records(self, kind: str) -> list[StoreRecord]:
         return []  # a preview runs no tool: what its taint would be does not show
 
 
-def facts(plan: RunPlan) -> dict[str, Any]:
+def describe_prompt(plan: RunPlan) -> dict[str, Any]:
     """Everything, for programs."""
     prompt = plan.prompt
     schemas = len(msgspec.json.encode(plan.specs))
@@ -198,13 +200,13 @@ def facts(plan: RunPlan) -> dict[str, Any]:
         "volatile": prompt.volatile,
         "text": prompt.text,
         "chars": len(prompt.text),
-        "tokens": tokens(len(prompt.text)),
+        "tokens": estimate_tokens(len(prompt.text)),
         "sections": [{"name": p.name, "chars": p.chars, "stable": p.stable} for p in prompt.parts],
-        "tools": {"count": len(plan.specs), "schemaChars": schemas, "tokens": tokens(schemas)},
+        "tools": {"count": len(plan.specs), "schemaChars": schemas, "tokens": estimate_tokens(schemas)},
     }
 
 
-def sizes(prompt: Prompt) -> str:
+def format_section_sizes(prompt: Prompt) -> str:
     """A line for each section, the cache boundary between, the sums at the end."""
     lines = [f"{'section':<20} {'chars':>7} {'tokens':>7}"]
     above = True
@@ -212,11 +214,11 @@ def sizes(prompt: Prompt) -> str:
         if above and not piece.stable:
             lines.append("-- cache boundary --")
             above = False
-        lines.append(f"{piece.name:<20} {piece.chars:>7} {tokens(piece.chars):>7}")
+        lines.append(f"{piece.name:<20} {piece.chars:>7} {estimate_tokens(piece.chars):>7}")
     whole = len(prompt.text)
-    lines.append(f"{'all':<20} {whole:>7} {tokens(whole):>7}   (stable: {len(prompt.stable)} chars)")
+    lines.append(f"{'all':<20} {whole:>7} {estimate_tokens(whole):>7}   (stable: {len(prompt.stable)} chars)")
     return "\n".join(lines)
 
 
-def tokens(chars: int) -> int:
+def estimate_tokens(chars: int) -> int:
     return -(-chars // CHARS)

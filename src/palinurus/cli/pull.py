@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from palinurus.cli.args import Parser
+from palinurus.cli.args import CommandParser
 from palinurus.config import paths
 from palinurus.errors import BadRequest
 from palinurus.providers.local.fetch import FetchProgress, fetch_weights
@@ -20,17 +20,17 @@ _BAR = 24
 _PACE = 0.1  # seconds between two pictures of the bar
 
 
-def run(argv: list[str]) -> int:
+def run_models_pull(argv: list[str]) -> int:
     """Exit code 0 once the file is there and checked. Raises PalinurusError kinds."""
     names = "; ".join(f"{w.name} ({w.title}, {_size(w.size)})" for w in WEIGHTS.values())
-    parser = Parser("models pull", f"Fetch a model that runs on this machine: {names}.")
+    parser = CommandParser("models pull", f"Fetch a model that runs on this machine: {names}.")
     parser.add_argument("name", nargs="?", default=DEFAULT_WEIGHTS, help=f"which one (default: {DEFAULT_WEIGHTS})")
     options = parser.parse_args(argv)
-    weights = find(options.name)
+    weights = find_weights(options.name)
     os.umask(0o077)
     home = paths.find_home(os.environ)
     began = time.monotonic()
-    show = shown(sys.stderr, weights, time.monotonic)
+    show = make_progress_drawer(sys.stderr, weights, time.monotonic)
     path = fetch_weights(home, weights, (sys.executable,), show)
     took = time.monotonic() - began
     print(f"{weights.title} ({weights.licence}) is at {path}, size and SHA-256 are right; {took:.0f} s")
@@ -40,7 +40,7 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def find(name: str) -> ModelWeights:
+def find_weights(name: str) -> ModelWeights:
     """The model of that name, `local/` in front or not. Raises BadRequest."""
     asked = name.strip().lower().removeprefix("local/")
     if asked in WEIGHTS:
@@ -50,7 +50,9 @@ def find(name: str) -> ModelWeights:
     raise BadRequest(f"no model {name!r} can be pulled", fix=hint)
 
 
-def shown(out: TextIO, weights: ModelWeights, clock: Callable[[], float]) -> Callable[[FetchProgress], None]:
+def make_progress_drawer(
+    out: TextIO, weights: ModelWeights, clock: Callable[[], float]
+) -> Callable[[FetchProgress], None]:
     """Draws progress: a bar that is redrawn in a terminal, a line a part elsewhere."""
     live = out.isatty()
     began, first, last, told = clock(), -1, 0.0, (0, "")
@@ -63,7 +65,7 @@ def shown(out: TextIO, weights: ModelWeights, clock: Callable[[], float]) -> Cal
         if live:
             if now - last >= _PACE or at.stage == "done":
                 last = now
-                out.write("\r" + line(at, now - began, at.done - max(first, 0)) + "\x1b[K")
+                out.write("\r" + format_progress(at, now - began, at.done - max(first, 0)) + "\x1b[K")
                 out.write("\n" if at.stage == "done" else "")
         elif (at.part, at.stage) != told and at.stage != "done":
             told = (at.part, at.stage)
@@ -73,7 +75,7 @@ def shown(out: TextIO, weights: ModelWeights, clock: Callable[[], float]) -> Cal
     return show
 
 
-def line(at: FetchProgress, seconds: float, fresh: int) -> str:
+def format_progress(at: FetchProgress, seconds: float, fresh: int) -> str:
     """One picture of the bar."""
     full = int(_BAR * at.done / at.size) if at.size else 0
     speed = f"  {_size(int(fresh / seconds))}/s" if at.stage == "fetching" and seconds > 1 and fresh > 0 else ""

@@ -27,7 +27,7 @@ SETTLE = 0.3  # a file must be this long as it is: editors write in steps
 LIVE = frozenset({"gateway.chat_completions", "gateway.responses", "gateway.drain", "gateway.reload", "version"})
 
 
-class Change(NamedTuple):
+class ConfigReload(NamedTuple):
     """A new config. `restart`: the settings that act only after one; empty: all of it acts live."""
 
     loaded: LoadedConfig
@@ -35,7 +35,7 @@ class Change(NamedTuple):
     restart: tuple[str, ...]
 
 
-def differences(old: object, new: object, path: str = "", depth: int = 2) -> list[str]:
+def list_differences(old: object, new: object, path: str = "", depth: int = 2) -> list[str]:
     """The names of the fields whose values differ, two levels deep."""
     if old == new:
         return []
@@ -43,26 +43,26 @@ def differences(old: object, new: object, path: str = "", depth: int = 2) -> lis
         found: list[str] = []
         for name in old.__struct_fields__:
             here = f"{path}.{name}" if path else name
-            found += differences(getattr(old, name), getattr(new, name), here, depth - 1)
+            found += list_differences(getattr(old, name), getattr(new, name), here, depth - 1)
         return found
     return [path]
 
 
-def judged(running: Settings, loaded: LoadedConfig) -> Change:
+def judge_config(running: Settings, loaded: LoadedConfig) -> ConfigReload:
     """What is new in `loaded`. Port and address stay those the command line or the start decided."""
     kept = replace(loaded.settings.gateway, bind=running.gateway.bind, port=running.gateway.port)
-    fields = differences(running, replace(loaded.settings, gateway=kept))
+    fields = list_differences(running, replace(loaded.settings, gateway=kept))
     live = tuple(name for name in fields if name in LIVE)
-    return Change(loaded, live, tuple(name for name in fields if name not in LIVE))
+    return ConfigReload(loaded, live, tuple(name for name in fields if name not in LIVE))
 
 
-def applied(running: Settings, new: Settings) -> Settings:
+def apply_live_settings(running: Settings, new: Settings) -> Settings:
     """`running` with what acts live taken from `new`."""
     gateway = {name.partition(".")[2]: getattr(new.gateway, name.partition(".")[2]) for name in LIVE if "." in name}
     return replace(running, gateway=replace(running.gateway, **gateway))
 
 
-async def watch(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> Change:
+async def watch_config(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> ConfigReload:
     """Wait for a config that can be used and differs from the one that runs."""
     home = loaded.settings.home
     seen: object = ()  # nothing: the file may have been changed between being loaded and now
@@ -83,7 +83,7 @@ async def watch(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) 
         if fresh.fallback:
             log.error("the new config is not used: %s", next((p for p in fresh.problems if p.fatal), fresh.fallback))
             continue
-        change = judged(loaded.settings, fresh)
+        change = judge_config(loaded.settings, fresh)
         if change.live or change.restart:
             return change
 

@@ -25,12 +25,12 @@ _DROPPED = {
 _STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "cyan": "36"}
 
 
-def plain(text: str) -> str:
+def strip_controls(text: str) -> str:
     """`text` without control characters (tab and newline stay) and without direction overrides."""
     return text.translate(_DROPPED)
 
 
-class View:
+class TerminalView:
     """Writes events to `out` as they come."""
 
     def __init__(self, out: TextIO, environ: Mapping[str, str], *, tools: bool = True) -> None:
@@ -87,7 +87,7 @@ class View:
             if not self._thinking:
                 self.note("Thinking")
             self._thinking = True
-            self._write(self.style(plain(text), "dim"))
+            self._write(self.style(strip_controls(text), "dim"))
             return
         if self._thinking:
             self._thinking = False
@@ -99,7 +99,7 @@ class View:
 
     def text(self, delta: str) -> None:
         """Words of the agent."""
-        shown = plain(delta)
+        shown = strip_controls(delta)
         if not shown:
             return
         if self._line:
@@ -110,14 +110,14 @@ class View:
     def note(self, text: str, style: str = "dim") -> None:
         """A line of ours."""
         self._fresh()
-        self._write(self.style(plain(text), style) + "\n")
+        self._write(self.style(strip_controls(text), style) + "\n")
 
     def finish(self) -> None:
         """End the turn at the start of a line."""
         self._fresh()
 
     def _start(self, event: ToolStart) -> None:
-        words = plain(f"{event.name} {event.summary}".strip()).replace("\n", " ")
+        words = strip_controls(f"{event.name} {event.summary}".strip()).replace("\n", " ")
         room = self._width - 24
         words = words if len(words) <= room else words[: room - 1] + self._dots
         self._started[event.id] = words
@@ -128,17 +128,17 @@ class View:
         self._line = event.id
 
     def _end(self, event: ToolEnd) -> None:
-        words = self._started.pop(event.id, plain(event.name))
+        words = self._started.pop(event.id, strip_controls(event.name))
         if not self._tools:
             return
         state = self.style("failed", "red") if event.is_error else self.style("ok", "green")
         if self._line == event.id:
-            self._write(f" {state} {self.style(took(event.took_ms), 'dim')}\n")
+            self._write(f" {state} {self.style(format_milliseconds(event.took_ms), 'dim')}\n")
             self._line = ""
         else:
             self._fresh()
             line = self.style(f"{self._gear} {words} {self._dots}", "dim")
-            self._write(f"{line} {state} {self.style(took(event.took_ms), 'dim')}\n")
+            self._write(f"{line} {state} {self.style(format_milliseconds(event.took_ms), 'dim')}\n")
 
     def _fresh(self) -> None:
         self._line = ""
@@ -151,6 +151,6 @@ class View:
         self._column = 0 if text.endswith("\n") else 1
 
 
-def took(ms: int) -> str:
+def format_milliseconds(ms: int) -> str:
     """A duration for people."""
     return f"{ms} ms" if ms < 1000 else f"{ms / 1000:.1f} s"

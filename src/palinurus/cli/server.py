@@ -15,8 +15,8 @@ from mcp.server.stdio import stdio_server
 
 from palinurus import __version__
 from palinurus.clock import Clock
-from palinurus.gateway.client import Link, Options, connect
-from palinurus.gateway.rpc import RpcError
+from palinurus.gateway.client import GatewayLink, LoginOptions, connect_gateway
+from palinurus.gateway.rpc import MethodError
 
 SEND = "sessions_send"
 _SCHEMA = {
@@ -29,10 +29,10 @@ _SCHEMA = {
 }
 
 
-class Face:
+class McpGatewayServer:
     """Answers another agent's requests through the gateway."""
 
-    def __init__(self, link: Link, target: str, *, send: bool) -> None:
+    def __init__(self, link: GatewayLink, target: str, *, send: bool) -> None:
         self._link = link
         self._target = target
         self._send = send
@@ -64,7 +64,7 @@ class Face:
             told = await self._link.call(
                 "tools.invoke", {"name": params.name, "args": args, "sessionKey": self._target}
             )
-        except RpcError as error:
+        except MethodError as error:
             return _result(error.message, error=True)
         if not told["ok"]:
             return _result(told["error"]["message"], error=True)
@@ -94,12 +94,12 @@ def _result(text: str, *, error: bool = False) -> mcp_types.CallToolResult:
     return mcp_types.CallToolResult(content=[mcp_types.TextContent(type="text", text=text)], is_error=error)
 
 
-async def serve(
-    url: str, clock: Clock, options: Options, target: str, send: bool, streams: tuple[Any, Any] | None = None
+async def serve_mcp(
+    url: str, clock: Clock, options: LoginOptions, target: str, send: bool, streams: tuple[Any, Any] | None = None
 ) -> None:
     """Until the other agent closes its end. Raises RpcError, GatewayUnreachable. `streams`: other than stdio."""
-    link = await connect(url, clock, options)
-    face = Face(link, target, send=send)
+    link = await connect_gateway(url, clock, options)
+    face = McpGatewayServer(link, target, send=send)
     server: Server[Any] = Server("palinurus", version=__version__, on_list_tools=face.tools, on_call_tool=face.call)
     drain = asyncio.get_running_loop().create_task(_drained(link))
     try:
@@ -113,7 +113,7 @@ async def serve(
         await link.close()
 
 
-async def _drained(link: Link) -> None:
+async def _drained(link: GatewayLink) -> None:
     """Events are not passed on; they must not pile up."""
     while True:
         await link.events.get()

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.args import Parser, settings
-from palinurus.cli.render import plain
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import AgentSettings
@@ -21,11 +21,17 @@ from palinurus.core.skills.danger import is_grave
 from palinurus.core.skills.offer import make_skill_commands, shorten_home
 from palinurus.core.skills.skill import BrokenSkill, Skill
 from palinurus.errors import BadRequest, NotFound
-from palinurus.workspace.install.parcel import Change, Parcel, asks, change, parcel
-from palinurus.workspace.install.place import Pin, Place
-from palinurus.workspace.install.source import Fetched, fetched
-from palinurus.workspace.roots import managed
-from palinurus.workspace.shelf import Shelf, Stock
+from palinurus.workspace.install.parcel import (
+    SkillPackage,
+    SkillPackageChange,
+    choose_package,
+    compare_packages,
+    list_demands,
+)
+from palinurus.workspace.install.place import InstalledSkills, SkillPin
+from palinurus.workspace.install.source import SkillDownload, fetch_source
+from palinurus.workspace.roots import locate_installed_skills
+from palinurus.workspace.shelf import PromptSources, SkillStock
 
 FINDINGS = 25  # shown before an installation
 VERBS = {
@@ -37,25 +43,25 @@ VERBS = {
 }
 
 
-def run(argv: list[str]) -> int:
+def run_skills(argv: list[str]) -> int:
     """0; for `check` 1 if something is wrong. Raises BadRequest, NotFound, ConfigError, StateError."""
     asked = _asked(argv)
-    loaded = settings(os.environ)
-    place = Place(managed(loaded.settings.home))
+    loaded = load_settings(os.environ)
+    place = InstalledSkills(locate_installed_skills(loaded.settings.home))
     if asked.what == "install":
         return _install(asked, loaded, place)
     if asked.what == "remove":
         return _remove(asked, place)
     agent = _agent(loaded, asked.agent)
-    stock = Shelf(loaded.settings, os.environ, loaded.raw).stock(agent)
+    stock = PromptSources(loaded.settings, os.environ, loaded.raw).stock(agent)
     if asked.what == "info":
         return _info(asked, stock, place)
     if asked.json:
-        print(msgspec.json.encode(everything(stock, place)).decode())
+        print(msgspec.json.encode(describe_skills(stock, place)).decode())
     elif asked.what == "list":
-        print(listed(stock))
+        print(format_skills(stock))
     else:
-        print(checked(stock, place))
+        print(format_skill_problems(stock, place))
     return 1 if asked.what == "check" and (stock.found.broken or place.drift()) else 0
 
 
@@ -63,10 +69,10 @@ def _asked(argv: list[str]) -> argparse.Namespace:
     """The verb in `what`, its arguments beside it. Raises BadRequest."""
     what = argv[0] if argv and argv[0] in VERBS else ""
     if not what:
-        parser = Parser("skills", "Skills: folders of instructions the agent reads when it needs them.")
+        parser = CommandParser("skills", "Skills: folders of instructions the agent reads when it needs them.")
         parser.add_argument("what", choices=tuple(VERBS), help="; ".join(f"{k}: {v}" for k, v in VERBS.items()))
         return parser.parse_args(argv[:1])
-    parser = Parser(f"skills {what}", VERBS[what])
+    parser = CommandParser(f"skills {what}", VERBS[what])
     if what in ("info", "remove"):
         parser.add_argument("name")
     if what == "install":
@@ -87,7 +93,7 @@ def _agent(loaded: LoadedConfig, name: str) -> AgentSettings:
     return found
 
 
-def listed(stock: Stock) -> str:
+def format_skills(stock: SkillStock) -> str:
     """A line for each skill; those that cannot be used with the reason."""
     rows = [(skill, "") for skill in stock.ready]
     rows += [(skill, "; ".join(why)) for skill, why in stock.waiting]
@@ -95,7 +101,7 @@ def listed(stock: Stock) -> str:
     lines = []
     for skill, why in sorted(rows, key=lambda row: row[0].name):
         state = f"not used: {why}" if why else skill.description
-        lines.append(plain(f"{'-' if why else '+'} {skill.name:<{width}}  {skill.source:<10}  {state}"))
+        lines.append(strip_controls(f"{'-' if why else '+'} {skill.name:<{width}}  {skill.source:<10}  {state}"))
     lines += [_broken(one) for one in stock.found.broken]
     left = f", {stock.offer.left} of them not listed for want of room" if stock.offer.left else ""
     lines.append(f"{len(stock.ready)} of {len(rows)} can be used{left}")
@@ -103,19 +109,22 @@ def listed(stock: Stock) -> str:
 
 
 def _broken(one: BrokenSkill) -> str:
-    return plain(f"! {one.name}  {one.source}  invalid: {one.reason} ({one.path})").replace("\n", " ")
+    return strip_controls(f"! {one.name}  {one.source}  invalid: {one.reason} ({one.path})").replace("\n", " ")
 
 
-def checked(stock: Stock, place: Place) -> str:
+def format_skill_problems(stock: SkillStock, place: InstalledSkills) -> str:
     """What is wrong, a line each, and the sums."""
     drift = place.drift()
     lines = [_broken(one) for one in stock.found.broken]
-    lines += [plain(f"! {name}  {what}") for name, what in drift.items()]
-    lines += [plain(f"? {s.name}  {w}") for s in (*stock.ready, *(s for s, _ in stock.waiting)) for w in s.warnings]
+    lines += [strip_controls(f"! {name}  {what}") for name, what in drift.items()]
     lines += [
-        plain(f"? {s.name}  {s.path} is not used: another of that name goes before") for s in stock.found.shadowed
+        strip_controls(f"? {s.name}  {w}") for s in (*stock.ready, *(s for s, _ in stock.waiting)) for w in s.warnings
     ]
-    lines += [plain(f"- {skill.name}  {'; '.join(why)}") for skill, why in stock.waiting]
+    lines += [
+        strip_controls(f"? {s.name}  {s.path} is not used: another of that name goes before")
+        for s in stock.found.shadowed
+    ]
+    lines += [strip_controls(f"- {skill.name}  {'; '.join(why)}") for skill, why in stock.waiting]
     lines.append(
         f"{len(stock.ready)} can be used, {len(stock.waiting)} lack something, {len(stock.found.broken)} are invalid, "
         f"{len(drift)} are not as installed"
@@ -123,7 +132,7 @@ def checked(stock: Stock, place: Place) -> str:
     return "\n".join(lines)
 
 
-def everything(stock: Stock, place: Place) -> dict[str, Any]:
+def describe_skills(stock: SkillStock, place: InstalledSkills) -> dict[str, Any]:
     """All of it, for programs."""
     rows = [(skill, ()) for skill in stock.ready] + list(stock.waiting)
     return {
@@ -136,7 +145,7 @@ def everything(stock: Stock, place: Place) -> dict[str, Any]:
     }
 
 
-def _info(asked: argparse.Namespace, stock: Stock, place: Place) -> int:
+def _info(asked: argparse.Namespace, stock: SkillStock, place: InstalledSkills) -> int:
     reasons: dict[str, tuple[Skill, tuple[str, ...]]] = {s.name: (s, ()) for s in stock.ready}
     reasons |= {skill.name: (skill, why) for skill, why in stock.waiting}
     if asked.name not in reasons:
@@ -160,34 +169,36 @@ def _info(asked: argparse.Namespace, stock: Stock, place: Place) -> int:
         ("homepage", skill.homepage),
         ("usable", "; ".join(why) if why else "yes"),
         ("command", f"/{command}" if command else ""),
-        *(("asks for", line) for line in asks(skill)),
+        *(("asks for", line) for line in list_demands(skill)),
         *(("odd", line) for line in skill.warnings),
         ("pinned", f"{pin.sha256[:16]} from {pin.origin} {pin.commit[:12]}".rstrip() if pin else ""),
         ("changed", place.drift().get(skill.name, "") if pin else ""),
     ]
-    print("\n".join(plain(f"{label:<12} {text}") for label, text in rows if text))
+    print("\n".join(strip_controls(f"{label:<12} {text}") for label, text in rows if text))
     return 0
 
 
 # install, remove
 
 
-def _install(asked: argparse.Namespace, loaded: LoadedConfig, place: Place) -> int:
-    got = fetched(asked.source, os.environ)
-    new = parcel(got.parts, got.origin, asked.skill, loaded.settings.skills.file_bytes)
+def _install(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
+    got = fetch_source(asked.source, os.environ)
+    new = choose_package(got.parts, got.origin, asked.skill, loaded.settings.skills.file_bytes)
     old = place.read_package(new.skill.name)
-    print(summary(new, old, got, place.pins()))
+    print(summarize_install(new, old, got, place.pins()))
     if old is not None and old.digest == new.digest and new.skill.name in place.pins():
         print("it is installed already")
         return 0
     if not _agreed(asked.yes, "install it?"):
         return 1
-    where = place.put(new, Pin(new.digest, got.origin, SystemClock().now(), got.commit))
+    where = place.put(new, SkillPin(new.digest, got.origin, SystemClock().now(), got.commit))
     print(f"installed  {where}")
     return 0
 
 
-def summary(new: Parcel, old: Parcel | None, got: Fetched, pins: Mapping[str, Pin]) -> str:
+def summarize_install(
+    new: SkillPackage, old: SkillPackage | None, got: SkillDownload, pins: Mapping[str, SkillPin]
+) -> str:
     """What is about to be installed, in words for the person who decides."""
     size = sum(len(part.data) for part in new.parts)
     lines = [
@@ -195,34 +206,34 @@ def summary(new: Parcel, old: Parcel | None, got: Fetched, pins: Mapping[str, Pi
         f"description  {new.skill.description}",
         f"from         {got.origin}" + (f" at {got.commit[:12]}" if got.commit else ""),
         f"files        {len(new.parts)}, {size} bytes, sha256 {new.digest[:16]}",
-        *(f"asks for     {line}" for line in asks(new.skill)),
+        *(f"asks for     {line}" for line in list_demands(new.skill)),
         *(f"odd          {line}" for line in new.skill.warnings),
     ]
     if old is not None:
-        lines += _changes(change(old, new))
+        lines += _changes(compare_packages(old, new))
         if new.skill.name not in pins:
             lines.append("replaces     a skill of that name that was put there by hand")
     lines += [f"{'LOOK' if is_grave(one) else 'note':<12} {one}" for one in new.findings[:FINDINGS]]
     if len(new.findings) > FINDINGS:
         lines.append(f"             … and {len(new.findings) - FINDINGS} more")
-    return "\n".join(plain(line) for line in lines)
+    return "\n".join(strip_controls(line) for line in lines)
 
 
-def _changes(found: Change) -> list[str]:
+def _changes(found: SkillPackageChange) -> list[str]:
     rows = (("added", found.added), ("removed", found.removed), ("changed", found.changed))
     made = [f"{label:<12} {', '.join(names)}" for label, names in rows if names]
     return made + [f"newly asks   {line}" for line in found.asks]
 
 
-def _remove(asked: argparse.Namespace, place: Place) -> int:
+def _remove(asked: argparse.Namespace, place: InstalledSkills) -> int:
     pinned = asked.name in place.pins()
     there = os.path.isdir(os.path.join(place.root, asked.name)) if "/" not in asked.name else False
     if there and not pinned:
-        print(plain(f"{asked.name} was put there by hand: there is no other copy that Palinurus knows of"))
-    if (there or pinned) and not _agreed(asked.yes, f"remove {plain(asked.name)}?"):
+        print(strip_controls(f"{asked.name} was put there by hand: there is no other copy that Palinurus knows of"))
+    if (there or pinned) and not _agreed(asked.yes, f"remove {strip_controls(asked.name)}?"):
         return 1
     place.remove(asked.name)
-    print(f"removed  {plain(asked.name)}")
+    print(f"removed  {strip_controls(asked.name)}")
     return 0
 
 

@@ -29,7 +29,7 @@ class _Open:
         self.tools: dict[str, Span] = {}
 
 
-class Spans:
+class OtelSpans:
     """Implements `inbox.feed.Follower`; `close` sends what waits."""
 
     def __init__(self, processor: SpanProcessor | None = None) -> None:

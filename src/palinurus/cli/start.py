@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.cli.main import PARTS, load
+from palinurus.cli.main import PARTS, load_part
 
 
-def gateway(argv: list[str]) -> int:
+def run_gateway_command(argv: list[str]) -> int:
     """With a verb behind it, the service. Returns the exit code."""
     verb = bool(argv) and argv[0] != "run" and not argv[0].startswith("-")
-    run: Any = load(PARTS["service" if verb else "gateway"])
+    run: Any = load_part(PARTS["service" if verb else "gateway"])
     return int(run(argv))

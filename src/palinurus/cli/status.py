@@ -12,13 +12,12 @@ from typing import Any
 import msgspec
 
 from palinurus import __version__
-from palinurus.app.plugins import brought
+from palinurus.app.plugins import load_contributions
 from palinurus.cli import http
-from palinurus.cli.args import Parser
-from palinurus.cli.args import settings as load_settings
-from palinurus.cli.client import where
-from palinurus.cli.render import View, plain
-from palinurus.cli.sandbox import standing
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.client import find_gateway_address
+from palinurus.cli.render import TerminalView, strip_controls
+from palinurus.cli.sandbox import describe_containment
 from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
 from palinurus.core.schedule.beat import HeartbeatState
@@ -34,7 +33,7 @@ ERRORS = 5
 LOOKED_AT = 500  # newest messages searched for failures
 
 
-class Status(msgspec.Struct, frozen=True, rename="camel"):
+class ProgramStatus(msgspec.Struct, frozen=True, rename="camel"):
     """All there is to say."""
 
     version: str
@@ -60,29 +59,29 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     disk_used: int
 
 
-def run(argv: list[str]) -> int:
+def run_status(argv: list[str]) -> int:
     """Print the status. 0 when a gateway runs and is ready, else 3 (as service managers have it)."""
-    parser = Parser("status", "What is running, with which model, and what went wrong lately.")
+    parser = CommandParser("status", "What is running, with which model, and what went wrong lately.")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
     args = parser.parse_args(argv)
     environ = dict(os.environ)
-    status = asyncio.run(collect(load_settings(environ), environ))
+    status = asyncio.run(collect_status(load_settings(environ), environ))
     if args.json:
         print(msgspec.json.encode(status).decode())
     else:
-        _print(status, View(sys.stdout, environ))
+        _print(status, TerminalView(sys.stdout, environ))
     return 0 if status.gateway and status.ready else 3
 
 
-async def collect(loaded: LoadedConfig, environ: Mapping[str, str]) -> Status:
+async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> ProgramStatus:
     """Ask the gateway, read the store, look at the disk."""
     settings = loaded.settings
-    address = where(settings)
+    address = find_gateway_address(settings)
     ready = await _ready(address)
     stored = _stored(settings.home)
-    model, key = await model_in_use(settings, environ)
+    model, key = await find_model_in_use(settings, environ)
     problems = [str(p) for p in loaded.problems]
-    return Status(
+    return ProgramStatus(
         version=__version__,
         home=settings.home,
         gateway=ready is not None,
@@ -93,7 +92,7 @@ async def collect(loaded: LoadedConfig, environ: Mapping[str, str]) -> Status:
         model=model,
         key=key,
         workspace=settings.agents[settings.default_agent].workspace,
-        commands=standing(settings.agents[settings.default_agent]).what,
+        commands=describe_containment(settings.agents[settings.default_agent]).what,
         config=[loaded.fallback, *problems] if loaded.fallback else problems,
         disk_free=shutil.disk_usage(_existing(settings.home)).free,
         disk_used=_size(settings.home),
@@ -102,22 +101,22 @@ async def collect(loaded: LoadedConfig, environ: Mapping[str, str]) -> Status:
     )
 
 
-async def model_in_use(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
+async def find_model_in_use(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
     """The default agent's model, and where its key comes from ("" when it needs none or has none)."""
     agent = settings.agents[settings.default_agent]
     catalog = Catalog(settings, environ)
-    catalog.vendors = brought(settings).vendors
+    catalog.vendors = load_contributions(settings).vendors
     if catalog.wants_probe(agent):
         catalog.ollama = await probe_ollama()
     info = catalog.default(agent)
     return str(info.ref).removeprefix("/"), catalog.key_source(info.ref.provider)
 
 
-async def _ready(address: http.Address) -> dict[str, Any] | None:
-    if not await http.alive(address):
+async def _ready(address: http.GatewayEndpoint) -> dict[str, Any] | None:
+    if not await http.is_gateway_alive(address):
         return None
     try:
-        answer = await http.request(address._replace(token=""), "GET", "/readyz")
+        answer = await http.send_request(address._replace(token=""), "GET", "/readyz")
         try:
             found = msgspec.json.decode(await answer.read_body())
             return found if isinstance(found, dict) else {}
@@ -183,7 +182,7 @@ def _size(home: str) -> int:
     return total
 
 
-def _print(status: Status, view: View) -> None:
+def _print(status: ProgramStatus, view: TerminalView) -> None:
     if not status.gateway:
         gateway = f"{view.style('not running', 'red')} (would be at {status.address}; `pal gateway` starts it)"
     elif not status.ready:
@@ -203,13 +202,13 @@ def _print(status: Status, view: View) -> None:
     ]
     print(f"{view.style('Palinurus', 'bold')} {status.version}")
     for name, text in rows:
-        print(f"  {name:<10}{plain(text) if not view.color else text}")
+        print(f"  {name:<10}{strip_controls(text) if not view.color else text}")
     if status.state:
-        print(f"  {'state':<10}{view.style(plain(status.state), 'red')}  (`pal doctor`)")
+        print(f"  {'state':<10}{view.style(strip_controls(status.state), 'red')}  (`pal doctor`)")
     for problem in status.config:
-        print(f"  {'config':<10}{view.style(plain(problem), 'red')}")
+        print(f"  {'config':<10}{view.style(strip_controls(problem), 'red')}")
     for error in status.errors:
-        why = plain(str(error["why"])).replace("\n", " ")[:90]
+        why = strip_controls(str(error["why"])).replace("\n", " ")[:90]
         print(f"  {'error':<10}{why}  (pal trace {error['id']})")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.args import Parser, settings
+from palinurus.cli.args import CommandParser, load_settings
 from palinurus.config.settings import AgentSettings
 from palinurus.core.levels import resolve, thinking, words
 from palinurus.core.levels.resolve import LevelRequest, ThinkingDecision
@@ -33,22 +33,22 @@ _SILENT = "the provider takes no instruction for this level; the model decides"
 _UNSHOWN = frozenset({"messages", "system", "input", "contents", "tools", "instructions", "toolConfig"})
 
 
-def run(argv: list[str]) -> int:
+def run_models_thinking(argv: list[str]) -> int:
     """Print the table. Returns 0; raises NotFound, BadRequest, ConfigError."""
-    parser = Parser("models thinking", "Thinking levels of a model, and what each of them sends.")
+    parser = CommandParser("models thinking", "Thinking levels of a model, and what each of them sends.")
     parser.add_argument("ref", nargs="?", default="", help="provider/model, id or alias (default: the default model)")
     parser.add_argument("--json", action="store_true", help="for programs")
     asked = parser.parse_args(argv)
-    catalog = Catalog(settings(os.environ).settings, os.environ, ollama=asyncio.run(probe_ollama()))
-    told = facts(catalog, asked.ref)
+    catalog = Catalog(load_settings(os.environ).settings, os.environ, ollama=asyncio.run(probe_ollama()))
+    told = describe_thinking(catalog, asked.ref)
     if asked.json:
         sys.stdout.write(str(msgspec.json.format(msgspec.json.encode(told), indent=2), "utf-8") + "\n")
     else:
-        sys.stdout.write(shown(told) + "\n")
+        sys.stdout.write(format_thinking(told) + "\n")
     return 0
 
 
-def facts(catalog: Catalog, ref: str) -> dict[str, Any]:
+def describe_thinking(catalog: Catalog, ref: str) -> dict[str, Any]:
     """All there is to say about one model's thinking. Raises NotFound, BadRequest."""
     agent = catalog.settings.agents[catalog.settings.default_agent]
     found = catalog.find(ref, agent) if ref else catalog.default(agent)
@@ -65,7 +65,7 @@ def facts(catalog: Catalog, ref: str) -> dict[str, Any]:
         "default": thinking.choose_default_level(found, offered),
         "level": decision.level,
         "reason": decision.reason,
-        "levels": levels(found, vendor, offered),
+        "levels": list_level_payloads(found, vendor, offered),
         "others": {
             level: _other(level, found, offered)
             for level in words.THINKING_LEVELS
@@ -82,7 +82,7 @@ def _decided(model: ModelSpec, vendor: Vendor, agent: AgentSettings) -> Thinking
     return resolve.resolve_thinking(model, asked, vendor)
 
 
-def levels(model: ModelSpec, vendor: Vendor, offered: ThinkingProfile) -> list[dict[str, Any]]:
+def list_level_payloads(model: ModelSpec, vendor: Vendor, offered: ThinkingProfile) -> list[dict[str, Any]]:
     """Each level with its label and the fields it adds to a request. Raises BadRequest for an api nobody speaks."""
     wire: ModelWire | None = load_row(WIRES, model.api)
     if wire is None and model.api not in NATIVE_MODELS:
@@ -118,16 +118,16 @@ def _sent(model: ModelSpec, level: str, wire: ModelWire, vendor: Vendor) -> tupl
     request = ModelRequest(model, Prompt("prompt"), (UserMessage("hello"),), (_TOOL,), level)
     before, after = wire.encode(request), compose_body(request, wire, vendor)
     headers = vendor.headers(request) if vendor.headers is not None else {}
-    return {k: v for k, v in difference(before, after).items() if k not in _UNSHOWN}, headers
+    return {k: v for k, v in diff_bodies(before, after).items() if k not in _UNSHOWN}, headers
 
 
-def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def diff_bodies(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """What `after` has that `before` has not, or has otherwise; objects are compared inside."""
     out: dict[str, Any] = {}
     for key, value in after.items():
         old = before.get(key)
         if isinstance(value, dict) and isinstance(old, dict):
-            inner = difference(old, value)
+            inner = diff_bodies(old, value)
             if inner:
                 out[key] = inner
         elif key not in before or value != old:
@@ -140,7 +140,7 @@ def _other(level: str, model: ModelSpec, offered: ThinkingProfile) -> dict[str, 
     return {"becomes": got, "reason": thinking.explain_unsupported_level(level, model, offered)}
 
 
-def shown(told: dict[str, Any]) -> str:
+def format_thinking(told: dict[str, Any]) -> str:
     """The table for people."""
     lines = [f"{told['model']}  {told['name']}  ({told['api']})"]
     lines.append(f"default: {told['level']} ({told['reason']})")

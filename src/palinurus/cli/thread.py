@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Worker:
+class LoopThread:
     """Runs coroutines elsewhere; the caller waits and stays interruptible."""
 
     def __init__(self) -> None:
@@ -27,9 +27,9 @@ class Worker:
         """Begin `work` and do not wait; safe in a signal handler."""
         asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def each(self, items: AsyncIterator[T]) -> Items[T]:
+    def each(self, items: AsyncIterator[T]) -> LoopItems[T]:
         """The items as they come. An interrupted wait loses none: go on with `next`."""
-        return Items(self._loop, items)
+        return LoopItems(self._loop, items)
 
     def close(self) -> None:
         """Stop the loop and wait for its thread."""
@@ -39,7 +39,7 @@ class Worker:
             self._loop.close()
 
 
-class Items(Iterator[T]):
+class LoopItems(Iterator[T]):
     """Filled by the loop's thread, emptied by ours."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, items: AsyncIterator[T]) -> None:

@@ -14,11 +14,11 @@ import msgspec
 
 from palinurus.config.paths import find_home
 from palinurus.errors import NotFound
-from palinurus.store.port import ItemRow, Step
-from palinurus.store.sqlite.reader import Reader, open_reader
+from palinurus.store.port import InboxRow, TraceStep
+from palinurus.store.sqlite.reader import StateReader, open_reader
 
 
-def run(argv: list[str]) -> int:
+def run_trace(argv: list[str]) -> int:
     """Print the timeline. Returns 0; raises NotFound when no message has that id, or several begin with it."""
     parser = argparse.ArgumentParser(prog="pal trace", description="Follow one message through the system.")
     parser.add_argument("id", help="the message's id, or the beginning of it")
@@ -29,11 +29,11 @@ def run(argv: list[str]) -> int:
         if row is None:
             raise NotFound(f"no message, or more than one, has an id that begins with {args.id!r}", fix=_recent(reader))
         steps = reader.trace(row.id)
-    print(msgspec.json.encode(facts(row, steps)).decode() if args.json else told(row, steps))
+    print(msgspec.json.encode(describe_trace(row, steps)).decode() if args.json else format_trace(row, steps))
     return 0
 
 
-def facts(row: ItemRow, steps: list[Step]) -> dict[str, Any]:
+def describe_trace(row: InboxRow, steps: list[TraceStep]) -> dict[str, Any]:
     """The whole trace as plain data."""
     return {
         "id": row.id,
@@ -49,7 +49,7 @@ def facts(row: ItemRow, steps: list[Step]) -> dict[str, Any]:
     }
 
 
-def told(row: ItemRow, steps: list[Step]) -> str:
+def format_trace(row: InboxRow, steps: list[TraceStep]) -> str:
     """The trace for people: a heading, then one line per step with the time since the message was accepted."""
     when = datetime.fromtimestamp(row.at / 1000).astimezone().isoformat(" ", "milliseconds")
     end = row.outcome or row.state
@@ -78,6 +78,6 @@ def _line(text: str) -> str:
     return clean if len(clean) <= 200 else clean[:199] + "…"
 
 
-def _recent(reader: Reader) -> str:
+def _recent(reader: StateReader) -> str:
     rows = reader.items(limit=3)
     return "the latest are " + ", ".join(row.id for row in rows) if rows else "no message has been accepted yet"

@@ -10,17 +10,17 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.args import Parser
-from palinurus.cli.render import plain
+from palinurus.cli.args import CommandParser
+from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config import durations, paths
 from palinurus.errors import BadRequest, NotFound
 from palinurus.providers.prices import load_prices
-from palinurus.store.port import Spent
+from palinurus.store.port import UsageRow
 from palinurus.store.sqlite.reader import open_reader
 
 
-class Line(msgspec.Struct, rename="camel"):
+class UsageReportLine(msgspec.Struct, rename="camel"):
     """The sum of some calls. `cost` counts the priced ones; None when none was."""
 
     name: str
@@ -32,7 +32,7 @@ class Line(msgspec.Struct, rename="camel"):
     cost: float | None = None
     unpriced: int = 0  # calls
 
-    def add(self, entry: Spent) -> None:
+    def add(self, entry: UsageRow) -> None:
         self.calls += 1
         self.input += entry.input
         self.output += entry.output
@@ -44,7 +44,7 @@ class Line(msgspec.Struct, rename="camel"):
             self.cost = (self.cost or 0.0) + entry.cost
 
 
-GROUPS: dict[str, Callable[[Spent], str]] = {
+GROUPS: dict[str, Callable[[UsageRow], str]] = {
     "model": lambda e: f"{e.provider}/{e.model}",
     "session": lambda e: e.session,
     "agent": lambda e: e.agent,
@@ -52,26 +52,28 @@ GROUPS: dict[str, Callable[[Spent], str]] = {
 }
 
 
-def run(argv: list[str]) -> int:
+def run_usage(argv: list[str]) -> int:
     """Print the table. Raises BadRequest for a time that is none, StateError kinds."""
-    parser = Parser("usage", "What was used and what it cost.")
+    parser = CommandParser("usage", "What was used and what it cost.")
     parser.add_argument("--since", default="30d", help="a duration back from now (7d, 24h) or a date (2026-11-01)")
     parser.add_argument("--by", choices=tuple(GROUPS), default="model", help="what to add up by (default: model)")
     parser.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args(argv)
-    start = since(options.since, SystemClock().now())
+    start = parse_since(options.since, SystemClock().now())
     try:
         with open_reader(paths.find_home(os.environ)) as reader:
             entries = reader.list_usage(start)
     except NotFound:
         entries = []
-    told = report(entries, options.by, start)
-    text = str(msgspec.json.format(msgspec.json.encode(told), indent=2), "utf-8") if options.json else shown(told)
+    told = build_usage_report(entries, options.by, start)
+    text = (
+        str(msgspec.json.format(msgspec.json.encode(told), indent=2), "utf-8") if options.json else format_usage(told)
+    )
     sys.stdout.write(text + "\n")
     return 0
 
 
-def since(text: str, now: int) -> int:
+def parse_since(text: str, now: int) -> int:
     """Milliseconds since the epoch. Raises BadRequest."""
     try:
         return int(datetime.datetime.fromisoformat(text).astimezone().timestamp() * 1000)
@@ -82,13 +84,13 @@ def since(text: str, now: int) -> int:
     return max(0, now - int(back * 1000))
 
 
-def report(entries: Iterable[Spent], by: str, start: int) -> dict[str, Any]:
+def build_usage_report(entries: Iterable[UsageRow], by: str, start: int) -> dict[str, Any]:
     """Lines in the order of what they cost, then of what they used; days in their own order."""
-    lines: dict[str, Line] = {}
-    total = Line("total")
+    lines: dict[str, UsageReportLine] = {}
+    total = UsageReportLine("total")
     for entry in entries:
         name = GROUPS[by](entry)
-        lines.setdefault(name, Line(name)).add(entry)
+        lines.setdefault(name, UsageReportLine(name)).add(entry)
         total.add(entry)
     ordered = list(lines.values())
     if by == "day":
@@ -98,9 +100,9 @@ def report(entries: Iterable[Spent], by: str, start: int) -> dict[str, Any]:
     return {"since": start, "by": by, "lines": ordered, "total": total, "pricesAsOf": load_prices().as_of}
 
 
-def shown(told: dict[str, Any]) -> str:
+def format_usage(told: dict[str, Any]) -> str:
     """The same for people."""
-    lines: list[Line] = told["lines"]
+    lines: list[UsageReportLine] = told["lines"]
     if not lines:
         return "Nothing was used in that time."
     head = (told["by"], "calls", "input", "output", "cache read", "cache write", "cost")
@@ -118,12 +120,12 @@ def shown(told: dict[str, Any]) -> str:
     return "\n".join([*table_, "", note])
 
 
-def _row(line: Line) -> tuple[str, ...]:
+def _row(line: UsageReportLine) -> tuple[str, ...]:
     counts = (line.calls, line.input, line.output, line.cache_read, line.cache_write)
-    return (plain(line.name), *(f"{n:,}" for n in counts), _cost(line))
+    return (strip_controls(line.name), *(f"{n:,}" for n in counts), _cost(line))
 
 
-def _cost(line: Line) -> str:
+def _cost(line: UsageReportLine) -> str:
     if line.cost is None:
         return "unpriced"
     some = f"${line.cost:.2f}" if line.cost >= 1 or line.cost == 0 else f"${line.cost:.4f}"

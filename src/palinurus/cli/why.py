@@ -17,19 +17,19 @@ from palinurus.agent.watch import (
     locate_break,
 )
 from palinurus.agent.why import FIXES, explain_last_request, find_breaking_message
-from palinurus.cli.args import Parser
+from palinurus.cli.args import CommandParser
 from palinurus.config.paths import find_home
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import BadRequest, NotFound
-from palinurus.store.port import ItemRow, SessionRow, Spent
-from palinurus.store.sqlite.reader import Reader, open_reader
+from palinurus.store.port import InboxRow, SessionRow, UsageRow
+from palinurus.store.sqlite.reader import StateReader, open_reader
 
 CALLS = 10  # of the ledger that are shown
 
 
-def run(argv: list[str]) -> int:
+def run_why(argv: list[str]) -> int:
     """Print the explanation. Returns 0; raises NotFound, BadRequest."""
-    parser = Parser("why", "Explain what happened.")
+    parser = CommandParser("why", "Explain what happened.")
     parser.add_argument("what", choices=("cache",), help="cache: what of the last prompt the provider could reuse")
     parser.add_argument("session", nargs="?", default="", help="session key (default: the one used last)")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -40,11 +40,15 @@ def run(argv: list[str]) -> int:
         calls = reader.list_usage(0, row.key)[-CALLS:]
         items = reader.items(limit=200, session=row.key)
     look = load_cache_snapshot(os.path.join(where, FOLDER), row.session_id)
-    print(msgspec.json.encode(facts(row, look, calls, items)).decode() if asked.json else told(row, look, calls, items))
+    print(
+        msgspec.json.encode(describe_cache(row, look, calls, items)).decode()
+        if asked.json
+        else format_cache(row, look, calls, items)
+    )
     return 0
 
 
-def _session(reader: Reader, text: str) -> SessionRow:
+def _session(reader: StateReader, text: str) -> SessionRow:
     if not text:
         rows = reader.sessions()
         if not rows:
@@ -59,7 +63,9 @@ def _session(reader: Reader, text: str) -> SessionRow:
     return row
 
 
-def facts(row: SessionRow, look: CacheSnapshot | None, calls: list[Spent], items: list[ItemRow]) -> dict[str, Any]:
+def describe_cache(
+    row: SessionRow, look: CacheSnapshot | None, calls: list[UsageRow], items: list[InboxRow]
+) -> dict[str, Any]:
     """The whole as plain data."""
     seen: dict[str, Any] | None = None
     if look is not None:
@@ -84,7 +90,7 @@ def facts(row: SessionRow, look: CacheSnapshot | None, calls: list[Spent], items
     }
 
 
-def told(row: SessionRow, look: CacheSnapshot | None, calls: list[Spent], items: list[ItemRow]) -> str:
+def format_cache(row: SessionRow, look: CacheSnapshot | None, calls: list[UsageRow], items: list[InboxRow]) -> str:
     """For people."""
     lines = [f"session   {row.key}"]
     if look is not None:
@@ -114,7 +120,7 @@ def _break(found: CacheBreakRecord, item: str) -> list[str]:
     return [*lines, f"      why: {FIXES[what.cause]}" + (f" (pal trace {item})" if item else "")]
 
 
-def _call(call: Spent) -> str:
+def _call(call: UsageRow) -> str:
     asked = call.input + call.cache_read + call.cache_write
     hit = 100 * call.cache_read // max(1, asked)
     return (

@@ -88,7 +88,7 @@ def replace_file(file: str, data: bytes, *, crash: bool = False) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         if crash:
-            points.point("config.before")
+            points.pass_crashpoint("config.before")
         os.rename(temporary, file)
         placed = True
     finally:
@@ -101,4 +101,4 @@ def replace_file(file: str, data: bytes, *, crash: bool = False) -> None:
     finally:
         os.close(folder_handle)
     if crash:
-        points.point("config.after")
+        points.pass_crashpoint("config.after")

@@ -23,7 +23,7 @@ def decode_json5(text: str) -> Any:
             found = None
         if found is not None and not _deep(found):
             return found
-    return late.part("json5")(text, MAX_DEPTH)
+    return late.load_part("json5")(text, MAX_DEPTH)
 
 
 def _deep(value: Any) -> bool:

@@ -17,17 +17,17 @@ import msgspec
 
 from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.core.types.messages import ImageBlock
-from palinurus.gateway.rpc import RpcError
+from palinurus.gateway.rpc import MethodError
 from palinurus.inbox.commands.desk import KeepFile
-from palinurus.store.port import ItemRow
+from palinurus.store.port import InboxRow
 
-MOST = 20 * 1024 * 1024  # bytes of one attachment
+ATTACHMENT_BYTES = 20 * 1024 * 1024  # bytes of one attachment
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 PLAIN = "application/octet-stream"
-FOLDER = os.path.join("media", "inbound")  # below the home
+INBOUND_FOLDER = os.path.join("media", "inbound")  # below the home
 
 
-class Given(NamedTuple):
+class ClientAttachment(NamedTuple):
     """One attachment as it came, its content checked."""
 
     name: str
@@ -36,51 +36,51 @@ class Given(NamedTuple):
     voice: bool
 
 
-def read(attachments: list[Any] | None) -> list[Given]:
+def read_attachments(attachments: list[Any] | None) -> list[ClientAttachment]:
     """What was attached. Raises RpcError for what cannot be read."""
     return [_given(number, one) for number, one in enumerate(attachments or (), 1)]
 
 
-def _given(number: int, one: Any) -> Given:
+def _given(number: int, one: Any) -> ClientAttachment:
     if not isinstance(one, dict):
-        raise RpcError(f"attachment {number} is not an object")
+        raise MethodError(f"attachment {number} is not an object")
     content = one.get("content")
     mime = str(one.get("mimeType") or one.get("mimetype") or "").partition(";")[0].strip().lower()
     if not isinstance(content, str):
-        raise RpcError(f"attachment {number} has no content")
+        raise MethodError(f"attachment {number} has no content")
     if content.startswith("data:"):
         head, _, content = content.partition(",")
         mime = mime or head[5:].partition(";")[0].strip().lower()
-    if len(content) > MOST * 4 // 3 + 4:
-        raise RpcError(f"attachment {number} is larger than {MOST // 1024 // 1024} MB")
+    if len(content) > ATTACHMENT_BYTES * 4 // 3 + 4:
+        raise MethodError(f"attachment {number} is larger than {ATTACHMENT_BYTES // 1024 // 1024} MB")
     try:
         base64.b64decode(content, validate=True)
     except (binascii.Error, ValueError):
-        raise RpcError(f"attachment {number}: content is not base64") from None
+        raise MethodError(f"attachment {number}: content is not base64") from None
     name = str(one.get("fileName") or "")[:200]
-    return Given(name, mime or mimetypes.guess_type(name)[0] or PLAIN, content, one.get("voice") is True)
+    return ClientAttachment(name, mime or mimetypes.guess_type(name)[0] or PLAIN, content, one.get("voice") is True)
 
 
-async def split(
+async def keep_attachments(
     attachments: list[Any] | None, keep: KeepFile | None
 ) -> tuple[tuple[ImageBlock, ...], tuple[Attachment, ...]]:
     """Pictures, and the other files, which are on disk then. Raises RpcError; nothing is left behind in that case."""
     images: list[ImageBlock] = []
     files: list[Attachment] = []
-    for one in read(attachments):
+    for one in read_attachments(attachments):
         if one.mime in PICTURES:
             images.append(ImageBlock(one.content, one.mime))
             continue
         name = one.name or ("voice note" if one.voice else "file")
         kept = await keep(name, one.mime, base64.b64decode(one.content)) if keep else "only pictures are taken here"
         if isinstance(kept, str):
-            await drop(files)
-            raise RpcError(kept)
+            await delete_attachments(files)
+            raise MethodError(kept)
         files.append(msgspec.structs.replace(kept, voice=one.voice and kept.mime.startswith("audio/")))
     return tuple(images), tuple(files)
 
 
-async def drop(files: Iterable[Attachment]) -> None:
+async def delete_attachments(files: Iterable[Attachment]) -> None:
     """Take files away again that no message refers to."""
     for one in files:
         try:
@@ -89,26 +89,26 @@ async def drop(files: Iterable[Attachment]) -> None:
             continue  # it is in nobody's way
 
 
-def sent(row: ItemRow | None) -> tuple[Attachment, ...]:
+def find_sent_files(row: InboxRow | None) -> tuple[Attachment, ...]:
     """The files that came with a message of the inbox. Raises RpcError if it is not there any more."""
     try:
         found = msgspec.json.decode(row.body, type=Inbound) if row is not None else None
     except msgspec.DecodeError:
         found = None
     if found is None:
-        raise RpcError("nothing is on file about this message")
+        raise MethodError("nothing is on file about this message")
     return found.files
 
 
-async def load(home: str, file: Attachment) -> dict[str, Any]:
+async def load_sent_file(home: str, file: Attachment) -> dict[str, Any]:
     """What is in a file that came in. Raises RpcError if it is gone."""
-    data = await asyncio.to_thread(_load, os.path.join(home, FOLDER), os.path.basename(file.path))
+    data = await asyncio.to_thread(_load, os.path.join(home, INBOUND_FOLDER), os.path.basename(file.path))
     if data is None:
-        raise RpcError(f"{file.name} is not there any more")
-    return {**shown(file), "content": base64.b64encode(data).decode()}
+        raise MethodError(f"{file.name} is not there any more")
+    return {**describe_file(file), "content": base64.b64encode(data).decode()}
 
 
-def shown(file: Attachment) -> dict[str, Any]:
+def describe_file(file: Attachment) -> dict[str, Any]:
     """A file as clients see it. Where it lies is not their business."""
     return {"name": file.name, "mimeType": file.mime, "size": file.size, "voice": file.voice}
 
@@ -121,6 +121,6 @@ def _load(folder: str, name: str) -> bytes | None:
         return None
     with os.fdopen(handle, "rb") as opened:
         about = os.fstat(opened.fileno())
-        if not stat.S_ISREG(about.st_mode) or about.st_size > MOST:
+        if not stat.S_ISREG(about.st_mode) or about.st_size > ATTACHMENT_BYTES:
             return None
-        return opened.read(MOST)
+        return opened.read(ATTACHMENT_BYTES)

@@ -15,35 +15,39 @@ import msgspec
 
 from palinurus.config.settings import GatewaySettings, TrustedProxySettings
 from palinurus.errors import ConfigError, Problem
-from palinurus.gateway.fault import Fault, bad
-from palinurus.gateway.limits import Tries, canonical
-from palinurus.gateway.rpc import ADMIN, READ, SCOPES, WRITE, allows
+from palinurus.gateway.fault import HttpFault, make_bad_request
+from palinurus.gateway.limits import LoginFailures, canonicalize_address
+from palinurus.gateway.rpc import ADMIN, READ, SCOPES, WRITE, has_scope
 
-Scope: TypeAlias = Literal["chat", "read", "control"]
-NEEDS: dict[Scope, str] = {"chat": WRITE, "read": READ, "control": ADMIN}  # what a route's scope is among clients
-OWNER: frozenset[Scope] = frozenset(NEEDS)
+RouteScope: TypeAlias = Literal["chat", "read", "control"]
+ROUTE_SCOPES: dict[RouteScope, str] = {
+    "chat": WRITE,
+    "read": READ,
+    "control": ADMIN,
+}  # what a route's scope is among clients
+OWNER_SCOPES: frozenset[RouteScope] = frozenset(ROUTE_SCOPES)
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 NARROW = "x-openclaw-scopes"  # a proxy may lower what its user can do
 LEAKY = frozenset({"token", "access_token", "devicetoken", "device_token", "password", "auth"})  # never in a URL
 
 
-class Caller(msgspec.Struct, frozen=True):
+class HttpCaller(msgspec.Struct, frozen=True):
     """A verified caller. Scopes come from the credential's record, never from the request."""
 
     principal: str
-    scopes: frozenset[Scope]
+    scopes: frozenset[RouteScope]
     address: str
     how: str  # token, password, none, device, proxy
 
 
-class Holder(NamedTuple):
+class TokenHolder(NamedTuple):
     """Whose a device token is, and what it opens."""
 
     device: str
     scopes: frozenset[str]
 
 
-class Knock(NamedTuple):
+class GatewayPeer(NamedTuple):
     """What a request says about itself, as received. Lists, because a header may come twice."""
 
     target: str  # raw request target
@@ -56,7 +60,7 @@ class Knock(NamedTuple):
     headers: Mapping[str, str] = {}  # read only when the peer is a configured proxy
 
 
-class Gate:
+class GatewayAuth:
     """Judges requests. `secret` is the token or password in force; it is kept only as a digest."""
 
     def __init__(self, settings: GatewaySettings, token: str, monotonic: Callable[[], float]) -> None:
@@ -65,49 +69,53 @@ class Gate:
         secret = secrets.get(settings.auth_mode)
         _usable(settings, secret)
         self.mode = settings.auth_mode
-        self.holder: Callable[[str], Holder | None] = lambda token: None  # the paired devices, once they are read
+        self.holder: Callable[[str], TokenHolder | None] = lambda token: None  # the paired devices, once they are read
         self._digest = _digest(secret or "")
         self._names = LOOPBACK | {settings.bind.lower()} | {_name(h) for h in settings.allowed_hosts}
         self._origins = frozenset(o.rstrip("/").lower() for o in settings.allowed_origins)
         self._proxy = settings.proxy
-        self._tries = Tries(monotonic)
+        self._tries = LoginFailures(monotonic)
 
-    def check_request(self, knock: Knock) -> Fault | None:
+    def check_request(self, knock: GatewayPeer) -> HttpFault | None:
         """The checks every request must pass, also those that need no credential."""
         if not knock.target.startswith("/") or knock.target.startswith("//"):
-            return Fault(421, "only origin-form request targets are served", code="bad_target", close=True)
+            return HttpFault(421, "only origin-form request targets are served", code="bad_target", close=True)
         if len(knock.hosts) != 1:
-            return bad("exactly one Host header is required", code="bad_host")
+            return make_bad_request("exactly one Host header is required", code="bad_host")
         name = _name(knock.hosts[0])
         if name not in self._names and not (name and name == _name(knock.local)):
-            return Fault(
+            return HttpFault(
                 421,
                 "this Host is not served; add it to gateway.allowedHosts if it is yours",
                 code="bad_host",
                 close=True,
             )
         if knock.origins and not self._own(knock):
-            return Fault(403, "requests from this origin are not allowed", "forbidden", code="bad_origin", close=True)
+            return HttpFault(
+                403, "requests from this origin are not allowed", "forbidden", code="bad_origin", close=True
+            )
         query = knock.target.partition("?")[2]
         if query and any(key.lower() in LEAKY for key, _ in parse_qsl(query[:8192], keep_blank_values=True)):
-            return Fault(400, "credentials do not belong in a URL; use a header", code="credential_in_url", close=True)
+            return HttpFault(
+                400, "credentials do not belong in a URL; use a header", code="credential_in_url", close=True
+            )
         return None
 
-    def identify_caller(self, knock: Knock) -> Caller | Fault:
+    def identify_caller(self, knock: GatewayPeer) -> HttpCaller | HttpFault:
         """The caller of a request that passed `door`, or why there is none."""
         if self.mode == "none":
-            return Caller("owner", OWNER, knock.address, "none")
+            return HttpCaller("owner", OWNER_SCOPES, knock.address, "none")
         if self.mode == "trusted-proxy":
             user = self.find_proxy_user(knock)
             if user is None:
                 return _refused()
-            return Caller(user, _routes(narrowed(knock, SCOPES)), knock.address, "proxy")
+            return HttpCaller(user, _routes(narrow_scopes(knock, SCOPES)), knock.address, "proxy")
         if len(knock.credentials) != 1:
             return _refused()
         if not knock.known:
             wait = self.wait(knock.address)
             if wait > 0:
-                return Fault(
+                return HttpFault(
                     429,
                     "too many wrong credentials; try again later",
                     "rate_limit_error",
@@ -117,10 +125,10 @@ class Gate:
                 )
         scheme, _, secret = knock.credentials[0].partition(" ")
         if scheme.lower() == "bearer" and self.is_secret(secret):
-            return Caller("owner", OWNER, knock.address, self.mode)
+            return HttpCaller("owner", OWNER_SCOPES, knock.address, self.mode)
         holder = self.holder(secret) if scheme.lower() == "bearer" and secret else None
         if holder is not None:
-            return Caller(f"device:{holder.device}", _routes(holder.scopes), knock.address, "device")
+            return HttpCaller(f"device:{holder.device}", _routes(holder.scopes), knock.address, "device")
         self.count_failure(knock.address)
         return _refused()
 
@@ -129,7 +137,7 @@ class Gate:
         same = hmac.compare_digest(_digest(secret), self._digest)  # always done: no early way out to be timed
         return same and bool(secret) and self.mode in ("token", "password")
 
-    def find_proxy_user(self, knock: Knock) -> str | None:
+    def find_proxy_user(self, knock: GatewayPeer) -> str | None:
         """Who a configured proxy says is calling. None from anybody else."""
         rules = self._proxy
         if self.mode != "trusted-proxy" or rules is None or not _trusted(rules, knock.address):
@@ -147,24 +155,24 @@ class Gate:
         """Count a wrong credential."""
         self._tries.count_failure(address)
 
-    def _own(self, knock: Knock) -> bool:
+    def _own(self, knock: GatewayPeer) -> bool:
         if len(knock.origins) != 1:
             return False
         origin = knock.origins[0].lower()
         return origin in self._origins or "*" in self._origins or origin == f"http://{knock.hosts[0].lower()}"
 
 
-def narrowed(knock: Knock, scopes: frozenset[str]) -> frozenset[str]:
+def narrow_scopes(knock: GatewayPeer, scopes: frozenset[str]) -> frozenset[str]:
     """`scopes`, lowered to what the proxy's header names. Without the header they stay."""
     header = knock.headers.get(NARROW)
     if header is None:
         return scopes
     named = frozenset(part.strip() for part in header.split(","))
-    return frozenset(scope for scope in scopes if allows(named, scope))
+    return frozenset(scope for scope in scopes if has_scope(named, scope))
 
 
-def _routes(scopes: frozenset[str]) -> frozenset[Scope]:
-    return frozenset(scope for scope, needed in NEEDS.items() if allows(scopes, needed))
+def _routes(scopes: frozenset[str]) -> frozenset[RouteScope]:
+    return frozenset(scope for scope, needed in ROUTE_SCOPES.items() if has_scope(scopes, needed))
 
 
 def _trusted(rules: TrustedProxySettings, address: str) -> bool:
@@ -180,7 +188,7 @@ def _trusted(rules: TrustedProxySettings, address: str) -> bool:
 
 def _usable(settings: GatewaySettings, secret: str | None) -> None:
     key = "gateway.auth.mode"
-    local = canonical(settings.bind) == "loopback"
+    local = canonicalize_address(settings.bind) == "loopback"
     if secret is None:
         problem = Problem(key, f"mode {settings.auth_mode!r} is not supported", hint="use token or password")
     elif settings.auth_mode == "none" and not local:
@@ -198,8 +206,8 @@ def _usable(settings: GatewaySettings, secret: str | None) -> None:
     raise ConfigError((problem,))
 
 
-def _refused() -> Fault:
-    return Fault(
+def _refused() -> HttpFault:
+    return HttpFault(
         401, "Unauthorized", "unauthorized", code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"}, close=True
     )
 

@@ -21,25 +21,25 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.gateway import openai, reply, responses
-from palinurus.gateway.emit import Events
-from palinurus.gateway.fault import Fault, of_error, of_outcome
+from palinurus.gateway.emit import ResponseStream
+from palinurus.gateway.fault import HttpFault, make_error_fault, make_outcome_fault
 from palinurus.gateway.limits import BODY, BODY_SECONDS
-from palinurus.gateway.openai import Ask, Reply, replied
-from palinurus.gateway.port import Catalog, Host
-from palinurus.gateway.stream import Chunks, Frames, pump
-from palinurus.store.port import Accepted, ItemRow
+from palinurus.gateway.openai import OpenAiReply, OpenAiRequest, make_reply
+from palinurus.gateway.port import GatewayHost, ModelFinder
+from palinurus.gateway.stream import AnswerStream, CompletionStream, pump_stream
+from palinurus.store.port import Acceptance, InboxRow
 
 log = logging.getLogger(__name__)
 
 
-class Waits:
+class OutcomeWaits:
     """The requests that wait for an outcome; `end` lets them go when the gateway stops first."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Future[ItemRow]] = set()
+        self._tasks: set[asyncio.Future[InboxRow]] = set()
         self._ended = False
 
-    async def outcome(self, host: Host, ident: str, keyed: bool) -> ItemRow | Fault:
+    async def outcome(self, host: GatewayHost, ident: str, keyed: bool) -> InboxRow | HttpFault:
         """The settled message, or why its outcome cannot be told now."""
         if self._ended:
             return _stopping(keyed)
@@ -52,7 +52,7 @@ class Waits:
                 raise
             return _stopping(keyed)
         except PalinurusError as exc:
-            return of_error(exc)
+            return make_error_fault(exc)
         finally:
             self._tasks.discard(task)
             task.cancel()
@@ -64,10 +64,10 @@ class Waits:
             task.cancel()
 
 
-def _stopping(keyed: bool) -> Fault:
+def _stopping(keyed: bool) -> HttpFault:
     """With an idempotency key the client may ask again by itself; without one that would be a second message."""
     text = "the gateway is stopping; the message is kept and goes on after the restart"
-    return Fault(503, text, "api_error", code="draining", headers={"Retry-After": "5"}, retry=keyed)
+    return HttpFault(503, text, "api_error", code="draining", headers={"Retry-After": "5"}, retry=keyed)
 
 
 class _Last:
@@ -81,38 +81,42 @@ class _Last:
             self.end = event
 
 
-class Dialect(NamedTuple):
+class OpenAiDialect(NamedTuple):
     """How one interface reads requests and writes answers."""
 
-    read: Callable[[bytes, Mapping[str, str], Settings, Catalog, int], Ask | Fault]
-    ident: Callable[[Ask], str]
-    frames: Callable[[str, int, Ask], Frames]
-    answer: Callable[[str, int, str, Reply], bytes]
+    read: Callable[[bytes, Mapping[str, str], Settings, ModelFinder, int], OpenAiRequest | HttpFault]
+    ident: Callable[[OpenAiRequest], str]
+    frames: Callable[[str, int, OpenAiRequest], AnswerStream]
+    answer: Callable[[str, int, str, OpenAiReply], bytes]
 
 
-CHAT = Dialect(
-    openai.parse,
+CHAT_DIALECT = OpenAiDialect(
+    openai.parse_completion,
     lambda ask: f"chatcmpl_{uuid.uuid4()}",
-    lambda ident, created, ask: Chunks(ident, created, ask.model, events=ask.events, usage=ask.usage),
-    openai.answer,
+    lambda ident, created, ask: CompletionStream(ident, created, ask.model, events=ask.events, usage=ask.usage),
+    openai.render_completion,
 )
-RESPONSES = Dialect(
-    responses.read,
-    lambda ask: responses.ident(ask.inbound.session),
-    lambda ident, created, ask: Events(ident, created, ask.model),
-    responses.answer,
+RESPONSES_DIALECT = OpenAiDialect(
+    responses.parse_response_request,
+    lambda ask: responses.make_response_id(ask.inbound.session),
+    lambda ident, created, ask: ResponseStream(ident, created, ask.model),
+    responses.render_response,
 )
 
 
-async def complete(
-    request: web.BaseRequest, host: Host, clock: Clock, waits: Waits, dialect: Dialect = CHAT
-) -> web.StreamResponse | Fault:
+async def handle_completion(
+    request: web.BaseRequest,
+    host: GatewayHost,
+    clock: Clock,
+    waits: OutcomeWaits,
+    dialect: OpenAiDialect = CHAT_DIALECT,
+) -> web.StreamResponse | HttpFault:
     """Answer one request, or say why not."""
-    data = await body(request)
-    if isinstance(data, Fault):
+    data = await read_body(request)
+    if isinstance(data, HttpFault):
         return data
     ask = dialect.read(data, request.headers, host.settings, host.catalog, clock.now())
-    if isinstance(ask, Fault):
+    if isinstance(ask, HttpFault):
         return ask
     ident = dialect.ident(ask)
     created = clock.now() // 1000
@@ -120,24 +124,24 @@ async def complete(
         return await _streamed(request, host, ask, dialect.frames(ident, created, ask), waits)
     last = _Last()
     accepted = await _submit(host, ask, last)
-    if isinstance(accepted, Fault):
+    if isinstance(accepted, HttpFault):
         return accepted
     row = await waits.outcome(host, accepted.id, ask.keyed)
-    if isinstance(row, Fault):
+    if isinstance(row, HttpFault):
         return row
     end = None if accepted.duplicate else last.end
-    fault = _mismatch(ask, accepted, row) or of_outcome(row.outcome, row.note, end.failure if end else None)
+    fault = _mismatch(ask, accepted, row) or make_outcome_fault(row.outcome, row.note, end.failure if end else None)
     if fault is not None:
         return fault
     usage = end.usage if end else await _used(host, row)
-    return reply.raw(dialect.answer(ident, created, ask.model, replied(ask, end, row, usage)))
+    return reply.reply_bytes(dialect.answer(ident, created, ask.model, make_reply(ask, end, row, usage)))
 
 
-async def body(request: web.BaseRequest) -> bytes | Fault:
+async def read_body(request: web.BaseRequest) -> bytes | HttpFault:
     """The request's bytes, within the limits; judged by its headers before anything is read."""
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-        return Fault(415, "compressed bodies are not accepted", code="bad_encoding", close=True)
-    large = Fault(413, f"the body is larger than {BODY} bytes", code="too_large", close=True)
+        return HttpFault(415, "compressed bodies are not accepted", code="bad_encoding", close=True)
+    large = HttpFault(413, f"the body is larger than {BODY} bytes", code="too_large", close=True)
     if (request.content_length or 0) > BODY:
         return large
     try:
@@ -146,16 +150,16 @@ async def body(request: web.BaseRequest) -> bytes | Fault:
     except web.HTTPRequestEntityTooLarge:
         return large
     except TimeoutError:
-        return Fault(408, "the body did not arrive in time", code="slow_body", close=True)
+        return HttpFault(408, "the body did not arrive in time", code="slow_body", close=True)
     except web.RequestPayloadError as exc:
-        return Fault(400, f"the body is broken: {exc}", code="bad_body", close=True)
+        return HttpFault(400, f"the body is broken: {exc}", code="bad_body", close=True)
 
 
 async def _streamed(
-    request: web.BaseRequest, host: Host, ask: Ask, frames: Frames, waits: Waits
-) -> web.StreamResponse | Fault:
+    request: web.BaseRequest, host: GatewayHost, ask: OpenAiRequest, frames: AnswerStream, waits: OutcomeWaits
+) -> web.StreamResponse | HttpFault:
     accepted = await _submit(host, ask, frames)
-    if isinstance(accepted, Fault):
+    if isinstance(accepted, HttpFault):
         return accepted
     if accepted.duplicate:
         frames.replay()
@@ -168,38 +172,40 @@ async def _streamed(
     await response.prepare(request)
     settling = asyncio.ensure_future(_conclude(host, ask, accepted, frames, waits))
     try:
-        await pump(frames, response)
+        await pump_stream(frames, response)
     finally:
         settling.cancel()
     return response
 
 
-async def _conclude(host: Host, ask: Ask, accepted: Accepted, frames: Frames, waits: Waits) -> None:
+async def _conclude(
+    host: GatewayHost, ask: OpenAiRequest, accepted: Acceptance, frames: AnswerStream, waits: OutcomeWaits
+) -> None:
     """Wait for the outcome and hand it to the stream."""
     frames.note("accepted", {"id": accepted.id, "session": ask.inbound.session, "duplicate": accepted.duplicate})
     frames.wake.set()
     row = await waits.outcome(host, accepted.id, ask.keyed)
-    if isinstance(row, Fault):
-        frames.finish(Reply(), row)
+    if isinstance(row, HttpFault):
+        frames.finish(OpenAiReply(), row)
         return
     end = None if accepted.duplicate else frames.end
-    fault = _mismatch(ask, accepted, row) or of_outcome(row.outcome, row.note, end.failure if end else None)
+    fault = _mismatch(ask, accepted, row) or make_outcome_fault(row.outcome, row.note, end.failure if end else None)
     usage = end.usage if end else await _used(host, row)
-    told = replied(ask, end, row, usage)
+    told = make_reply(ask, end, row, usage)
     outcome = {"id": row.id, "session": row.session, "outcome": row.outcome, "text": told.text, "usage": usage}
     frames.note("outcome", outcome)
     frames.finish(told, fault)
 
 
-async def _submit(host: Host, ask: Ask, listener: Frames | _Last) -> Accepted | Fault:
+async def _submit(host: GatewayHost, ask: OpenAiRequest, listener: AnswerStream | _Last) -> Acceptance | HttpFault:
     try:
         return await host.submit(ask.inbound, sink=listener.feed)
     except PalinurusError as exc:
         log.warning("message refused: %s", exc.message)
-        return of_error(exc)
+        return make_error_fault(exc)
 
 
-def _mismatch(ask: Ask, accepted: Accepted, row: ItemRow) -> Fault | None:
+def _mismatch(ask: OpenAiRequest, accepted: Acceptance, row: InboxRow) -> HttpFault | None:
     """A key that comes back with another message is a mistake of the client; answering it would mislead."""
     if not (accepted.duplicate and ask.keyed) or row.id != accepted.id:
         return None
@@ -209,10 +215,10 @@ def _mismatch(ask: Ask, accepted: Accepted, row: ItemRow) -> Fault | None:
         return None
     if first.text == ask.inbound.text:
         return None
-    return Fault(422, "this Idempotency-Key was used for another message", code="idempotency_mismatch")
+    return HttpFault(422, "this Idempotency-Key was used for another message", code="idempotency_mismatch")
 
 
-async def _used(host: Host, row: ItemRow) -> TokenUsage:
+async def _used(host: GatewayHost, row: InboxRow) -> TokenUsage:
     """What the ledger says about a message whose run was not seen here."""
     total = TokenUsage()
     for spent in await host.store.list_usage(row.at, row.session):

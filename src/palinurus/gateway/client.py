@@ -18,14 +18,14 @@ from nacl.bindings import crypto_sign, crypto_sign_seed_keypair
 from palinurus import __version__
 from palinurus.clock import Clock
 from palinurus.errors import GatewayUnreachable, StateUnwritable
-from palinurus.gateway.rpc import ADMIN, ClientInfo, RpcError
+from palinurus.gateway.rpc import ADMIN, ClientDescription, MethodError
 from palinurus.gateway.ws import device, frames
 
 FILE = os.path.join("identity", "device.key")
 OPEN_SECONDS = 15.0
 
 
-class Identity(NamedTuple):
+class DeviceIdentity(NamedTuple):
     """A device's key pair."""
 
     public: bytes
@@ -33,19 +33,19 @@ class Identity(NamedTuple):
 
     @property
     def id(self) -> str:
-        return device.device_id(self.public)
+        return device.derive_device_id(self.public)
 
     def sign(self, text: bytes) -> str:
         """The signature as it is sent."""
-        return device.pack(crypto_sign(text, self.secret)[:64])
+        return device.encode_base64url(crypto_sign(text, self.secret)[:64])
 
 
-def identity(seed: bytes | None = None) -> Identity:
+def make_identity(seed: bytes | None = None) -> DeviceIdentity:
     """A new identity, or the one of a seed of 32 bytes."""
-    return Identity(*crypto_sign_seed_keypair(seed or os.urandom(32)))
+    return DeviceIdentity(*crypto_sign_seed_keypair(seed or os.urandom(32)))
 
 
-def kept_identity(home: str) -> Identity:
+def load_identity(home: str) -> DeviceIdentity:
     """This machine's identity, made on first use (mode 0600). Raises StateUnwritable."""
     path = os.path.join(home, FILE)
     try:
@@ -57,23 +57,23 @@ def kept_identity(home: str) -> Identity:
                 seed = file.read(33)
             if len(seed) != 32:
                 raise StateUnwritable(f"{path} is damaged", fix="delete it: a new one is made") from None
-            return identity(seed)
+            return make_identity(seed)
         seed = os.urandom(32)
         with os.fdopen(handle, "wb") as file:
             file.write(seed)
-        return identity(seed)
+        return make_identity(seed)
     except OSError as exc:
         raise StateUnwritable(f"cannot use {path}: {exc.strerror}", fix=f"check the owner of {home}") from None
 
 
-class Options(msgspec.Struct, frozen=True):
+class LoginOptions(msgspec.Struct, frozen=True):
     """How to log in. Exactly one credential is enough."""
 
     token: str = ""
     password: str = ""
     device_token: str = ""
-    identity: Identity | None = None
-    client: ClientInfo = ClientInfo("cli", __version__, "linux", "cli")
+    identity: DeviceIdentity | None = None
+    client: ClientDescription = ClientDescription("cli", __version__, "linux", "cli")
     role: str = "operator"
     scopes: Sequence[str] = (ADMIN,)
     caps: Sequence[str] = ("tool-events",)
@@ -82,7 +82,7 @@ class Options(msgspec.Struct, frozen=True):
     origin: str = ""
 
 
-class Link:
+class GatewayLink:
     """A connection that is logged in. Make one with `connect`."""
 
     def __init__(self, ws: aiohttp.ClientWebSocketResponse, session: aiohttp.ClientSession, clock: Clock) -> None:
@@ -95,10 +95,10 @@ class Link:
         self._asked: dict[str, asyncio.Queue[dict[str, Any] | None]] = {}
         self._reader: asyncio.Task[None] | None = None
 
-    async def login(self, options: Options) -> dict[str, Any]:
+    async def login(self, options: LoginOptions) -> dict[str, Any]:
         """Answer the challenge. Raises RpcError with the gateway's refusal, GatewayUnreachable when it hangs up."""
         challenge = await self._frame()
-        params = connect_params(options, challenge["payload"]["nonce"], self._clock.now())
+        params = make_connect_params(options, challenge["payload"]["nonce"], self._clock.now())
         await self.send({"type": "req", "id": "connect", "method": "connect", "params": params})
         answer = await self._frame()
         if not answer.get("ok"):
@@ -131,7 +131,7 @@ class Link:
 
     async def send(self, frame: Mapping[str, Any]) -> None:
         """Any frame."""
-        await self.ws.send_frame(frames.encode(frame), aiohttp.WSMsgType.TEXT)
+        await self.ws.send_frame(frames.encode_json(frame), aiohttp.WSMsgType.TEXT)
 
     async def event(self, name: str) -> dict[str, Any]:
         """The next event of this name; others that come before it are thrown away."""
@@ -182,7 +182,7 @@ class Link:
                 answers.put_nowait(None)
 
 
-def connect_params(options: Options, nonce: str, now: int) -> dict[str, Any]:
+def make_connect_params(options: LoginOptions, nonce: str, now: int) -> dict[str, Any]:
     """The params of `connect`, signed if there is an identity."""
     auth = {"token": options.token, "password": options.password, "deviceToken": options.device_token}
     params: dict[str, Any] = {
@@ -198,18 +198,18 @@ def connect_params(options: Options, nonce: str, now: int) -> dict[str, Any]:
         params["resume"] = dict(options.resume)
     who = options.identity
     if who is not None:
-        claim = device.Claim(options.client, options.role, options.scopes, options.token or options.device_token)
+        claim = device.DeviceClaim(options.client, options.role, options.scopes, options.token or options.device_token)
         params["device"] = {
             "id": who.id,
-            "publicKey": device.pack(who.public),
-            "signature": who.sign(device.text(options.version, who.id, claim, now, nonce)),
+            "publicKey": device.encode_base64url(who.public),
+            "signature": who.sign(device.make_signed_text(options.version, who.id, claim, now, nonce)),
             "signedAt": now,
             "nonce": nonce,
         }
     return params
 
 
-async def open_link(url: str, clock: Clock, origin: str = "") -> Link:
+async def open_link(url: str, clock: Clock, origin: str = "") -> GatewayLink:
     """A connection that has not logged in yet. Raises GatewayUnreachable."""
     session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(connect=OPEN_SECONDS))
     try:
@@ -219,10 +219,10 @@ async def open_link(url: str, clock: Clock, origin: str = "") -> Link:
     except (aiohttp.ClientError, OSError) as exc:
         await session.close()
         raise GatewayUnreachable(f"no gateway answers at {url}: {exc}", fix="`pal gateway` starts it") from None
-    return Link(ws, session, clock)
+    return GatewayLink(ws, session, clock)
 
 
-async def connect(url: str, clock: Clock, options: Options) -> Link:
+async def connect_gateway(url: str, clock: Clock, options: LoginOptions) -> GatewayLink:
     """A connection that is logged in. Raises RpcError when it is refused, GatewayUnreachable."""
     link = await open_link(url, clock, options.origin)
     try:
@@ -233,9 +233,9 @@ async def connect(url: str, clock: Clock, options: Options) -> Link:
     return link
 
 
-def _error(answer: dict[str, Any]) -> RpcError:
+def _error(answer: dict[str, Any]) -> MethodError:
     error = answer["error"]
-    return RpcError(
+    return MethodError(
         error["message"],
         code=error["code"],
         details=error.get("details"),

@@ -10,13 +10,13 @@ import msgspec
 from aiohttp import web
 
 from palinurus.gateway import reply
-from palinurus.gateway.chat import body as read_body
-from palinurus.gateway.fault import Fault, bad
-from palinurus.gateway.port import Host
+from palinurus.gateway.chat import read_body
+from palinurus.gateway.fault import HttpFault, make_bad_request
+from palinurus.gateway.port import GatewayHost
 
-MODEL = "all-minilm-l6-v2"
-MOST = 128  # texts of one request
-CHARS = 32_000  # of one text
+EMBEDDING_MODEL = "all-minilm-l6-v2"
+EMBEDDING_TEXTS = 128  # texts of one request
+EMBEDDING_CHARS = 32_000  # of one text
 
 
 class _Body(msgspec.Struct, frozen=True):
@@ -26,27 +26,27 @@ class _Body(msgspec.Struct, frozen=True):
     dimensions: int | None = None
 
 
-async def embeddings(request: web.BaseRequest, host: Host) -> web.StreamResponse | Fault:
+async def handle_embeddings(request: web.BaseRequest, host: GatewayHost) -> web.StreamResponse | HttpFault:
     """Answer one request."""
     data = await read_body(request)
-    if isinstance(data, Fault):
+    if isinstance(data, HttpFault):
         return data
     try:
         asked = msgspec.json.decode(data or b"{}", type=_Body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
-        return bad(f"the body is not understood: {exc}")
+        return make_bad_request(f"the body is not understood: {exc}")
     texts = [asked.input] if isinstance(asked.input, str) else asked.input
-    if not 0 < len(texts) <= MOST or not all(0 < len(text) <= CHARS for text in texts):
-        return bad(f"input: 1 to {MOST} texts of 1 to {CHARS} characters", "input")
+    if not 0 < len(texts) <= EMBEDDING_TEXTS or not all(0 < len(text) <= EMBEDDING_CHARS for text in texts):
+        return make_bad_request(f"input: 1 to {EMBEDDING_TEXTS} texts of 1 to {EMBEDDING_CHARS} characters", "input")
     made = await host.desk.embed(texts) if host.desk is not None and host.desk.embed is not None else "it is not there"
     if isinstance(made, str):
-        return Fault(503, f"there is no model for embeddings: {made}", "api_error", code="no_embeddings")
+        return HttpFault(503, f"there is no model for embeddings: {made}", "api_error", code="no_embeddings")
     if asked.dimensions not in (None, len(made[0])):
-        return bad(f"the model has {len(made[0])} dimensions", "dimensions")
+        return make_bad_request(f"the model has {len(made[0])} dimensions", "dimensions")
     rows = [{"object": "embedding", "index": at, "embedding": _as(asked, row)} for at, row in enumerate(made)]
     count = sum(len(text) // 4 + 1 for text in texts)  # as near as clients need it
     usage = {"prompt_tokens": count, "total_tokens": count}
-    return reply.json({"object": "list", "data": rows, "model": MODEL, "usage": usage})
+    return reply.reply_json({"object": "list", "data": rows, "model": EMBEDDING_MODEL, "usage": usage})
 
 
 def _as(asked: _Body, row: list[float]) -> Any:

@@ -8,7 +8,7 @@ from palinurus.core.types.model import ModelFailure
 from palinurus.errors import BadRequest, DiskFull, Draining, NotFound, PalinurusError, QueueFull, Unauthorized
 
 
-class Fault(msgspec.Struct, frozen=True):
+class HttpFault(msgspec.Struct, frozen=True):
     """A request that gets no answer. `retry`: may the client try the same again by itself?"""
 
     status: int
@@ -27,9 +27,9 @@ class Fault(msgspec.Struct, frozen=True):
         )
 
 
-def bad(message: str, param: str | None = None, code: str | None = None) -> Fault:
+def make_bad_request(message: str, param: str | None = None, code: str | None = None) -> HttpFault:
     """A 400."""
-    return Fault(400, message, param=param, code=code)
+    return HttpFault(400, message, param=param, code=code)
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -76,13 +76,13 @@ _OUTCOMES: dict[str, _Row] = {
 }
 
 
-def of_error(exc: PalinurusError) -> Fault:
+def make_error_fault(exc: PalinurusError) -> HttpFault:
     """What a caller is told about an exception of ours."""
     row = next(row for kind, row in _ERRORS if isinstance(exc, kind))
-    return Fault(row.status, str(exc), row.type, code=row.code, headers=row.headers, retry=row.retry)
+    return HttpFault(row.status, str(exc), row.type, code=row.code, headers=row.headers, retry=row.retry)
 
 
-def of_outcome(outcome: str | None, note: str, failure: ModelFailure | None) -> Fault | None:
+def make_outcome_fault(outcome: str | None, note: str, failure: ModelFailure | None) -> HttpFault | None:
     """None when the message was answered (or silence was chosen); else what its caller is told.
 
     Never to be retried by the client on its own: the message was accepted and has its outcome.
@@ -94,4 +94,4 @@ def of_outcome(outcome: str | None, note: str, failure: ModelFailure | None) -> 
     headers: dict[str, str] = {}
     if failure and failure.retry_after is not None:
         headers["Retry-After"] = str(max(1, round(failure.retry_after)))
-    return Fault(row.status, message, row.type, code=row.code, headers=headers)
+    return HttpFault(row.status, message, row.type, code=row.code, headers=headers)

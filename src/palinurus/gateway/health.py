@@ -9,15 +9,15 @@ from typing import Any
 from palinurus import __version__
 from palinurus.clock import Clock
 from palinurus.config.heartbeat import HeartbeatSettings
-from palinurus.gateway.port import Host
-from palinurus.gateway.rpc import Client
+from palinurus.gateway.port import GatewayHost
+from palinurus.gateway.rpc import ConnectedClient
 from palinurus.store.port import SessionRow
 
 RECENT = 5
 QUIET = frozenset({"cli", "probe", "backend"})  # modes of clients that come and go: not shown as present
 
 
-async def snapshot(host: Host, clock: Clock) -> dict[str, Any]:
+async def make_health_snapshot(host: GatewayHost, clock: Clock) -> dict[str, Any]:
     """The object of method and event `health`."""
     began, now = clock.monotonic(), clock.now()
     settings = host.settings
@@ -61,13 +61,13 @@ def _sessions(rows: list[SessionRow], now: int) -> dict[str, Any]:
     return {"count": len(rows), "recent": recent}
 
 
-def present(clients: Iterable[Client], now: int) -> list[dict[str, Any]]:
+def list_presence(clients: Iterable[ConnectedClient], now: int) -> list[dict[str, Any]]:
     """PresenceEntry objects: this gateway first, then the clients people sit at."""
     own = {"ts": now, "host": socket.gethostname(), "version": __version__, "mode": "gateway", "reason": "self"}
     return [own, *(_entry(client) for client in clients if client.info.mode not in QUIET)]
 
 
-def _entry(client: Client) -> dict[str, Any]:
+def _entry(client: ConnectedClient) -> dict[str, Any]:
     info = client.info
     entry = {
         "ts": client.at,

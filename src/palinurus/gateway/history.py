@@ -12,38 +12,40 @@ from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
 from palinurus.gateway import reply
-from palinurus.gateway.fault import Fault, bad
+from palinurus.gateway.fault import HttpFault, make_bad_request
 from palinurus.gateway.limits import KEEPALIVE
-from palinurus.gateway.port import Host
-from palinurus.gateway.rows import Rows, lines, projected
-from palinurus.gateway.rows import history as shown
-from palinurus.gateway.ws.frames import encode
+from palinurus.gateway.port import GatewayHost
+from palinurus.gateway.rows import SessionReader, list_visible_entries, project_entry
+from palinurus.gateway.rows import project_history as shown
+from palinurus.gateway.ws.frames import encode_json
 
 LIMIT, MOST = 200, 1000
 
 
-async def history(request: web.BaseRequest, host: Host, typed: str) -> web.StreamResponse | Fault:
+async def handle_history(request: web.BaseRequest, host: GatewayHost, typed: str) -> web.StreamResponse | HttpFault:
     """Answer one request."""
     settings = host.settings
     key = parse_session_key(settings.session.main_key if typed == "main" else typed, settings.default_agent)
     limit, cursor = _number(request.query.get("limit"), LIMIT), _number(request.query.get("cursor"), 0)
     if key is None:
-        return bad("that is not a session key", "key")
+        return make_bad_request("that is not a session key", "key")
     if limit is None or cursor is None or not 1 <= limit <= MOST:
-        return bad(f"limit is 1 to {MOST}; cursor is the nextCursor of an answer", "limit", code="invalid_value")
+        return make_bad_request(
+            f"limit is 1 to {MOST}; cursor is the nextCursor of an answer", "limit", code="invalid_value"
+        )
     desk = host.desk
-    rows = Rows(desk) if desk is not None else None
+    rows = SessionReader(desk) if desk is not None else None
     _, transcript = await rows.open(str(key)) if rows is not None else (None, None)
     if rows is None or transcript is None:
         missing = {"ok": False, "error": {"type": "not_found", "message": f"Session not found: {key}"}}
-        return reply.json(missing, 404)
-    first = page(str(key), shown(transcript, limit, before=cursor or None))
+        return reply.reply_json(missing, 404)
+    first = make_history_page(str(key), shown(transcript, limit, before=cursor or None))
     if "text/event-stream" not in request.headers.get("Accept", ""):
-        return reply.json(first)
-    return await _follow(request, host, rows, str(key), first, len(lines(transcript)))
+        return reply.reply_json(first)
+    return await _follow(request, host, rows, str(key), first, len(list_visible_entries(transcript)))
 
 
-def page(key: str, shown: list[dict[str, Any]]) -> dict[str, Any]:
+def make_history_page(key: str, shown: list[dict[str, Any]]) -> dict[str, Any]:
     """A run of messages, oldest first, and where the older ones begin. The rows stand there twice: both names are in
     use."""
     more = bool(shown) and _seq(shown[0]) > 1
@@ -79,7 +81,7 @@ class _Watcher:
 
 
 async def _follow(
-    request: web.BaseRequest, host: Host, rows: Rows, key: str, first: dict[str, Any], told: int
+    request: web.BaseRequest, host: GatewayHost, rows: SessionReader, key: str, first: dict[str, Any], told: int
 ) -> web.StreamResponse:
     watcher = _Watcher(key)
     unfollow: Callable[[], None] = host.follow(watcher)
@@ -97,10 +99,10 @@ async def _follow(
                 continue
             watcher.wake.clear()
             _, transcript = await rows.open(key)
-            news = lines(transcript)[told:] if transcript is not None else []
+            news = list_visible_entries(transcript)[told:] if transcript is not None else []
             for entry in news:
                 told += 1
-                message = projected(entry, told)
+                message = project_entry(entry, told)
                 await response.write(_event("message", {"sessionKey": key, "message": message}))
     except ConnectionError:
         return response
@@ -109,7 +111,7 @@ async def _follow(
 
 
 def _event(name: str, value: object) -> bytes:
-    return b"event: " + name.encode() + b"\ndata: " + encode(value) + b"\n\n"
+    return b"event: " + name.encode() + b"\ndata: " + encode_json(value) + b"\n\n"
 
 
 def _seq(message: dict[str, Any]) -> int:

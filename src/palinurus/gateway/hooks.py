@@ -14,22 +14,24 @@ from palinurus.config.webhooks import WebhookSettings
 from palinurus.core.hooks.call import WEBHOOK_NOT_FOUND, WebhookAnswer, WebhookHead, refuse_webhook
 from palinurus.errors import PalinurusError
 from palinurus.gateway import reply
-from palinurus.gateway.fault import of_error
-from palinurus.gateway.limits import Tries
-from palinurus.gateway.port import Webhooks
+from palinurus.gateway.fault import make_error_fault
+from palinurus.gateway.limits import LoginFailures
+from palinurus.gateway.port import WebhookPort
 
 SECONDS = 10.0  # for the whole body
 BASE = "/hooks"
 
 
-class Posts:
+class WebhookEndpoint:
     """The door of the webhooks. It counts wrong credentials by itself: a flood at it locks nobody out elsewhere."""
 
     def __init__(self, monotonic: Callable[[], float], seconds: float = SECONDS) -> None:
-        self._tries = Tries(monotonic)
+        self._tries = LoginFailures(monotonic)
         self._seconds = seconds
 
-    async def answer(self, request: web.BaseRequest, name: str, address: str, hooks: Webhooks | None) -> web.Response:
+    async def answer(
+        self, request: web.BaseRequest, name: str, address: str, hooks: WebhookPort | None
+    ) -> web.Response:
         """One request."""
         if hooks is None:
             return _sent(WEBHOOK_NOT_FOUND)
@@ -44,14 +46,14 @@ class Posts:
             self._tries.count_failure(address)
         return _sent(said)
 
-    async def _taken(self, request: web.BaseRequest, head: WebhookHead, size: int, hooks: Webhooks) -> WebhookAnswer:
+    async def _taken(self, request: web.BaseRequest, head: WebhookHead, size: int, hooks: WebhookPort) -> WebhookAnswer:
         body = await self._body(request, size)
         if isinstance(body, WebhookAnswer):
             return body
         try:
             return await hooks.take(head, body)
         except PalinurusError as exc:
-            fault = of_error(exc)
+            fault = make_error_fault(exc)
             return WebhookAnswer(fault.status, {"ok": False, "error": exc.message}, retry=5 if fault.retry else 0)
 
     async def _body(self, request: web.BaseRequest, size: int) -> bytes | WebhookAnswer:
@@ -76,7 +78,7 @@ class Posts:
         return bytes(data)
 
 
-def local(path: str, settings: WebhookSettings) -> str:
+def to_local_path(path: str, settings: WebhookSettings) -> str:
     """The path as the table of routes knows it, when hooks.path says another base."""
     if settings.enabled and settings.path != BASE and path.startswith(settings.path + "/"):
         return BASE + path[len(settings.path) :]
@@ -84,8 +86,8 @@ def local(path: str, settings: WebhookSettings) -> str:
 
 
 def _sent(said: WebhookAnswer) -> web.Response:
-    made = reply.raw(said.body.encode(), "text/plain", said.status) if isinstance(said.body, str) else None
-    made = made or reply.json(said.body, said.status)
+    made = reply.reply_bytes(said.body.encode(), "text/plain", said.status) if isinstance(said.body, str) else None
+    made = made or reply.reply_json(said.body, said.status)
     if said.retry:
         made.headers["Retry-After"] = str(said.retry)
     if said.status >= 400:

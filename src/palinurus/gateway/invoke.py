@@ -12,14 +12,14 @@ from palinurus.core.types.inbound import Sender
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.model import ModelFailure
 from palinurus.gateway import reply
-from palinurus.gateway.auth import Caller
-from palinurus.gateway.chat import body as read_body
-from palinurus.gateway.fault import Fault
-from palinurus.gateway.port import Host
+from palinurus.gateway.auth import HttpCaller
+from palinurus.gateway.chat import read_body
+from palinurus.gateway.fault import HttpFault
+from palinurus.gateway.port import GatewayHost
 
 BODY = 2 * 1024 * 1024
 # What changes the machine, starts work or speaks for the owner needs a run, where people see it and are asked.
-DENIED = frozenset(
+DENIED_TOOLS = frozenset(
     {
         *("exec", "process", "spawn", "shell", "bash", "apply_patch", "write", "edit"),
         *("fs_write", "fs_delete", "fs_move", "sessions_spawn", "sessions_send", "message"),
@@ -38,10 +38,12 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     idempotency_key: str | None = None
 
 
-async def invoke(request: web.BaseRequest, host: Host, caller: Caller) -> web.StreamResponse | Fault:
+async def handle_invoke(
+    request: web.BaseRequest, host: GatewayHost, caller: HttpCaller
+) -> web.StreamResponse | HttpFault:
     """Answer one request."""
     data = await read_body(request)
-    if isinstance(data, Fault):
+    if isinstance(data, HttpFault):
         return data
     if len(data) > BODY:
         return _no(413, "invalid_request", f"the body is larger than {BODY} bytes")
@@ -58,7 +60,7 @@ async def invoke(request: web.BaseRequest, host: Host, caller: Caller) -> web.St
     key = parse_session_key(settings.session.main_key if typed == "main" else typed, agent)
     if key is None or key.agent not in settings.agents:
         return _no(400, "invalid_request", "that is not a session key of a known agent")
-    if name in DENIED:
+    if name in DENIED_TOOLS:
         return _missing(name)
     args = {**asked.args, **({"action": asked.action} if asked.action else {})}
     owner = "control" in caller.scopes
@@ -71,7 +73,7 @@ async def invoke(request: web.BaseRequest, host: Host, caller: Caller) -> web.St
         return _no(400, "tool_error", found.text)
     content = [msgspec.to_builtins(block) for block in found.content]
     result = {"content": content, "details": found.details}
-    return reply.json({"ok": True, "toolCallId": str(uuid.uuid4()), "result": result})
+    return reply.reply_json({"ok": True, "toolCallId": str(uuid.uuid4()), "result": result})
 
 
 def _missing(name: str) -> web.Response:
@@ -79,4 +81,4 @@ def _missing(name: str) -> web.Response:
 
 
 def _no(status: int, kind: str, message: str) -> web.Response:
-    return reply.json({"ok": False, "error": {"type": kind, "message": message}}, status)
+    return reply.reply_json({"ok": False, "error": {"type": kind, "message": message}}, status)

@@ -26,7 +26,7 @@ REBUFFS = 10  # node-only methods an operator may call in a row
 K = TypeVar("K")
 
 
-def canonical(address: str) -> str:
+def canonicalize_address(address: str) -> str:
     """One name for one peer: all loopback forms are one, IPv4 in IPv6 clothes is IPv4, IPv6 counts by /64."""
     try:
         ip = ipaddress.ip_address(address.split("%", 1)[0])
@@ -41,7 +41,7 @@ def canonical(address: str) -> str:
     return str(ip)
 
 
-class Tries:
+class LoginFailures:
     """Wrong credentials of the last minute. Asked before anything is compared."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -52,13 +52,13 @@ class Tries:
     def wait(self, address: str) -> float:
         """Seconds until this address may try again; 0 when it may now."""
         now = self._now()
-        mine = self._by.get(canonical(address))
+        mine = self._by.get(canonicalize_address(address))
         return max(_left(self._all, TRIES_ALL, now), _left(mine, TRIES, now) if mine else 0.0)
 
     def count_failure(self, address: str) -> None:
         """Count one."""
         now = self._now()
-        key = canonical(address)
+        key = canonicalize_address(address)
         mine = self._by.setdefault(key, deque())
         self._by.move_to_end(key)
         mine.append(now)
@@ -67,7 +67,7 @@ class Tries:
             self._by.popitem(last=False)
 
 
-class Pace:
+class GatewayRateLimit:
     """How often somebody did something in the last minute. Bounded like `Tries`, but counts what was allowed."""
 
     def __init__(self, monotonic: Callable[[], float], allowed: int = WRITES) -> None:
@@ -94,7 +94,7 @@ def _left(times: deque[float], allowed: int, now: float) -> float:
     return times[-allowed] + WINDOW - now if len(times) >= allowed else 0.0
 
 
-class Fresh(Generic[K]):
+class FreshConnections(Generic[K]):
     """Connections nobody knows yet, oldest first. When there are too many the oldest goes, so that a client
     which speaks at once always gets in."""
 

@@ -15,9 +15,9 @@ from typing import Any
 from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
-from palinurus.gateway.rows import Rows, lines, projected
-from palinurus.gateway.rpc import ALL_SESSIONS, Face, session_topic
-from palinurus.gateway.runs import Push, Run
+from palinurus.gateway.rows import SessionReader, list_visible_entries, project_entry
+from palinurus.gateway.rpc import ALL_SESSIONS, GatewayPort, make_session_topic
+from palinurus.gateway.runs import RunPush, RunView
 from palinurus.inbox.commands.desk import CommandContext
 from palinurus.inbox.controls import CONTROL_LANE
 
@@ -29,16 +29,16 @@ SETTLING = 200  # looks, 5 ms apart
 OURS = frozenset({"webchat", "gateway"})  # channels whose event ids are their clients' run ids
 
 
-class Stage:
+class RunBroadcaster:
     """Implements `inbox.feed.Follower`."""
 
-    def __init__(self, face: Face, desk: CommandContext, rows: Rows) -> None:
+    def __init__(self, face: GatewayPort, desk: CommandContext, rows: SessionReader) -> None:
         self._face = face
         self._desk = desk
         self._rows = rows
-        self._runs: dict[str, Run] = {}  # by inbox id
+        self._runs: dict[str, RunView] = {}  # by inbox id
         self._names: dict[str, str] = {}  # run id -> inbox id
-        self._ended: OrderedDict[str, tuple[Run, AgentEnd]] = OrderedDict()
+        self._ended: OrderedDict[str, tuple[RunView, AgentEnd]] = OrderedDict()
         self._starters: OrderedDict[str, str] = OrderedDict()  # run id -> connection
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._chores: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
@@ -57,19 +57,19 @@ class Stage:
         while len(self._starters) > ENDED:
             self._starters.popitem(last=False)
 
-    def running(self, session: str) -> list[Run]:
+    def running(self, session: str) -> list[RunView]:
         """The runs of a session that are going now, oldest first."""
         return [run for run in self._runs.values() if run.session == session and run.started]
 
-    def all_runs(self) -> list[Run]:
+    def all_runs(self) -> list[RunView]:
         """All runs of all sessions that go or wait, oldest first."""
         return list(self._runs.values())
 
-    def run(self, ident: str) -> Run | None:
+    def run(self, ident: str) -> RunView | None:
         """A run by what its client calls it, or by its inbox id, if it is known and not over."""
         return self._runs.get(self._names.get(ident, ident))
 
-    def end(self, ident: str) -> tuple[Run, AgentEnd] | None:
+    def end(self, ident: str) -> tuple[RunView, AgentEnd] | None:
         """How a run ended, if that was lately."""
         return self._ended.get(ident)
 
@@ -96,7 +96,7 @@ class Stage:
         if key is None:
             return
         ident = inbound.event if inbound.target.channel in OURS and inbound.event else item
-        run = Run(ident, item, str(key), key.agent, inbound)
+        run = RunView(ident, item, str(key), key.agent, inbound)
         run.conn = self._starters.pop(ident, "")
         self._runs[item] = run
         self._names[ident] = item
@@ -122,7 +122,7 @@ class Stage:
         self._names[run.id] = into
         if other is not None:
             payload = {"runId": run.id, "sessionKey": run.session, "into": other.id, "phase": "steered"}
-            self._push(run, Push("session", "session.operation", {**payload, "operation": "steer"}))
+            self._push(run, RunPush("session", "session.operation", {**payload, "operation": "steer"}))
 
     def on_ended(self, item: str) -> None:
         self._runs.pop(item, None)
@@ -132,7 +132,7 @@ class Stage:
         if len(self._names) > 4 * ENDED:
             self._names = {name: at for name, at in self._names.items() if at in self._runs}
 
-    def _over(self, run: Run, event: AgentEnd) -> None:
+    def _over(self, run: RunView, event: AgentEnd) -> None:
         names = [name for name, item in self._names.items() if item == run.item]
         for name in {run.id, *names}:
             self._ended[name] = (run, event)
@@ -151,13 +151,13 @@ class Stage:
             self._push(run, push)
         self._timers[item] = asyncio.get_running_loop().call_later(EVERY, self._flush, item)
 
-    def _push(self, run: Run, push: Push) -> None:
+    def _push(self, run: RunView, push: RunPush) -> None:
         if push.audience == "all":
             self._face.broadcast(push.event, push.payload, drop_if_slow=push.payload.get("state") == "delta")
         elif push.audience == "tool":
             if run.conn:
                 self._face.send(run.conn, "agent", push.payload)
-            self._face.tell([ALL_SESSIONS, session_topic(run.session)], "session.tool", push.payload)
+            self._face.tell([ALL_SESSIONS, make_session_topic(run.session)], "session.tool", push.payload)
         else:
             payload = {"sessionKey": run.session, "agentId": run.agent, **push.payload}
             self.enqueue(lambda: self._told(push.event, run.session, payload))
@@ -168,7 +168,7 @@ class Stage:
         self.enqueue(lambda: self._told("sessions.changed", session, payload))
 
     async def _told(self, event: str, session: str, payload: dict[str, Any]) -> None:
-        topics = [ALL_SESSIONS, session_topic(session)]
+        topics = [ALL_SESSIONS, make_session_topic(session)]
         if not self._face.followers(topics):
             return
         if event == "sessions.changed" and payload.get("reason") != "delete":
@@ -186,14 +186,14 @@ class Stage:
     async def _lines(self, session: str, item: str) -> None:
         """Tell of transcript lines that were not told of yet; of a session nobody looked at before, those of `item`."""
         self._dirty.discard(session)
-        topics = [ALL_SESSIONS, session_topic(session)]
+        topics = [ALL_SESSIONS, make_session_topic(session)]
         if not self._face.followers(topics):
             self._seen.pop(session, None)
             return
         record, transcript = await self._rows.open(session)
         if record is None or transcript is None:
             return
-        shown = lines(transcript)
+        shown = list_visible_entries(transcript)
         first = next((at for at, entry in enumerate(shown) if entry.item == item), len(shown))
         ident, told = self._seen.get(session, (record.sessionId, first))
         if ident != record.sessionId or told > len(shown):
@@ -203,7 +203,7 @@ class Stage:
         for number, entry in enumerate(shown[told:], told + 1):
             payload = {
                 "sessionKey": session,
-                "message": projected(entry, number),
+                "message": project_entry(entry, number),
                 "messageId": entry.id,
                 "messageSeq": number,
                 "session": row,

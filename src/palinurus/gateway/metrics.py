@@ -14,7 +14,7 @@ from palinurus.core.types.inbound import Inbound
 NAMES = 200  # values of one label; what comes later is counted as "other"
 
 
-class Metrics:
+class GatewayMetrics:
     """Implements `inbox.feed.Follower`. Counters only grow; labels are names of ours, never what people wrote."""
 
     def __init__(self) -> None:

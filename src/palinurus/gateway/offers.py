@@ -12,24 +12,24 @@ from palinurus.core.policy.groups import TOOL_GROUPS, TOOL_PROFILES, allows_tool
 from palinurus.core.policy.words import describe_tool_verdict
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.tool import Tool
-from palinurus.gateway.rows import Seen
+from palinurus.gateway.rows import SessionSnapshot
 from palinurus.inbox.commands.desk import CommandContext
 from palinurus.inbox.commands.facts import find_session_model
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 
 LABELS = {"fs": "Files", "ui": "UI", "mcp": "MCP"}
 
 
-def offer(desk: CommandContext, seen: Seen, inbound: Inbound) -> ToolOffer:
+def find_tool_offer(desk: CommandContext, seen: SessionSnapshot, inbound: Inbound) -> ToolOffer:
     """What a run of the session would get for this message."""
-    record = seen.record or Record(sessionId="")
+    record = seen.record or SessionRecord(sessionId="")
     offers = ToolOffers(desk.settings, desk.catalog, desk.tools)
     return offers.offer(
         offers.question(seen.key, inbound, find_session_model(desk.catalog, seen.agent, record), record)
     )
 
 
-def hidden(desk: CommandContext, found: ToolOffer, *, admin: bool) -> list[dict[str, Any]]:
+def list_hidden_tools(desk: CommandContext, found: ToolOffer, *, admin: bool) -> list[dict[str, Any]]:
     """Every tool that is kept away, with who did it; where that is written is told to admins only."""
     where = partial(find_key_source, desk.settings) if admin else lambda key: ""
     shown = []
@@ -40,19 +40,19 @@ def hidden(desk: CommandContext, found: ToolOffer, *, admin: bool) -> list[dict[
     return shown
 
 
-def grouped(tools: Iterable[Tool], *, schemas: bool = False) -> list[dict[str, Any]]:
+def group_tools(tools: Iterable[Tool], *, schemas: bool = False) -> list[dict[str, Any]]:
     """Tools under the groups that policies name; with `schemas` also what a caller needs."""
     found: dict[str, list[dict[str, Any]]] = {}
     for tool in tools:
         needs = {"about": tool.description, "parameters": tool.parameters, "effect": tool.effect} if schemas else {}
         found.setdefault(_group(tool), []).append({**_entry(tool), **needs})
     return [
-        {"id": ident, "label": label(ident), "source": "plugin" if ident == "plugins" else "core", "tools": rows}
+        {"id": ident, "label": make_label(ident), "source": "plugin" if ident == "plugins" else "core", "tools": rows}
         for ident, rows in found.items()
     ]
 
 
-def label(ident: str) -> str:
+def make_label(ident: str) -> str:
     """A heading for people."""
     return LABELS.get(ident) or ident.replace("_", " ").capitalize()
 

@@ -19,9 +19,9 @@ import msgspec
 from msgspec.structs import replace
 
 from palinurus.clock import Clock
-from palinurus.gateway.auth import Holder
-from palinurus.gateway.rpc import RpcError, allows
-from palinurus.store.port import ANY, Kept
+from palinurus.gateway.auth import TokenHolder
+from palinurus.gateway.rpc import MethodError, has_scope
+from palinurus.store.port import ANY_RECORD, StoreRecord
 
 DEVICE, REQUEST = "device", "pairing"
 WAITING = 64  # requests that may wait for a person
@@ -29,15 +29,17 @@ EXPIRES_MS = 24 * 3600 * 1000
 SEEN_MS = 3600 * 1000  # how old `lastSeenAtMs` on disk may get
 
 
-class Records(Protocol):
+class DeviceRecords(Protocol):
     """The part of the store that holds small records."""
 
-    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool: ...
+    async def put_record(
+        self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD
+    ) -> bool: ...
 
-    async def list_records(self, kind: str) -> list[Kept]: ...
+    async def list_records(self, kind: str) -> list[StoreRecord]: ...
 
 
-class Token(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class DeviceToken(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A device's token for one role."""
 
     role: str
@@ -48,7 +50,7 @@ class Token(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     revoked_at_ms: int | None = None
 
 
-class Device(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class PairedDevice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A device that was approved. `blocked`: its access was taken away; only a person can give it back."""
 
     device_id: str
@@ -65,11 +67,11 @@ class Device(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     device_family: str | None = None
     last_seen_at_ms: int | None = None
     last_seen_reason: str | None = None
-    tokens: tuple[Token, ...] = ()
+    tokens: tuple[DeviceToken, ...] = ()
     blocked: bool = False
 
 
-class Request(msgspec.Struct, frozen=True, rename="camel"):
+class DevicePairingRequest(msgspec.Struct, frozen=True, rename="camel"):
     """A device that waits for a person's yes. Also what clients are shown."""
 
     request_id: str
@@ -86,7 +88,7 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
     silent: bool = False
 
 
-def shown(device: Device) -> dict[str, Any]:
+def describe_device(device: PairedDevice) -> dict[str, Any]:
     """A device as clients see it: digests left out."""
     out: dict[str, Any] = msgspec.to_builtins(device)
     out["tokens"] = [{k: v for k, v in token.items() if k != "digest"} for token in out.get("tokens", ())]
@@ -94,13 +96,13 @@ def shown(device: Device) -> dict[str, Any]:
     return out
 
 
-class Pairing:
+class DevicePairing:
     """All devices and requests. `said(event, payload)` is called for what others should hear, `closed(device)` when
     a device's live connections must end."""
 
     def __init__(
         self,
-        records: Records,
+        records: DeviceRecords,
         clock: Clock,
         said: Callable[[str, Any], None] = lambda event, payload: None,
         closed: Callable[[str], None] = lambda device: None,
@@ -109,8 +111,8 @@ class Pairing:
         self._clock = clock
         self._said = said
         self._closed = closed
-        self._devices: dict[str, Device] = {}
-        self._requests: dict[str, Request] = {}
+        self._devices: dict[str, PairedDevice] = {}
+        self._requests: dict[str, DevicePairingRequest] = {}
         self._holders: dict[str, str] = {}  # digest -> device
         self._turn = asyncio.Lock()  # one change at a time: nobody gives back what another takes away
         self.taken = 0  # goes up whenever something is taken away
@@ -119,31 +121,31 @@ class Pairing:
         """Read the rows. One that cannot be understood is left out: it then grants nothing."""
         for row in await self._records.list_records(DEVICE):
             try:
-                self._know(msgspec.json.decode(row.data, type=Device))
+                self._know(msgspec.json.decode(row.data, type=PairedDevice))
             except msgspec.DecodeError:
                 continue
         for row in await self._records.list_records(REQUEST):
             try:
-                request = msgspec.json.decode(row.data, type=Request)
+                request = msgspec.json.decode(row.data, type=DevicePairingRequest)
             except msgspec.DecodeError:
                 continue
             self._requests[request.request_id] = request
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> list[PairedDevice]:
         """Every approved device, newest first."""
         known = (d for d in self._devices.values() if not d.blocked)
         return sorted(known, key=lambda d: d.approved_at_ms, reverse=True)
 
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[DevicePairingRequest]:
         """Every request that still waits, newest first."""
         since = self._clock.now() - EXPIRES_MS
         return sorted((r for r in self._requests.values() if r.ts > since), key=lambda r: r.ts, reverse=True)
 
-    def device(self, ident: str) -> Device | None:
+    def device(self, ident: str) -> PairedDevice | None:
         """One device, also a blocked one."""
         return self._devices.get(ident)
 
-    def holder(self, token: str) -> Holder | None:
+    def holder(self, token: str) -> TokenHolder | None:
         """Whose token this is, if it is in force."""
         digest = _digest(token)
         device = self._devices.get(self._holders.get(digest, ""))
@@ -151,10 +153,10 @@ class Pairing:
             return None
         for row in device.tokens:
             if row.digest and hmac.compare_digest(row.digest, digest):
-                return Holder(device.device_id, frozenset(row.scopes))
+                return TokenHolder(device.device_id, frozenset(row.scopes))
         return None
 
-    async def enrol(self, fresh: Device) -> tuple[Device, str]:
+    async def enrol(self, fresh: PairedDevice) -> tuple[PairedDevice, str]:
         """A device that came with the shared secret: known from now on with (at least) its scopes.
 
         Returns it and a new token; "" when the one it has opens all of this already. Raises RpcError if it is blocked.
@@ -162,7 +164,7 @@ class Pairing:
         async with self._turn:
             known = self._devices.get(fresh.device_id)
             if known is not None and known.blocked:
-                raise RpcError("device is not approved", code="NOT_PAIRED")
+                raise MethodError("device is not approved", code="NOT_PAIRED")
             device = fresh if known is None else replace(known, scopes=_union(known.scopes, fresh.scopes))
             row = _row(device, fresh.role)
             if known is not None and row is not None and row.digest and device.scopes == known.scopes:
@@ -180,11 +182,11 @@ class Pairing:
             if device is not None:
                 await self._seen(device)
 
-    async def _seen(self, device: Device) -> None:
+    async def _seen(self, device: PairedDevice) -> None:
         if (device.last_seen_at_ms or 0) < self._clock.now() - SEEN_MS:
             await self._save(replace(device, last_seen_at_ms=self._clock.now(), last_seen_reason="connect"))
 
-    async def ask(self, fresh: Device) -> Request:
+    async def ask(self, fresh: PairedDevice) -> DevicePairingRequest:
         """A device wants what it has no right to: a request for a person. The same wish twice is one request."""
         async with self._turn:
             for request in self.requests():
@@ -196,7 +198,7 @@ class Pairing:
             waiting = self.requests()
             if len(waiting) >= WAITING:
                 await self._forget(waiting[-1])
-            request = Request(
+            request = DevicePairingRequest(
                 str(uuid.uuid4()),
                 fresh.device_id,
                 fresh.public_key,
@@ -214,7 +216,7 @@ class Pairing:
             self._said("device.pair.requested", request)
             return request
 
-    async def approve(self, request_id: str, by: Iterable[str]) -> Device:
+    async def approve(self, request_id: str, by: Iterable[str]) -> PairedDevice:
         """Say yes. Raises RpcError: no such request, or the approver has not all the scopes it would give."""
         async with self._turn:
             request = self._asked(request_id)
@@ -234,7 +236,7 @@ class Pairing:
             self._resolved(request, "approved")
             return device
 
-    async def reject(self, request_id: str) -> Request:
+    async def reject(self, request_id: str) -> DevicePairingRequest:
         """Say no. Raises RpcError for an unknown request."""
         async with self._turn:
             request = self._asked(request_id)
@@ -263,14 +265,14 @@ class Pairing:
             now = self._clock.now()
             row = _row(device, role)
             if row is None:
-                raise RpcError("unknown deviceId/role")
+                raise MethodError("unknown deviceId/role")
             await self._save(_with(device, replace(row, digest="", revoked_at_ms=now)))
             self._cut(ident)
             return now
 
     async def rotate(
         self, ident: str, role: str, by: Iterable[str], *, own: bool, scopes: Iterable[str] | None = None
-    ) -> tuple[Token, str]:
+    ) -> tuple[DeviceToken, str]:
         """The old token dies and connections of the device end. `scopes` may only be fewer.
 
         `own`: the device itself asked and is told the new token. For anybody else it is "": the device gets one when
@@ -279,11 +281,11 @@ class Pairing:
         async with self._turn:
             device = self._known(ident)
             wanted = device.scopes if scopes is None else tuple(sorted(set(scopes)))
-            if not all(allows(device.scopes, scope) for scope in wanted):
-                raise RpcError("requested scopes exceed the approved ones")
+            if not all(has_scope(device.scopes, scope) for scope in wanted):
+                raise MethodError("requested scopes exceed the approved ones")
             _within(device.scopes, by)
             if role not in device.roles:
-                raise RpcError("unknown deviceId/role")
+                raise MethodError("unknown deviceId/role")
             device, token = self._issued(device, role, wanted)
             row = _row(device, role)
             assert row is not None
@@ -293,13 +295,13 @@ class Pairing:
             self._cut(ident)
             return row, token
 
-    def _issued(self, device: Device, role: str, scopes: tuple[str, ...]) -> tuple[Device, str]:
+    def _issued(self, device: PairedDevice, role: str, scopes: tuple[str, ...]) -> tuple[PairedDevice, str]:
         token, now = secrets.token_urlsafe(32), self._clock.now()
         old = _row(device, role)
         created, rotated = (old.created_at_ms, now) if old else (now, None)
-        return _with(device, Token(role, scopes, created, _digest(token), rotated)), token
+        return _with(device, DeviceToken(role, scopes, created, _digest(token), rotated)), token
 
-    async def _save(self, device: Device) -> None:
+    async def _save(self, device: PairedDevice) -> None:
         """What is taken away is gone before the row is written, what is given is there after it."""
         old = self._devices.get(device.device_id)
         stay = () if device.blocked else tuple(row.digest for row in device.tokens)
@@ -314,28 +316,28 @@ class Pairing:
         self.taken += 1
         self._closed(ident)
 
-    def _know(self, device: Device) -> None:
+    def _know(self, device: PairedDevice) -> None:
         self._devices[device.device_id] = device
         if not device.blocked:
             self._holders.update({row.digest: device.device_id for row in device.tokens if row.digest})
 
-    async def _forget(self, request: Request) -> None:
+    async def _forget(self, request: DevicePairingRequest) -> None:
         self._requests.pop(request.request_id, None)
         await self._records.put_record(REQUEST, request.request_id, None)
 
-    def _asked(self, request_id: str) -> Request:
+    def _asked(self, request_id: str) -> DevicePairingRequest:
         for request in self.requests():
             if request.request_id == request_id:
                 return request
-        raise RpcError("unknown requestId")
+        raise MethodError("unknown requestId")
 
-    def _known(self, ident: str) -> Device:
+    def _known(self, ident: str) -> PairedDevice:
         device = self._devices.get(ident)
         if device is None or device.blocked:
-            raise RpcError("unknown deviceId")
+            raise MethodError("unknown deviceId")
         return device
 
-    def _resolved(self, request: Request, decision: str) -> None:
+    def _resolved(self, request: DevicePairingRequest, decision: str) -> None:
         self._said(
             "device.pair.resolved",
             {
@@ -350,24 +352,24 @@ class Pairing:
 def _within(scopes: Iterable[str], by: Iterable[str]) -> None:
     have = frozenset(by)
     for scope in scopes:
-        if not allows(have, scope):
-            raise RpcError(f"missing scope: {scope}")
+        if not has_scope(have, scope):
+            raise MethodError(f"missing scope: {scope}")
 
 
 def _union(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({*one, *other}))
 
 
-def _row(device: Device, role: str) -> Token | None:
+def _row(device: PairedDevice, role: str) -> DeviceToken | None:
     return next((token for token in device.tokens if token.role == role), None)
 
 
-def _with(device: Device, token: Token) -> Device:
+def _with(device: PairedDevice, token: DeviceToken) -> PairedDevice:
     return replace(device, tokens=(*(t for t in device.tokens if t.role != token.role), token))
 
 
-def _device(request: Request, now: int) -> Device:
-    return Device(
+def _device(request: DevicePairingRequest, now: int) -> PairedDevice:
+    return PairedDevice(
         request.device_id,
         request.public_key,
         request.platform,

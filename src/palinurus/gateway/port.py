@@ -15,30 +15,32 @@ from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.inbox.commands.desk import CommandContext
 from palinurus.inbox.feed import RunFollower
-from palinurus.store.port import ANY, Accepted, ItemRow, Kept, SessionRow, Spent
+from palinurus.store.port import ANY_RECORD, Acceptance, InboxRow, SessionRow, StoreRecord, UsageRow
 
 Sink = Callable[[RunEvent], None]
 
 
-class Catalog(Protocol):
+class ModelFinder(Protocol):
     """Finding a model by what a person wrote."""
 
     def find(self, text: str, agent: AgentSettings) -> ModelSpec | ModelFailure: ...
 
 
-class Ledger(Protocol):
+class GatewayStore(Protocol):
     """The parts of the store that say what was used, which sessions there are, and which devices are paired."""
 
-    async def list_usage(self, since: int, session: str | None = None) -> list[Spent]: ...
+    async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]: ...
 
     async def sessions(self, agent: str | None = None) -> list[SessionRow]: ...
 
-    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool: ...
+    async def put_record(
+        self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD
+    ) -> bool: ...
 
-    async def list_records(self, kind: str) -> list[Kept]: ...
+    async def list_records(self, kind: str) -> list[StoreRecord]: ...
 
 
-class Webhooks(Protocol):
+class WebhookPort(Protocol):
     """What programs outside may start."""
 
     def judge_head(self, head: WebhookHead) -> WebhookTerms | WebhookAnswer:
@@ -50,17 +52,17 @@ class Webhooks(Protocol):
         ...
 
 
-class Host(Protocol):
+class GatewayHost(Protocol):
     """The program behind the door."""
 
     @property
     def settings(self) -> Settings: ...
 
     @property
-    def catalog(self) -> Catalog: ...
+    def catalog(self) -> ModelFinder: ...
 
     @property
-    def store(self) -> Ledger: ...
+    def store(self) -> GatewayStore: ...
 
     @property
     def desk(self) -> CommandContext | None:
@@ -68,7 +70,7 @@ class Host(Protocol):
         ...
 
     @property
-    def webhooks(self) -> Webhooks | None:
+    def webhooks(self) -> WebhookPort | None:
         """None: this host has none."""
         ...
 
@@ -83,14 +85,14 @@ class Host(Protocol):
         """See every message of every session. Returns the function that ends it."""
         ...
 
-    async def submit(self, inbound: Inbound, sink: Sink | None = None) -> Accepted:
+    async def submit(self, inbound: Inbound, sink: Sink | None = None) -> Acceptance:
         """Durable when it returns; `sink` sees every event of the run.
 
         Raises Draining, QueueFull, DiskFull, BadRequest.
         """
         ...
 
-    async def wait(self, item_id: str) -> ItemRow:
+    async def wait(self, item_id: str) -> InboxRow:
         """Until the message's outcome is on disk."""
         ...
 

@@ -17,9 +17,9 @@ import msgspec
 from palinurus.config.settings import Settings
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.usage import TokenUsage
-from palinurus.gateway.fault import Fault, bad
-from palinurus.gateway.openai import Ask, Reply, parse
-from palinurus.gateway.port import Catalog
+from palinurus.gateway.fault import HttpFault, make_bad_request
+from palinurus.gateway.openai import OpenAiReply, OpenAiRequest, parse_completion
+from palinurus.gateway.port import ModelFinder
 
 SESSION = "x-openclaw-session-key"
 
@@ -94,21 +94,23 @@ _DECODER = msgspec.json.Decoder(_Body)
 _UNKNOWN = "Object contains unknown field `"
 
 
-def read(data: bytes, headers: Mapping[str, str], settings: Settings, catalog: Catalog, now: int) -> Ask | Fault:
+def parse_response_request(
+    data: bytes, headers: Mapping[str, str], settings: Settings, catalog: ModelFinder, now: int
+) -> OpenAiRequest | HttpFault:
     """The request as an `Ask`, or the refusal that says what is wrong with it."""
     body = _decode(data)
-    if isinstance(body, Fault):
+    if isinstance(body, HttpFault):
         return body
     if body.text is not None and body.text.format is not None and body.text.format.type != "text":
-        return bad("only plain text can be asked for", "text.format", code="unsupported_parameter")
+        return make_bad_request("only plain text can be asked for", "text.format", code="unsupported_parameter")
     messages = _messages(body)
-    if isinstance(messages, Fault):
+    if isinstance(messages, HttpFault):
         return messages
     if body.previous_response_id:
-        key = session_of(body.previous_response_id)
+        key = find_response_session(body.previous_response_id)
         if key is None:
             text = f"there is no response {body.previous_response_id[:80]!r}"
-            return Fault(404, text, param="previous_response_id", code="previous_response_not_found")
+            return HttpFault(404, text, param="previous_response_id", code="previous_response_not_found")
         headers = {**headers, SESSION: str(key)}
     chat: dict[str, Any] = {
         "model": body.model,
@@ -120,22 +122,22 @@ def read(data: bytes, headers: Mapping[str, str], settings: Settings, catalog: C
         "reasoning_effort": body.reasoning.effort if body.reasoning else None,
         "tools": [_function(tool) for tool in body.tools or ()] or None,
     }
-    return parse(msgspec.json.encode(chat), headers, settings, catalog, now)
+    return parse_completion(msgspec.json.encode(chat), headers, settings, catalog, now)
 
 
-def _decode(data: bytes) -> _Body | Fault:
+def _decode(data: bytes) -> _Body | HttpFault:
     try:
         return _DECODER.decode(data)
     except msgspec.ValidationError as exc:
         text, _, path = str(exc).partition(" - at `$")
         if text.startswith(_UNKNOWN):
             name = text.removeprefix(_UNKNOWN).rstrip("`")
-            return bad(f"Unrecognized key: {name}", name, code="unknown_parameter")
-        return bad(text, path.strip("`.") or None, code="invalid_value")
+            return make_bad_request(f"Unrecognized key: {name}", name, code="unknown_parameter")
+        return make_bad_request(text, path.strip("`.") or None, code="invalid_value")
     except (msgspec.DecodeError, UnicodeError) as exc:
-        return bad(f"the body is not valid JSON: {exc}", code="invalid_json")
+        return make_bad_request(f"the body is not valid JSON: {exc}", code="invalid_json")
     except RecursionError:
-        return bad("the body is nested too deeply", code="invalid_json")
+        return make_bad_request("the body is nested too deeply", code="invalid_json")
 
 
 def _function(tool: _Tool) -> dict[str, Any]:
@@ -143,7 +145,7 @@ def _function(tool: _Tool) -> dict[str, Any]:
     return {"type": tool.type, "function": function}
 
 
-def _messages(body: _Body) -> list[dict[str, Any]] | Fault:
+def _messages(body: _Body) -> list[dict[str, Any]] | HttpFault:
     """The input as chat messages."""
     made: list[dict[str, Any]] = []
     if body.instructions:
@@ -161,15 +163,17 @@ def _messages(body: _Body) -> list[dict[str, Any]] | Fault:
             made.append({"role": "tool", "tool_call_id": item.call_id, "name": name, "content": _plain(item.output)})
         elif item.type == "message" and item.role is not None:
             content = _content(item)
-            if isinstance(content, Fault):
+            if isinstance(content, HttpFault):
                 return content
             made.append({"role": item.role, "content": content})
         elif item.type != "reasoning":
-            return bad(f"input items of type {item.type[:32]!r} are not supported", "input", code="unsupported_content")
+            return make_bad_request(
+                f"input items of type {item.type[:32]!r} are not supported", "input", code="unsupported_content"
+            )
     return made
 
 
-def _content(item: _Item) -> str | list[dict[str, Any]] | Fault:
+def _content(item: _Item) -> str | list[dict[str, Any]] | HttpFault:
     if item.content is None or isinstance(item.content, str):
         return item.content or ""
     parts: list[dict[str, Any]] = []
@@ -179,7 +183,9 @@ def _content(item: _Item) -> str | list[dict[str, Any]] | Fault:
         elif part.type == "input_image" and part.image_url:
             parts.append({"type": "image_url", "image_url": part.image_url})
         else:
-            return bad(f"content of type {part.type[:32]!r} is not supported", "input", code="unsupported_content")
+            return make_bad_request(
+                f"content of type {part.type[:32]!r} is not supported", "input", code="unsupported_content"
+            )
     return parts
 
 
@@ -190,12 +196,12 @@ def _plain(output: str | list[_Part]) -> str:
 # --- ids ------------------------------------------------------------------------------------------------------
 
 
-def ident(session: str) -> str:
+def make_response_id(session: str) -> str:
     """A new id for a response of this session."""
     return f"resp_{base64.urlsafe_b64encode(session.encode()).decode().rstrip('=')}-{uuid.uuid4().hex[:16]}"
 
 
-def session_of(response: str) -> SessionKey | None:
+def find_response_session(response: str) -> SessionKey | None:
     """The session a response belongs to; None for what `ident` did not make."""
     coded = response.removeprefix("resp_")[:-17]
     if len(response) > 1000 or not response.startswith("resp_") or response[-17:-16] != "-":
@@ -210,7 +216,7 @@ def session_of(response: str) -> SessionKey | None:
 # --- answers --------------------------------------------------------------------------------------------------
 
 
-def counted(usage: TokenUsage) -> dict[str, Any]:
+def render_response_usage(usage: TokenUsage) -> dict[str, Any]:
     """Usage in this interface's words."""
     prompt = usage.input + usage.cacheRead + usage.cacheWrite
     return {
@@ -222,18 +228,18 @@ def counted(usage: TokenUsage) -> dict[str, Any]:
     }
 
 
-def message(response: str, text: str, status: str = "completed") -> dict[str, Any]:
+def make_message_item(response: str, text: str, status: str = "completed") -> dict[str, Any]:
     """The output item of what was said."""
-    content = [part(text)] if status == "completed" else []
+    content = [make_text_part(text)] if status == "completed" else []
     made = {"type": "message", "id": f"msg_{response[-16:]}", "role": "assistant", "content": content}
     return {**made, "phase": "final_answer", "status": status}
 
 
-def part(text: str) -> dict[str, Any]:
+def make_text_part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def calls(reply: Reply) -> list[dict[str, Any]]:
+def make_call_items(reply: OpenAiReply) -> list[dict[str, Any]]:
     """The output items of calls to the client's own tools."""
     return [
         {
@@ -248,7 +254,7 @@ def calls(reply: Reply) -> list[dict[str, Any]]:
     ]
 
 
-def whole(response: str, created: int, model: str, status: str, **more: Any) -> dict[str, Any]:
+def make_response(response: str, created: int, model: str, status: str, **more: Any) -> dict[str, Any]:
     """The response object."""
     base: dict[str, Any] = {
         "id": response,
@@ -271,21 +277,21 @@ def whole(response: str, created: int, model: str, status: str, **more: Any) -> 
     return {**base, **more}
 
 
-def finished(response: str, created: int, model: str, reply: Reply) -> dict[str, Any]:
+def make_settled_response(response: str, created: int, model: str, reply: OpenAiReply) -> dict[str, Any]:
     """The response object of a settled message."""
-    said = [message(response, reply.text)] if reply.text or not reply.calls else []
+    said = [make_message_item(response, reply.text)] if reply.text or not reply.calls else []
     cut = reply.finish == "length"
-    return whole(
+    return make_response(
         response,
         created,
         model,
         "incomplete" if cut else "completed",
-        output=[*said, *calls(reply)],
+        output=[*said, *make_call_items(reply)],
         incomplete_details={"reason": "max_output_tokens"} if cut else None,
-        usage=counted(reply.usage),
+        usage=render_response_usage(reply.usage),
     )
 
 
-def answer(response: str, created: int, model: str, reply: Reply) -> bytes:
+def render_response(response: str, created: int, model: str, reply: OpenAiReply) -> bytes:
     """The JSON of a whole response."""
-    return msgspec.json.encode(finished(response, created, model, reply))
+    return msgspec.json.encode(make_settled_response(response, created, model, reply))

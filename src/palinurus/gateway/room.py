@@ -19,19 +19,19 @@ from palinurus.clock import Clock
 from palinurus.config import paths
 from palinurus.config.settings import Settings
 from palinurus.gateway import limits, scene
-from palinurus.gateway.auth import Gate, Knock
-from palinurus.gateway.health import present, snapshot
-from palinurus.gateway.pairing import Pairing
-from palinurus.gateway.port import Host
-from palinurus.gateway.rpc import ADMIN, EVENTS, Client, Method, RpcError
-from palinurus.gateway.scene import Scene
+from palinurus.gateway.auth import GatewayAuth, GatewayPeer
+from palinurus.gateway.health import list_presence, make_health_snapshot
+from palinurus.gateway.pairing import DevicePairing
+from palinurus.gateway.port import GatewayHost
+from palinurus.gateway.rpc import ADMIN, EVENTS, ConnectedClient, GatewayMethod, MethodError
+from palinurus.gateway.scene import MethodContext
 from palinurus.gateway.ws import frames
-from palinurus.gateway.ws.hub import REVOKED, Hub
+from palinurus.gateway.ws.hub import REVOKED, ClientHub
 
 if TYPE_CHECKING:  # loaded with the first client (`late`)
-    from palinurus.gateway.ws.connection import Connection
-    from palinurus.gateway.ws.face import Joiner
-    from palinurus.gateway.ws.handshake import Login
+    from palinurus.gateway.ws.connection import ClientConnection
+    from palinurus.gateway.ws.face import MemberConnection
+    from palinurus.gateway.ws.handshake import ClientLogin
 
 log = logging.getLogger(__name__)
 
@@ -42,23 +42,23 @@ KEYS, KEY_SECONDS = 1000, 300.0
 RESTART = 1012
 
 
-class Room:
+class GatewayClients:
     """Everyone who is connected. `pairing` is there from `start` on, when the store is open."""
 
-    pairing: Pairing
+    pairing: DevicePairing
 
-    def __init__(self, host: Host, clock: Clock, gate: Gate) -> None:
+    def __init__(self, host: GatewayHost, clock: Clock, gate: GatewayAuth) -> None:
         self.host = host
         self.clock = clock
         self.gate = gate
-        self.scene: Scene | None = None  # what methods about sessions and runs work with
-        self.pace = limits.Pace(clock.monotonic)
+        self.scene: MethodContext | None = None  # what methods about sessions and runs work with
+        self.pace = limits.GatewayRateLimit(clock.monotonic)
         self.tasks: set[asyncio.Task[None]] = set()
         self.buffered = frames.BUFFERED
-        self.hub = Hub(clock.monotonic)
+        self.hub = ClientHub(clock.monotonic)
         self._started = clock.monotonic()
-        self._open: set[Connection] = set()
-        self._strangers: limits.Fresh[Connection] = limits.Fresh(limits.STRANGERS)
+        self._open: set[ClientConnection] = set()
+        self._strangers: limits.FreshConnections[ClientConnection] = limits.FreshConnections(limits.STRANGERS)
         self._versions = {"presence": 1, "health": 1}
         self._health: dict[str, Any] = {}
         self._memory: OrderedDict[str, tuple[float, Any]] = OrderedDict()
@@ -71,11 +71,11 @@ class Room:
 
     async def start(self) -> None:
         """Read who is paired, begin to beat."""
-        self.pairing = Pairing(self.host.store, self.clock, self.broadcast, self._revoked)
+        self.pairing = DevicePairing(self.host.store, self.clock, self.broadcast, self._revoked)
         await self.pairing.load()
         self.gate.holder = self.pairing.holder
         if self.host.desk is not None:
-            self.scene = scene.make(self, self.host.desk)
+            self.scene = scene.make_context(self, self.host.desk)
             self._unfollow = self.host.follow(self.scene.stage)
         await self.health(fresh=True)
         self._beating = asyncio.get_running_loop().create_task(self._beat())
@@ -98,7 +98,7 @@ class Room:
         for connection in tuple(self._open):
             connection.close(RESTART, "service restart", flush=True)
 
-    async def serve(self, request: web.BaseRequest, knock: Knock) -> web.StreamResponse:
+    async def serve(self, request: web.BaseRequest, knock: GatewayPeer) -> web.StreamResponse:
         """One WebSocket, from upgrade to end. Raises web.HTTPException for an upgrade that is none."""
         ws = web.WebSocketResponse(
             heartbeat=PING, compress=False, max_msg_size=frames.FRAME, timeout=1.0, decode_text=False
@@ -108,7 +108,7 @@ class Room:
         if transport is None or self._ended:
             return ws
         self._listen()
-        connection: Connection = late.part("connection")(self, ws, transport, request.protocol)
+        connection: ClientConnection = late.load_part("connection")(self, ws, transport, request.protocol)
         self._open.add(connection)
         oldest = self._strangers.add(connection)
         if oldest is not None:
@@ -124,11 +124,11 @@ class Room:
 
     # --- what connections need --------------------------------------------------------------------------------------
 
-    def startup_error(self) -> RpcError | None:
+    def startup_error(self) -> MethodError | None:
         """Why nobody can come in yet, if so."""
         if "starting" not in self.host.ready()[1]:
             return None
-        return RpcError(
+        return MethodError(
             "gateway starting; retry shortly",
             code="UNAVAILABLE",
             details={"reason": "startup-sidecars"},
@@ -136,9 +136,11 @@ class Room:
             retry_after_ms=500,
         )
 
-    def add_client(self, member: Joiner, login: Login, token: str, hello: Callable[[dict[str, Any]], None]) -> None:
+    def add_client(
+        self, member: MemberConnection, login: ClientLogin, token: str, hello: Callable[[dict[str, Any]], None]
+    ) -> None:
         """It is a client now: hello-ok, what it missed, and the others hear of it."""
-        self._strangers.drop(cast("Connection", member))
+        self._strangers.drop(cast("ClientConnection", member))
         resume = login.params.resume
         resumed = self.hub.join(member, resume)
         auth: dict[str, Any] = {"role": member.client.role, "scopes": list(login.scopes)}
@@ -155,7 +157,7 @@ class Room:
         log.info("ws %s joined: %s, %s", member.conn[:8], login.how, ",".join(login.scopes) or "no scopes")
         self._stir()
 
-    def drop_client(self, member: Joiner) -> None:
+    def drop_client(self, member: MemberConnection) -> None:
         """It is gone."""
         self.hub.leave(member.conn)
         self._stir()
@@ -190,13 +192,13 @@ class Room:
         """See `rpc.Face`."""
         return self.hub.followers(topics)
 
-    def clients(self) -> tuple[Client, ...]:
+    def clients(self) -> tuple[ConnectedClient, ...]:
         """See `rpc.Face`."""
         return tuple(member.client for member in self.hub.members())
 
     def presence(self) -> list[dict[str, Any]]:
         """See `rpc.Face`."""
-        return present(self.clients(), self.clock.now())
+        return list_presence(self.clients(), self.clock.now())
 
     def disconnect(self, *, device: str | None = None, conn: str | None = None, reason: str = "") -> int:
         """See `rpc.Face`."""
@@ -208,7 +210,7 @@ class Room:
     async def health(self, *, fresh: bool = False) -> Mapping[str, Any]:
         """See `rpc.Face`."""
         if fresh or not self._health:
-            self._health = await snapshot(self.host, self.clock)
+            self._health = await make_health_snapshot(self.host, self.clock)
             self._versions["health"] += 1
         return self._health
 
@@ -225,9 +227,9 @@ class Room:
             self._memory.popitem(last=False)
 
     @cached_property
-    def methods(self) -> Mapping[str, Method]:
+    def methods(self) -> Mapping[str, GatewayMethod]:
         """What clients may call."""
-        found: Mapping[str, Method] = late.part("methods")
+        found: Mapping[str, GatewayMethod] = late.load_part("methods")
         return found
 
     # --- inside -----------------------------------------------------------------------------------------------------
@@ -236,11 +238,11 @@ class Room:
         """Hear of questions and jobs, from the first client on: before, there is nobody to tell."""
         desk = self.host.desk
         if desk is not None and desk.board is not None and self._unasked is None:
-            self._unasked = late.part("questions")(self, desk.board)
+            self._unasked = late.load_part("questions")(self, desk.board)
         if desk is not None and desk.schedules is not None and self._unscheduled is None:
-            self._unscheduled = late.part("schedules")(self, desk.schedules)
+            self._unscheduled = late.load_part("schedules")(self, desk.schedules)
 
-    def _hello(self, client: Client) -> dict[str, Any]:
+    def _hello(self, client: ConnectedClient) -> dict[str, Any]:
         settings = self.settings
         main = settings.session.main_key
         shot: dict[str, Any] = {
@@ -278,7 +280,7 @@ class Room:
         }
 
     def _version(self, event: str) -> bytes:
-        return frames.encode(self._versions) if event in ("presence", "health") else b""
+        return frames.encode_json(self._versions) if event in ("presence", "health") else b""
 
     def _stir(self) -> None:
         """Presence changed: everyone hears of it once, in a moment."""

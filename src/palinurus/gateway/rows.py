@@ -21,12 +21,12 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.errors import StateBroken
-from palinurus.gateway.rpc import RpcError
+from palinurus.gateway.rpc import MethodError
 from palinurus.inbox.commands.desk import CommandContext
 from palinurus.inbox.commands.facts import find_session_model
-from palinurus.sessions.entries import Compaction, Entry, Said, millis
-from palinurus.sessions.record import Record
-from palinurus.sessions.rows import row
+from palinurus.sessions.entries import CompactionEntry, MessageEntry, TranscriptEntry, to_millis
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.rows import make_session_row
 from palinurus.sessions.transcript import Transcript
 
 BYTES = 6 * 1024 * 1024  # of one history
@@ -35,15 +35,15 @@ TITLE = 80  # characters of a derived title
 PREVIEW = 160
 
 
-class Seen(NamedTuple):
+class SessionSnapshot(NamedTuple):
     """A session as it stands on disk; `record` None: it has not begun."""
 
     key: SessionKey
-    record: Record | None
+    record: SessionRecord | None
     agent: AgentSettings
 
 
-class Rows:
+class SessionReader:
     """For the methods of the gateway."""
 
     def __init__(self, desk: CommandContext) -> None:
@@ -56,15 +56,15 @@ class Rows:
         rest = settings.session.main_key if text.strip().lower() == "main" else text
         found = parse_session_key(rest, default)
         if found is None:
-            raise RpcError(f"invalid session key: {text[:80]}")
+            raise MethodError(f"invalid session key: {text[:80]}")
         if found.agent not in settings.agents:
-            raise RpcError(f'unknown agent id "{found.agent}"')
+            raise MethodError(f'unknown agent id "{found.agent}"')
         return SessionKey(found.agent, found.rest)
 
-    async def load(self, key: SessionKey) -> Seen:
+    async def load(self, key: SessionKey) -> SessionSnapshot:
         """The session behind a key."""
         stored = await self._desk.store.session(str(key))
-        return Seen(key, _record(stored.data) if stored else None, self._desk.settings.agents[key.agent])
+        return SessionSnapshot(key, _record(stored.data) if stored else None, self._desk.settings.agents[key.agent])
 
     async def find_row(self, session: str) -> dict[str, Any] | None:
         """The row of a session; None if it has not begun."""
@@ -74,12 +74,12 @@ class Rows:
         seen = await self.load(key)
         return self.row(seen) if seen.record is not None else None
 
-    def row(self, seen: Seen) -> dict[str, Any]:
+    def row(self, seen: SessionSnapshot) -> dict[str, Any]:
         """With what the model it would use now offers."""
-        record = seen.record or Record(sessionId="")
+        record = seen.record or SessionRecord(sessionId="")
         model = find_session_model(self._desk.catalog, seen.agent, record)
         levels = level_row(model, self._desk.catalog.vendor(model.ref.provider))
-        shown = row(record, seen.key, model, levels)
+        shown = make_session_row(record, seen.key, model, levels)
         shown["modelProvider"], shown["model"] = model.ref.provider, model.ref.model
         shown["origin"] = {"provider": record.lastChannel or "webchat", "surface": "webchat", "chatType": "direct"}
         shown["agentRuntime"] = {"id": "palinurus", "source": "implicit"}
@@ -104,23 +104,23 @@ class Rows:
             **msgspec.to_builtins(levels),
         }
 
-    async def load_all(self, agent: str | None = None) -> list[Seen]:
+    async def load_all(self, agent: str | None = None) -> list[SessionSnapshot]:
         """All sessions on disk, newest first; those of agents that are gone are left out."""
         agents = self._desk.settings.agents
         found = []
         for stored in await self._desk.store.sessions(agent):
             key, record = parse_session_key(stored.key), _record(stored.data)
             if key is not None and key.agent in agents and record is not None:
-                found.append(Seen(key, record, agents[key.agent]))
+                found.append(SessionSnapshot(key, record, agents[key.agent]))
         return found
 
-    async def transcript(self, seen: Seen) -> Transcript | None:
+    async def transcript(self, seen: SessionSnapshot) -> Transcript | None:
         """Its transcript; None before its first message."""
         if seen.record is None:
             return None
         return await self._desk.transcripts.load(seen.record.path(seen.key.agent), seen.agent.workspace)
 
-    async def open(self, session: str) -> tuple[Record | None, Transcript | None]:
+    async def open(self, session: str) -> tuple[SessionRecord | None, Transcript | None]:
         """The session's record and its transcript; None and None if it has not begun."""
         key = parse_session_key(session)
         if key is None or key.agent not in self._desk.settings.agents:
@@ -129,28 +129,28 @@ class Rows:
         return seen.record, await self.transcript(seen)
 
 
-def _record(data: bytes) -> Record | None:
+def _record(data: bytes) -> SessionRecord | None:
     try:
-        return Record.decode(data)
+        return SessionRecord.decode(data)
     except StateBroken:
         return None
 
 
-def lines(transcript: Transcript) -> list[Said | Compaction]:
+def list_visible_entries(transcript: Transcript) -> list[MessageEntry | CompactionEntry]:
     """What people see of the current path; the number of a line is its place here, from 1."""
-    return [entry for entry in transcript.path_to_leaf() if isinstance(entry, Said | Compaction)]
+    return [entry for entry in transcript.path_to_leaf() if isinstance(entry, MessageEntry | CompactionEntry)]
 
 
-def history(
+def project_history(
     transcript: Transcript, limit: int | None = None, chars: int | None = None, before: int | None = None
 ) -> list[dict[str, Any]]:
     """The messages on the current path, projected, the last `limit` of them (of those before number `before`);
     nothing that compaction left out of the model's sight is missing here. Texts longer than `chars` are cut, and the
     whole is kept under 6 MiB."""
-    shown = lines(transcript)
+    shown = list_visible_entries(transcript)
     shown = shown[: before - 1] if before is not None else shown
     first = max(0, len(shown) - limit) if limit is not None else 0
-    made = [projected(entry, first + at + 1, chars) for at, entry in enumerate(shown[first:])]
+    made = [project_entry(entry, first + at + 1, chars) for at, entry in enumerate(shown[first:])]
     size = 0
     for at in range(len(made) - 1, -1, -1):
         size += len(msgspec.json.encode(made[at]))
@@ -159,14 +159,14 @@ def history(
     return made
 
 
-def projected(entry: Entry, seq: int, chars: int | None = None) -> dict[str, Any]:
+def project_entry(entry: TranscriptEntry, seq: int, chars: int | None = None) -> dict[str, Any]:
     """One transcript line as clients read it. Calls stand beside an assistant's text, not in it."""
-    ours = {"id": entry.id, "seq": seq, "recordTimestampMs": millis(entry.timestamp)}
-    if isinstance(entry, Compaction):
+    ours = {"id": entry.id, "seq": seq, "recordTimestampMs": to_millis(entry.timestamp)}
+    if isinstance(entry, CompactionEntry):
         text = {"type": "text", "text": entry.summary}
-        made = {"role": "system", "kind": "compaction", "content": [text], "timestamp": millis(entry.timestamp)}
+        made = {"role": "system", "kind": "compaction", "content": [text], "timestamp": to_millis(entry.timestamp)}
         return {**made, "tokensBefore": entry.tokensBefore, "__openclaw": ours}
-    assert isinstance(entry, Said)
+    assert isinstance(entry, MessageEntry)
     message = entry.message
     maker: Callable[[Any, Callable[[str], str]], dict[str, Any]] = _SHOWN[type(message)]
     return {**maker(message, lambda text: _cut(text, chars)), "__openclaw": ours, "item": entry.item}
@@ -239,21 +239,25 @@ _SHOWN: dict[type[Message], Callable[[Any, Callable[[str], str]], dict[str, Any]
 }
 
 
-def title(shown: Sequence[Said | Compaction]) -> str:
+def derive_title(shown: Sequence[MessageEntry | CompactionEntry]) -> str:
     """The first thing somebody asked, short; "" if nobody did."""
-    asked = (e.message.text for e in shown if isinstance(e, Said) and isinstance(e.message, UserMessage))
-    return next((short(text, TITLE) for text in asked if text), "")
+    asked = (e.message.text for e in shown if isinstance(e, MessageEntry) and isinstance(e.message, UserMessage))
+    return next((shorten_line(text, TITLE) for text in asked if text), "")
 
 
-def last(shown: Sequence[Said | Compaction]) -> str:
+def preview_last_message(shown: Sequence[MessageEntry | CompactionEntry]) -> str:
     """The newest words of either side, short; "" if there are none."""
     spoken = (
-        e for e in reversed(shown) if isinstance(e, Said) and isinstance(e.message, UserMessage | AssistantMessage)
+        e
+        for e in reversed(shown)
+        if isinstance(e, MessageEntry) and isinstance(e.message, UserMessage | AssistantMessage)
     )
-    return next((short(text, PREVIEW) for entry in spoken if (text := plain(projected(entry, 0)))), "")
+    return next(
+        (shorten_line(text, PREVIEW) for entry in spoken if (text := extract_text(project_entry(entry, 0)))), ""
+    )
 
 
-def plain(message: dict[str, Any]) -> str:
+def extract_text(message: dict[str, Any]) -> str:
     """The text of a projected message."""
     content = message["content"]
     if isinstance(content, str):
@@ -261,7 +265,7 @@ def plain(message: dict[str, Any]) -> str:
     return "".join(block.get("text", "") for block in content)
 
 
-def short(text: str, most: int) -> str:
+def shorten_line(text: str, most: int) -> str:
     """One line of at most `most` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"

@@ -11,7 +11,7 @@ import msgspec
 
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.gateway.port import Host
+from palinurus.gateway.port import GatewayHost
 
 Role: TypeAlias = Literal["operator", "node"]
 
@@ -26,12 +26,12 @@ SCOPES: Final = frozenset({READ, WRITE, ADMIN, APPROVALS, PAIRING})
 ALL_SESSIONS: Final = "sessions"  # the topic of sessions.subscribe; a session's own topic is `session_topic(key)`
 
 
-def session_topic(key: str) -> str:
+def make_session_topic(key: str) -> str:
     """The topic of one session (sessions.messages.subscribe)."""
     return f"session:{key}"
 
 
-def allows(scopes: Collection[str], needed: str | None) -> bool:
+def has_scope(scopes: Collection[str], needed: str | None) -> bool:
     """Whether a caller with `scopes` may do what needs `needed`. Admin opens all operator scopes, write opens read."""
     if needed is None:
         return True
@@ -40,14 +40,14 @@ def allows(scopes: Collection[str], needed: str | None) -> bool:
     return needed in scopes or ADMIN in scopes or (needed == READ and WRITE in scopes)
 
 
-class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+class MethodParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
     """The base of a method's params: JSON names in camelCase, unknown fields refused."""
 
 
-Word = Annotated[str, msgspec.Meta(min_length=1)]  # a text that says something
+NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]  # a text that says something
 
 
-class ClientInfo(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class ClientDescription(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What a client says about itself. Shown and logged; never a reason to allow anything."""
 
     id: str
@@ -60,13 +60,13 @@ class ClientInfo(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     instance_id: str | None = None
 
 
-class Client(msgspec.Struct, frozen=True):
+class ConnectedClient(msgspec.Struct, frozen=True):
     """A caller that has logged in. `scopes` were decided by the server from the credential."""
 
     conn: str
     role: Role
     scopes: frozenset[str]
-    info: ClientInfo
+    info: ClientDescription
     device: str = ""  # "" = no device identity
     principal: str = "owner"
     how: str = "token"  # the credential: token, password, device, none, proxy
@@ -76,10 +76,10 @@ class Client(msgspec.Struct, frozen=True):
 
     def may(self, scope: str | None) -> bool:
         """Whether it may do what needs `scope`."""
-        return self.role == NODE if scope == NODE else allows(self.scopes, scope)
+        return self.role == NODE if scope == NODE else has_scope(self.scopes, scope)
 
 
-class RpcError(Exception):
+class MethodError(Exception):
     """Raised by methods; becomes the error response. `message` is what clients match on."""
 
     def __init__(
@@ -99,7 +99,7 @@ class RpcError(Exception):
         self.retry_after_ms = retry_after_ms
 
 
-class Kind(NamedTuple):
+class GatewayEventKind(NamedTuple):
     """An event clients may get. `scope` None: everyone logged in; `kept`: replayed to a client that reconnects."""
 
     scope: str | None
@@ -107,36 +107,36 @@ class Kind(NamedTuple):
     listed: bool = True  # in hello-ok's features.events
 
 
-EVENTS: dict[str, Kind] = {
-    "connect.challenge": Kind(None, kept=False),
-    "agent": Kind(READ),
-    "chat": Kind(READ),
-    "chat.send_timing": Kind(READ, kept=False, listed=False),
-    "chat.side_result": Kind(READ, listed=False),
-    "session.message": Kind(READ),
-    "session.operation": Kind(READ),
-    "session.tool": Kind(READ),
-    "sessions.changed": Kind(READ),
-    "presence": Kind(None, kept=False),
-    "tick": Kind(None, kept=False),
-    "shutdown": Kind(None, kept=False),
-    "health": Kind(None, kept=False),
-    "heartbeat": Kind(None),
-    "cron": Kind(READ),
-    "device.pair.requested": Kind(PAIRING),
-    "device.pair.resolved": Kind(PAIRING),
-    "exec.approval.requested": Kind(APPROVALS),
-    "exec.approval.resolved": Kind(APPROVALS),
-    "plugin.approval.requested": Kind(APPROVALS),
-    "plugin.approval.resolved": Kind(APPROVALS),
+EVENTS: dict[str, GatewayEventKind] = {
+    "connect.challenge": GatewayEventKind(None, kept=False),
+    "agent": GatewayEventKind(READ),
+    "chat": GatewayEventKind(READ),
+    "chat.send_timing": GatewayEventKind(READ, kept=False, listed=False),
+    "chat.side_result": GatewayEventKind(READ, listed=False),
+    "session.message": GatewayEventKind(READ),
+    "session.operation": GatewayEventKind(READ),
+    "session.tool": GatewayEventKind(READ),
+    "sessions.changed": GatewayEventKind(READ),
+    "presence": GatewayEventKind(None, kept=False),
+    "tick": GatewayEventKind(None, kept=False),
+    "shutdown": GatewayEventKind(None, kept=False),
+    "health": GatewayEventKind(None, kept=False),
+    "heartbeat": GatewayEventKind(None),
+    "cron": GatewayEventKind(READ),
+    "device.pair.requested": GatewayEventKind(PAIRING),
+    "device.pair.resolved": GatewayEventKind(PAIRING),
+    "exec.approval.requested": GatewayEventKind(APPROVALS),
+    "exec.approval.resolved": GatewayEventKind(APPROVALS),
+    "plugin.approval.requested": GatewayEventKind(APPROVALS),
+    "plugin.approval.resolved": GatewayEventKind(APPROVALS),
 }
 
 
-class Face(Protocol):
+class GatewayPort(Protocol):
     """What methods see of the gateway."""
 
     @property
-    def host(self) -> Host: ...
+    def host(self) -> GatewayHost: ...
 
     @property
     def settings(self) -> Settings: ...
@@ -176,7 +176,7 @@ class Face(Protocol):
         """The connections that follow one of `topics`, those that are gone but may come back included."""
         ...
 
-    def clients(self) -> tuple[Client, ...]:
+    def clients(self) -> tuple[ConnectedClient, ...]:
         """Everyone logged in, oldest first."""
         ...
 
@@ -199,11 +199,11 @@ class Face(Protocol):
     def remember(self, key: str, value: Any) -> None: ...
 
 
-class Call(NamedTuple):
+class MethodCall(NamedTuple):
     """One request on its way to a method."""
 
-    gateway: Face
-    client: Client
+    gateway: GatewayPort
+    client: ConnectedClient
     id: str
     method: str
     reply: Callable[[Any], None]  # writes a response with ok=true under this id
@@ -213,20 +213,20 @@ class Call(NamedTuple):
         self.reply(payload)
 
 
-class Method(NamedTuple):
+class GatewayMethod(NamedTuple):
     """A row of the method table. A frozen `params` type (see `Params`) is checked before `run` is called."""
 
     name: str
     scope: str | None  # an operator scope, NODE, or None: everyone who has logged in
     params: type[msgspec.Struct] | None  # None: params are not looked at, `run` gets None
-    run: Callable[[Call, Any], Awaitable[Any]]  # returns the payload; raises RpcError
+    run: Callable[[MethodCall, Any], Awaitable[Any]]  # returns the payload; raises RpcError
     write: bool = False  # changes the control plane (config, updates): rate-limited
     listed: bool = True  # in hello-ok's features.methods
 
 
-def table(*groups: Iterable[Method]) -> dict[str, Method]:
+def make_method_table(*groups: Iterable[GatewayMethod]) -> dict[str, GatewayMethod]:
     """One table of all groups. Raises ValueError for a name given twice."""
-    made: dict[str, Method] = {}
+    made: dict[str, GatewayMethod] = {}
     for group in groups:
         for method in group:
             if method.name in made:

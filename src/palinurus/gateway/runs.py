@@ -36,7 +36,7 @@ _KINDS = {"refused": "refusal", "timeout": "timeout", "rate_limit": "rate_limit"
 _COMMANDS = frozenset({"exec", "process"})
 
 
-class Push(NamedTuple):
+class RunPush(NamedTuple):
     """Something to send."""
 
     audience: Audience
@@ -44,7 +44,7 @@ class Push(NamedTuple):
     payload: dict[str, Any]
 
 
-class Run:
+class RunView:
     """A run in flight. `id` is what its client calls it; `text` all it has said so far, as people see it."""
 
     def __init__(self, ident: str, item: str, session: str, agent: str, inbound: Inbound) -> None:
@@ -80,7 +80,7 @@ class Run:
             self._text += fresh
             self._turn += fresh
 
-    def feed(self, event: RunEvent, now: int) -> list[Push]:
+    def feed(self, event: RunEvent, now: int) -> list[RunPush]:
         """What this event makes clients see now; text waits for `flush`, except before what must come after it."""
         kind = type(event)
         if kind is MessageUpdate:
@@ -88,7 +88,7 @@ class Run:
         step = _STEPS.get(kind)
         return step(self, event, now) if step is not None else []
 
-    def flush(self, now: int) -> list[Push]:
+    def flush(self, now: int) -> list[RunPush]:
         """The text that waits, as one delta in each stream."""
         if not self.waiting:
             return []
@@ -105,15 +105,15 @@ class Run:
 
     # --- events ----------------------------------------------------------------------------------------------
 
-    def _start(self, event: AgentStart, now: int) -> list[Push]:
+    def _start(self, event: AgentStart, now: int) -> list[RunPush]:
         self.started = event.started
         self._live = LiveText(event.reasoning)
         return [
             self._agent("lifecycle", {"phase": "start", "startedAt": event.started}, now),
-            Push("session", "sessions.changed", {"phase": "start", "runId": self.id, "ts": now}),
+            RunPush("session", "sessions.changed", {"phase": "start", "runId": self.id, "ts": now}),
         ]
 
-    def _begin(self, event: MessageStart, now: int) -> list[Push]:
+    def _begin(self, event: MessageStart, now: int) -> list[RunPush]:
         pushes = self.flush(now)
         self._shown(event)
         if event.message is None:
@@ -121,10 +121,10 @@ class Run:
             self._turn, self._turn_told = "", 0
         return pushes
 
-    def _update(self, event: MessageUpdate, now: int) -> list[Push]:
+    def _update(self, event: MessageUpdate, now: int) -> list[RunPush]:
         if self._live is None:  # a command's answer has no run around it; its end carries the whole
             return []
-        pushes: list[Push] = []
+        pushes: list[RunPush] = []
         for kind, text in self._live.feed(event):
             if kind == "reasoning":
                 pushes.append(self._agent("thinking", {"text": text, "delta": text}, now))
@@ -132,7 +132,7 @@ class Run:
                 self._say(kind, text)
         return pushes
 
-    def _message_end(self, event: MessageEnd, now: int) -> list[Push]:
+    def _message_end(self, event: MessageEnd, now: int) -> list[RunPush]:
         self._shown(event)
         return self.flush(now) if isinstance(event.message, AssistantMessage) else []
 
@@ -150,14 +150,14 @@ class Run:
             self._fresh.append(text)
         self.waiting = True
 
-    def _tool_start(self, event: ToolStart, now: int) -> list[Push]:
+    def _tool_start(self, event: ToolStart, now: int) -> list[RunPush]:
         pushes = self.flush(now)
         self._calls[event.id] = (event.summary or event.name, now)
         data = {"phase": "start", "name": event.name, "toolCallId": event.id, "args": event.args}
         item = {**self._item(event.id, event.name), "phase": "start", "status": "running", "startedAt": now}
         return [*pushes, self._agent("tool", data, now, "tool"), self._agent("item", item, now)]
 
-    def _tool_update(self, event: ToolUpdate, now: int) -> list[Push]:
+    def _tool_update(self, event: ToolUpdate, now: int) -> list[RunPush]:
         partial = {"content": [{"type": "text", "text": event.partial}]}
         data = {"phase": "update", "name": event.name, "toolCallId": event.id, "partialResult": partial}
         pushes = [self._agent("tool", data, now, "tool")]
@@ -165,7 +165,7 @@ class Run:
             pushes.append(self._output(event.id, event.name, event.partial, now, phase="delta", status="running"))
         return pushes
 
-    def _tool_end(self, event: ToolEnd, now: int) -> list[Push]:
+    def _tool_end(self, event: ToolEnd, now: int) -> list[RunPush]:
         result = {"content": msgspec.to_builtins(event.result.content), "details": event.result.details}
         data = {
             "phase": "result",
@@ -196,19 +196,19 @@ class Run:
             "startedAt": started,
         }
 
-    def _output(self, call: str, name: str, output: str, now: int, **extra: Any) -> Push:
+    def _output(self, call: str, name: str, output: str, now: int, **extra: Any) -> RunPush:
         data = {**self._item(call, name), "output": output, **extra}
         return self._agent("command_output", data, now)
 
-    def _compaction(self, event: CompactionStart | CompactionEnd, now: int) -> list[Push]:
+    def _compaction(self, event: CompactionStart | CompactionEnd, now: int) -> list[RunPush]:
         start = isinstance(event, CompactionStart)
         data: dict[str, Any] = {"phase": "start" if start else "end"}
         if isinstance(event, CompactionEnd):
             data |= {"completed": event.completed, "willRetry": event.will_retry}
         shown = {**data, "operation": "compact", "operationId": f"{self.id}:compact", "ts": now}
-        return [self._agent("compaction", data, now), Push("session", "session.operation", shown)]
+        return [self._agent("compaction", data, now), RunPush("session", "session.operation", shown)]
 
-    def _end(self, event: AgentEnd, now: int) -> list[Push]:
+    def _end(self, event: AgentEnd, now: int) -> list[RunPush]:
         self._replaced = self._replaced and self.waiting
         pushes = self.flush(now) if self._live is not None else []
         stopped = event.end in ("aborted", "timeout")
@@ -227,9 +227,9 @@ class Run:
         if self._live is None:  # a command: nothing ran
             return pushes
         edge = {"phase": "error" if failed else "end", "runId": self.id, "ts": now}
-        return [*pushes, self._agent("lifecycle", data, now), Push("session", "sessions.changed", edge)]
+        return [*pushes, self._agent("lifecycle", data, now), RunPush("session", "sessions.changed", edge)]
 
-    def _final(self, event: AgentEnd, now: int) -> Push:
+    def _final(self, event: AgentEnd, now: int) -> RunPush:
         message = self._message(now)
         if self._live is None:
             message |= {"command": True, "model": "gateway-injected", "provider": "openclaw"}
@@ -237,11 +237,11 @@ class Run:
         notices = {"notices": list(event.notices)} if event.notices else {}
         return self._chat("final", now, {"stopReason": event.end, **shown, **notices})
 
-    def _stopped(self, event: AgentEnd, now: int) -> Push:
+    def _stopped(self, event: AgentEnd, now: int) -> RunPush:
         reason = self.stop or ("timeout" if event.end == "timeout" else "stop-command")
         return self._chat("aborted", now, {"stopReason": reason, "message": self._message(now)})
 
-    def _failed(self, failure: ModelFailure, now: int) -> Push:
+    def _failed(self, failure: ModelFailure, now: int) -> RunPush:
         text = {"role": "assistant", "content": [{"type": "text", "text": f"Error: {failure.message}"}]}
         kind = _KINDS.get(failure.kind, "unknown")
         shown = {"errorMessage": failure.message, "errorKind": kind, "message": {**text, "timestamp": now}}
@@ -252,12 +252,12 @@ class Run:
     def _message(self, now: int) -> dict[str, Any]:
         return {"role": "assistant", "content": [{"type": "text", "text": self.text}], "timestamp": now}
 
-    def _chat(self, state: str, now: int, more: dict[str, Any]) -> Push:
+    def _chat(self, state: str, now: int, more: dict[str, Any]) -> RunPush:
         self._seq += 1
         head = {"runId": self.id, "sessionKey": self.session, "agentId": self.agent, "seq": self._seq, "state": state}
-        return Push("all", "chat", {**head, **more})
+        return RunPush("all", "chat", {**head, **more})
 
-    def _agent(self, stream: str, data: dict[str, Any], now: int, audience: Audience = "all") -> Push:
+    def _agent(self, stream: str, data: dict[str, Any], now: int, audience: Audience = "all") -> RunPush:
         self._seq += 1
         payload = {
             "runId": self.id,
@@ -268,17 +268,17 @@ class Run:
             "seq": self._seq,
             "ts": now,
         }
-        return Push(audience, "agent", payload)
+        return RunPush(audience, "agent", payload)
 
 
 _STEPS: dict[type, Any] = {
-    AgentStart: Run._start,
-    MessageStart: Run._begin,
-    MessageEnd: Run._message_end,
-    ToolStart: Run._tool_start,
-    ToolUpdate: Run._tool_update,
-    ToolEnd: Run._tool_end,
-    CompactionStart: Run._compaction,
-    CompactionEnd: Run._compaction,
-    AgentEnd: Run._end,
+    AgentStart: RunView._start,
+    MessageStart: RunView._begin,
+    MessageEnd: RunView._message_end,
+    ToolStart: RunView._tool_start,
+    ToolUpdate: RunView._tool_update,
+    ToolEnd: RunView._tool_end,
+    CompactionStart: RunView._compaction,
+    CompactionEnd: RunView._compaction,
+    AgentEnd: RunView._end,
 }

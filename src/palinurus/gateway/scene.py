@@ -5,32 +5,32 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from palinurus.core.types.inbound import Sender
-from palinurus.gateway.live import Stage
-from palinurus.gateway.rows import Rows
-from palinurus.gateway.rpc import ADMIN, Call, Client, Face
+from palinurus.gateway.live import RunBroadcaster
+from palinurus.gateway.rows import SessionReader
+from palinurus.gateway.rpc import ADMIN, ConnectedClient, GatewayPort, MethodCall
 from palinurus.inbox.commands.desk import CommandContext
 
 
-class Scene(NamedTuple):
+class MethodContext(NamedTuple):
     desk: CommandContext
-    rows: Rows
-    stage: Stage
+    rows: SessionReader
+    stage: RunBroadcaster
 
 
-def make(face: Face, desk: CommandContext) -> Scene:
+def make_context(face: GatewayPort, desk: CommandContext) -> MethodContext:
     """For one gateway; `stage` is to follow the inbox."""
-    rows = Rows(desk)
-    return Scene(desk, rows, Stage(face, desk, rows))
+    rows = SessionReader(desk)
+    return MethodContext(desk, rows, RunBroadcaster(face, desk, rows))
 
 
-def scene(call: Call) -> Scene:
+def get_context(call: MethodCall) -> MethodContext:
     """The scene of the gateway that was called."""
     found = call.gateway.scene
-    assert isinstance(found, Scene)
+    assert isinstance(found, MethodContext)
     return found
 
 
-def sender(client: Client) -> Sender:
+def make_sender(client: ConnectedClient) -> Sender:
     """A client as the sender of a message: what it may do comes from its credential alone."""
     ident = client.device or client.principal
     return Sender(

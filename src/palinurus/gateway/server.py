@@ -18,42 +18,42 @@ from palinurus.clock import Clock
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import limits, media, reply
-from palinurus.gateway.auth import Caller, Gate, Knock, Scope
-from palinurus.gateway.channels import Calls
-from palinurus.gateway.chat import RESPONSES, Waits, complete
-from palinurus.gateway.embeddings import embeddings
-from palinurus.gateway.fault import Fault, bad
-from palinurus.gateway.history import history
-from palinurus.gateway.hooks import Posts, local
-from palinurus.gateway.invoke import invoke
-from palinurus.gateway.metrics import Metrics
-from palinurus.gateway.openai import models
-from palinurus.gateway.port import Host
-from palinurus.gateway.room import Room
-from palinurus.gateway.web import PATHS, Site
+from palinurus.gateway.auth import GatewayAuth, GatewayPeer, HttpCaller, RouteScope
+from palinurus.gateway.channels import ChannelEndpoint
+from palinurus.gateway.chat import RESPONSES_DIALECT, OutcomeWaits, handle_completion
+from palinurus.gateway.embeddings import handle_embeddings
+from palinurus.gateway.fault import HttpFault, make_bad_request
+from palinurus.gateway.history import handle_history
+from palinurus.gateway.hooks import WebhookEndpoint, to_local_path
+from palinurus.gateway.invoke import handle_invoke
+from palinurus.gateway.metrics import GatewayMetrics
+from palinurus.gateway.openai import list_openai_models
+from palinurus.gateway.port import GatewayHost
+from palinurus.gateway.room import GatewayClients
+from palinurus.gateway.web import PAGE_PATHS, WebPage
 
 log = logging.getLogger(__name__)
 
 
-class Visit(NamedTuple):
+class RouteRequest(NamedTuple):
     """One request on its way to a handler. `caller` is None only on routes that need no scope."""
 
     request: web.BaseRequest
     match: re.Match[str]
-    caller: Caller | None
+    caller: HttpCaller | None
 
 
-Answer = web.StreamResponse | Fault
+RouteAnswer = web.StreamResponse | HttpFault
 
 
-class Route(NamedTuple):
+class HttpRoute(NamedTuple):
     """A row of the table. `scope` None: open to everyone who passes the gate."""
 
     method: str
     pattern: re.Pattern[str]
     name: str  # what the log says; never the path itself
-    scope: Scope | None
-    handler: Callable[[Gateway, Visit], Awaitable[Answer]]
+    scope: RouteScope | None
+    handler: Callable[[GatewayServer, RouteRequest], Awaitable[RouteAnswer]]
 
 
 class _Wire(web.RequestHandler):
@@ -82,7 +82,7 @@ class _Doors(web.Server):
     def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], **options: Any) -> None:
         super().__init__(handler, request_factory=self._request, access_log=None, **options)
         self._running = asyncio.get_running_loop()
-        self._fresh: limits.Fresh[Any] = limits.Fresh()
+        self._fresh: limits.FreshConnections[Any] = limits.FreshConnections()
         self._timers: dict[Any, asyncio.TimerHandle] = {}
         self.known: set[Any] = set()
 
@@ -116,23 +116,23 @@ class _Doors(web.Server):
         return web.BaseRequest(message, payload, protocol, writer, task, self._running, client_max_size=limits.BODY)
 
 
-class Gateway:
+class GatewayServer:
     """The server. `start` listens, `close` stops listening, `stop` ends what is open."""
 
-    def __init__(self, host: Host, clock: Clock, token: str) -> None:
+    def __init__(self, host: GatewayHost, clock: Clock, token: str) -> None:
         """`token` is the one in force. Raises ConfigError when the auth settings protect nothing."""
         self.host = host
         self.clock = clock
-        self.gate = Gate(host.settings.gateway, token, clock.monotonic)
+        self.gate = GatewayAuth(host.settings.gateway, token, clock.monotonic)
         self.started = clock.monotonic()
         self.port = 0
-        self.waits = Waits()
-        self.page = Site()
-        self.metrics = Metrics()
-        self.posts = Posts(clock.monotonic)
-        self.calls = Calls(clock.monotonic)
+        self.waits = OutcomeWaits()
+        self.page = WebPage()
+        self.metrics = GatewayMetrics()
+        self.posts = WebhookEndpoint(clock.monotonic)
+        self.calls = ChannelEndpoint(clock.monotonic)
         self._unfollow: Callable[[], None] = lambda: None
-        self.room = Room(host, clock, self.gate)
+        self.room = GatewayClients(host, clock, self.gate)
         self._doors: _Doors | None = None
         self._runner: web.ServerRunner | None = None
         self._site: web.TCPSite | None = None
@@ -183,59 +183,59 @@ class Gateway:
         route, answer = await self._answer(request)
         status = answer.status
         self.metrics.request(route, status)
-        response = reply.refusal(answer) if isinstance(answer, Fault) else answer
+        response = reply.reply_fault(answer) if isinstance(answer, HttpFault) else answer
         level = logging.DEBUG if route in ("health", "ready") else logging.INFO
         log.log(level, "http %s %s %d %.0f ms", request.method, route, status, 1000 * (self.clock.monotonic() - began))
         return response
 
-    async def _answer(self, request: web.BaseRequest) -> tuple[str, Answer]:
+    async def _answer(self, request: web.BaseRequest) -> tuple[str, RouteAnswer]:
         knock = self._knock(request)
         fault = self.gate.check_request(knock)
         if fault is not None:
             return "-", fault
         if request.headers.get("Upgrade", "").lower() == "websocket":
             return "ws", await self._socket(request, knock)
-        path = local(request.path, self.host.settings.webhooks)
+        path = to_local_path(request.path, self.host.settings.webhooks)
         rows = [(row, match) for row in ROUTES if (match := row.pattern.fullmatch(path))]
         if not rows:
-            return "-", Fault(404, "there is nothing here", "not_found", code="not_found")
+            return "-", HttpFault(404, "there is nothing here", "not_found", code="not_found")
         wanted = "GET" if request.method == "HEAD" else request.method
         found = next(((row, match) for row, match in rows if row.method == wanted), None)
         if found is None:
             allow = ", ".join(row.method for row, _ in rows)
-            return rows[0][0].name, Fault(405, f"use {allow}", code="method_not_allowed", headers={"Allow": allow})
+            return rows[0][0].name, HttpFault(405, f"use {allow}", code="method_not_allowed", headers={"Allow": allow})
         row, match = found
         caller = None
         if row.scope is not None:
             judged = self.gate.identify_caller(knock)
-            if isinstance(judged, Fault):
+            if isinstance(judged, HttpFault):
                 return row.name, judged
             if row.scope not in judged.scopes:
-                return row.name, Fault(403, f"missing scope: {row.scope}", "forbidden", code="missing_scope")
+                return row.name, HttpFault(403, f"missing scope: {row.scope}", "forbidden", code="missing_scope")
             caller = judged
             assert self._doors is not None
             self._doors.known.add(request.protocol)
         try:
-            return row.name, await row.handler(self, Visit(request, match, caller))
+            return row.name, await row.handler(self, RouteRequest(request, match, caller))
         except ConnectionError:
             raise
         except Exception:  # task boundary: one broken request must not be more than a 500
             log.exception("http %s failed", row.name)
-            return row.name, Fault(500, "internal error; the gateway's log says more", "api_error", code="internal")
+            return row.name, HttpFault(500, "internal error; the gateway's log says more", "api_error", code="internal")
 
-    async def _socket(self, request: web.BaseRequest, knock: Knock) -> Answer:
+    async def _socket(self, request: web.BaseRequest, knock: GatewayPeer) -> RouteAnswer:
         try:
             return await self.room.serve(request, knock)
         except web.HTTPException as exc:
-            return bad(f"not a WebSocket handshake: {exc.text or exc.reason}", code="bad_handshake")
+            return make_bad_request(f"not a WebSocket handshake: {exc.text or exc.reason}", code="bad_handshake")
 
-    def _knock(self, request: web.BaseRequest) -> Knock:
+    def _knock(self, request: web.BaseRequest) -> GatewayPeer:
         transport = request.transport
         own = transport.get_extra_info("sockname") if transport is not None else None
         peer = transport.get_extra_info("peername") if transport is not None else None
         headers = request.headers
         assert self._doors is not None
-        return Knock(
+        return GatewayPeer(
             target=request.raw_path,
             hosts=tuple(headers.getall("Host", ())),
             origins=tuple(headers.getall("Origin", ())),
@@ -263,110 +263,110 @@ def _taken(bind: str, port: int, exc: Exception) -> GatewayUnreachable:
 # --- handlers -------------------------------------------------------------------------------------------------
 
 
-async def _page(gateway: Gateway, visit: Visit) -> Answer:
+async def _page(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
     return gateway.page.answer(visit.request, visit.match["file"])
 
 
-async def _health(gateway: Gateway, visit: Visit) -> Answer:
-    return reply.json({"ok": True, "status": "live"})
+async def _health(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
+    return reply.reply_json({"ok": True, "status": "live"})
 
 
-async def _ready(gateway: Gateway, visit: Visit) -> Answer:
+async def _ready(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
     ready, failing = gateway.host.ready()
     uptime = int(1000 * (gateway.clock.monotonic() - gateway.started))
-    return reply.json({"ready": ready, "failing": failing, "uptimeMs": uptime}, 200 if ready else 503)
+    return reply.reply_json({"ready": ready, "failing": failing, "uptimeMs": uptime}, 200 if ready else 503)
 
 
-async def _models(gateway: Gateway, visit: Visit) -> Answer:
-    return reply.json({"object": "list", "data": models(gateway.host.settings)})
+async def _models(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
+    return reply.reply_json({"object": "list", "data": list_openai_models(gateway.host.settings)})
 
 
-async def _model(gateway: Gateway, visit: Visit) -> Answer:
+async def _model(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
     wanted = unquote(visit.match["id"])
-    for row in models(gateway.host.settings):
+    for row in list_openai_models(gateway.host.settings):
         if row["id"] == wanted:
-            return reply.json(row)
-    return Fault(404, f"there is no model {wanted[:64]!r}", param="model", code="model_not_found")
+            return reply.reply_json(row)
+    return HttpFault(404, f"there is no model {wanted[:64]!r}", param="model", code="model_not_found")
 
 
-async def _chat(gateway: Gateway, visit: Visit) -> Answer:
+async def _chat(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
     if not gateway.host.settings.gateway.chat_completions:
-        return Fault(404, "chat completions are switched off (gateway.http.endpoints.chatCompletions)", "not_found")
-    return await complete(visit.request, gateway.host, gateway.clock, gateway.waits)
+        return HttpFault(404, "chat completions are switched off (gateway.http.endpoints.chatCompletions)", "not_found")
+    return await handle_completion(visit.request, gateway.host, gateway.clock, gateway.waits)
 
 
-async def _responses(gateway: Gateway, visit: Visit) -> Answer:
+async def _responses(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
     if not gateway.host.settings.gateway.responses:
-        return Fault(404, "responses are switched off (gateway.http.endpoints.responses)", "not_found")
-    return await complete(visit.request, gateway.host, gateway.clock, gateway.waits, RESPONSES)
+        return HttpFault(404, "responses are switched off (gateway.http.endpoints.responses)", "not_found")
+    return await handle_completion(visit.request, gateway.host, gateway.clock, gateway.waits, RESPONSES_DIALECT)
 
 
-async def _embeddings(gateway: Gateway, visit: Visit) -> Answer:
-    return await embeddings(visit.request, gateway.host)
+async def _embeddings(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
+    return await handle_embeddings(visit.request, gateway.host)
 
 
-async def _invoke(gateway: Gateway, visit: Visit) -> Answer:
+async def _invoke(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
     assert visit.caller is not None
-    return await invoke(visit.request, gateway.host, visit.caller)
+    return await handle_invoke(visit.request, gateway.host, visit.caller)
 
 
-async def _hook(gateway: Gateway, visit: Visit) -> Answer:
+async def _hook(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
     address = gateway._knock(visit.request).address
     return await gateway.posts.answer(visit.request, visit.match["name"], address, gateway.host.webhooks)
 
 
-async def _channel(gateway: Gateway, visit: Visit) -> Answer:
+async def _channel(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
     address, (name, account) = gateway._knock(visit.request).address, visit.match.group("name", "account")
     return await gateway.calls.answer(visit.request, unquote(name), unquote(account), address, gateway.host)
 
 
-async def _history(gateway: Gateway, visit: Visit) -> Answer:
-    return await history(visit.request, gateway.host, unquote(visit.match["key"]))
+async def _history(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
+    return await handle_history(visit.request, gateway.host, unquote(visit.match["key"]))
 
 
-async def _metrics(gateway: Gateway, visit: Visit) -> Answer:
+async def _metrics(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
     uptime = gateway.clock.monotonic() - gateway.started
     text = gateway.metrics.text(uptime, len(gateway.room.clients()), gateway.host.ready()[0])
-    return reply.raw(text, "text/plain")
+    return reply.reply_bytes(text, "text/plain")
 
 
-async def _config(gateway: Gateway, visit: Visit) -> Answer:
-    return media.config(gateway.host.settings)
+async def _config(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
+    return media.make_page_config(gateway.host.settings)
 
 
-async def _avatar(gateway: Gateway, visit: Visit) -> Answer:
-    return media.avatar(visit.request, visit.match["agent"], gateway.host.settings)
+async def _avatar(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
+    return media.describe_avatar(visit.request, visit.match["agent"], gateway.host.settings)
 
 
-async def _media(gateway: Gateway, visit: Visit) -> Answer:
-    return await asyncio.to_thread(media.assistant, visit.request, gateway.host.settings)
+async def _media(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
+    return await asyncio.to_thread(media.serve_workspace_media, visit.request, gateway.host.settings)
 
 
-async def _kill(gateway: Gateway, visit: Visit) -> Answer:
+async def _kill(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
     key = parse_session_key(unquote(visit.match["key"]), gateway.host.settings.default_agent)
     if key is None:
-        return bad("that is not a session key", "key")
-    return reply.json({"ok": True, "aborted": gateway.host.abort(str(key), "user")})
+        return make_bad_request("that is not a session key", "key")
+    return reply.reply_json({"ok": True, "aborted": gateway.host.abort(str(key), "user")})
 
 
 CHANNELS = re.compile(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
-ROUTES: tuple[Route, ...] = (
-    Route("GET", re.compile(r"/health|/healthz"), "health", None, _health),
-    Route("GET", re.compile(r"/ready|/readyz"), "ready", None, _ready),
-    Route("POST", re.compile(r"/hooks/(?P<name>.+)"), "hook", None, _hook),
-    Route("POST", CHANNELS, "channel", None, _channel),
-    Route("GET", CHANNELS, "channel", None, _channel),
-    Route("GET", re.compile(r"/v1/models"), "models", "read", _models),
-    Route("GET", re.compile(r"/v1/models/(?P<id>.+)"), "model", "read", _model),
-    Route("POST", re.compile(r"/v1/chat/completions"), "chat", "chat", _chat),
-    Route("POST", re.compile(r"/v1/responses"), "responses", "chat", _responses),
-    Route("POST", re.compile(r"/v1/embeddings"), "embeddings", "chat", _embeddings),
-    Route("POST", re.compile(r"/tools/invoke"), "invoke", "control", _invoke),
-    Route("GET", re.compile(r"/metrics"), "metrics", "read", _metrics),
-    Route("GET", re.compile(r"/sessions/(?P<key>[^/]+)/history"), "history", "read", _history),
-    Route("GET", re.compile(r"/control-ui-config.json"), "config", "read", _config),
-    Route("GET", re.compile(r"/avatar/(?P<agent>[^/]+)"), "avatar", "read", _avatar),
-    Route("GET", re.compile(r"/__openclaw__/assistant-media"), "media", "read", _media),
-    Route("POST", re.compile(r"/sessions/(?P<key>[^/]+)/kill"), "kill", "control", _kill),
-    Route("GET", PATHS, "page", None, _page),
+ROUTES: tuple[HttpRoute, ...] = (
+    HttpRoute("GET", re.compile(r"/health|/healthz"), "health", None, _health),
+    HttpRoute("GET", re.compile(r"/ready|/readyz"), "ready", None, _ready),
+    HttpRoute("POST", re.compile(r"/hooks/(?P<name>.+)"), "hook", None, _hook),
+    HttpRoute("POST", CHANNELS, "channel", None, _channel),
+    HttpRoute("GET", CHANNELS, "channel", None, _channel),
+    HttpRoute("GET", re.compile(r"/v1/models"), "models", "read", _models),
+    HttpRoute("GET", re.compile(r"/v1/models/(?P<id>.+)"), "model", "read", _model),
+    HttpRoute("POST", re.compile(r"/v1/chat/completions"), "chat", "chat", _chat),
+    HttpRoute("POST", re.compile(r"/v1/responses"), "responses", "chat", _responses),
+    HttpRoute("POST", re.compile(r"/v1/embeddings"), "embeddings", "chat", _embeddings),
+    HttpRoute("POST", re.compile(r"/tools/invoke"), "invoke", "control", _invoke),
+    HttpRoute("GET", re.compile(r"/metrics"), "metrics", "read", _metrics),
+    HttpRoute("GET", re.compile(r"/sessions/(?P<key>[^/]+)/history"), "history", "read", _history),
+    HttpRoute("GET", re.compile(r"/control-ui-config.json"), "config", "read", _config),
+    HttpRoute("GET", re.compile(r"/avatar/(?P<agent>[^/]+)"), "avatar", "read", _avatar),
+    HttpRoute("GET", re.compile(r"/__openclaw__/assistant-media"), "media", "read", _media),
+    HttpRoute("POST", re.compile(r"/sessions/(?P<key>[^/]+)/kill"), "kill", "control", _kill),
+    HttpRoute("GET", PAGE_PATHS, "page", None, _page),
 )

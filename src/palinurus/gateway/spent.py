@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from palinurus.store.port import Spent
+from palinurus.store.port import UsageRow
 
 
-def totals(calls: Iterable[Spent]) -> dict[str, Any]:
+def sum_spent(calls: Iterable[UsageRow]) -> dict[str, Any]:
     """Sums. A call without a price counts in `missingCostEntries`; it is not free."""
     made = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0, "missingCostEntries": 0}
     spent = 0.0

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
-from palinurus.sessions.entries import Said
+from palinurus.sessions.entries import MessageEntry
 
 _Mark: TypeAlias = tuple[object, ...]
 
 
-def placed(timeline: list[dict[str, Any]], entries: Iterable[Said]) -> list[dict[str, Any]]:
+def link_timeline_entries(timeline: list[dict[str, Any]], entries: Iterable[MessageEntry]) -> list[dict[str, Any]]:
     """The timeline with `entry` (and `call`, for tools) on every line whose entry is known."""
     waiting: dict[_Mark, deque[dict[str, str]]] = defaultdict(deque)
     for entry in entries:

@@ -14,16 +14,16 @@ from aiohttp import web
 
 from palinurus.core.stream.live import LiveText
 from palinurus.core.types.events import AgentEnd, MessageStart, RunEvent
-from palinurus.gateway.fault import Fault
+from palinurus.gateway.fault import HttpFault
 from palinurus.gateway.limits import BUFFER, KEEPALIVE
-from palinurus.gateway.openai import GAP, Reply, called, counted
-from palinurus.gateway.ws.frames import encode
+from palinurus.gateway.openai import GAP, OpenAiReply, render_tool_calls, render_usage
+from palinurus.gateway.ws.frames import encode_json
 
 _TAIL = b'},"finish_reason":null}]}\n\n'
 DONE = b"data: [DONE]\n\n"
 
 
-class Frames:
+class AnswerStream:
     """The bytes of one streamed answer, in the order they must leave. Kinds of streams say how text is put."""
 
     def __init__(self, *, events: bool = False) -> None:
@@ -52,7 +52,7 @@ class Frames:
         elif type(event) is AgentEnd:
             self.end = event
         if self._events:
-            self._buffer += b"event: run\ndata: " + encode(event) + b"\n\n"
+            self._buffer += b"event: run\ndata: " + encode_json(event) + b"\n\n"
         self.wake.set()
         if self.writing and len(self._buffer) > BUFFER:
             self.mute()
@@ -62,7 +62,7 @@ class Frames:
     def note(self, name: str, value: object) -> None:
         """A named frame for our own clients."""
         if self._events and not self._muted:
-            self._buffer += b"event: " + name.encode() + b"\ndata: " + encode(value) + b"\n\n"
+            self._buffer += b"event: " + name.encode() + b"\ndata: " + encode_json(value) + b"\n\n"
 
     def replay(self) -> None:
         """The message was known before and its run is another request's: only the outcome will be told."""
@@ -75,7 +75,7 @@ class Frames:
         self._deaf = self._muted = True
         self._buffer = bytearray()
 
-    def finish(self, reply: Reply, fault: Fault | None) -> None:
+    def finish(self, reply: OpenAiReply, fault: HttpFault | None) -> None:
         """The outcome is on disk: its text if nothing was streamed, the reason, the usage, the end mark."""
         if reply.text and not self._spoken and fault is None:
             self._speak(reply.text)
@@ -103,11 +103,11 @@ class Frames:
     def _say(self, text: str) -> None:
         raise NotImplementedError
 
-    def _close(self, reply: Reply, fault: Fault | None) -> None:
+    def _close(self, reply: OpenAiReply, fault: HttpFault | None) -> None:
         raise NotImplementedError
 
 
-class Chunks(Frames):
+class CompletionStream(AnswerStream):
     """A streamed chat completion."""
 
     def __init__(self, ident: str, created: int, model: str, *, events: bool = False, usage: bool = False) -> None:
@@ -125,23 +125,25 @@ class Chunks(Frames):
         self._buffer += self._role
 
     def _say(self, text: str) -> None:
-        self._buffer += self._head + encode(text) + _TAIL
+        self._buffer += self._head + encode_json(text) + _TAIL
 
-    def _close(self, reply: Reply, fault: Fault | None) -> None:
+    def _close(self, reply: OpenAiReply, fault: HttpFault | None) -> None:
         if fault is not None:
             self._buffer += b"data: " + fault.body() + b"\n\n"
         else:
             if reply.calls:
-                delta = encode([{"index": at, **call} for at, call in enumerate(called(reply))])
+                delta = encode_json([{"index": at, **call} for at, call in enumerate(render_tool_calls(reply))])
                 self._buffer += self._opening + b',"choices":[{"index":0,"delta":{"tool_calls":' + delta + _TAIL
             end = f',"choices":[{{"index":0,"delta":{{}},"finish_reason":"{reply.finish}"}}]}}\n\n'
             self._buffer += self._opening + end.encode()
             if self._usage:
-                self._buffer += self._opening + b',"choices":[],"usage":' + encode(counted(reply.usage)) + b"}\n\n"
+                self._buffer += (
+                    self._opening + b',"choices":[],"usage":' + encode_json(render_usage(reply.usage)) + b"}\n\n"
+                )
         self._buffer += DONE
 
 
-async def pump(frames: Frames, response: web.StreamResponse) -> bool:
+async def pump_stream(frames: AnswerStream, response: web.StreamResponse) -> bool:
     """Write what `frames` has until it is finished. False if the client went away."""
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle | None = None

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from palinurus.core.types.messages import ImageBlock
-from palinurus.gateway.fault import Fault, bad
+from palinurus.gateway.fault import HttpFault, make_bad_request
 
 IMAGES = 20
 RESULTS = ("tool", "function")
@@ -20,7 +20,7 @@ class _Url(msgspec.Struct, frozen=True):
     url: str
 
 
-class Part(msgspec.Struct, frozen=True):
+class OpenAiPart(msgspec.Struct, frozen=True):
     """A piece of a message."""
 
     type: str
@@ -38,17 +38,17 @@ class _Call(msgspec.Struct, frozen=True):
     function: _Named | None = None
 
 
-class Message(msgspec.Struct, frozen=True):
+class OpenAiMessage(msgspec.Struct, frozen=True):
     """One message as the client sends it."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | list[Part] | None = None
+    content: str | list[OpenAiPart] | None = None
     name: str | None = None
     tool_calls: list[_Call] | None = None
     tool_call_id: str | None = None
 
 
-class Talk(NamedTuple):
+class OpenAiConversation(NamedTuple):
     """A request's messages understood."""
 
     text: str  # what is said now
@@ -57,34 +57,34 @@ class Talk(NamedTuple):
     context: list[dict[str, str]]  # what was said before
 
 
-def talk(messages: list[Message]) -> Talk | Fault:
+def read_conversation(messages: list[OpenAiMessage]) -> OpenAiConversation | HttpFault:
     """The last message of the user, or the last results of the client's tools, is what is said now."""
     system: list[str] = []
     spoken = [m for m in messages if m.role not in ("system", "developer")]
     for message in messages:
         if message.role in ("system", "developer"):
             text = _text(message)
-            if isinstance(text, Fault):
+            if isinstance(text, HttpFault):
                 return text
             system.append(text)
     if not spoken or spoken[-1].role == "assistant":
-        return bad("the last message must come from the user or a tool", "messages", code="invalid_value")
+        return make_bad_request("the last message must come from the user or a tool", "messages", code="invalid_value")
     names = {call.id: call.function.name for m in spoken for call in m.tool_calls or () if call.function}
     now = _now(spoken)
     context = _told(spoken[: len(spoken) - now], names)
     said = _told(spoken[-now:], names, images=True)
     images = _images(spoken[-1])
     for part in (context, said, images):
-        if isinstance(part, Fault):
+        if isinstance(part, HttpFault):
             return part
     assert isinstance(context, list) and isinstance(said, list) and isinstance(images, tuple)
     text = "\n\n".join(told["content"] for told in said)
     if not text.strip() and not images:
-        return bad("the user's message is empty", "messages", code="invalid_value")
-    return Talk(text, images, "\n\n".join(s for s in system if s), context)
+        return make_bad_request("the user's message is empty", "messages", code="invalid_value")
+    return OpenAiConversation(text, images, "\n\n".join(s for s in system if s), context)
 
 
-def _now(spoken: list[Message]) -> int:
+def _now(spoken: list[OpenAiMessage]) -> int:
     """How many messages at the end are said now: the user's last one, or the results that stand there."""
     if spoken[-1].role not in RESULTS:
         return 1
@@ -94,12 +94,14 @@ def _now(spoken: list[Message]) -> int:
     return count
 
 
-def _told(messages: list[Message], names: dict[str, str], images: bool = False) -> list[dict[str, str]] | Fault:
+def _told(
+    messages: list[OpenAiMessage], names: dict[str, str], images: bool = False
+) -> list[dict[str, str]] | HttpFault:
     """Messages in words. Results of the client's own tools are told as the user's, calls of them as the agent's."""
     made: list[dict[str, str]] = []
     for message in messages:
         text = _text(message, images)
-        if isinstance(text, Fault):
+        if isinstance(text, HttpFault):
             return text
         if message.role in RESULTS:
             name = message.name or names.get(message.tool_call_id or "", "") or "a tool"
@@ -111,7 +113,7 @@ def _told(messages: list[Message], names: dict[str, str], images: bool = False) 
     return made
 
 
-def _text(message: Message, images: bool = False) -> str | Fault:
+def _text(message: OpenAiMessage, images: bool = False) -> str | HttpFault:
     content = message.content
     if content is None or isinstance(content, str):
         return content or ""
@@ -120,13 +122,15 @@ def _text(message: Message, images: bool = False) -> str | Fault:
         if piece.type in ("text", "input_text", "refusal"):
             pieces.append(piece.text)
         elif piece.type != "image_url":
-            return bad(f"content of type {piece.type[:32]!r} is not supported", "messages", code="unsupported_content")
+            return make_bad_request(
+                f"content of type {piece.type[:32]!r} is not supported", "messages", code="unsupported_content"
+            )
         elif not images:
             pieces.append("[image]")  # an earlier picture is mentioned, not sent again
     return "\n".join(p for p in pieces if p)
 
 
-def _images(message: Message) -> tuple[ImageBlock, ...] | Fault:
+def _images(message: OpenAiMessage) -> tuple[ImageBlock, ...] | HttpFault:
     if message.content is None or isinstance(message.content, str):
         return ()
     images: list[ImageBlock] = []
@@ -137,8 +141,10 @@ def _images(message: Message) -> tuple[ImageBlock, ...] | Fault:
         head, comma, data = url.partition(",")
         mime = head.removeprefix("data:").removesuffix(";base64").strip().lower()
         if not (comma and data and head.startswith("data:image/") and head.endswith(";base64")):
-            return bad("images must be data:image/…;base64 URLs; nothing is fetched", "messages", code="bad_image")
+            return make_bad_request(
+                "images must be data:image/…;base64 URLs; nothing is fetched", "messages", code="bad_image"
+            )
         images.append(ImageBlock(data, mime))
     if len(images) > IMAGES:
-        return bad(f"more than {IMAGES} images", "messages", code="bad_image")
+        return make_bad_request(f"more than {IMAGES} images", "messages", code="bad_image")
     return tuple(images)

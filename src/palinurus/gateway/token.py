@@ -14,12 +14,12 @@ import msgspec
 
 from palinurus.errors import StateUnwritable
 
-FILE = "gateway.token"
-PLACE = "gateway.json"
+TOKEN_FILE = "gateway.token"
+LOCATION_FILE = "gateway.json"
 MIN_CHARS = 32  # a shorter file is damaged or hand-made; it is replaced
 
 
-class Place(msgspec.Struct, frozen=True):
+class GatewayLocation(msgspec.Struct, frozen=True):
     """Where a running gateway is."""
 
     host: str
@@ -28,9 +28,9 @@ class Place(msgspec.Struct, frozen=True):
     started: int = 0
 
 
-def read(home: str) -> str:
+def read_token(home: str) -> str:
     """The token, or "" if there is none that can be used. Raises StateUnwritable when others could read it."""
-    path = os.path.join(home, FILE)
+    path = os.path.join(home, TOKEN_FILE)
     try:
         with open(path, encoding="ascii", errors="replace") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -46,13 +46,13 @@ def read(home: str) -> str:
     return text if len(text) >= MIN_CHARS else ""
 
 
-def ensure(home: str) -> str:
+def ensure_token(home: str) -> str:
     """The token; made (256 bit) and stored on first use. Two starts at once end up with the same one."""
-    token = read(home)
+    token = read_token(home)
     if token:
         return token
     os.makedirs(home, mode=0o700, exist_ok=True)
-    path = os.path.join(home, FILE)
+    path = os.path.join(home, TOKEN_FILE)
     fresh = secrets.token_urlsafe(32)
     temp = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
     try:
@@ -60,7 +60,7 @@ def ensure(home: str) -> str:
         try:
             os.link(temp, path)  # fails if another start was faster; rename would replace its token
         except FileExistsError:
-            other = read(home)
+            other = read_token(home)
             if other:
                 return other
             os.replace(temp, path)  # what is there cannot be a token
@@ -72,34 +72,34 @@ def ensure(home: str) -> str:
             os.unlink(temp)
 
 
-def reach(bind: str) -> str:
+def to_reachable_host(bind: str) -> str:
     """The address under which this machine reaches itself when a gateway listens on `bind`."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(bind, bind)
 
 
-def announce(home: str, place: Place) -> None:
+def announce_location(home: str, place: GatewayLocation) -> None:
     """Write where we listen."""
-    path = os.path.join(home, PLACE)
+    path = os.path.join(home, LOCATION_FILE)
     temp = f"{path}.{os.getpid()}"
     _write(temp, msgspec.json.encode(place))
     os.replace(temp, path)
 
 
-def withdraw(home: str, pid: int) -> None:
+def withdraw_location(home: str, pid: int) -> None:
     """Forget it, if it is still ours."""
-    place = find(home)
+    place = find_location(home)
     if place is not None and place.pid == pid:
         try:
-            os.unlink(os.path.join(home, PLACE))
+            os.unlink(os.path.join(home, LOCATION_FILE))
         except FileNotFoundError:
             pass
 
 
-def find(home: str) -> Place | None:
+def find_location(home: str) -> GatewayLocation | None:
     """Where a gateway of this home said it listens. It may be gone: ask /healthz."""
     try:
-        with open(os.path.join(home, PLACE), "rb") as file:
-            return msgspec.json.decode(file.read(4096), type=Place)
+        with open(os.path.join(home, LOCATION_FILE), "rb") as file:
+            return msgspec.json.decode(file.read(4096), type=GatewayLocation)
     except (OSError, msgspec.DecodeError):
         return None
 

@@ -14,10 +14,12 @@ from aiohttp import web
 
 from palinurus.gateway import reply
 
-FOLDER = os.path.join(os.path.dirname(__file__), "static")
+PAGE_FOLDER = os.path.join(os.path.dirname(__file__), "static")
 VIEWS = "overview|channels|sessions|agents|skills|memory|cron|access|config|logs|setup"  # as in web/src/sidebar.ts
-PATHS = re.compile(rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>(?:app|style)-[0-9a-f]{{12}}\.(?:js|css)|favicon\.svg)")
-POLICY = (
+PAGE_PATHS = re.compile(
+    rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>(?:app|style)-[0-9a-f]{{12}}\.(?:js|css)|favicon\.svg)"
+)
+PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src blob:; "
     "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
     "require-trusted-types-for 'script'; trusted-types lit-html dompurify"
@@ -32,7 +34,7 @@ MISSING = b"""<!doctype html>
 """
 
 
-class File(NamedTuple):
+class PageFile(NamedTuple):
     """One file in memory, plain and packed."""
 
     body: bytes
@@ -42,12 +44,12 @@ class File(NamedTuple):
     lasting: bool  # its name changes with its content
 
 
-class Site:
+class WebPage:
     """The built page. Read on the first request; a new build is seen after a restart."""
 
-    def __init__(self, folder: str = FOLDER) -> None:
+    def __init__(self, folder: str = PAGE_FOLDER) -> None:
         self._folder = folder
-        self._files: dict[str, File] | None = None
+        self._files: dict[str, PageFile] | None = None
 
     def answer(self, request: web.BaseRequest, name: str | None) -> web.Response:
         """The file `name`, or the page itself for None; 304 to a browser that has it, 404 for what is not there."""
@@ -55,10 +57,10 @@ class Site:
             self._files = _read(self._folder)
         found = self._files.get(name or "index.html")
         if found is None:
-            return reply.raw(b"there is no such file", "text/plain", 404)
+            return reply.reply_bytes(b"there is no such file", "text/plain", 404)
         headers = {
             **reply.HEADERS,
-            "Content-Security-Policy": POLICY,
+            "Content-Security-Policy": PAGE_POLICY,
             "X-Frame-Options": "DENY",
             "ETag": found.tag,
             "Cache-Control": "public, max-age=31536000, immutable" if found.lasting else "no-cache",
@@ -72,7 +74,7 @@ class Site:
         return web.Response(body=found.packed if packed else found.body, content_type=found.type, headers=headers)
 
 
-def _read(folder: str) -> dict[str, File]:
+def _read(folder: str) -> dict[str, PageFile]:
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -85,7 +87,7 @@ def _read(folder: str) -> dict[str, File]:
     return found
 
 
-def _file(name: str, body: bytes) -> File:
+def _file(name: str, body: bytes) -> PageFile:
     tag = f'"{hashlib.sha256(body).hexdigest()[:20]}"'
     lasting = re.fullmatch(r"\w+-[0-9a-f]{12}\.\w+", name) is not None
-    return File(body, gzip.compress(body, mtime=0), TYPES[os.path.splitext(name)[1]], tag, lasting)
+    return PageFile(body, gzip.compress(body, mtime=0), TYPES[os.path.splitext(name)[1]], tag, lasting)

@@ -17,33 +17,35 @@ from palinurus.agent.why import FIXES, explain_last_request, find_breaking_messa
 from palinurus.core.policy import taint
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import AssistantMessage, ToolResult
-from palinurus.gateway.offers import hidden, offer
-from palinurus.gateway.rows import Seen
-from palinurus.gateway.spent import totals
-from palinurus.gateway.steps import placed
+from palinurus.gateway.offers import find_tool_offer, list_hidden_tools
+from palinurus.gateway.rows import SessionSnapshot
+from palinurus.gateway.spent import sum_spent
+from palinurus.gateway.steps import link_timeline_entries
 from palinurus.inbox.commands.desk import CommandContext
 from palinurus.inbox.commands.facts import gather_facts
-from palinurus.sessions.entries import Said
-from palinurus.sessions.record import Record
+from palinurus.sessions.entries import MessageEntry
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
-from palinurus.store.port import ItemRow, Spent, Step
+from palinurus.store.port import InboxRow, TraceStep, UsageRow
 
 SHOWN = 2000  # characters of a result
 _TOOK = re.compile(r"(\d+) ms$")
 _MEMORY = frozenset({"memory_search", "memory_get"})
 
 
-async def why(desk: CommandContext, seen: Seen, transcript: Transcript, row: ItemRow, *, admin: bool) -> dict[str, Any]:
+async def explain_message(
+    desk: CommandContext, seen: SessionSnapshot, transcript: Transcript, row: InboxRow, *, admin: bool
+) -> dict[str, Any]:
     """Everything about one message of a session."""
     calls = [call for call in await desk.store.list_usage(row.at, str(seen.key)) if call.item == row.id]
     steps = await desk.store.trace(row.id)
-    said = [entry.message for entry in transcript.entries_of(row.id) if isinstance(entry, Said)]
+    said = [entry.message for entry in transcript.entries_of(row.id) if isinstance(entry, MessageEntry)]
     answers = [m for m in said if isinstance(m, AssistantMessage)]
     results = [m for m in said if isinstance(m, ToolResult)]
-    record = seen.record or Record(sessionId="")
+    record = seen.record or SessionRecord(sessionId="")
     now = gather_facts(desk, seen.key, record)
     look = desk.look(record.sessionId)
-    offered = offer(desk, seen, msgspec.json.decode(row.body, type=Inbound))
+    offered = find_tool_offer(desk, seen, msgspec.json.decode(row.body, type=Inbound))
     used = [f"{m.provider}/{m.model}" for m in answers]
     return {
         "item": row.id,
@@ -61,18 +63,18 @@ async def why(desk: CommandContext, seen: Seen, transcript: Transcript, row: Ite
         "cache": _cache(look, calls, row),
         "tools": {
             "offered": list(offered.tools),
-            "hidden": hidden(desk, offered, admin=admin),
+            "hidden": list_hidden_tools(desk, offered, admin=admin),
             "called": _called(answers, results),
             "asOf": "next",
         },
         "memories": [found for result in results if result.toolName in _MEMORY for found in _memories(result)],
         "taint": list(taint.collect_taint(said)),
-        "cost": {**totals(calls), "calls": len(calls)},
+        "cost": {**sum_spent(calls), "calls": len(calls)},
         "time": _time(row, calls, steps),
     }
 
 
-async def _prompt(desk: CommandContext, seen: Seen, look: CacheSnapshot | None) -> dict[str, Any]:
+async def _prompt(desk: CommandContext, seen: SessionSnapshot, look: CacheSnapshot | None) -> dict[str, Any]:
     """The sections of the last request if it was seen, else of the next one."""
     if look is not None:
         sections = [
@@ -87,7 +89,7 @@ async def _prompt(desk: CommandContext, seen: Seen, look: CacheSnapshot | None) 
     return {"asOf": "next", "sections": [{"name": p.name, "bytes": p.chars, "stable": p.stable} for p in parts]}
 
 
-def _cache(look: CacheSnapshot | None, calls: list[Spent], row: ItemRow) -> dict[str, Any]:
+def _cache(look: CacheSnapshot | None, calls: list[UsageRow], row: InboxRow) -> dict[str, Any]:
     """What the provider read from its cache, and the first difference to the request before it, if one broke it."""
     asked = sum(call.input + call.cache_read + call.cache_write for call in calls)
     read = sum(call.cache_read for call in calls)
@@ -118,7 +120,7 @@ def _memories(result: ToolResult) -> list[dict[str, Any]]:
     return [{name: hit[name] for name in names if name in hit} for hit in found if isinstance(hit, dict)]
 
 
-def _time(row: ItemRow, calls: list[Spent], steps: list[Step]) -> dict[str, Any]:
+def _time(row: InboxRow, calls: list[UsageRow], steps: list[TraceStep]) -> dict[str, Any]:
     """Milliseconds per phase. `other` is our own work; what ran at the same time is counted in each."""
     took = [int(found[1]) for step in steps if step.what == "result" and (found := _TOOK.search(step.detail))]
     phases = {"queued": max(0, row.claimed - row.at) if row.claimed else None}
@@ -130,13 +132,15 @@ def _time(row: ItemRow, calls: list[Spent], steps: list[Step]) -> dict[str, Any]
     return phases
 
 
-async def trace(desk: CommandContext, transcript: Transcript | None, row: ItemRow) -> dict[str, Any]:
+async def trace_message(desk: CommandContext, transcript: Transcript | None, row: InboxRow) -> dict[str, Any]:
     """Every model request and every tool call of one message, and what else was recorded, in order."""
     steps = await desk.store.trace(row.id)
     calls = [call for call in await desk.store.list_usage(row.at) if call.item == row.id]
     timeline = [{"at": step.at, "kind": step.what, "detail": step.detail} for step in steps if step.what != "model"]
     timeline += [_model(call) for call in calls]
-    entries = [entry for entry in transcript.entries_of(row.id) if isinstance(entry, Said)] if transcript else []
+    entries = (
+        [entry for entry in transcript.entries_of(row.id) if isinstance(entry, MessageEntry)] if transcript else []
+    )
     said = [entry.message for entry in entries]
     asked = {call.id: call for m in said if isinstance(m, AssistantMessage) for call in m.calls}
     ended = [m for m in said if isinstance(m, ToolResult)]
@@ -151,7 +155,7 @@ async def trace(desk: CommandContext, transcript: Transcript | None, row: ItemRo
         "startedAt": row.claimed or None,
         "endedAt": row.settled or None,
         "absorbedBy": row.absorbed_by or None,
-        "timeline": placed(sorted(timeline, key=lambda line: line["at"]), entries),
+        "timeline": link_timeline_entries(sorted(timeline, key=lambda line: line["at"]), entries),
         "tools": [
             {
                 "id": result.toolCallId,
@@ -166,7 +170,7 @@ async def trace(desk: CommandContext, transcript: Transcript | None, row: ItemRo
     }
 
 
-def _model(call: Spent) -> dict[str, Any]:
+def _model(call: UsageRow) -> dict[str, Any]:
     return {
         "at": call.at,
         "kind": "model",

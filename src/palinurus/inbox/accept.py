@@ -9,8 +9,8 @@ from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.errors import BadRequest
 from palinurus.inbox.route import route_inbound
-from palinurus.store.ids import new_id
-from palinurus.store.port import Item
+from palinurus.store.ids import make_id
+from palinurus.store.port import InboxItem
 
 MAX_TEXT = 1_000_000  # characters
 MAX_EVENT = 512
@@ -18,7 +18,7 @@ MAX_EVENT = 512
 _encoder = msgspec.json.Encoder()
 
 
-def build_item(inbound: Inbound, settings: Settings, clock: Clock) -> tuple[Item, Route]:
+def build_item(inbound: Inbound, settings: Settings, clock: Clock) -> tuple[InboxItem, Route]:
     """The row to store and where it goes. Raises BadRequest with what is wrong."""
     if not inbound.text.strip() and not inbound.images and not inbound.files:
         raise BadRequest("the message is empty")
@@ -30,10 +30,10 @@ def build_item(inbound: Inbound, settings: Settings, clock: Clock) -> tuple[Item
     if isinstance(where, str):
         raise BadRequest(where)
     now = clock.now()
-    ident = new_id(now)
+    ident = make_id(now)
     target = inbound.target
     dedupe = f"{target.channel}/{target.account}/{inbound.event}" if inbound.event else f"id/{ident}"
-    return Item(ident, dedupe, str(where.key), where.lane, _encode(inbound), now), where
+    return InboxItem(ident, dedupe, str(where.key), where.lane, _encode(inbound), now), where
 
 
 def _encode(inbound: Inbound) -> bytes:

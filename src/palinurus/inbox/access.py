@@ -32,7 +32,7 @@ from palinurus.inbox.control import is_control
 from palinurus.inbox.overheard import OverheardMessages
 from palinurus.inbox.pairing import ChatPairing, PairingStanding, make_notice_id
 from palinurus.inbox.route import route_inbound
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import Store
 
 STRANGER = 10  # messages a minute of somebody who waits to be let in: more are not even looked up
@@ -203,7 +203,7 @@ class ChannelAccess:
     async def _wanted(self, where: Route, usual: bool) -> bool:
         """Must we be named? /activation goes before the config."""
         row = await self._store.session(str(where.key))
-        said = Record.decode(row.data).groupActivation if row else None
+        said = SessionRecord.decode(row.data).groupActivation if row else None
         return {"mention": True, "always": False}.get(said or "", usual)
 
     def _rules(

@@ -22,7 +22,7 @@ from palinurus.core.types.messages import ImageBlock
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.untrusted import clean_label, make_inert
 from palinurus.providers.transcribe import SoundRecording
-from palinurus.workspace.images import ImageLimits, resized, sniff
+from palinurus.workspace.images import ImageLimits, resize_images, sniff_image
 
 WORDS = ".words"  # beside a recording: what is said in it
 RECORDING = 64 << 20  # bytes of a recording that is looked at
@@ -52,7 +52,7 @@ class FileAttacher:
         files = tuple([await asyncio.to_thread(_placed, one, folder) for one in inbound.files])
         paths = [one.path for one in files if vision and one.mime.startswith("image/")]
         pictures = [await asyncio.to_thread(_image, path) for path in paths]
-        seen = await resized(tuple([one for one in pictures if one is not None]), ImageLimits(side=side))
+        seen = await resize_images(tuple([one for one in pictures if one is not None]), ImageLimits(side=side))
         heard = [await self._heard(one) for one in files if one.voice or one.mime.startswith("audio/")]
         text = "\n".join(part for part in (inbound.text, *(one.text for one in heard), *seen.notes) if part)
         source = inbound.source or next((one.source for one in heard if one.source), "")
@@ -124,7 +124,7 @@ def _linked(source: str, path: str) -> None:
 
 def _image(path: str) -> ImageBlock | None:
     data = _read(path, MAX_IMAGE_SOURCE)
-    return ImageBlock(base64.b64encode(data).decode(), sniff(data) or "image/*") if data else None
+    return ImageBlock(base64.b64encode(data).decode(), sniff_image(data) or "image/*") if data else None
 
 
 def _read(path: str, most: int) -> bytes:

@@ -31,8 +31,8 @@ from palinurus.inbox.commands.models import find_meant_model, list_models
 from palinurus.inbox.commands.reset import make_session_id
 from palinurus.inbox.commands.status import format_status_card
 from palinurus.inbox.commands.table import TABLE, describe_unknown, parse_command
-from palinurus.sessions.fresh import Moment, current, end_payload, start_payload
-from palinurus.store.port import Claim, Outcome, Outgoing, Settlement
+from palinurus.sessions.fresh import MessageMoment, find_current_session, make_end_payload, make_start_payload
+from palinurus.store.port import OutboxRow, RunClaim, Settlement, TurnOutcome
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def is_stop_word(text: str) -> bool:
 class _Asked(NamedTuple):
     """One control on its way to its end."""
 
-    claim: Claim
+    claim: RunClaim
     inbound: Inbound
     key: SessionKey
     audience: Audience
@@ -76,7 +76,7 @@ class _Asked(NamedTuple):
             return ()
         return (Reply(self.inbound.target, text, f"{self.claim.id}.{number}", "final", self.inbound.reply_to),)
 
-    def rows(self, replies: tuple[Reply, ...], now: int) -> tuple[Outgoing, ...]:
+    def rows(self, replies: tuple[Reply, ...], now: int) -> tuple[OutboxRow, ...]:
         return tuple(to_outgoing(reply, self.claim.id, at, now) for at, reply in enumerate(replies))
 
 
@@ -92,7 +92,7 @@ class CommandController:
         return is_control(inbound, self.desk.commands)
 
     async def turn(
-        self, claim: Claim, inbound: Inbound, key: SessionKey, audience: Audience, abort: Abort | None = None
+        self, claim: RunClaim, inbound: Inbound, key: SessionKey, audience: Audience, abort: Abort | None = None
     ) -> None:
         """Do what was asked and settle the claim; the audience sees the answer. Nothing goes into the transcript."""
         asked = _Asked(claim, inbound, key, audience)
@@ -112,18 +112,18 @@ class CommandController:
         else:
             await self._followed(asked, answer, answer.follow, abort or Abort())
 
-    async def _answer(self, claim: Claim, inbound: Inbound, key: SessionKey) -> CommandAnswer:
+    async def _answer(self, claim: RunClaim, inbound: Inbound, key: SessionKey) -> CommandAnswer:
         desk = self.desk
         settings = desk.settings
         ident = make_session_id(claim.id)
         row = await desk.store.session(str(key))
-        moment = Moment(claim.at, find_zone(settings.agents[key.agent].user_timezone), inbound.target.channel)
-        found = await current(row, key, settings.session, moment, ident, settings.home)
+        moment = MessageMoment(claim.at, find_zone(settings.agents[key.agent].user_timezone), inbound.target.channel)
+        found = await find_current_session(row, key, settings.session, moment, ident, settings.home)
         call = CommandCall(desk, claim, inbound, key, found.record, found.stored, "", "", {**TABLE, **desk.commands})
         answer = await _do(call)
         if answer.record is not None and found.ended is not None and answer.record.sessionId == ident:
-            desk.hooks.observe("session_end", end_payload(key, found.ended, ident))
-            desk.hooks.observe("session_start", start_payload(key, found))
+            desk.hooks.observe("session_end", make_end_payload(key, found.ended, ident))
+            desk.hooks.observe("session_start", make_start_payload(key, found))
         return answer
 
     async def _followed(self, asked: _Asked, answer: CommandAnswer, follow: Inbound, abort: Abort) -> None:
@@ -153,7 +153,7 @@ class CommandController:
             await self._settle(asked, CommandAnswer(answer.text), number=said)
 
     async def _settle(
-        self, asked: _Asked, answer: CommandAnswer, outcome: Outcome = "answered", number: int = 0
+        self, asked: _Asked, answer: CommandAnswer, outcome: TurnOutcome = "answered", number: int = 0
     ) -> None:
         now = self.desk.clock.now()
         replies = self.desk.fitted(asked.inbound, asked.replies(answer.text, number))
@@ -166,7 +166,7 @@ class CommandController:
                 self.desk.changed(str(asked.key), answer.record)
             self._replied(replies)
 
-    async def _end(self, claim: Claim, settled: Settlement, audience: Audience, end: AgentEnd | None) -> bool:
+    async def _end(self, claim: RunClaim, settled: Settlement, audience: Audience, end: AgentEnd | None) -> bool:
         """Try until it is on disk: a full disk may be emptied. False if the claim is no longer ours."""
         desk = self.desk
         if not await on_disk(claim, lambda: desk.store.settle(claim, settled), desk.clock):

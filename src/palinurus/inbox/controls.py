@@ -16,7 +16,7 @@ from palinurus.agent.turn import Audience
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.inbox.policy import QueuePolicy
-from palinurus.store.port import Claim, Item
+from palinurus.store.port import InboxItem, RunClaim
 
 CONTROL_LANE = "control"
 AT_ONCE = 16
@@ -32,19 +32,19 @@ class ControllerPort(Protocol):
         ...
 
     async def turn(
-        self, claim: Claim, inbound: Inbound, key: SessionKey, audience: Audience, abort: Abort | None = None
+        self, claim: RunClaim, inbound: Inbound, key: SessionKey, audience: Audience, abort: Abort | None = None
     ) -> None:
         """Do it and settle the claim."""
         ...
 
 
-def to_control_item(item: Item, busy: bool) -> Item:
+def to_control_item(item: InboxItem, busy: bool) -> InboxItem:
     """The row as a control message: `control:KEY`, or while that is busy a queue of its own, `control/ID:KEY`."""
     head = f"{CONTROL_LANE}/{item.id}" if busy else CONTROL_LANE
     return msgspec.structs.replace(item, session=f"{head}:{item.session}", lane=CONTROL_LANE)
 
 
-def find_key(claim: Claim) -> SessionKey | None:
+def find_key(claim: RunClaim) -> SessionKey | None:
     """The session a control message is about."""
     return parse_session_key(claim.session.partition(":")[2])
 
@@ -57,7 +57,7 @@ class ControlLane:
     def control(self, inbound: Inbound) -> bool:
         return self._controller is not None and self._controller.control(inbound)
 
-    async def turn(self, claim: Claim, inbound: Inbound, audience: Audience, abort: Abort) -> None:
+    async def turn(self, claim: RunClaim, inbound: Inbound, audience: Audience, abort: Abort) -> None:
         """Do it, after the one before it if that is quick."""
         key = find_key(claim)
         assert key is not None and self._controller is not None, claim.session

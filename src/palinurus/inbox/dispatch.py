@@ -29,8 +29,8 @@ from palinurus.inbox.policy import NO_OVERRIDES, QueuePolicy, read_overrides, re
 from palinurus.inbox.pump import LanePump
 from palinurus.inbox.queue import Effect, QueueEvent
 from palinurus.inbox.running import ActiveRun, RunAudience, decode_stored
-from palinurus.points import point
-from palinurus.store.port import Accepted, Claim, Item, ItemRow, Store
+from palinurus.points import pass_crashpoint
+from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, Store
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Dispatcher:
 
     # in
 
-    async def submit(self, inbound: Inbound, sink: Sink | None = None) -> Accepted:
+    async def submit(self, inbound: Inbound, sink: Sink | None = None) -> Acceptance:
         """Durable when it returns. Raises Draining, QueueFull, BadRequest, DiskFull."""
         if self.draining:
             raise Draining("the gateway is stopping and takes no new messages", fix="try again in a moment")
@@ -106,7 +106,7 @@ class Dispatcher:
         return accepted
 
     def _accepted(
-        self, accepted: Accepted, item: Item, inbound: Inbound, rules: QueuePolicy | None, sink: Sink | None
+        self, accepted: Acceptance, item: InboxItem, inbound: Inbound, rules: QueuePolicy | None, sink: Sink | None
     ) -> None:
         if accepted.claim is not None:
             self._start(accepted.claim, inbound)
@@ -201,15 +201,15 @@ class Dispatcher:
         finally:
             self._sweeping.discard(session)
 
-    async def _refuse(self, claim: Claim, inbound: Inbound, verdict: queue.QueueVerdict) -> None:
+    async def _refuse(self, claim: RunClaim, inbound: Inbound, verdict: queue.QueueVerdict) -> None:
         end = await self._finisher.end(claim, inbound, verdict.outcome, verdict.note, tell=verdict.tell)
         self.feeds.report_ended(claim.id, end)
         self._step(claim.session, claim.lane, queue.VerdictEvent(claim.id))
 
     # runs
 
-    def _start(self, claim: Claim, inbound: Inbound | None = None) -> None:
-        point("claim.after")
+    def _start(self, claim: RunClaim, inbound: Inbound | None = None) -> None:
+        pass_crashpoint("claim.after")
         session, lane = claim.session, claim.lane
         inbound = inbound or decode_stored(claim.id, claim.body, claim.at)
         self._pump.free(session)
@@ -227,14 +227,14 @@ class Dispatcher:
         run.timer = asyncio.get_running_loop().call_later(self._deadline(claim), self._late, run)
         run.task = asyncio.ensure_future(self._run(run))
 
-    async def _unrun(self, claim: Claim, inbound: Inbound, verdict: queue.QueueVerdict) -> None:
+    async def _unrun(self, claim: RunClaim, inbound: Inbound, verdict: queue.QueueVerdict) -> None:
         try:
             await self._refuse(claim, inbound, verdict)
         finally:
             self.lanes.give(claim.lane)
             self._pump.kick(claim.lane)
 
-    def _deadline(self, claim: Claim) -> float:
+    def _deadline(self, claim: RunClaim) -> float:
         key = controls.find_key(claim) if claim.lane == controls.CONTROL_LANE else parse_session_key(claim.session)
         agent = self._settings.agents.get(key.agent if key else "")
         return (agent.timeout if agent else DEADLINE) + self.grace
@@ -381,7 +381,7 @@ class Dispatcher:
         self._step(session, self._book.lane(session), queue.QueueStopEvent((ident,)))
         return True
 
-    async def wait(self, ident: str, timeout: float | None = None) -> ItemRow | None:
+    async def wait(self, ident: str, timeout: float | None = None) -> InboxRow | None:
         """The row once its outcome is on disk, or as it stands after `timeout` seconds (which stop nothing)."""
         return await self.feeds.outcome(ident, self._store, timeout)
 

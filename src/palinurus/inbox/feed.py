@@ -11,7 +11,7 @@ from typing import Protocol
 
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
-from palinurus.store.port import ItemRow, Store
+from palinurus.store.port import InboxRow, Store
 
 Sink = Callable[[RunEvent], None]
 
@@ -119,7 +119,7 @@ class RunFeeds:
                     del self._ends[name]
                 return
 
-    async def outcome(self, item: str, store: Store, timeout: float | None = None) -> ItemRow | None:
+    async def outcome(self, item: str, store: Store, timeout: float | None = None) -> InboxRow | None:
         """The row once its outcome is on disk, or as it stands after `timeout` seconds (which stop nothing).
 
         Follows a message that became part of another's run. None: no such message.

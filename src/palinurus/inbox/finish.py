@@ -15,7 +15,7 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import TokenUsage
-from palinurus.store.port import Claim, Outcome, Settlement, Store
+from palinurus.store.port import RunClaim, Settlement, Store, TurnOutcome
 
 ReplyListener = Callable[[tuple[Reply, ...]], None]
 
@@ -27,7 +27,9 @@ class ClaimFinisher:
         self._replied = replied
         self.stopped = False  # no more tries: the next start finds the claim as it is
 
-    async def end(self, claim: Claim, inbound: Inbound, outcome: Outcome, note: str, *, tell: bool) -> AgentEnd | None:
+    async def end(
+        self, claim: RunClaim, inbound: Inbound, outcome: TurnOutcome, note: str, *, tell: bool
+    ) -> AgentEnd | None:
         """Settle; tries until it is on disk. None if the claim had ended already, or the gateway stops first."""
         now = self._clock.now()
         replies: tuple[Reply, ...] = ()

@@ -14,7 +14,7 @@ from palinurus.core.types.channel import ChannelStatus, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.inbox.pairing import ChatPairing
-from palinurus.tools.signin import SignIns
+from palinurus.tools.signin import SignInsPort
 
 
 class ChannelAccountState(msgspec.Struct, frozen=True):
@@ -72,4 +72,4 @@ class ChatChannels(NamedTuple):
     pairing: ChatPairing
     say: Callable[[Reply], Awaitable[None]]  # a notice, through the outbox
     lines: ReceiversPort
-    signins: SignIns | None = None
+    signins: SignInsPort | None = None

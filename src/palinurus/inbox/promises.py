@@ -24,7 +24,7 @@ from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import AssistantMessage, ToolCall
 from palinurus.errors import BadRequest, NotFound, StateError
 from palinurus.store.port import Store
-from palinurus.tools.cron import Maker, Schedules
+from palinurus.tools.cron import CronJobMaker, SchedulerPort
 
 log = logging.getLogger(__name__)
 
@@ -136,13 +136,13 @@ async def close_promise(store: Store, one: OpenPromise) -> bool:
     return await store.put_record(KIND, one.id, None, expect=msgspec.json.encode(one))
 
 
-async def accept_promise(store: Store, schedules: Schedules, one: OpenPromise, due: int) -> dict[str, Any] | None:
+async def accept_promise(store: Store, schedules: SchedulerPort, one: OpenPromise, due: int) -> dict[str, Any] | None:
     """Make it a job; None: it is no longer open. Raises BadRequest, and it stays open."""
     taken = msgspec.structs.replace(one, due=due)
     if not await store.put_record(KIND, one.id, msgspec.json.encode(taken), expect=msgspec.json.encode(one)):
         return None
     try:
-        job = await schedules.add(to_job(taken), Maker(one.session, one.agent, source=one.source, ident=one.job))
+        job = await schedules.add(to_job(taken), CronJobMaker(one.session, one.agent, source=one.source, ident=one.job))
     except BadRequest:
         await store.put_record(KIND, one.id, msgspec.json.encode(one), expect=msgspec.json.encode(taken))
         raise
@@ -150,7 +150,7 @@ async def accept_promise(store: Store, schedules: Schedules, one: OpenPromise, d
     return job
 
 
-async def resume_accepted(store: Store, schedules: Schedules, now: int) -> None:
+async def resume_accepted(store: Store, schedules: SchedulerPort, now: int) -> None:
     """Finish what was being accepted when the program was stopped; what is late by now comes at once."""
     for kept in await store.list_records(KIND):
         try:
@@ -158,7 +158,7 @@ async def resume_accepted(store: Store, schedules: Schedules, now: int) -> None:
             if not one.due:
                 continue
             if not await _ran(schedules, one):
-                maker = Maker(one.session, one.agent, source=one.source, ident=one.job)
+                maker = CronJobMaker(one.session, one.agent, source=one.source, ident=one.job)
                 await schedules.add(to_job(msgspec.structs.replace(one, due=max(one.due, now))), maker)
             await close_promise(store, one)
         except (msgspec.DecodeError, BadRequest) as exc:
@@ -166,7 +166,7 @@ async def resume_accepted(store: Store, schedules: Schedules, now: int) -> None:
             await store.put_record(KIND, kept.key, None)
 
 
-async def _ran(schedules: Schedules, one: OpenPromise) -> bool:
+async def _ran(schedules: SchedulerPort, one: OpenPromise) -> bool:
     try:
         return bool(await schedules.runs(one.job))
     except NotFound:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from palinurus.inbox.lanes import Lanes
-from palinurus.store.port import Claim, Store
+from palinurus.store.port import RunClaim, Store
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ AGAIN = 1.0  # seconds after the store failed
 class LanePump:
     """`start` gets every claim, with the slot that was taken for it."""
 
-    def __init__(self, store: Store, lanes: Lanes, start: Callable[[Claim], None]) -> None:
+    def __init__(self, store: Store, lanes: Lanes, start: Callable[[RunClaim], None]) -> None:
         self._store = store
         self._lanes = lanes
         self._start = start

@@ -19,12 +19,12 @@ from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.messages import Message, UserMessage
 from palinurus.errors import PalinurusError, StateBroken
 from palinurus.inbox.heard import HistoryCleaner
-from palinurus.sessions.record import Record
-from palinurus.sessions.rows import chat, kind, row
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.rows import make_session_row, name_chat_type, name_session_kind
 from palinurus.sessions.transcript import Transcripts
-from palinurus.store.port import Accepted, ItemRow, Store
-from palinurus.tools.agents import Listed
-from palinurus.tools.sessions import Heard, Letter, Wanted
+from palinurus.store.port import Acceptance, InboxRow, Store
+from palinurus.tools.agents import AgentListing
+from palinurus.tools.sessions import SessionFilter, SessionHistory, SessionMessage
 
 _DEPTH = 8  # sessions that started each other
 _SHOWN = (
@@ -37,13 +37,13 @@ TITLE, LAST = 60, 200  # characters
 class SessionInboxPort(NamedTuple):
     """How a letter gets in, and how its answer is waited for."""
 
-    submit: Callable[[Inbound], Awaitable[Accepted]]
-    wait: Callable[[str], Awaitable[ItemRow]]
+    submit: Callable[[Inbound], Awaitable[Acceptance]]
+    wait: Callable[[str], Awaitable[InboxRow]]
 
 
 class _Seen(NamedTuple):
     key: SessionKey
-    record: Record
+    record: SessionRecord
 
 
 class SessionDirectory:
@@ -63,17 +63,17 @@ class SessionDirectory:
 
     # agents
 
-    def agents(self, caller: str) -> tuple[bool, list[Listed]]:
+    def agents(self, caller: str) -> tuple[bool, list[AgentListing]]:
         """Itself, and those its sub-agents may be."""
         known = self._settings.agents
         allowed = self._settings.reach.spawn.get(caller, ())
         anyone = "*" in allowed
         names = dict.fromkeys((caller, *(sorted(known) if anyone else [name for name in allowed if name != "*"])))
-        return anyone, [Listed(n, known[n].name if n in known else n, n in known) for n in names]
+        return anyone, [AgentListing(n, known[n].name if n in known else n, n in known) for n in names]
 
     # looking
 
-    async def sessions(self, caller: str, wanted: Wanted) -> list[dict[str, Any]]:
+    async def sessions(self, caller: str, wanted: SessionFilter) -> list[dict[str, Any]]:
         """The newest first."""
         found: list[dict[str, Any]] = []
         since = self._clock.now() - wanted.active_minutes * 60_000 if wanted.active_minutes else 0
@@ -87,7 +87,7 @@ class SessionDirectory:
                 break
         return found
 
-    async def history(self, caller: str, session: str, limit: int, tools: bool) -> Heard | None:
+    async def history(self, caller: str, session: str, limit: int, tools: bool) -> SessionHistory | None:
         """None if the caller may not see it."""
         seen = await self._one(caller, session)
         if seen is None:
@@ -95,12 +95,12 @@ class SessionDirectory:
         cleaner = HistoryCleaner(self._secrets)
         messages = cleaner.messages(await self._said(seen), tools=tools)
         older = len(messages) > limit
-        return Heard(str(seen.key), tuple(messages[-limit:]), older, cleaner.cut, cleaner.blanked)
+        return SessionHistory(str(seen.key), tuple(messages[-limit:]), older, cleaner.cut, cleaner.blanked)
 
-    async def _row(self, seen: _Seen, wanted: Wanted) -> dict[str, Any]:
-        whole = row(seen.record, seen.key)
+    async def _row(self, seen: _Seen, wanted: SessionFilter) -> dict[str, Any]:
+        whole = make_session_row(seen.record, seen.key)
         shown = {name: whole[name] for name in _SHOWN if whole.get(name) is not None}
-        shown["kind"] = kind(seen.key)
+        shown["kind"] = name_session_kind(seen.key)
         if not (wanted.messages or wanted.titles or wanted.last or wanted.search):
             return shown
         cleaner = HistoryCleaner(self._secrets)
@@ -120,7 +120,7 @@ class SessionDirectory:
 
     # writing
 
-    async def send(self, letter: Letter) -> dict[str, Any]:
+    async def send(self, letter: SessionMessage) -> dict[str, Any]:
         """Hands the letter over, and waits for the answer as long as it says."""
         seen = await self._addressed(letter)
         if seen is None:
@@ -149,7 +149,7 @@ class SessionDirectory:
             return {**body, "status": "ok", "reply": ended.note if ended.outcome == "answered" else ""}
         return {**body, "status": "error", "error": ended.note or str(ended.outcome)}
 
-    def _inbound(self, letter: Letter, seen: _Seen) -> Inbound:
+    def _inbound(self, letter: SessionMessage, seen: _Seen) -> Inbound:
         """Its answer also goes to the chat that the session is about, if there is one."""
         record = seen.record
         told = record.lastChannel in self._settings.channels and bool(record.lastTo)
@@ -161,7 +161,7 @@ class SessionDirectory:
             event=f"session:{letter.event}",
             text=f"[Message from the session {letter.caller}]\n{letter.text}",
             at=self._clock.now(),
-            kind="direct" if chat(seen.key) == "direct" else "group",
+            kind="direct" if name_chat_type(seen.key) == "direct" else "group",
             session=str(seen.key),
             options={"queue": "followup"},
             system=True,
@@ -169,7 +169,7 @@ class SessionDirectory:
             source=f"session {letter.caller}",
         )
 
-    async def _addressed(self, letter: Letter) -> _Seen | None:
+    async def _addressed(self, letter: SessionMessage) -> _Seen | None:
         if letter.session:
             return await self._one(letter.caller, letter.session)
         for seen in (await self._visible(letter.caller)).values():
@@ -192,7 +192,7 @@ class SessionDirectory:
         for stored in await self._store.sessions():
             key = parse_session_key(stored.key)
             try:
-                record = Record.decode(stored.data)
+                record = SessionRecord.decode(stored.data)
             except StateBroken:
                 continue
             if key is not None and key.agent in self._settings.agents:
@@ -235,9 +235,9 @@ def _started(caller: str, seen: _Seen, every: Mapping[str, _Seen]) -> bool:
     return False
 
 
-def _fits(seen: _Seen, wanted: Wanted) -> bool:
+def _fits(seen: _Seen, wanted: SessionFilter) -> bool:
     return (
-        (not wanted.kinds or kind(seen.key) in wanted.kinds)
+        (not wanted.kinds or name_session_kind(seen.key) in wanted.kinds)
         and (not wanted.label or seen.record.label == wanted.label)
         and wanted.agent.strip().lower() in ("", seen.key.agent)
     )

@@ -14,7 +14,7 @@ from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.inbox.feed import RunFeeds
 from palinurus.inbox.queue import BeginEffect
-from palinurus.store.port import Claim
+from palinurus.store.port import RunClaim
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class ActiveRun:
 
     __slots__ = ("abort", "absorbed", "begin", "claim", "inbound", "late", "mailbox", "over", "task", "timer")
 
-    def __init__(self, claim: Claim, inbound: Inbound, begin: BeginEffect, mailbox: Mailbox) -> None:
+    def __init__(self, claim: RunClaim, inbound: Inbound, begin: BeginEffect, mailbox: Mailbox) -> None:
         self.claim = claim
         self.inbound = inbound
         self.begin = begin

@@ -20,7 +20,7 @@ from palinurus.errors import StateBroken
 from palinurus.inbox.commands.facts import change_record, find_session_model
 from palinurus.inbox.commands.models import find_meant_model
 from palinurus.providers.catalog import Catalog
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import Store
 
 _DEPTH = 8  # sessions that started each other
@@ -28,7 +28,7 @@ _DEPTH = 8  # sessions that started each other
 
 class VisibleSession(NamedTuple):
     key: SessionKey
-    record: Record
+    record: SessionRecord
     agent: AgentSettings
 
 
@@ -122,9 +122,9 @@ class SessionStatusReader:
             above = parent
         return None
 
-    async def _record(self, key: str) -> Record | None:
+    async def _record(self, key: str) -> SessionRecord | None:
         row = await self._store.session(key)
         try:
-            return Record.decode(row.data) if row else None
+            return SessionRecord.decode(row.data) if row else None
         except StateBroken:
             return None

@@ -11,7 +11,7 @@ from palinurus.core.types.keys import parse_session_key
 from palinurus.inbox.children import views
 from palinurus.inbox.children.record import SubagentRecord
 from palinurus.inbox.commands.desk import CommandContext
-from palinurus.tools.process.table import Row
+from palinurus.tools.process.table import CommandRow
 
 TITLE = 200
 RECENT = 30  # minutes for which what is over is shown
@@ -56,7 +56,7 @@ def format_tasks(tasks: Iterable[dict[str, Any]], now: int) -> list[str]:
 _MARKS = {"running": "▶", "queued": "…", "completed": "✓", "failed": "✗", "cancelled": "–"}
 
 
-def _command(row: Row) -> dict[str, Any]:
+def _command(row: CommandRow) -> dict[str, Any]:
     key = parse_session_key(row.session)
     made = {
         "id": row.id,

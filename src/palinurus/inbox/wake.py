@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from palinurus.clock import Clock
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import BadRequest, Draining, PalinurusError
-from palinurus.tools.process.table import Notice
+from palinurus.tools.process.table import CommandNotice
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class SessionWaker:
         self._submit = submit
         self._clock = clock
 
-    async def __call__(self, notice: Notice) -> bool:
+    async def __call__(self, notice: CommandNotice) -> bool:
         """True once the message is on disk (or can never be); False when the gateway is stopping."""
         message = make_notice_message(notice, self._clock.now())
         wait = FIRST
@@ -52,7 +52,7 @@ class SessionWaker:
             wait = min(wait * 2, LONGEST)
 
 
-def make_notice_message(notice: Notice, now: int) -> Inbound:
+def make_notice_message(notice: CommandNotice, now: int) -> Inbound:
     """The message. Its event id comes from the notice's key: told twice, it is one message."""
     return replace(
         notice.asker,

@@ -24,8 +24,8 @@ from palinurus.outbox.drafts import LiveDrafts
 from palinurus.outbox.pace import KIND, BlockPacer, JoinedBlocks
 from palinurus.outbox.send import MessageSender, OutgoingMessage
 from palinurus.plugins.hooks import Hooks
-from palinurus.points import point
-from palinurus.store.port import Outgoing, StaleClaim, Store
+from palinurus.points import pass_crashpoint
+from palinurus.store.port import OutboxRow, StaleClaim, Store
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class _Worker:
                 continue
             self._busy[row.target] = asyncio.ensure_future(self._one(row, reply))
 
-    def _wait(self, row: Outgoing, reply: Reply) -> float:
+    def _wait(self, row: OutboxRow, reply: Reply) -> float:
         """Seconds before this row may be tried."""
         account = reply.target.account
         if account in self._out:
@@ -134,7 +134,7 @@ class _Worker:
         waits = pace.wait(reply, self._clock.now() - row.at) if pace is not None and row.attempts == 0 else 0.0
         return max(held, waits)
 
-    async def _one(self, row: Outgoing, reply: Reply) -> None:
+    async def _one(self, row: OutboxRow, reply: Reply) -> None:
         wait: float | None = LOOK
         try:
             wait = await self._part(row, reply)
@@ -149,7 +149,7 @@ class _Worker:
         else:
             asyncio.get_running_loop().call_later(wait, self.wake.set)
 
-    async def _part(self, row: Outgoing, reply: Reply) -> float | None:
+    async def _part(self, row: OutboxRow, reply: Reply) -> float | None:
         """Deliver one row. Returns None when it is settled, else the seconds until it may be tried again."""
         joined = await self._joined(row, reply)
         if row.attempts and self._clock.now() - row.at > troubles.DAY:
@@ -169,7 +169,7 @@ class _Worker:
         row = await self._store.mark_sending(row.id, self._clock.now())
         result = await self._sender.send(OutgoingMessage(changed, draft, row.attempts > 1))
         if isinstance(result, SendReceipt):
-            point("outbox.sent")
+            pass_crashpoint("outbox.sent")
             await self._settle(row, reply, joined, result.message_id)
             if drafts is not None and draft:
                 await drafts.done(row.item)
@@ -177,7 +177,7 @@ class _Worker:
             return None
         return await self._failed(row, changed, joined, result)
 
-    async def _arrived(self, row: Outgoing, reply: Reply) -> str | None:
+    async def _arrived(self, row: OutboxRow, reply: Reply) -> str | None:
         """A row of which nobody knows: its receipt if it was shown ("" for one that is not to be tried again), None
         to send it (again)."""
         found = await self._channel.find(reply)
@@ -190,7 +190,7 @@ class _Worker:
         return None
 
     async def _failed(
-        self, row: Outgoing, reply: Reply, joined: JoinedBlocks | None, result: SendFailure
+        self, row: OutboxRow, reply: Reply, joined: JoinedBlocks | None, result: SendFailure
     ) -> float | None:
         if result.trouble == "cut":
             found = await self._channel.find(reply)
@@ -214,7 +214,7 @@ class _Worker:
 
     # --- rows that go as one message
 
-    async def _joined(self, row: Outgoing, reply: Reply) -> JoinedBlocks | None:
+    async def _joined(self, row: OutboxRow, reply: Reply) -> JoinedBlocks | None:
         """The message this row is the first of. On record before it is sent, so that it is known as one afterwards."""
         if row.attempts:
             kept = await self._store.get_record(KIND, row.id) if reply.kind == "block" else None
@@ -224,7 +224,7 @@ class _Worker:
             await self._store.put_record(KIND, row.id, msgspec.json.encode(joined))
         return joined
 
-    async def _settle(self, row: Outgoing, reply: Reply, joined: JoinedBlocks | None, receipt: str) -> None:
+    async def _settle(self, row: OutboxRow, reply: Reply, joined: JoinedBlocks | None, receipt: str) -> None:
         """It was shown, with all that went along; the first row last, since it has the record."""
         if not receipt and row.state == "sending" and row.attempts > 1:
             await self._give_up(row, reply, joined, f"{UNCERTAIN}; not sent a third time")
@@ -240,7 +240,7 @@ class _Worker:
         if self._aids.shown is not None:
             self._aids.shown(reply, receipt)
 
-    async def _give_up(self, row: Outgoing, reply: Reply, joined: JoinedBlocks | None, why: str) -> None:
+    async def _give_up(self, row: OutboxRow, reply: Reply, joined: JoinedBlocks | None, why: str) -> None:
         log.warning("reply %s to %s: %s", row.id, row.channel, why)
         for ident in (*(joined.ids[1:] if joined is not None else ()), row.id):
             try:
@@ -249,7 +249,7 @@ class _Worker:
                 log.debug("reply %s was settled before", ident)
         await self._over(row, reply, joined)
 
-    async def _over(self, row: Outgoing, reply: Reply, joined: JoinedBlocks | None) -> None:
+    async def _over(self, row: OutboxRow, reply: Reply, joined: JoinedBlocks | None) -> None:
         self._sender.over(row.id)
         if joined is not None:
             await self._store.put_record(KIND, row.id, None)

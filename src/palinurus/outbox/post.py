@@ -18,9 +18,9 @@ from palinurus.core.types.channel import Channel, ChannelAbilities, ChannelActio
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.parts import ChannelFit, split_reply
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import Store
-from palinurus.tools.post import Chat, Delivered
+from palinurus.tools.post import KnownChat, MessageDelivery
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class OutboxPost:
     def accounts(self, channel: str) -> tuple[str, ...]:
         return tuple(self._settings.accounts.get(channel, ())) or ("default",)
 
-    async def send(self, reply: Reply, wait: float) -> Delivered:
+    async def send(self, reply: Reply, wait: float) -> MessageDelivery:
         """What became of it after at most `wait` seconds. Raises DiskFull."""
         account = self._settings.account(reply.target.channel, reply.target.account)
         every = split_reply(reply, ChannelFit.of(self._channels[reply.target.channel].abilities, account))
@@ -63,7 +63,7 @@ class OutboxPost:
         done = await self._end(every, self._clock.monotonic() + wait)
         return done._replace(again=again)
 
-    async def _end(self, every: tuple[Reply, ...], until: float) -> Delivered:
+    async def _end(self, every: tuple[Reply, ...], until: float) -> MessageDelivery:
         """The receipt of the first part once all have one, or the first failure."""
         while True:
             rows = [await self._store.reply(part.client_id) for part in every]
@@ -73,7 +73,7 @@ class OutboxPost:
             if over or self._clock.monotonic() >= until:
                 error = next((row.error for row in rows if row and row.error), "")
                 state = "failed" if failed else "sent" if over else "pending"
-                return Delivered(state, rows[0].receipt if rows and rows[0] else "", error)
+                return MessageDelivery(state, rows[0].receipt if rows and rows[0] else "", error)
             await self._clock.sleep(LOOK)
 
     async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
@@ -98,13 +98,15 @@ class OutboxPost:
             if kept.at < self._clock.now() - OLD:
                 await self._store.put_record(KIND, kept.key, None, expect=kept.data)
 
-    async def chats(self) -> list[Chat]:
-        found: list[Chat] = []
+    async def chats(self) -> list[KnownChat]:
+        found: list[KnownChat] = []
         for row in await self._store.sessions():
-            record = Record.decode(row.data)
+            record = SessionRecord.decode(row.data)
             channel = record.lastChannel or ""
             if record.lastTo and channel in self._channels:
                 target = Target(channel, record.lastTo, record.lastAccountId or "default")
-                found += [Chat(name, target) for name in (record.subject, record.displayName, record.label) if name]
-                found.append(Chat("", target))
+                found += [
+                    KnownChat(name, target) for name in (record.subject, record.displayName, record.label) if name
+                ]
+                found.append(KnownChat("", target))
         return found

@@ -18,19 +18,19 @@ from palinurus.config.plugins import PluginEntry
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.tool import Tool
 from palinurus.core.types.vendor import Vendor
-from palinurus.plugins.function import Hooked, threaded, tool
+from palinurus.plugins.function import HookFunction, make_async_handler, tool
 from palinurus.plugins.hooks import Hooks
-from palinurus.plugins.manifest import Manifest
-from palinurus.plugins.points import POINTS, PROMPT_FIELDS
+from palinurus.plugins.manifest import PluginManifest
+from palinurus.plugins.points import HOOK_POINTS, PROMPT_FIELDS
 
 _COMMAND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
-class Undeclared(Exception):
+class PluginRegistrationError(Exception):
     """A plugin registers what its manifest does not declare, or what cannot be."""
 
 
-class Asked(NamedTuple):
+class PluginCommandCall(NamedTuple):
     """A command as a person typed it."""
 
     name: str
@@ -42,18 +42,18 @@ class Asked(NamedTuple):
     owner: bool
 
 
-class Spoken(NamedTuple):
+class PluginCommand(NamedTuple):
     """A chat command of a plugin: `run(asked)` returns the answer, or a promise of it."""
 
     name: str
     help: str
-    run: Callable[[Asked], str | Awaitable[str]]
+    run: Callable[[PluginCommandCall], str | Awaitable[str]]
     usage: str = ""
     owner: bool = False  # for the owner only
     plugin: str = ""
 
 
-class Hook(NamedTuple):
+class HookRegistration(NamedTuple):
     point: str
     call: Callable[[dict[str, Any]], Any]
     priority: int = 0
@@ -61,12 +61,12 @@ class Hook(NamedTuple):
     deadline: float | None = None
 
 
-class Brought(msgspec.Struct):
+class PluginContributions(msgspec.Struct):
     """What plugins bring, ready to be wired."""
 
     tools: dict[str, Tool] = {}
-    hooks: list[Hook] = []
-    commands: dict[str, Spoken] = {}
+    hooks: list[HookRegistration] = []
+    commands: dict[str, PluginCommand] = {}
     vendors: dict[str, Vendor] = {}
     channels: dict[str, Callable[[dict[str, Any]], Channel]] = {}
     skills: list[str] = []  # folders
@@ -79,10 +79,12 @@ class Brought(msgspec.Struct):
             hooks.on(one.point, one.call, priority=one.priority, owner=one.owner, deadline=one.deadline)
 
 
-class Api:
+class PluginApi:
     """The plugin's side of the program. `config` is checked against the manifest's schema, defaults filled in."""
 
-    def __init__(self, manifest: Manifest, entry: PluginEntry, config: dict[str, Any], home: str, hooks: Hooks) -> None:
+    def __init__(
+        self, manifest: PluginManifest, entry: PluginEntry, config: dict[str, Any], home: str, hooks: Hooks
+    ) -> None:
         self._manifest = manifest
         self._entry = entry
         self._hooks = hooks
@@ -91,7 +93,7 @@ class Api:
         self.folder = manifest.folder
         self.home = home
         self.log = logging.getLogger(f"palinurus.plugins.{manifest.id}")
-        self.brought = Brought()
+        self.brought = PluginContributions()
 
     def tool(self, made: Tool | Callable[..., Any]) -> None:
         """A tool: one made by `@tool`, a `Tool`, or a function. Policy knows it as `group:plugins` and by plugin id."""
@@ -100,33 +102,40 @@ class Api:
         self._once(self.brought.tools, one.name, "tool")
         self.brought.tools[one.name] = msgspec.structs.replace(one, origin=self.id)
 
-    def hook(self, point: str | Hooked, call: Callable[[dict[str, Any]], Any] | None = None, priority: int = 0) -> None:
+    def hook(
+        self, point: str | HookFunction, call: Callable[[dict[str, Any]], Any] | None = None, priority: int = 0
+    ) -> None:
         """A handler: `hook(made_by_decorator)` or `hook("point", function, priority)`."""
         self._declared("hooks")
-        if isinstance(point, Hooked):
+        if isinstance(point, HookFunction):
             made_by = point
             point, call, priority = made_by.point, made_by.call, made_by.priority
-        if point not in POINTS or call is None:
-            raise Undeclared(f"hook {point!r}: there is no such point, or no function was given")
-        if POINTS[point].conversation and not self._entry.conversation:
+        if point not in HOOK_POINTS or call is None:
+            raise PluginRegistrationError(f"hook {point!r}: there is no such point, or no function was given")
+        if HOOK_POINTS[point].conversation and not self._entry.conversation:
             key = f"plugins.entries.{self.id}.hooks.allowConversationAccess"
             self.brought.warnings.append(f"its hook {point} is left out: it sees conversations, and {key} is not true")
             return
-        made = threaded(point, call)
-        if not self._entry.prompt and PROMPT_FIELDS & POINTS[point].results.keys():
+        made = make_async_handler(point, call)
+        if not self._entry.prompt and PROMPT_FIELDS & HOOK_POINTS[point].results.keys():
             made = _without(made, PROMPT_FIELDS)
         deadline = self._entry.deadlines.get(point, self._entry.deadline)
-        self.brought.hooks.append(Hook(point, made, priority, self.id, deadline))
+        self.brought.hooks.append(HookRegistration(point, made, priority, self.id, deadline))
 
     def command(
-        self, name: str, help: str, run: Callable[[Asked], str | Awaitable[str]], usage: str = "", owner: bool = False
+        self,
+        name: str,
+        help: str,
+        run: Callable[[PluginCommandCall], str | Awaitable[str]],
+        usage: str = "",
+        owner: bool = False,
     ) -> None:
         """A chat command /name. Commands of the program itself cannot be replaced."""
         self._declared("commands")
         if not _COMMAND.fullmatch(name):
-            raise Undeclared(f"command {name!r}: a name is a-z, 0-9, - and _")
+            raise PluginRegistrationError(f"command {name!r}: a name is a-z, 0-9, - and _")
         self._once(self.brought.commands, name, "command")
-        self.brought.commands[name] = Spoken(name, help, run, usage, owner, self.id)
+        self.brought.commands[name] = PluginCommand(name, help, run, usage, owner, self.id)
 
     def vendor(self, made: Vendor) -> None:
         """A provider of models, as a file of facts; its `api` is one the program speaks."""
@@ -145,14 +154,14 @@ class Api:
         self._declared("skills")
         path = os.path.realpath(os.path.join(self.folder, folder))
         if not os.path.isdir(path):
-            raise Undeclared(f"skills: there is no folder {folder!r}")
+            raise PluginRegistrationError(f"skills: there is no folder {folder!r}")
         if path not in self._manifest.skills:
             self.brought.skills.append(path)
 
     def cli(self, name: str, run: Callable[[list[str]], int]) -> None:
         """A subcommand `pal name`; `run(arguments)` returns the exit code. The manifest lists it under `cli`."""
         if name not in self._manifest.cli:
-            raise Undeclared(f"cli {name!r}: the manifest does not list it under cli")
+            raise PluginRegistrationError(f"cli {name!r}: the manifest does not list it under cli")
         self.brought.cli[name] = run
 
     def trace(self, session: str, line: str) -> None:
@@ -161,11 +170,11 @@ class Api:
 
     def _declared(self, capability: str) -> None:
         if capability not in self._manifest.capabilities:
-            raise Undeclared(f"{capability}: the manifest does not declare this capability")
+            raise PluginRegistrationError(f"{capability}: the manifest does not declare this capability")
 
     def _once(self, taken: dict[str, Any], name: str, what: str) -> None:
         if name in taken:
-            raise Undeclared(f"{what} {name!r} is registered twice")
+            raise PluginRegistrationError(f"{what} {name!r} is registered twice")
 
 
 def _without(call: Callable[[dict[str, Any]], Any], fields: frozenset[str]) -> Callable[[dict[str, Any]], Any]:

@@ -34,19 +34,19 @@ _BOUNDS: tuple[tuple[str, tuple[type, ...], Callable[[Any, Any], bool], str], ..
 )
 
 
-def findings(schema: Any, value: Any, path: Path) -> list[ConfigFinding]:
+def check_schema(schema: Any, value: Any, path: Path) -> list[ConfigFinding]:
     """Everything wrong with `value`, which stands at `path` of the config."""
     return list(_check(schema, value, path, 0))
 
 
-def filled(schema: Any, value: dict[str, Any]) -> dict[str, Any]:
+def fill_defaults(schema: Any, value: dict[str, Any]) -> dict[str, Any]:
     """The config with the schema's defaults for what is not written, at every depth."""
     made = dict(value)
     for name, below in _properties(schema).items():
         if name not in made and isinstance(below, dict) and "default" in below:
             made[name] = below["default"]
         elif isinstance(made.get(name), dict):
-            made[name] = filled(below, made[name])
+            made[name] = fill_defaults(below, made[name])
     return made
 
 

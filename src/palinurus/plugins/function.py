@@ -17,7 +17,7 @@ import msgspec
 
 from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolEffect, ToolFailure, ToolOutput, make_output
-from palinurus.plugins.points import POINTS
+from palinurus.plugins.points import HOOK_POINTS
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _SECTION = re.compile(
@@ -36,7 +36,7 @@ class FunctionTool(Tool, frozen=True, kw_only=True):
         return self.function(*args, **named)
 
 
-class Hooked:
+class HookFunction:
     """A function that wants to handle a point; calling it calls the function."""
 
     def __init__(self, point: str, call: Callable[[dict[str, Any]], Any], priority: int) -> None:
@@ -80,7 +80,7 @@ def tool(
     """
 
     def make(made: Callable[..., Any]) -> FunctionTool:
-        about, notes = documented(inspect.getdoc(made) or "")
+        about, notes = parse_docstring(inspect.getdoc(made) or "")
         named = name or made.__name__
         if not _NAME.fullmatch(named):
             raise TypeError(f"{named!r} cannot be the name of a tool: letters, digits, - and _ only")
@@ -99,16 +99,16 @@ def tool(
     return make if function is None else make(function)
 
 
-def hook(point: str, *, priority: int = 0) -> Callable[[Callable[[dict[str, Any]], Any]], Hooked]:
+def hook(point: str, *, priority: int = 0) -> Callable[[Callable[[dict[str, Any]], Any]], HookFunction]:
     """The handler of a hook point, as a decorator. Raises KeyError for a point that does not exist."""
-    POINTS[point]
-    return lambda call: Hooked(point, call, priority)
+    HOOK_POINTS[point]
+    return lambda call: HookFunction(point, call, priority)
 
 
-def threaded(point: str, call: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:
+def make_async_handler(point: str, call: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:
     """A handler that does not hold the program up: a plain function runs in a thread, but at a synchronous point."""
-    inner = call.call if isinstance(call, Hooked) else call
-    if POINTS[point].kind == "sync" or inspect.iscoroutinefunction(inner):
+    inner = call.call if isinstance(call, HookFunction) else call
+    if HOOK_POINTS[point].kind == "sync" or inspect.iscoroutinefunction(inner):
         return inner
 
     async def run(event: dict[str, Any]) -> Any:
@@ -118,7 +118,7 @@ def threaded(point: str, call: Callable[[dict[str, Any]], Any]) -> Callable[[dic
     return run
 
 
-def documented(text: str) -> tuple[str, dict[str, str]]:
+def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
     """(what a docstring says before its sections, what its `Args:` says of each parameter)."""
     about: list[str] = []
     notes: dict[str, str] = {}
@@ -223,12 +223,12 @@ def _runner(function: Callable[..., Any], struct: type[msgspec.Struct], context:
         else:
             result = await asyncio.to_thread(function, **named)
             result = await result if inspect.isawaitable(result) else result
-        return output(result)
+        return to_output(result)
 
     return run
 
 
-def output(result: Any) -> ToolOutput:
+def to_output(result: Any) -> ToolOutput:
     """What a function returned, as a tool's output: a text as it is, an image, anything else as JSON."""
     if isinstance(result, ToolOutput):
         return result

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from palinurus.plugins.points import LONGEST, POINTS, Rule
+from palinurus.plugins.points import HOOK_POINTS, MAX_DEADLINE, MergeRule
 
 TRACED = 256  # sessions whose trace lines are kept
 LINES = 20  # of each
@@ -20,7 +20,7 @@ LINES = 20  # of each
 log = logging.getLogger(__name__)
 
 
-class Handler(NamedTuple):
+class HookHandler(NamedTuple):
     call: Callable[[dict[str, Any]], Any]
     priority: int
     owner: str
@@ -31,7 +31,7 @@ class Hooks:
     """The registry. Handlers get the payload as a dict and return a dict of changes, or None."""
 
     def __init__(self) -> None:
-        self._handlers: dict[str, list[Handler]] = {}
+        self._handlers: dict[str, list[HookHandler]] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._traces: dict[str, deque[str]] = {}
 
@@ -45,9 +45,9 @@ class Hooks:
         deadline: float | None = None,
     ) -> None:
         """Register. Raises KeyError for a point that does not exist."""
-        longest = min(deadline or POINTS[point].deadline, LONGEST)
+        longest = min(deadline or HOOK_POINTS[point].deadline, MAX_DEADLINE)
         handlers = self._handlers.setdefault(point, [])
-        handlers.append(Handler(call, priority, owner, longest))
+        handlers.append(HookHandler(call, priority, owner, longest))
         handlers.sort(key=lambda h: -h.priority)  # stable: ties keep registration order
 
     def has(self, point: str) -> bool:
@@ -64,10 +64,10 @@ class Hooks:
                 result = handler.call({**payload, **changes})
                 if inspect.isawaitable(result):
                     result = await asyncio.wait_for(result, handler.deadline)
-                final = merge(point, changes, result)
+                final = merge_answer(point, changes, result)
             except Exception as exc:  # noqa: BLE001 - border: a hook's failure is a value
                 why = _failure(point, handler, exc)
-                if POINTS[point].kind == "guard":
+                if HOOK_POINTS[point].kind == "guard":
                     return {**changes, "block": True, "blockReason": f"hook {point} failed: {why}"}
                 continue
             if final:
@@ -84,7 +84,7 @@ class Hooks:
                     if inspect.iscoroutine(result):
                         result.close()
                     raise TypeError("this point is synchronous; an async handler cannot change anything")
-                if merge(point, changes, result):
+                if merge_answer(point, changes, result):
                     break
             except Exception as exc:  # noqa: BLE001 - border: a hook's failure is a value
                 _failure(point, handler, exc)
@@ -97,7 +97,7 @@ class Hooks:
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
-    async def _one(self, point: str, handler: Handler, payload: dict[str, Any]) -> None:
+    async def _one(self, point: str, handler: HookHandler, payload: dict[str, Any]) -> None:
         try:
             result = handler.call(dict(payload))
             if inspect.isawaitable(result):
@@ -121,7 +121,7 @@ class Hooks:
             await asyncio.gather(*self._running, return_exceptions=True)
 
 
-def merge(point: str, changes: dict[str, Any], result: Any) -> bool:
+def merge_answer(point: str, changes: dict[str, Any], result: Any) -> bool:
     """Put one handler's answer into `changes` by the point's rules. True: nobody else is asked.
 
     Raises TypeError for an answer that is neither None nor a mapping.
@@ -130,14 +130,14 @@ def merge(point: str, changes: dict[str, Any], result: Any) -> bool:
         return False
     if not isinstance(result, Mapping):
         raise TypeError(f"a handler returns a dict or None, not {type(result).__name__}")
-    if POINTS[point].kind == "claim" and not result.get("handled"):
+    if HOOK_POINTS[point].kind == "claim" and not result.get("handled"):
         return False
-    rules, final = POINTS[point].results, False
+    rules, final = HOOK_POINTS[point].results, False
     if result.get("outcome") == "block" and "outcome" in rules:  # the other way to say it
         result = {"blockReason": result.get("reason"), **result, "block": True}
     frozen = "requireApproval" in changes  # what a person will be asked about does not change any more
     for name, value in result.items():
-        rule: Rule | None = rules.get(name)
+        rule: MergeRule | None = rules.get(name)
         if rule is None:
             log.warning("hook %s: %r means nothing there and is ignored", point, name)
         elif value is None or (rule == "final" and not value) or (frozen and name == "params"):
@@ -150,7 +150,7 @@ def merge(point: str, changes: dict[str, Any], result: Any) -> bool:
     return final
 
 
-def _failure(point: str, handler: Handler, exc: Exception) -> str:
+def _failure(point: str, handler: HookHandler, exc: Exception) -> str:
     late = isinstance(exc, TimeoutError)
     why = f"no answer within {handler.deadline:g} s" if late and not str(exc) else str(exc) or type(exc).__name__
     log.warning("hook %s of %s failed: %s", point, handler.owner or "?", why)

@@ -21,46 +21,46 @@ from palinurus.config import lines, paths
 from palinurus.config.keypath import show_path
 from palinurus.config.plugins import PluginEntry
 from palinurus.config.settings import Settings
-from palinurus.plugins.api import Api, Brought
-from palinurus.plugins.check import filled, findings
+from palinurus.plugins.api import PluginApi, PluginContributions
+from palinurus.plugins.check import check_schema, fill_defaults
 from palinurus.plugins.hooks import Hooks
-from palinurus.plugins.manifest import Broken, Manifest, enabled
+from palinurus.plugins.manifest import BrokenPlugin, PluginManifest, find_enabled_plugins
 
 log = logging.getLogger(__name__)
 
 
-class Plugins(msgspec.Struct):
+class PluginSet(msgspec.Struct):
     """What came of loading: who is in use, who was set aside, and all they bring together."""
 
-    loaded: list[Manifest] = []
-    broken: list[Broken] = []
-    brought: Brought = msgspec.field(default_factory=Brought)
+    loaded: list[PluginManifest] = []
+    broken: list[BrokenPlugin] = []
+    brought: PluginContributions = msgspec.field(default_factory=PluginContributions)
 
 
-def load(settings: Settings, hooks: Hooks, taken: Mapping[str, Iterable[str]] = {}) -> Plugins:
+def load_plugins(settings: Settings, hooks: Hooks, taken: Mapping[str, Iterable[str]] = {}) -> PluginSet:
     """Load every enabled plugin. Never raises. `taken`: names of ours that plugins cannot have, by kind
     (tools, commands, vendors, channels)."""
-    made = Plugins()
-    for one in enabled(settings):
-        result = one if isinstance(one, Broken) else _loaded(one, settings, hooks, taken, made.brought)
-        if isinstance(result, Broken):
+    made = PluginSet()
+    for one in find_enabled_plugins(settings):
+        result = one if isinstance(one, BrokenPlugin) else _loaded(one, settings, hooks, taken, made.brought)
+        if isinstance(result, BrokenPlugin):
             made.broken.append(result)
             log.warning("plugin %s is set aside: %s", result.id, result.reason)
             continue
-        assert isinstance(one, Manifest)
+        assert isinstance(one, PluginManifest)
         made.loaded.append(one)
-        join(made.brought, result)
+        add_contributions(made.brought, result)
         for warning in result.warnings:
             log.warning("plugin %s: %s", one.id, warning)
     return made
 
 
-def single(one: Manifest, settings: Settings, hooks: Hooks) -> Brought | Broken:
+def load_plugin(one: PluginManifest, settings: Settings, hooks: Hooks) -> PluginContributions | BrokenPlugin:
     """Load one plugin by itself: for its subcommands, for tests and for a look at what it brings."""
-    return _loaded(one, settings, hooks, {}, Brought())
+    return _loaded(one, settings, hooks, {}, PluginContributions())
 
 
-def module_from(file: str, name: str) -> ModuleType:
+def load_module_file(file: str, name: str) -> ModuleType:
     """A Python file as a module; files beside it can be imported relatively. Raises what the file raises."""
     spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=[os.path.dirname(file)])
     if spec is None or spec.loader is None:
@@ -75,11 +75,11 @@ def module_from(file: str, name: str) -> ModuleType:
     return made
 
 
-def misfits(one: Manifest, entry: PluginEntry, home: str) -> list[str]:
+def list_config_problems(one: PluginManifest, entry: PluginEntry, home: str) -> list[str]:
     """What is wrong with a plugin's config, each with file:line."""
     if one.schema is None:
         return []
-    found = findings(one.schema, entry.config, ("plugins", "entries", one.id, "config"))
+    found = check_schema(one.schema, entry.config, ("plugins", "entries", one.id, "config"))
     if not found:
         return []
     file = paths.locate_config_file(home)
@@ -96,40 +96,44 @@ def misfits(one: Manifest, entry: PluginEntry, home: str) -> list[str]:
 
 
 def _loaded(
-    one: Manifest, settings: Settings, hooks: Hooks, taken: Mapping[str, Iterable[str]], others: Brought
-) -> Brought | Broken:
+    one: PluginManifest,
+    settings: Settings,
+    hooks: Hooks,
+    taken: Mapping[str, Iterable[str]],
+    others: PluginContributions,
+) -> PluginContributions | BrokenPlugin:
     entry = settings.plugins.entries.get(one.id, PluginEntry())
-    bad = misfits(one, entry, settings.home)
+    bad = list_config_problems(one, entry, settings.home)
     if bad:
-        return Broken(one.id, one.folder, "its config is wrong: " + "; ".join(bad))
+        return BrokenPlugin(one.id, one.folder, "its config is wrong: " + "; ".join(bad))
     if not one.entry:
-        return Brought()
-    config = filled(one.schema, entry.config) if one.schema else dict(entry.config)
-    api = Api(one, entry, config, settings.home, hooks)
+        return PluginContributions()
+    config = fill_defaults(one.schema, entry.config) if one.schema else dict(entry.config)
+    api = PluginApi(one, entry, config, settings.home, hooks)
     try:
         _register(one)(api)
     except (Exception, SystemExit) as exc:  # border: a plugin's failure is its own; everything else starts
         log.debug("plugin %s", one.id, exc_info=True)
-        return Broken(one.id, one.folder, f"{type(exc).__name__}: {exc}{_place(one, exc)}")
+        return BrokenPlugin(one.id, one.folder, f"{type(exc).__name__}: {exc}{_place(one, exc)}")
     clash = _clash(api.brought, taken, others)
-    return Broken(one.id, one.folder, clash) if clash else api.brought
+    return BrokenPlugin(one.id, one.folder, clash) if clash else api.brought
 
 
-def _register(one: Manifest) -> Callable[[Api], Any]:
+def _register(one: PluginManifest) -> Callable[[PluginApi], Any]:
     module, _, attribute = one.entry.partition(":")
     if one.package:
         found = importlib.import_module(module)
     else:
         name = "palinurus_plugin_" + re.sub(r"\W", "_", one.id)
         file = os.path.join(one.folder, module.replace(".", os.sep) + ".py")
-        found = sys.modules.get(name) or module_from(file, name)
+        found = sys.modules.get(name) or load_module_file(file, name)
         if getattr(found, "__file__", file) != file:
-            found = module_from(file, name)
-    made: Callable[[Api], Any] = getattr(found, attribute)
+            found = load_module_file(file, name)
+    made: Callable[[PluginApi], Any] = getattr(found, attribute)
     return made
 
 
-def _place(one: Manifest, exc: BaseException) -> str:
+def _place(one: PluginManifest, exc: BaseException) -> str:
     """The last line of the plugin's own that the exception went through."""
     where, trace = "", exc.__traceback__
     while trace is not None:
@@ -140,7 +144,7 @@ def _place(one: Manifest, exc: BaseException) -> str:
     return where
 
 
-def _clash(brought: Brought, taken: Mapping[str, Iterable[str]], others: Brought) -> str:
+def _clash(brought: PluginContributions, taken: Mapping[str, Iterable[str]], others: PluginContributions) -> str:
     """Whose name it takes; "" if nobody's."""
     for kind in ("tools", "commands", "vendors", "channels"):
         for name in getattr(brought, kind):
@@ -151,7 +155,7 @@ def _clash(brought: Brought, taken: Mapping[str, Iterable[str]], others: Brought
     return ""
 
 
-def join(whole: Brought, part: Brought) -> None:
+def add_contributions(whole: PluginContributions, part: PluginContributions) -> None:
     """Add what one brings to what all bring."""
     for kind in ("tools", "commands", "vendors", "channels", "cli"):
         getattr(whole, kind).update(getattr(part, kind))

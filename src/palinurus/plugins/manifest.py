@@ -29,7 +29,7 @@ _ID = re.compile(r"[a-z0-9][a-z0-9._@/-]{0,63}")
 _LISTS = {"providers": "vendors", "channels": "channels", "skills": "skills", "cli": "cli", "commands": "commands"}
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class PluginManifest(msgspec.Struct, frozen=True):
     """What a plugin says of itself. `entry` is "module:function"; "" if it has no Python part."""
 
     id: str
@@ -46,7 +46,7 @@ class Manifest(msgspec.Struct, frozen=True):
     package: str = ""  # the distribution it comes with
 
 
-class Broken(NamedTuple):
+class BrokenPlugin(NamedTuple):
     """A plugin that cannot be used, and why."""
 
     id: str
@@ -54,12 +54,12 @@ class Broken(NamedTuple):
     reason: str
 
 
-def found(settings: Settings, wanted: tuple[str, ...] | None = None) -> list[Manifest | Broken]:
+def find_plugins(settings: Settings, wanted: tuple[str, ...] | None = None) -> list[PluginManifest | BrokenPlugin]:
     """All plugins, or those of these ids; of one id the first counts. Never raises.
 
     Installed packages are looked through only if folders do not have all that is wanted.
     """
-    made: dict[str, Manifest | Broken] = {}
+    made: dict[str, PluginManifest | BrokenPlugin] = {}
     for one in _folders(settings):
         if wanted is None or one.id in wanted:
             made.setdefault(one.id, one)
@@ -69,31 +69,31 @@ def found(settings: Settings, wanted: tuple[str, ...] | None = None) -> list[Man
     return list(made.values())
 
 
-def enabled(settings: Settings) -> list[Manifest | Broken]:
+def find_enabled_plugins(settings: Settings) -> list[PluginManifest | BrokenPlugin]:
     """Those the owner enabled."""
     plugins = settings.plugins
     return (
-        [one for one in found(settings, plugins.enabled_ids) if not plugins.refusal(one.id)]
+        [one for one in find_plugins(settings, plugins.enabled_ids) if not plugins.refusal(one.id)]
         if plugins.enabled_ids
         else []
     )
 
 
-def skill_folders(settings: Settings) -> tuple[tuple[str, str], ...]:
+def list_skill_folders(settings: Settings) -> tuple[tuple[str, str], ...]:
     """(plugin id, folder) of the skills that enabled plugins bring."""
-    ready = (one for one in enabled(settings) if isinstance(one, Manifest))
+    ready = (one for one in find_enabled_plugins(settings) if isinstance(one, PluginManifest))
     return tuple((one.id, folder) for one in ready for folder in one.skills)
 
 
-def refused(plugins: PluginSettings, one: Manifest | Broken) -> str:
+def explain_unused(plugins: PluginSettings, one: PluginManifest | BrokenPlugin) -> str:
     """Why it is not in use; "" if it is."""
-    return plugins.refusal(one.id) or (one.reason if isinstance(one, Broken) else "")
+    return plugins.refusal(one.id) or (one.reason if isinstance(one, BrokenPlugin) else "")
 
 
-def _folders(settings: Settings) -> Iterator[Manifest | Broken]:
+def _folders(settings: Settings) -> Iterator[PluginManifest | BrokenPlugin]:
     for path in settings.plugins.paths:  # each is a plugin, or a folder of plugins
-        yield from [read(path)] if _manifest(path) else map(read, _below(path))
-    yield from map(read, _below(os.path.join(settings.home, "plugins")))
+        yield from [read_manifest(path)] if _manifest(path) else map(read_manifest, _below(path))
+    yield from map(read_manifest, _below(os.path.join(settings.home, "plugins")))
 
 
 def _below(path: str) -> list[str]:
@@ -109,16 +109,16 @@ def _manifest(folder: str) -> str:
     return next((p for p in (os.path.join(folder, name) for name in FILES) if os.path.isfile(p)), "")
 
 
-def read(folder: str) -> Manifest | Broken:
+def read_manifest(folder: str) -> PluginManifest | BrokenPlugin:
     """The plugin in a folder."""
     file, name = _manifest(folder), os.path.basename(os.path.abspath(folder))
     if not file:
-        return Broken(name, folder, f"has no {FILES[0]}")
+        return BrokenPlugin(name, folder, f"has no {FILES[0]}")
     return _parsed(file, folder, name)
 
 
-def _packages(wanted: tuple[str, ...] | None) -> Iterator[Manifest | Broken]:
-    for point in late.part("packages")(group=GROUP):
+def _packages(wanted: tuple[str, ...] | None) -> Iterator[PluginManifest | BrokenPlugin]:
+    for point in late.load_part("packages")(group=GROUP):
         if wanted is not None and point.name not in wanted:
             continue
         module = point.value.partition(":")[0]
@@ -130,14 +130,14 @@ def _packages(wanted: tuple[str, ...] | None) -> Iterator[Manifest | Broken]:
         folder = places[0] if places else os.path.dirname(spec.origin or "") if spec else ""
         file = _manifest(folder) if folder else ""
         if not file:
-            yield Broken(point.name, folder, f"its package {module.partition('.')[0]} has no {FILES[0]} in it")
+            yield BrokenPlugin(point.name, folder, f"its package {module.partition('.')[0]} has no {FILES[0]} in it")
             continue
         one = _parsed(file, folder, point.name, point.value)
         package = point.dist.name if point.dist else module
-        yield one if isinstance(one, Broken) else msgspec.structs.replace(one, package=package)
+        yield one if isinstance(one, BrokenPlugin) else msgspec.structs.replace(one, package=package)
 
 
-def _parsed(file: str, folder: str, fallback: str, packaged: str = "") -> Manifest | Broken:
+def _parsed(file: str, folder: str, fallback: str, packaged: str = "") -> PluginManifest | BrokenPlugin:
     """`packaged` is the entry point of an installed package. `fallback` names a plugin that cannot say its id."""
     text = ""
     try:
@@ -147,17 +147,19 @@ def _parsed(file: str, folder: str, fallback: str, packaged: str = "") -> Manife
     except (OSError, ValueError) as exc:
         fault = lines.scan_json(text).fault if text else None
         where = f"{file}:{fault.line}" if fault else file
-        return Broken(fallback, folder, f"the manifest cannot be read: {fault.message if fault else exc} ({where})")
+        return BrokenPlugin(
+            fallback, folder, f"the manifest cannot be read: {fault.message if fault else exc} ({where})"
+        )
     if not isinstance(raw, dict):
-        return Broken(fallback, folder, f"the manifest must be an object ({file}:1)")
+        return BrokenPlugin(fallback, folder, f"the manifest must be an object ({file}:1)")
     made, key, problem = _made(raw, file, folder, packaged)
     if made is None:
         line = lines.scan_json(text).line((key,))
-        return Broken(fallback, folder, f"{key}: {problem} ({file}:{line})")
+        return BrokenPlugin(fallback, folder, f"{key}: {problem} ({file}:{line})")
     return made
 
 
-def _made(raw: dict[str, Any], file: str, folder: str, packaged: str) -> tuple[Manifest | None, str, str]:
+def _made(raw: dict[str, Any], file: str, folder: str, packaged: str) -> tuple[PluginManifest | None, str, str]:
     """The manifest, or which key is wrong and how."""
     ident = raw.get("id")
     if not isinstance(ident, str) or not _ID.fullmatch(ident):
@@ -183,7 +185,7 @@ def _made(raw: dict[str, Any], file: str, folder: str, packaged: str) -> tuple[M
     about = {key: str(raw.get(key) or "") for key in ("name", "description", "version")}
     own = raw.get("cli")
     cli = {name: str(line) for name, line in own.items()} if isinstance(own, dict) else dict.fromkeys(_texts(own), "")
-    made = Manifest(
+    made = PluginManifest(
         ident, folder, file, entry=entry, capabilities=tuple(given), skills=folders, cli=cli, schema=schema, **about
     )
     return made, "", ""

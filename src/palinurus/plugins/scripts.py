@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from palinurus.config.settings import Settings
 from palinurus.core.skills.front import FrontMatter, parse_front_matter
-from palinurus.plugins.api import Hook
-from palinurus.plugins.function import threaded
-from palinurus.plugins.load import module_from
+from palinurus.plugins.api import HookRegistration
+from palinurus.plugins.function import make_async_handler
+from palinurus.plugins.load import load_module_file
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ EVENTS: dict[str, tuple[str, dict[str, str]]] = {
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-class Script(NamedTuple):
+class HookScript(NamedTuple):
     """A script that was found. `reason`: why it is not used; "" if it is."""
 
     name: str
@@ -48,9 +48,9 @@ class Script(NamedTuple):
     reason: str = ""
 
 
-def found(settings: Settings) -> list[Script]:
+def find_scripts(settings: Settings) -> list[HookScript]:
     """All scripts, of one name the first. HOOK.md files are read; nothing is imported."""
-    made: dict[str, Script] = {}
+    made: dict[str, HookScript] = {}
     for folder, own in _places(settings):
         for script in _in(folder):
             enabled = settings.scripts.entries.get(script.name)
@@ -65,11 +65,11 @@ def found(settings: Settings) -> list[Script]:
     return list(made.values())
 
 
-def hooks(settings: Settings) -> tuple[list[Hook], list[Script]]:
+def load_scripts(settings: Settings) -> tuple[list[HookRegistration], list[HookScript]]:
     """The handlers of all scripts in use, and the scripts that are set aside. Never raises."""
-    made: list[Hook] = []
-    aside: list[Script] = []
-    for script in found(settings) if settings.scripts.on else ():
+    made: list[HookRegistration] = []
+    aside: list[HookScript] = []
+    for script in find_scripts(settings) if settings.scripts.on else ():
         if script.reason:
             aside.append(script)
             continue
@@ -92,7 +92,7 @@ def _places(settings: Settings) -> Iterator[tuple[str, bool]]:
         yield os.path.join(agent.workspace, "hooks"), False
 
 
-def _in(folder: str) -> Iterator[Script]:
+def _in(folder: str) -> Iterator[HookScript]:
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -103,26 +103,26 @@ def _in(folder: str) -> Iterator[Script]:
         if not _NAME.fullmatch(stem):
             continue
         if name.endswith(".py") and os.path.isfile(path):
-            yield Script(stem, path)
+            yield HookScript(stem, path)
         elif os.path.isfile(os.path.join(path, FILE)):
             yield _described(stem, path)
 
 
-def _described(name: str, folder: str) -> Script:
+def _described(name: str, folder: str) -> HookScript:
     file = os.path.join(folder, "handler.py")
     try:
         with open(os.path.join(folder, FILE), encoding="utf-8") as handle:
             head = parse_front_matter(handle.read(200_000))
     except (OSError, ValueError) as exc:
-        return Script(name, file, (), f"{FILE} cannot be read: {exc}")
+        return HookScript(name, file, (), f"{FILE} cannot be read: {exc}")
     if not isinstance(head, FrontMatter):
-        return Script(name, file, (), f"{FILE}:{head.line}: {head.message}")
+        return HookScript(name, file, (), f"{FILE}:{head.line}: {head.message}")
     events = _events(head.fields)
     unknown = [event for event in events if event not in EVENTS]
     reason = "" if os.path.isfile(file) else "there is no handler.py beside it"
     if unknown or not events:
         reason = f"{FILE} names no event that exists ({', '.join(unknown) or 'none'}); there are {', '.join(EVENTS)}"
-    return Script(str(head.fields.get("name") or name), file, events, reason)
+    return HookScript(str(head.fields.get("name") or name), file, events, reason)
 
 
 def _events(fields: dict[str, Any]) -> tuple[str, ...]:
@@ -136,8 +136,8 @@ def _events(fields: dict[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-def _loaded(script: Script) -> list[Hook]:
-    module = module_from(script.path, "palinurus_hook_" + re.sub(r"\W", "_", script.name))
+def _loaded(script: HookScript) -> list[HookRegistration]:
+    module = load_module_file(script.path, "palinurus_hook_" + re.sub(r"\W", "_", script.name))
     handler = getattr(module, "handler", None)
     if not callable(handler):
         raise TypeError("it has no function `handler(event)`")
@@ -148,9 +148,9 @@ def _loaded(script: Script) -> list[Hook]:
     return [_hook(script.name, event, handler) for event in events]
 
 
-def _hook(name: str, event: str, handler: Callable[[dict[str, Any]], Any]) -> Hook:
+def _hook(name: str, event: str, handler: Callable[[dict[str, Any]], Any]) -> HookRegistration:
     point, wanted = EVENTS[event]
-    inner = threaded(point, handler)
+    inner = make_async_handler(point, handler)
     kind, _, action = event.partition(":")
 
     async def call(payload: dict[str, Any]) -> dict[str, Any] | None:
@@ -169,4 +169,4 @@ def _hook(name: str, event: str, handler: Callable[[dict[str, Any]], Any]) -> Ho
         files = context.get("bootstrapFiles")
         return {"bootstrapFiles": files} if files != payload.get("bootstrapFiles") else None
 
-    return Hook(point, call, owner=f"hooks/{name}")
+    return HookRegistration(point, call, owner=f"hooks/{name}")

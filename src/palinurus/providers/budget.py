@@ -22,7 +22,7 @@ from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, To
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.account import CallAmount, SpendingAccount
 from palinurus.providers.prices import compute_cost
-from palinurus.store.port import SessionRow, Spent
+from palinurus.store.port import SessionRow, UsageRow
 
 USUAL = 1_000  # tokens of output
 DEPTH = 8  # generations of sub-agents looked at
@@ -36,7 +36,7 @@ class SpendingLedger(Protocol):
 
     async def sessions(self, agent: str | None = None) -> list[SessionRow]: ...
 
-    async def list_usage(self, since: int, session: str | None = None) -> list[Spent]: ...
+    async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]: ...
 
 
 class BudgetScope(NamedTuple):
@@ -193,7 +193,7 @@ class Budgets:
                 self._enter(entry, rows, kin, since)
             self._loaded = True
 
-    def _enter(self, entry: Spent, rows: Mapping[str, SessionRow], kin: Mapping[str, _Kin], since: int) -> None:
+    def _enter(self, entry: UsageRow, rows: Mapping[str, SessionRow], kin: Mapping[str, _Kin], since: int) -> None:
         keys: list[str] = []
         key = entry.session
         while key and key not in keys and len(keys) < DEPTH:

@@ -15,18 +15,20 @@ from msgspec import UNSET, UnsetType
 
 from palinurus.core.types.messages import ImageBlock, Message, TextBlock, UserMessage
 
-VERSION = 3
+TRANSCRIPT_VERSION = 3
 # A `custom` entry that hangs on an older one: the conversation goes on from there. Readers that do not know it still
 # see the right path, since it is the last line and its parent is the entry gone back to.
-LEAF = "palinurus.leaf"
+LEAF_TYPE = "palinurus.leaf"
 # A `custom` entry that takes a compaction back: {"targetId": its id}. The messages it stood for are seen again.
-UNDONE = "palinurus.uncompacted"
+UNCOMPACTED_TYPE = "palinurus.uncompacted"
 # Assistant messages that were shown to people but never said by a model.
 _MIRROR_PROVIDER = "openclaw"
 _MIRROR_MODELS = frozenset({"delivery-mirror", "gateway-injected"})
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="session", gc=False):
+class TranscriptHeader(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="session", gc=False
+):
     """The first line. `parentSession` is the path of the file this one was forked from."""
 
     version: int = 1
@@ -36,7 +38,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_
     parentSession: str | None = None
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", gc=False):
+class LinkedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", gc=False):
     """What all other lines have. An absent `parentId` (version 1) means the line before; null means a root.
 
     `item` is the inbox id the line belongs to; it is ours, other readers pass over it.
@@ -48,20 +50,22 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     item: str = ""
 
 
-class Said(Node, frozen=True, kw_only=True, omit_defaults=True, tag="message", gc=False):
+class MessageEntry(LinkedEntry, frozen=True, kw_only=True, omit_defaults=True, tag="message", gc=False):
     message: Message
 
 
-class ModelChange(Node, frozen=True, kw_only=True, omit_defaults=True, tag="model_change", gc=False):
+class ModelChangeEntry(LinkedEntry, frozen=True, kw_only=True, omit_defaults=True, tag="model_change", gc=False):
     provider: str
     modelId: str
 
 
-class LevelChange(Node, frozen=True, kw_only=True, omit_defaults=True, tag="thinking_level_change", gc=False):
+class LevelChangeEntry(
+    LinkedEntry, frozen=True, kw_only=True, omit_defaults=True, tag="thinking_level_change", gc=False
+):
     thinkingLevel: str
 
 
-class Compaction(Node, frozen=True, kw_only=True, omit_defaults=True, tag="compaction", gc=False):
+class CompactionEntry(LinkedEntry, frozen=True, kw_only=True, omit_defaults=True, tag="compaction", gc=False):
     """`firstKeptEntryIndex` is version 1's: the line number of the first kept line, the header being 0."""
 
     summary: str
@@ -72,37 +76,37 @@ class Compaction(Node, frozen=True, kw_only=True, omit_defaults=True, tag="compa
     firstKeptEntryIndex: int | None = None
 
 
-class BranchSummary(Node, frozen=True, kw_only=True, omit_defaults=True, tag="branch_summary", gc=False):
+class BranchSummaryEntry(LinkedEntry, frozen=True, kw_only=True, omit_defaults=True, tag="branch_summary", gc=False):
     summary: str
     fromId: str | None = None
     details: Any = None
     fromHook: bool = False
 
 
-class Custom(Node, frozen=True, kw_only=True, omit_defaults=True, tag="custom", gc=False):
+class CustomEntry(LinkedEntry, frozen=True, kw_only=True, omit_defaults=True, tag="custom", gc=False):
     customType: str
     data: Any = None
 
 
-class CustomMessage(Node, frozen=True, kw_only=True, omit_defaults=True, tag="custom_message", gc=False):
+class CustomMessageEntry(LinkedEntry, frozen=True, kw_only=True, omit_defaults=True, tag="custom_message", gc=False):
     customType: str
     content: str | tuple[TextBlock | ImageBlock, ...]
     display: bool = True
     details: Any = None
 
 
-class Label(Node, frozen=True, kw_only=True, omit_defaults=True, tag="label", gc=False):
+class LabelEntry(LinkedEntry, frozen=True, kw_only=True, omit_defaults=True, tag="label", gc=False):
     """No `label`: the one that was there is cleared."""
 
     targetId: str
     label: str | None = None
 
 
-class Info(Node, frozen=True, kw_only=True, omit_defaults=True, tag="session_info", gc=False):
+class SessionInfoEntry(LinkedEntry, frozen=True, kw_only=True, omit_defaults=True, tag="session_info", gc=False):
     name: str = ""
 
 
-class Unknown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class UnknownEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A line whose `type` (or message role) we do not know, kept as it was. It holds its place in the tree."""
 
     raw: dict[str, Any]
@@ -112,40 +116,50 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     item: str = ""
 
 
-Known: TypeAlias = Said | ModelChange | LevelChange | Compaction | BranchSummary | Custom | CustomMessage | Label | Info
-Entry: TypeAlias = Known | Unknown
+KnownEntry: TypeAlias = (
+    MessageEntry
+    | ModelChangeEntry
+    | LevelChangeEntry
+    | CompactionEntry
+    | BranchSummaryEntry
+    | CustomEntry
+    | CustomMessageEntry
+    | LabelEntry
+    | SessionInfoEntry
+)
+TranscriptEntry: TypeAlias = KnownEntry | UnknownEntry
 
-DECODER: msgspec.json.Decoder[Header | Known] = msgspec.json.Decoder(Header | Known)
+ENTRY_DECODER: msgspec.json.Decoder[TranscriptHeader | KnownEntry] = msgspec.json.Decoder(TranscriptHeader | KnownEntry)
 _ENCODER = msgspec.json.Encoder(enc_hook=str)  # tool details are Any: whatever they hold must not stop a write
 
 
-def written(entry: Known) -> tuple[Known, bytes]:
+def encode_entry(entry: KnownEntry) -> tuple[KnownEntry, bytes]:
     """The entry and its line of JSON. What JSON or UTF-8 cannot carry is replaced, in both; nothing is refused."""
     try:
         return entry, _ENCODER.encode(entry)
     except (UnicodeEncodeError, OverflowError, TypeError):
         plain = msgspec.to_builtins(entry, enc_hook=str)
         text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), default=str, skipkeys=True)
-        data = sound(text).encode()
+        data = repair_surrogates(text).encode()
         return msgspec.json.decode(data, type=type(entry)), data
 
 
-def encode(header: Header) -> bytes:
+def encode_header(header: TranscriptHeader) -> bytes:
     """The header's line."""
     return _ENCODER.encode(header)
 
 
-def sound(text: str) -> str:
+def repair_surrogates(text: str) -> str:
     """`text` with every half of a surrogate pair replaced by U+FFFD (JavaScript cuts emoji in two)."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def iso(now: int) -> str:
+def to_iso(now: int) -> str:
     """Milliseconds since the epoch as the files write them."""
     return datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def millis(stamp: str) -> int:
+def to_millis(stamp: str) -> int:
     """The other way; 0 when it cannot be read."""
     try:
         return int(datetime.fromisoformat(stamp).timestamp() * 1000)
@@ -153,26 +167,26 @@ def millis(stamp: str) -> int:
         return 0
 
 
-def spoken(entry: Entry) -> Message | None:
+def to_message(entry: TranscriptEntry) -> Message | None:
     """What the model is shown of a line by itself. A compaction speaks only as the last one on a path."""
-    if type(entry) is Said:
+    if type(entry) is MessageEntry:
         message = entry.message
         mirrored = getattr(message, "provider", "") == _MIRROR_PROVIDER
         return None if mirrored and getattr(message, "model", "") in _MIRROR_MODELS else message
-    if type(entry) is CustomMessage:
-        return UserMessage(entry.content, millis(entry.timestamp))
-    if type(entry) is BranchSummary:
-        return branched(entry.summary, millis(entry.timestamp))
+    if type(entry) is CustomMessageEntry:
+        return UserMessage(entry.content, to_millis(entry.timestamp))
+    if type(entry) is BranchSummaryEntry:
+        return make_branch_message(entry.summary, to_millis(entry.timestamp))
     return None
 
 
-def condensed(summary: str, at: int) -> UserMessage:
+def make_summary_message(summary: str, at: int) -> UserMessage:
     """The message that stands for everything a compaction removed. A summary cannot end its own frame."""
     inside = summary.replace("</summary", "<\u200b/summary")
     return UserMessage(f"What was said before this point, in short:\n\n<summary>\n{inside}\n</summary>", at)
 
 
-def branched(summary: str, at: int) -> UserMessage:
+def make_branch_message(summary: str, at: int) -> UserMessage:
     """The message that stands for a branch which was left."""
     return UserMessage(
         f"Another branch of this conversation was left; in short it held:\n\n<summary>\n{summary}\n</summary>", at

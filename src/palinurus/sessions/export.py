@@ -16,16 +16,16 @@ import msgspec
 from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBlock, ThinkingBlock, ToolCall, ToolResult
 from palinurus.sessions import tree
 from palinurus.sessions.entries import (
-    BranchSummary,
-    Compaction,
-    CustomMessage,
-    Entry,
-    LevelChange,
-    ModelChange,
-    Said,
-    iso,
-    millis,
-    sound,
+    BranchSummaryEntry,
+    CompactionEntry,
+    CustomMessageEntry,
+    LevelChangeEntry,
+    MessageEntry,
+    ModelChangeEntry,
+    TranscriptEntry,
+    repair_surrogates,
+    to_iso,
+    to_millis,
 )
 from palinurus.sessions.transcript import Transcript
 
@@ -36,7 +36,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _TICKS = re.compile(r"`{3,}")
 
 
-class Piece(NamedTuple):
+class ExportPiece(NamedTuple):
     """A part of what was said. `kind`: text, thinking, code, note, image."""
 
     kind: str
@@ -44,18 +44,18 @@ class Piece(NamedTuple):
     title: str = ""
 
 
-class Block(NamedTuple):
+class ExportBlock(NamedTuple):
     """One entry as read: who, when, and its pieces."""
 
     who: str
     at: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ExportPiece, ...]
     id: str
     label: str | None = None
     error: bool = False
 
 
-def as_json(transcript: Transcript, key: str) -> str:
+def to_json(transcript: Transcript, key: str) -> str:
     """Header, every entry, the current path by ids, labels."""
     body: dict[str, Any] = {
         "key": key,
@@ -63,76 +63,76 @@ def as_json(transcript: Transcript, key: str) -> str:
         "header": msgspec.to_builtins(transcript.header) if transcript.header else None,
         "leaf": transcript.leaf,
         "path": [entry.id for entry in transcript.path_to_leaf()],
-        "labels": tree.labels(transcript),
-        "entries": [tree.plain(entry) for entry in transcript.entries],
+        "labels": tree.collect_labels(transcript),
+        "entries": [tree.to_plain_entry(entry) for entry in transcript.entries],
         "unreadable": len(transcript.bad),
     }
     text = json.dumps(body, ensure_ascii=False, indent=2, default=str)
-    return sound(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)) + "\n"
+    return repair_surrogates(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)) + "\n"
 
 
-def blocks(transcript: Transcript) -> Iterator[Block]:
+def iterate_blocks(transcript: Transcript) -> Iterator[ExportBlock]:
     """The current path, entry by entry, without those that are only about the tree."""
-    labels = tree.labels(transcript)
+    labels = tree.collect_labels(transcript)
     for entry in transcript.path_to_leaf():
         pieces = tuple(_pieces(entry))
-        if pieces and not tree.hidden(entry):
-            error = isinstance(entry, Said) and isinstance(entry.message, ToolResult) and entry.message.isError
-            yield Block(tree.who(entry), _when(entry), pieces, entry.id, labels.get(entry.id), error)
+        if pieces and not tree.is_hidden(entry):
+            error = isinstance(entry, MessageEntry) and isinstance(entry.message, ToolResult) and entry.message.isError
+            yield ExportBlock(tree.name_speaker(entry), _when(entry), pieces, entry.id, labels.get(entry.id), error)
 
 
-def _when(entry: Entry) -> str:
-    said = entry.message.timestamp if isinstance(entry, Said) else 0
-    at = said if 0 < said < 2**47 else millis(entry.timestamp)
-    return iso(at)[:16].replace("T", " ") if 0 < at < 2**47 else ""
+def _when(entry: TranscriptEntry) -> str:
+    said = entry.message.timestamp if isinstance(entry, MessageEntry) else 0
+    at = said if 0 < said < 2**47 else to_millis(entry.timestamp)
+    return to_iso(at)[:16].replace("T", " ") if 0 < at < 2**47 else ""
 
 
-def _pieces(entry: Entry) -> Iterator[Piece]:
-    if isinstance(entry, Said):
+def _pieces(entry: TranscriptEntry) -> Iterator[ExportPiece]:
+    if isinstance(entry, MessageEntry):
         content = entry.message.content
         for block in (TextBlock(content),) if isinstance(content, str) else content:
             yield _piece(block, code=isinstance(entry.message, ToolResult))
         if isinstance(entry.message, AssistantMessage) and entry.message.errorMessage:
-            yield Piece("note", entry.message.errorMessage, "error")
-    elif isinstance(entry, CustomMessage):
+            yield ExportPiece("note", entry.message.errorMessage, "error")
+    elif isinstance(entry, CustomMessageEntry):
         for part in (TextBlock(entry.content),) if isinstance(entry.content, str) else entry.content:
             yield _piece(part)
-    elif isinstance(entry, Compaction):
-        yield Piece("note", entry.summary, "what went before was condensed")
-    elif isinstance(entry, BranchSummary):
-        yield Piece("note", entry.summary, "a branch that was left")
-    elif isinstance(entry, ModelChange):
-        yield Piece("note", f"{entry.provider}/{entry.modelId}", "model")
-    elif isinstance(entry, LevelChange):
-        yield Piece("note", entry.thinkingLevel, "thinking level")
+    elif isinstance(entry, CompactionEntry):
+        yield ExportPiece("note", entry.summary, "what went before was condensed")
+    elif isinstance(entry, BranchSummaryEntry):
+        yield ExportPiece("note", entry.summary, "a branch that was left")
+    elif isinstance(entry, ModelChangeEntry):
+        yield ExportPiece("note", f"{entry.provider}/{entry.modelId}", "model")
+    elif isinstance(entry, LevelChangeEntry):
+        yield ExportPiece("note", entry.thinkingLevel, "thinking level")
 
 
-def _piece(block: TextBlock | ThinkingBlock | ImageBlock | ToolCall, *, code: bool = False) -> Piece:
+def _piece(block: TextBlock | ThinkingBlock | ImageBlock | ToolCall, *, code: bool = False) -> ExportPiece:
     if isinstance(block, TextBlock):
-        return Piece("code" if code else "text", block.text)
+        return ExportPiece("code" if code else "text", block.text)
     if isinstance(block, ThinkingBlock):
-        return Piece("thinking", "(redacted)" if block.redacted else block.thinking)
+        return ExportPiece("thinking", "(redacted)" if block.redacted else block.thinking)
     if isinstance(block, ImageBlock):
-        return Piece("image", block.data, block.mimeType)
-    arguments = sound(json.dumps(block.arguments, ensure_ascii=False, indent=2, default=str))
-    return Piece("code", arguments, block.name or "tool")
+        return ExportPiece("image", block.data, block.mimeType)
+    arguments = repair_surrogates(json.dumps(block.arguments, ensure_ascii=False, indent=2, default=str))
+    return ExportPiece("code", arguments, block.name or "tool")
 
 
 # --- Markdown -------------------------------------------------------------------------------------------------
 
 
-def as_markdown(transcript: Transcript, key: str) -> str:
+def to_markdown(transcript: Transcript, key: str) -> str:
     """One heading an entry; tool calls and results in code fences."""
     out = [f"# {_line(key)}", ""]
-    for block in blocks(transcript):
+    for block in iterate_blocks(transcript):
         out.append(f"## {_line(_head(block))}")
         out.append("")
         for piece in block.pieces:
             out += [_MARKDOWN[piece.kind](piece), ""]
-    return sound(_CONTROL.sub("", "\n".join(out)))
+    return repair_surrogates(_CONTROL.sub("", "\n".join(out)))
 
 
-def _head(block: Block) -> str:
+def _head(block: ExportBlock) -> str:
     error = " (error)" if block.error else ""
     label = f" [{block.label}]" if block.label else ""
     return f"{block.who}{error}{f' · {block.at}' if block.at else ''}{label}"
@@ -142,7 +142,7 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _fence(piece: Piece) -> str:
+def _fence(piece: ExportPiece) -> str:
     """A fence longer than any in the text, so that the text cannot close it."""
     longest = max((len(run) for run in _TICKS.findall(piece.text)), default=2)
     ticks = "`" * (longest + 1)
@@ -150,12 +150,12 @@ def _fence(piece: Piece) -> str:
     return f"{name}{ticks}\n{piece.text}\n{ticks}"
 
 
-def _quote(piece: Piece) -> str:
+def _quote(piece: ExportPiece) -> str:
     title = piece.title or piece.kind
     return "\n".join(f"> {line}" for line in [f"*{title}*", "", *piece.text.splitlines()])
 
 
-def _picture(piece: Piece) -> str:
+def _picture(piece: ExportPiece) -> str:
     return f"*[{_line(piece.title)}, {len(piece.text) * 3 // 4} bytes]*"
 
 
@@ -210,13 +210,13 @@ img {{ max-width: 100%; border-radius: 6px }}
 """
 
 
-def as_html(transcript: Transcript, key: str) -> str:
+def to_html(transcript: Transcript, key: str) -> str:
     """One file that needs nothing else: no scripts, no addresses, light or dark as the reader's screen is."""
-    body = "\n".join(_article(block) for block in blocks(transcript))
-    return sound(_PAGE.format(title=_safe(key), body=body or "<p>Nothing was said yet.</p>"))
+    body = "\n".join(_article(block) for block in iterate_blocks(transcript))
+    return repair_surrogates(_PAGE.format(title=_safe(key), body=body or "<p>Nothing was said yet.</p>"))
 
 
-def _article(block: Block) -> str:
+def _article(block: ExportBlock) -> str:
     kinds = "user" if block.who == "user" else "error" if block.error else "other"
     label = f"<span>[{_safe(block.label)}]</span>" if block.label else ""
     ident = _safe(block.id)
@@ -229,7 +229,7 @@ def _safe(text: str) -> str:
     return html.escape(_CONTROL.sub("", text), quote=True)
 
 
-def _image(piece: Piece) -> str:
+def _image(piece: ExportPiece) -> str:
     """Only what is plainly an image in base64; SVG can carry scripts."""
     mime = piece.title.lower()
     if not _MIME.fullmatch(mime) or "svg" in mime or not _BASE64.fullmatch(piece.text):
@@ -237,11 +237,11 @@ def _image(piece: Piece) -> str:
     return f'<img alt="" src="data:{mime};base64,{"".join(piece.text.split())}">'
 
 
-def _details(piece: Piece) -> str:
+def _details(piece: ExportPiece) -> str:
     return f'<details><summary>{piece.kind}</summary><div class="text">{_safe(piece.text)}</div></details>'
 
 
-def _code(piece: Piece) -> str:
+def _code(piece: ExportPiece) -> str:
     title = f'<p class="note">→ {_safe(piece.title)}</p>' if piece.title else ""
     return f"{title}<pre>{_safe(piece.text)}</pre>"
 
@@ -254,5 +254,5 @@ _HTML = {
     "image": _image,
 }
 
-FORMATS = {"json": as_json, "markdown": as_markdown, "html": as_html}
+FORMATS = {"json": to_json, "markdown": to_markdown, "html": to_html}
 SUFFIXES = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html"}

@@ -15,15 +15,15 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from palinurus.errors import DiskFull, StateUnwritable
-from palinurus.sessions.entries import iso
-from palinurus.store.port import Line
+from palinurus.sessions.entries import to_iso
+from palinurus.store.port import TranscriptLine
 
-RESULT = ".result-"  # <transcript>.result-<handle>: a tool result the model saw only in part
+RESULT_INFIX = ".result-"  # <transcript>.result-<handle>: a tool result the model saw only in part
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _ARCHIVE = re.compile(r"\.(reset|deleted)\.(\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}(?:\.\d{1,6})?Z)(?:-\d+)?$", re.ASCII)
 
 
-class File(NamedTuple):
+class SessionFile(NamedTuple):
     """A plain file in a sessions folder. `path` is relative to home, `at` when it was last written, in ms."""
 
     path: str
@@ -39,9 +39,9 @@ class File(NamedTuple):
         return self.path.rpartition("/")[2]
 
 
-def listing(home: str) -> list[File]:
+def list_session_files(home: str) -> list[SessionFile]:
     """Every plain file in agents/*/sessions, sorted by path. Folders that cannot be read are left out."""
-    found: list[File] = []
+    found: list[SessionFile] = []
     for agent in _entries(os.path.join(home, "agents")):
         if not agent.is_dir(follow_symlinks=False):
             continue
@@ -52,7 +52,7 @@ def listing(home: str) -> list[File]:
                 continue  # gone meanwhile
             if stat.S_ISREG(seen.st_mode):
                 path = f"agents/{agent.name}/sessions/{entry.name}"
-                found.append(File(path, seen.st_size, seen.st_mtime_ns // 1_000_000))
+                found.append(SessionFile(path, seen.st_size, seen.st_mtime_ns // 1_000_000))
     return sorted(found)
 
 
@@ -64,7 +64,7 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def place(home: str, path: str, data: bytes) -> None:
+def place_file(home: str, path: str, data: bytes) -> None:
     """Write `path` whole or not at all, 0600, in folders of 0700. Raises DiskFull, StateUnwritable."""
     file = os.path.join(home, path)
     part = f"{file}.part-{os.getpid()}"
@@ -87,7 +87,7 @@ def place(home: str, path: str, data: bytes) -> None:
         raise _fault(file, exc) from exc
 
 
-def append(home: str, lines: Iterable[Line]) -> None:
+def append_lines(home: str, lines: Iterable[TranscriptLine]) -> None:
     """Add whole lines at the end of their file. Killed in between, a torn last line is left, which readers pass over.
 
     Raises DiskFull, StateUnwritable; the file is then as it was.
@@ -121,12 +121,12 @@ def _append(file: str, data: bytes) -> None:
     _sync(os.path.dirname(file))
 
 
-def archive(home: str, path: str, reason: Literal["reset", "deleted"], now: int) -> str:
+def archive_file(home: str, path: str, reason: Literal["reset", "deleted"], now: int) -> str:
     """Rename the file to `<path>.<reason>.<time>`. Returns the new path; "" if there is no file.
 
     Raises StateUnwritable.
     """
-    base = f"{path}.{reason}.{iso(now).replace(':', '-')}"
+    base = f"{path}.{reason}.{to_iso(now).replace(':', '-')}"
     name, number = base, 1
     while os.path.lexists(os.path.join(home, name)):
         number += 1
@@ -142,7 +142,7 @@ def archive(home: str, path: str, reason: Literal["reset", "deleted"], now: int)
     return name
 
 
-def remove(home: str, path: str) -> bool:
+def remove_file(home: str, path: str) -> bool:
     """Delete the file. False if there is none. Raises StateUnwritable."""
     file = os.path.join(home, path)
     try:
@@ -154,7 +154,7 @@ def remove(home: str, path: str) -> bool:
     return True
 
 
-def archived(name: str) -> int | None:
+def parse_archive_time(name: str) -> int | None:
     """When a file with this name was archived, in ms; None if it is no archive."""
     match = _ARCHIVE.search(name)
     if match is None:

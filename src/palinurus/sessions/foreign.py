@@ -24,13 +24,23 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.core.types.usage import TokenCost, TokenUsage
-from palinurus.sessions.entries import Entry, Header, Known, Said, Unknown, branched, condensed, iso, millis
+from palinurus.sessions.entries import (
+    KnownEntry,
+    MessageEntry,
+    TranscriptEntry,
+    TranscriptHeader,
+    UnknownEntry,
+    make_branch_message,
+    make_summary_message,
+    to_iso,
+    to_millis,
+)
 
 _STOPS = frozenset(get_args(StopReason))
 _COUNTS = ("input", "output", "cacheRead", "cacheWrite", "totalTokens")
 
 
-def entry(raw: dict[str, Any]) -> Header | Entry:
+def convert_entry(raw: dict[str, Any]) -> TranscriptHeader | TranscriptEntry:
     """The entry this object means. Raises ValueError when it has no `type`: then it is no line of ours."""
     kind = raw.get("type")
     if not isinstance(kind, str):
@@ -40,25 +50,25 @@ def entry(raw: dict[str, Any]) -> Header | Entry:
     place = _place(raw)
     if kind == "message":
         body = raw.get("message")
-        message = said(body) if isinstance(body, dict) else None
-        return Unknown(raw=raw, **place) if message is None else Said(message=message, **place)
+        message = convert_message(body) if isinstance(body, dict) else None
+        return UnknownEntry(raw=raw, **place) if message is None else MessageEntry(message=message, **place)
     try:
-        known: Known = msgspec.convert({**raw, **place}, Known, strict=False)
+        known: KnownEntry = msgspec.convert({**raw, **place}, KnownEntry, strict=False)
         return known
     except msgspec.ValidationError:
-        return Unknown(raw=raw, **place)
+        return UnknownEntry(raw=raw, **place)
 
 
-def said(raw: dict[str, Any]) -> Message | None:
+def convert_message(raw: dict[str, Any]) -> Message | None:
     """A message of any known role, in one of our three; None when there is nothing to show a model."""
     role = raw.get("role")
     build = _ROLES.get(role) if isinstance(role, str) else None
     return build(raw) if build else None
 
 
-def _header(raw: dict[str, Any]) -> Header:
+def _header(raw: dict[str, Any]) -> TranscriptHeader:
     version, parent = raw.get("version"), raw.get("parentSession")
-    return Header(
+    return TranscriptHeader(
         version=version if type(version) is int else 1,
         id=_text(raw.get("id")),
         timestamp=_stamp(raw.get("timestamp")),
@@ -129,11 +139,11 @@ def _bash(raw: dict[str, Any]) -> UserMessage | None:
 
 
 def _condensed(raw: dict[str, Any]) -> UserMessage:
-    return condensed(_text(raw.get("summary")), _ms(raw.get("timestamp")))
+    return make_summary_message(_text(raw.get("summary")), _ms(raw.get("timestamp")))
 
 
 def _branched(raw: dict[str, Any]) -> UserMessage:
-    return branched(_text(raw.get("summary")), _ms(raw.get("timestamp")))
+    return make_branch_message(_text(raw.get("summary")), _ms(raw.get("timestamp")))
 
 
 _ROLES: dict[str, Callable[[dict[str, Any]], Message | None]] = {
@@ -225,10 +235,10 @@ def _maybe(value: Any) -> str | None:
 
 
 def _ms(value: Any) -> int:
-    return millis(value) if isinstance(value, str) else _count(value)
+    return to_millis(value) if isinstance(value, str) else _count(value)
 
 
 def _stamp(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return iso(_count(value)) if 0 < _count(value) < 2**47 else ""
+    return to_iso(_count(value)) if 0 < _count(value) < 2**47 else ""

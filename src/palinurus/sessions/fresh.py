@@ -15,34 +15,34 @@ import msgspec
 
 from palinurus.config.settings import SessionSettings
 from palinurus.core.types.keys import SessionKey
-from palinurus.sessions.entries import DECODER, Header, millis
-from palinurus.sessions.record import Record
-from palinurus.sessions.reset import Policy, Stale, policy, rollover, stale
+from palinurus.sessions.entries import ENTRY_DECODER, TranscriptHeader, to_millis
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.reset import ResetPolicy, StaleReason, find_stale_reason, read_reset_policy, roll_over
 from palinurus.store.port import SessionRow
 
 _HEAD = 64 * 1024  # bytes in which a header line is looked for
 
 
-class Ended(NamedTuple):
+class EndedSession(NamedTuple):
     """A session that is over because of its age."""
 
-    record: Record
-    reason: Stale
+    record: SessionRecord
+    reason: StaleReason
 
 
-class Current(NamedTuple):
+class CurrentSession(NamedTuple):
     """`stored`: the row on file is this one. If not, it must be on disk before the turn writes anything."""
 
-    record: Record
+    record: SessionRecord
     stored: bool
-    ended: Ended | None = None
+    ended: EndedSession | None = None
 
     @property
     def is_new(self) -> bool:
         return not self.stored
 
 
-class Moment(NamedTuple):
+class MessageMoment(NamedTuple):
     """When a message came, where, and from whom. `tz` None is the machine's zone."""
 
     now: int  # when it was accepted
@@ -51,72 +51,79 @@ class Moment(NamedTuple):
     person: bool = True  # False: heartbeat, cron, a finished process: such a message never ends a session
 
 
-async def current(
-    row: SessionRow | None, key: SessionKey, settings: SessionSettings, moment: Moment, ident: str, home: str = ""
-) -> Current:
+async def find_current_session(
+    row: SessionRow | None,
+    key: SessionKey,
+    settings: SessionSettings,
+    moment: MessageMoment,
+    ident: str,
+    home: str = "",
+) -> CurrentSession:
     """The session at `moment`; `ident` becomes the id if one begins. Raises StateBroken for a row that cannot be read.
 
     `home` is needed only for rows of other programs that do not say when the session began.
     """
     if row is None:
-        return Current(Record.fresh(key, moment.now, ident), stored=False)
-    record = Record.decode(row.data)
+        return CurrentSession(SessionRecord.fresh(key, moment.now, ident), stored=False)
+    record = SessionRecord.decode(row.data)
     if not moment.person:
-        return Current(record, stored=True)
+        return CurrentSession(record, stored=True)
     if record.sessionStartedAt is None and home:
         file = os.path.join(home, record.path(key.agent))
-        record = msgspec.structs.replace(record, sessionStartedAt=await asyncio.to_thread(started, file))
-    reason = stale(record, rules(settings, key, moment.channel), moment.now, moment.tz)
+        record = msgspec.structs.replace(record, sessionStartedAt=await asyncio.to_thread(read_start_time, file))
+    reason = find_stale_reason(record, find_reset_policy(settings, key, moment.channel), moment.now, moment.tz)
     if reason is None:
-        return Current(record, stored=True)
-    return Current(rollover(record, key, moment.now, ident, asked=False), stored=False, ended=Ended(record, reason))
+        return CurrentSession(record, stored=True)
+    return CurrentSession(
+        roll_over(record, key, moment.now, ident, asked=False), stored=False, ended=EndedSession(record, reason)
+    )
 
 
-def rules(settings: SessionSettings, key: SessionKey, channel: str = "") -> Policy:
+def find_reset_policy(settings: SessionSettings, key: SessionKey, channel: str = "") -> ResetPolicy:
     """When sessions of this key end."""
     blocks = {
         "reset": settings.reset,
         "resetByType": settings.reset_by_type,
         "resetByChannel": settings.reset_by_channel,
     }
-    return policy(blocks, key, channel)
+    return read_reset_policy(blocks, key, channel)
 
 
-def touched(record: Record, now: int, *, person: bool) -> Record:
+def touch_record(record: SessionRecord, now: int, *, person: bool) -> SessionRecord:
     """The record after a turn that ended at `now`. Only people's messages keep a session from idling away."""
     if not person:
         return msgspec.structs.replace(record, updatedAt=now)
     return msgspec.structs.replace(record, updatedAt=now, lastInteractionAt=now)
 
 
-def started(file: str) -> int | None:
+def read_start_time(file: str) -> int | None:
     """When the session of a transcript file began, by its header; None if that cannot be found out."""
     try:
         with open(file, "rb") as handle:
             first = handle.readline(_HEAD)
-        header = DECODER.decode(first.removeprefix(b"\xef\xbb\xbf"))
+        header = ENTRY_DECODER.decode(first.removeprefix(b"\xef\xbb\xbf"))
     except (OSError, ValueError, RecursionError):
         return None
-    return (millis(header.timestamp) or None) if isinstance(header, Header) else None
+    return (to_millis(header.timestamp) or None) if isinstance(header, TranscriptHeader) else None
 
 
 # --- what hooks are told --------------------------------------------------------------------------------------
 
 
-def end_payload(key: SessionKey, ended: Ended, following: str) -> dict[str, Any]:
+def make_end_payload(key: SessionKey, ended: EndedSession, following: str) -> dict[str, Any]:
     """For session_end."""
     return _payload(key, ended.record, reason=ended.reason, nextSessionId=following)
 
 
-def start_payload(key: SessionKey, found: Current) -> dict[str, Any]:
+def make_start_payload(key: SessionKey, found: CurrentSession) -> dict[str, Any]:
     """For session_start. `resumedFrom` is the session before this one, if there was one."""
     return _payload(key, found.record, resumedFrom=found.ended.record.sessionId if found.ended else None)
 
 
-def reset_payload(key: SessionKey, record: Record, reason: str, messages: list[Any]) -> dict[str, Any]:
+def make_reset_payload(key: SessionKey, record: SessionRecord, reason: str, messages: list[Any]) -> dict[str, Any]:
     """For before_reset, when a person says /new or /reset."""
     return _payload(key, record, reason=reason, messages=messages)
 
 
-def _payload(key: SessionKey, record: Record, **more: Any) -> dict[str, Any]:
+def _payload(key: SessionKey, record: SessionRecord, **more: Any) -> dict[str, Any]:
     return {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent, **more}

@@ -13,17 +13,17 @@ from typing import NamedTuple
 from palinurus.config.settings import UpkeepSettings
 from palinurus.errors import StateUnwritable
 from palinurus.sessions import files, search
-from palinurus.sessions.upkeep import Action, Plan, plan
+from palinurus.sessions.upkeep import UpkeepAction, UpkeepPlan, plan_upkeep
 from palinurus.store.port import Store
 
 log = logging.getLogger(__name__)
 
 
-class Report(NamedTuple):
+class UpkeepReport(NamedTuple):
     """What was planned and how much of it was done: nothing in mode warn."""
 
-    plan: Plan
-    done: tuple[Action, ...] = ()
+    plan: UpkeepPlan
+    done: tuple[UpkeepAction, ...] = ()
     failed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -36,21 +36,21 @@ def _nobody() -> Collection[str]:
     return ()
 
 
-async def maintain(
+async def run_upkeep(
     home: str, store: Store, rules: UpkeepSettings, now: int, busy: Callable[[], Collection[str]] = _nobody
-) -> Report:
+) -> UpkeepReport:
     """Look, plan, do. `busy` names the sessions that have a run going. Raises StateError if the store does."""
     rows = await store.sessions()
-    seen = await asyncio.to_thread(files.listing, home)
-    made = plan(rows, seen, rules, now, busy())
+    seen = await asyncio.to_thread(files.list_session_files, home)
+    made = plan_upkeep(rows, seen, rules, now, busy())
     if made.over:
         log.warning("sessions of %s take more than maxDiskBytes, and the rest is protected", ", ".join(made.over))
     if not made.actions:
-        return Report(made)
+        return UpkeepReport(made)
     if not rules.enforce:
         log.warning("session maintenance (mode warn) would take %d steps; nothing is done", len(made.actions))
-        return Report(made)
-    done: list[Action] = []
+        return UpkeepReport(made)
+    done: list[UpkeepAction] = []
     failed: list[str] = []
     for action in made.actions:
         try:
@@ -60,13 +60,13 @@ async def maintain(
             failed.append(exc.message)
             log.warning("session maintenance: %s", exc.message)
     paths = [action.path for action in done if action.path]
-    await asyncio.to_thread(search.forget, home, paths)
-    report = Report(made, tuple(done), tuple(failed))
+    await asyncio.to_thread(search.forget_files, home, paths)
+    report = UpkeepReport(made, tuple(done), tuple(failed))
     log.info("session maintenance: %s", report)
     return report
 
 
-async def _do(home: str, store: Store, action: Action, now: int, busy: Callable[[], Collection[str]]) -> bool:
+async def _do(home: str, store: Store, action: UpkeepAction, now: int, busy: Callable[[], Collection[str]]) -> bool:
     """One action, unless the session has come to life since it was planned."""
     if action.key:
         row = await store.session(action.key)
@@ -75,7 +75,7 @@ async def _do(home: str, store: Store, action: Action, now: int, busy: Callable[
             return False
         await store.drop_session(action.key)
     if action.path and action.keep:
-        await asyncio.to_thread(files.archive, home, action.path, "deleted", now)
+        await asyncio.to_thread(files.archive_file, home, action.path, "deleted", now)
     elif action.path:
-        await asyncio.to_thread(files.remove, home, action.path)
+        await asyncio.to_thread(files.remove_file, home, action.path)
     return True

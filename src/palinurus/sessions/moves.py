@@ -12,7 +12,7 @@ import msgspec
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import BadRequest, StateBroken
 from palinurus.sessions import files, search, tree
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import SessionRow, Store
 
@@ -23,7 +23,7 @@ INHERITED = (
 )  # fmt: skip
 
 
-def free(agent: str, name: str | None, target: str | None, taken: Collection[str]) -> SessionKey:
+def choose_branch_key(agent: str, name: str | None, target: str | None, taken: Collection[str]) -> SessionKey:
     """The key asked for, or one made from the entry's id. Raises BadRequest if it is taken or another agent's."""
     if name is None:
         base = SessionKey(agent, f"explicit:branch-{target or tree.ROOT}")
@@ -42,26 +42,28 @@ def free(agent: str, name: str | None, target: str | None, taken: Collection[str
     return key
 
 
-def heir(parent: Record, origin: SessionKey, key: SessionKey, now: int, ident: str) -> Record:
+def make_branch_record(
+    parent: SessionRecord, origin: SessionKey, key: SessionKey, now: int, ident: str
+) -> SessionRecord:
     """The record of a session that comes out of another."""
     return msgspec.structs.replace(
-        Record.fresh(key, now, ident),
+        SessionRecord.fresh(key, now, ident),
         parentSessionKey=str(origin),
         forkedFromParent=True,
         **{n: value for n in INHERITED if (value := getattr(parent, n)) is not None},
     )
 
 
-async def branch(
-    home: str, store: Store, transcript: Transcript, record: Record, key: SessionKey, entry: str | None, now: int
+async def create_branch(
+    home: str, store: Store, transcript: Transcript, record: SessionRecord, key: SessionKey, entry: str | None, now: int
 ) -> None:
     """The session `record` at `key` begins with what `transcript` says up to `entry`. The file first, then the row:
     if the second fails, an unused file is all that is left. Raises DiskFull, StateUnwritable."""
-    files.place(home, record.path(key.agent), tree.fork(transcript, entry, record.sessionId, now))
+    files.place_file(home, record.path(key.agent), tree.fork_transcript(transcript, entry, record.sessionId, now))
     await store.save_session(record.row(key))
 
 
-async def delete(home: str, store: Store, key: SessionKey, record: Record, now: int) -> str:
+async def delete_session(home: str, store: Store, key: SessionKey, record: SessionRecord, now: int) -> str:
     """Forget a session; returns where its transcript is kept, "" if another session uses it or there is none.
     The file first: killed after it, a second call finds the row and ends what was begun. Raises BadRequest."""
     if key.kind == "main":
@@ -69,14 +71,14 @@ async def delete(home: str, store: Store, key: SessionKey, record: Record, now: 
     path = record.path(key.agent)
     others = [row for row in await store.sessions(key.agent) if row.key != str(key)]
     used = any(_path(row) == path for row in others)
-    kept = "" if used else files.archive(home, path, "deleted", now)
-    search.forget(home, () if used else (path,))
+    kept = "" if used else files.archive_file(home, path, "deleted", now)
+    search.forget_files(home, () if used else (path,))
     await store.drop_session(str(key))
     return kept
 
 
 def _path(row: SessionRow) -> str:
     try:
-        return Record.decode(row.data).path(row.agent)
+        return SessionRecord.decode(row.data).path(row.agent)
     except StateBroken:
         return f"agents/{row.agent}/sessions/{row.session_id}.jsonl"

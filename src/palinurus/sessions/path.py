@@ -10,20 +10,28 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from palinurus.core.types.messages import Message
-from palinurus.sessions.entries import UNDONE, Compaction, Custom, Entry, condensed, millis, spoken
+from palinurus.sessions.entries import (
+    UNCOMPACTED_TYPE,
+    CompactionEntry,
+    CustomEntry,
+    TranscriptEntry,
+    make_summary_message,
+    to_message,
+    to_millis,
+)
 
 
-class Shown(NamedTuple):
+class ShownMessage(NamedTuple):
     """A message, and the entry it comes from."""
 
-    entry: Entry
+    entry: TranscriptEntry
     message: Message
 
 
-class Checkpoint(NamedTuple):
+class CompactionCheckpoint(NamedTuple):
     """A compaction on the path. `undone`: it was taken back; `counts`: it is the one the model sees."""
 
-    entry: Compaction
+    entry: CompactionEntry
     before: str | None  # the entry it hangs on: where the conversation stood
     undone: bool
     counts: bool
@@ -33,26 +41,26 @@ class Checkpoint(NamedTuple):
         return self.entry.details if isinstance(self.entry.details, dict) else {}
 
 
-def counting(path: Sequence[Entry]) -> int | None:
+def find_last_compaction(path: Sequence[TranscriptEntry]) -> int | None:
     """Where the compaction stands that counts: the last one that no later line took back."""
     undone: set[str] = set()
     for at in range(len(path) - 1, -1, -1):
         entry = path[at]
-        if type(entry) is Compaction and entry.id not in undone:
+        if type(entry) is CompactionEntry and entry.id not in undone:
             return at
-        if type(entry) is Custom and entry.customType == UNDONE:
+        if type(entry) is CustomEntry and entry.customType == UNCOMPACTED_TYPE:
             undone.add(_target(entry))
     return None
 
 
-def shown(path: Sequence[Entry]) -> tuple[list[Shown], int]:
+def list_shown_messages(path: Sequence[TranscriptEntry]) -> tuple[list[ShownMessage], int]:
     """What the model sees, and how many of these are older than the last compaction (its summary included)."""
-    cut = counting(path)
+    cut = find_last_compaction(path)
     if cut is None:
         return _spoken(path), 0
     last = path[cut]
-    assert isinstance(last, Compaction)
-    made = [Shown(last, condensed(last.summary, millis(last.timestamp)))]
+    assert isinstance(last, CompactionEntry)
+    made = [ShownMessage(last, make_summary_message(last.summary, to_millis(last.timestamp)))]
     wanted = last.firstKeptEntryId
     kept = next((at for at in range(cut - 1, -1, -1) if path[at].id == wanted), None) if wanted else None
     if kept is not None:
@@ -61,25 +69,25 @@ def shown(path: Sequence[Entry]) -> tuple[list[Shown], int]:
     return made + _spoken(path[cut + 1 :]), older
 
 
-def checkpoints(path: Sequence[Entry]) -> list[Checkpoint]:
+def list_checkpoints(path: Sequence[TranscriptEntry]) -> list[CompactionCheckpoint]:
     """Every compaction on the path, oldest first."""
-    cut = counting(path)
-    undone = {_target(e) for e in path if isinstance(e, Custom) and e.customType == UNDONE}
+    cut = find_last_compaction(path)
+    undone = {_target(e) for e in path if isinstance(e, CustomEntry) and e.customType == UNCOMPACTED_TYPE}
     return [
-        Checkpoint(entry, path[at - 1].id if at else None, entry.id in undone, at == cut)
+        CompactionCheckpoint(entry, path[at - 1].id if at else None, entry.id in undone, at == cut)
         for at, entry in enumerate(path)
-        if isinstance(entry, Compaction)
+        if isinstance(entry, CompactionEntry)
     ]
 
 
-def undo(target: str) -> Custom:
+def make_undo_entry(target: str) -> CustomEntry:
     """The line that takes a compaction back."""
-    return Custom(customType=UNDONE, data={"targetId": target})
+    return CustomEntry(customType=UNCOMPACTED_TYPE, data={"targetId": target})
 
 
-def _spoken(path: Sequence[Entry]) -> list[Shown]:
-    return [Shown(entry, message) for entry in path if (message := spoken(entry)) is not None]
+def _spoken(path: Sequence[TranscriptEntry]) -> list[ShownMessage]:
+    return [ShownMessage(entry, message) for entry in path if (message := to_message(entry)) is not None]
 
 
-def _target(entry: Custom) -> str:
+def _target(entry: CustomEntry) -> str:
     return str(entry.data.get("targetId") or "") if isinstance(entry.data, dict) else ""

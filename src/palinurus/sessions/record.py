@@ -18,7 +18,7 @@ from palinurus.store.port import SessionRow
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session. Change it with `msgspec.structs.replace`."""
 
     sessionId: str
@@ -97,10 +97,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     extra: dict[str, Any] = {}
 
     @staticmethod
-    def fresh(key: SessionKey, now: int, session_id: str) -> Record:
+    def fresh(key: SessionKey, now: int, session_id: str) -> SessionRecord:
         """A session that begins now. Raises BadRequest for an id that cannot be a file name."""
-        return Record(
-            sessionId=safe(session_id),
+        return SessionRecord(
+            sessionId=check_session_id(session_id),
             updatedAt=now,
             sessionStartedAt=now,
             lastInteractionAt=now,
@@ -108,7 +108,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     @staticmethod
-    def decode(data: bytes) -> Record:
+    def decode(data: bytes) -> SessionRecord:
         """From the stored form. Raises StateBroken when it is not an object with a usable session id."""
         try:
             raw = msgspec.json.decode(data)
@@ -137,7 +137,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return SessionRow(str(key), key.agent, self.sessionId, self.updatedAt, self.encode())
 
 
-def safe(session_id: str) -> str:
+def check_session_id(session_id: str) -> str:
     """The id, if it can be a file name. Raises BadRequest."""
     if not _SAFE.fullmatch(session_id):
         raise BadRequest(
@@ -147,10 +147,10 @@ def safe(session_id: str) -> str:
     return session_id
 
 
-_FIELDS = {field.name: field for field in msgspec.structs.fields(Record) if field.name != "extra"}
+_FIELDS = {field.name: field for field in msgspec.structs.fields(SessionRecord) if field.name != "extra"}
 
 
-def _record(raw: dict[str, Any]) -> Record:
+def _record(raw: dict[str, Any]) -> SessionRecord:
     known: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for name, value in raw.items():
@@ -162,4 +162,4 @@ def _record(raw: dict[str, Any]) -> Record:
             known[name] = msgspec.convert(value, field.type)
         except msgspec.ValidationError:
             extra[name] = value
-    return Record(**known, extra=extra)
+    return SessionRecord(**known, extra=extra)

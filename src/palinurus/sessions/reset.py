@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from palinurus.core.types.keys import SessionKey
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 
-Stale: TypeAlias = Literal["daily", "idle"]
+StaleReason: TypeAlias = Literal["daily", "idle"]
 
 AT_HOUR = 4
 IDLE_MINUTES = 60  # of mode idle without a number
@@ -31,14 +31,14 @@ _ASKED = (
 )  # fmt: skip
 
 
-class Policy(NamedTuple):
+class ResetPolicy(NamedTuple):
     """`at_hour` None: no daily boundary. `idle_minutes` None: idling never ends it. Both: whichever comes first."""
 
     at_hour: int | None
     idle_minutes: float | None
 
 
-def policy(settings: Mapping[str, Any], key: SessionKey, channel: str = "") -> Policy:
+def read_reset_policy(settings: Mapping[str, Any], key: SessionKey, channel: str = "") -> ResetPolicy:
     """The rule for one session: resetByChannel, else resetByType, else reset, else daily at 4.
 
     `settings` is the config's `session` block, or only what stands under `session.reset`.
@@ -56,19 +56,21 @@ def policy(settings: Mapping[str, Any], key: SessionKey, channel: str = "") -> P
     if minutes is None and mode == "idle":
         minutes = IDLE_MINUTES
     hour = rule.get("atHour")
-    return Policy(
+    return ResetPolicy(
         at_hour=None if mode == "idle" else hour if type(hour) is int and 0 <= hour <= 23 else AT_HOUR,
         idle_minutes=minutes if isinstance(minutes, int | float) and minutes > 0 else None,
     )
 
 
-def stale(record: Record, rule: Policy, now: int, tz: tzinfo | None = None) -> Stale | None:
+def find_stale_reason(
+    record: SessionRecord, rule: ResetPolicy, now: int, tz: tzinfo | None = None
+) -> StaleReason | None:
     """Which limit the session has passed at `now`, or None. `tz` None is the machine's zone.
 
     Only the start and the last message of a person count; `updatedAt` never does.
     """
     started = record.sessionStartedAt
-    if rule.at_hour is not None and started is not None and started < boundary(now, rule.at_hour, tz):
+    if rule.at_hour is not None and started is not None and started < find_day_boundary(now, rule.at_hour, tz):
         return "daily"
     last = record.lastInteractionAt if record.lastInteractionAt is not None else started
     if rule.idle_minutes is not None and last is not None and now > last + rule.idle_minutes * 60_000:
@@ -76,7 +78,7 @@ def stale(record: Record, rule: Policy, now: int, tz: tzinfo | None = None) -> S
     return None
 
 
-def boundary(now: int, hour: int, tz: tzinfo | None = None) -> int:
+def find_day_boundary(now: int, hour: int, tz: tzinfo | None = None) -> int:
     """The last time the clock on the wall showed `hour`:00, in milliseconds.
 
     An hour that the change to summer time skips counts as the moment of the change; of one that comes twice the
@@ -89,7 +91,7 @@ def boundary(now: int, hour: int, tz: tzinfo | None = None) -> int:
     return int(at.timestamp() * 1000)
 
 
-def rollover(old: Record, key: SessionKey, now: int, session_id: str, *, asked: bool) -> Record:
+def roll_over(old: SessionRecord, key: SessionKey, now: int, session_id: str, *, asked: bool) -> SessionRecord:
     """The record of the session that follows `old`.
 
     `asked`: a person said /new or /reset; what they switched is kept. After a daily or idle limit only a model
@@ -98,14 +100,14 @@ def rollover(old: Record, key: SessionKey, now: int, session_id: str, *, asked: 
     kept = _ROUTE + (_CHOICE if _chosen(old) else ()) + (_ASKED if asked else ())
     family = (*(old.usageFamilySessionIds or ()), old.sessionId)
     return msgspec.structs.replace(
-        Record.fresh(key, now, session_id),
+        SessionRecord.fresh(key, now, session_id),
         usageFamilyKey=old.usageFamilyKey or str(key),
         usageFamilySessionIds=tuple(dict.fromkeys(family)),
         **{name: value for name in kept if (value := getattr(old, name)) is not None},
     )
 
 
-def _chosen(record: Record) -> bool:
+def _chosen(record: SessionRecord) -> bool:
     """Did a person choose the model? Rows older than the source field have none: then yes."""
     if record.modelOverride is None and record.providerOverride is None and record.authProfileOverride is None:
         return False

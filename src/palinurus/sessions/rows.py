@@ -7,7 +7,7 @@ from typing import Any
 from palinurus.core.levels.thinking import ThinkingRow as Levels
 from palinurus.core.types.keys import SessionKey, SessionKind
 from palinurus.core.types.model import ModelSpec
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 
 # Shown as the row has them, left out where it does not.
 _SHOWN = (
@@ -21,19 +21,19 @@ _LISTED: dict[SessionKind, str] = {"direct": "other"}
 _GROUPS = {"group": "group", "channel": "channel", "room": "channel"}
 
 
-def kind(key: SessionKey) -> str:
+def name_session_kind(key: SessionKey) -> str:
     """For lists that people filter: main, group, cron, hook, subagent, acp, other."""
     return _LISTED.get(key.kind, key.kind)
 
 
-def chat(key: SessionKey) -> str:
+def name_chat_type(key: SessionKey) -> str:
     """direct, group or channel."""
     found = [_GROUPS[part] for part in key.rest.split(":")[1:2] if part in _GROUPS]
     return found[0] if found and key.kind == "group" else "direct"
 
 
-def row(
-    record: Record, key: SessionKey, model: ModelSpec | None = None, levels: Levels | None = None, path: str = ""
+def make_session_row(
+    record: SessionRecord, key: SessionKey, model: ModelSpec | None = None, levels: Levels | None = None, path: str = ""
 ) -> dict[str, Any]:
     """The row of one session. `model` and `levels` are those of the model it would use now; `path` its transcript.
 
@@ -45,7 +45,7 @@ def row(
         "agentId": key.agent,
         "sessionId": record.sessionId,
         "updatedAt": record.updatedAt or None,
-        "chatType": record.chatType or chat(key),
+        "chatType": record.chatType or name_chat_type(key),
         "modelProvider": record.modelProvider or (model.ref.provider if model else None),
         "model": record.model or (model.ref.model if model else None),
         "contextTokens": record.contextTokens or (model.context_window if model else None),
@@ -69,7 +69,7 @@ def row(
     return {**{name: value for name, value in shown.items() if value is not None or name == "updatedAt"}, **known}
 
 
-def _delivery(record: Record) -> dict[str, Any]:
+def _delivery(record: SessionRecord) -> dict[str, Any]:
     parts = {
         "channel": record.lastChannel,
         "to": record.lastTo,

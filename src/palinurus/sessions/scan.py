@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.sessions import foreign
-from palinurus.sessions.entries import DECODER, Compaction, Entry, Header, Known, Unknown, sound
+from palinurus.sessions.entries import (
+    ENTRY_DECODER,
+    CompactionEntry,
+    KnownEntry,
+    TranscriptEntry,
+    TranscriptHeader,
+    UnknownEntry,
+    repair_surrogates,
+)
 
 _BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n\x00"
@@ -26,7 +34,7 @@ _START = re.compile(
 _MISSES = 16  # false beginnings tried in one broken line: keeps a hostile line from costing its square
 
 
-class Bad(NamedTuple):
+class BadPiece(NamedTuple):
     """A piece of the file that is not part of the transcript any more."""
 
     offset: int
@@ -34,18 +42,18 @@ class Bad(NamedTuple):
     data: bytes
 
 
-class Scan(NamedTuple):
-    header: Header | None
-    entries: list[Entry]
-    bad: list[Bad]
+class TranscriptScan(NamedTuple):
+    header: TranscriptHeader | None
+    entries: list[TranscriptEntry]
+    bad: list[BadPiece]
 
 
-def scan(data: bytes) -> Scan:
+def scan_transcript(data: bytes) -> TranscriptScan:
     """Read everything that can be read, in the order of the file."""
-    header: Header | None = None
-    entries: list[Entry] = []
-    bad: list[Bad] = []
-    decode = DECODER.decode
+    header: TranscriptHeader | None = None
+    entries: list[TranscriptEntry] = []
+    bad: list[BadPiece] = []
+    decode = ENTRY_DECODER.decode
     add = entries.append
     offset = len(_BOM) if data.startswith(_BOM) else 0
     bare = False  # version 1: lines without ids
@@ -53,30 +61,30 @@ def scan(data: bytes) -> Scan:
         end = data.find(b"\n", offset)
         end = end if end >= 0 else len(data)
         line = data[offset:end]
-        found: tuple[Header | Entry, ...]
+        found: tuple[TranscriptHeader | TranscriptEntry, ...]
         try:
             found = (decode(line),)
         except (ValueError, RecursionError):
             found = tuple(_recover(line, offset, bad))
         for entry in found:
-            if isinstance(entry, Header):
+            if isinstance(entry, TranscriptHeader):
                 if header is None:
                     header = entry
                 elif entry != header:
-                    bad.append(Bad(offset, "a second header", line))
+                    bad.append(BadPiece(offset, "a second header", line))
                 continue
             bare = bare or not entry.id
             add(entry)
         offset = end + 1
-    return Scan(header, _numbered(entries) if bare else entries, bad)
+    return TranscriptScan(header, _numbered(entries) if bare else entries, bad)
 
 
-def _recover(line: bytes, offset: int, bad: list[Bad]) -> Iterator[Header | Entry]:
+def _recover(line: bytes, offset: int, bad: list[BadPiece]) -> Iterator[TranscriptHeader | TranscriptEntry]:
     """The slow way, for a line the typed decoder refused."""
     body = line.strip(_BLANK)
     if not body:
         if b"\x00" in line:
-            bad.append(Bad(offset, "zero bytes", line))
+            bad.append(BadPiece(offset, "zero bytes", line))
         return
     try:
         yield _shaped(msgspec.json.decode(body))
@@ -87,18 +95,18 @@ def _recover(line: bytes, offset: int, bad: list[Bad]) -> Iterator[Header | Entr
         text = body.decode()
     except UnicodeDecodeError:
         text, reason = body.decode(errors="replace"), "not UTF-8"
-        bad.append(Bad(offset, reason, line))  # the original is kept even if the rest of the line can be read
+        bad.append(BadPiece(offset, reason, line))  # the original is kept even if the rest of the line can be read
         yield from _glued(text)[0]
         return
     found, rest = _glued(text)
     if rest:
-        bad.append(Bad(offset, reason, line if not found else "\n".join(rest).encode()))
+        bad.append(BadPiece(offset, reason, line if not found else "\n".join(rest).encode()))
     yield from found
 
 
-def _glued(text: str) -> tuple[list[Header | Entry], list[str]]:
+def _glued(text: str) -> tuple[list[TranscriptHeader | TranscriptEntry], list[str]]:
     """Every whole object in a line that is not one, and the pieces between them."""
-    found: list[Header | Entry] = []
+    found: list[TranscriptHeader | TranscriptEntry] = []
     rest: list[str] = []
     at = 0
     halved = "\\ud" in text or "\\uD" in text  # JSON may spell out half a pair, which no encoder takes afterwards
@@ -109,7 +117,7 @@ def _glued(text: str) -> tuple[list[Header | Entry], list[str]]:
     while at < len(text) and misses < _MISSES:
         try:
             raw, end = _JSON.raw_decode(text, at)
-            found.append(_shaped(json.loads(sound(json.dumps(raw, ensure_ascii=False))) if halved else raw))
+            found.append(_shaped(json.loads(repair_surrogates(json.dumps(raw, ensure_ascii=False))) if halved else raw))
         except (ValueError, RecursionError):
             misses += 1
             end = _next(text, at + 1)
@@ -126,28 +134,28 @@ def _next(text: str, at: int) -> int:
     return match.start() if match else len(text)
 
 
-def _shaped(raw: Any) -> Header | Entry:
+def _shaped(raw: Any) -> TranscriptHeader | TranscriptEntry:
     """The entry a decoded object means. Raises ValueError when it means none."""
     if not isinstance(raw, dict):
         raise ValueError("not an object")
-    return foreign.entry(raw)
+    return foreign.convert_entry(raw)
 
 
-def _numbered(entries: list[Entry]) -> list[Entry]:
+def _numbered(entries: list[TranscriptEntry]) -> list[TranscriptEntry]:
     """Ids for version 1: the line's number, so that every reading gives the same ones.
 
     An unknown line without an id stays without: nothing can hang on it.
     """
-    out: list[Entry] = []
+    out: list[TranscriptEntry] = []
     for number, entry in enumerate(entries, 1):  # the header is line 0
-        if not entry.id and not isinstance(entry, Unknown):
+        if not entry.id and not isinstance(entry, UnknownEntry):
             entry = _with_id(entry, f"{number:08x}")
         out.append(entry)
     return out
 
 
-def _with_id(entry: Known, ident: str) -> Known:
-    if isinstance(entry, Compaction) and entry.firstKeptEntryId is None and entry.firstKeptEntryIndex:
+def _with_id(entry: KnownEntry, ident: str) -> KnownEntry:
+    if isinstance(entry, CompactionEntry) and entry.firstKeptEntryId is None and entry.firstKeptEntryIndex:
         kept = f"{entry.firstKeptEntryIndex:08x}"
         return msgspec.structs.replace(entry, id=ident, firstKeptEntryId=kept)
     return msgspec.structs.replace(entry, id=ident)

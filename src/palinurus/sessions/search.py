@@ -14,9 +14,18 @@ from typing import NamedTuple
 
 from palinurus.core.types.messages import AssistantMessage, ToolResult
 from palinurus.errors import StateUnwritable
-from palinurus.sessions.entries import BranchSummary, Compaction, CustomMessage, Entry, Said, iso, millis, sound
-from palinurus.sessions.files import File, archived, listing
-from palinurus.sessions.transcript import read
+from palinurus.sessions.entries import (
+    BranchSummaryEntry,
+    CompactionEntry,
+    CustomMessageEntry,
+    MessageEntry,
+    TranscriptEntry,
+    repair_surrogates,
+    to_iso,
+    to_millis,
+)
+from palinurus.sessions.files import SessionFile, list_session_files, parse_archive_time
+from palinurus.sessions.transcript import read_transcript
 
 NAME = "index.db"
 VERSION = 1
@@ -57,7 +66,7 @@ _PASSING = frozenset(
 _FOUND = "SELECT e.path, e.entry, e.who, e.at, e.text FROM entries e"
 
 
-class Hit(NamedTuple):
+class TranscriptHit(NamedTuple):
     """An entry that has all the words. `text` is what stands around the first of them."""
 
     path: str  # of the file, relative to home
@@ -67,40 +76,40 @@ class Hit(NamedTuple):
     text: str
 
 
-class Found(NamedTuple):
+class TranscriptFindings(NamedTuple):
     """`note`: why the index was not used, if it was not."""
 
-    hits: tuple[Hit, ...]
+    hits: tuple[TranscriptHit, ...]
     note: str = ""
 
 
-class Query(NamedTuple):
+class TranscriptQuery(NamedTuple):
     terms: tuple[str, ...]
     agent: str | None = None
     since: int = 0
     limit: int = 20
 
 
-def query(text: str, agent: str | None = None, since: int = 0, limit: int = 20) -> Query:
+def parse_query(text: str, agent: str | None = None, since: int = 0, limit: int = 20) -> TranscriptQuery:
     """Words are looked for in any order; "words in quotes" as they stand."""
-    terms = (match[1] or match[2] for match in _TERM.finditer(sound(text).replace("\0", " ")))
-    return Query(tuple(term for term in terms if any(c.isalnum() for c in term)), agent, since, max(1, limit))
+    terms = (match[1] or match[2] for match in _TERM.finditer(repair_surrogates(text).replace("\0", " ")))
+    return TranscriptQuery(tuple(term for term in terms if any(c.isalnum() for c in term)), agent, since, max(1, limit))
 
 
-def search(home: str, asked: Query) -> Found:
+def search_transcripts(home: str, asked: TranscriptQuery) -> TranscriptFindings:
     """Entries that have every term, newest first."""
     if not asked.terms:
-        return Found(())
-    seen = [file for file in listing(home) if _searched(file)]
+        return TranscriptFindings(())
+    seen = [file for file in list_session_files(home) if _searched(file)]
     if not seen and not os.path.exists(os.path.join(home, NAME)):
-        return Found(())
+        return TranscriptFindings(())
     note = ""
     for attempt in range(2):
         try:
             conn = _open(home)
             try:
                 _update(conn, home, seen)
-                return Found(tuple(_indexed(conn, asked)))
+                return TranscriptFindings(tuple(_indexed(conn, asked)))
             finally:
                 conn.close()
         except sqlite3.Error as exc:
@@ -111,10 +120,10 @@ def search(home: str, asked: Query) -> Found:
         except OSError as exc:
             note = f"the index cannot be written ({exc.strerror})"
             break
-    return Found(tuple(_scanned(home, seen, asked)), note)
+    return TranscriptFindings(tuple(_scanned(home, seen, asked)), note)
 
 
-def forget(home: str, paths: Sequence[str]) -> None:
+def forget_files(home: str, paths: Sequence[str]) -> None:
     """Take files that are gone out of the index, if there is one. What cannot be taken out now goes with the next
     search."""
     if not paths or not os.path.exists(os.path.join(home, NAME)):
@@ -173,7 +182,7 @@ def _discard(home: str) -> None:
             os.unlink(path)
 
 
-def _update(conn: sqlite3.Connection, home: str, seen: Sequence[File]) -> None:
+def _update(conn: sqlite3.Connection, home: str, seen: Sequence[SessionFile]) -> None:
     """Read files that changed since, forget those that are gone. One transaction a file: it may die in between."""
     known = {path: (size, at) for path, size, at in conn.execute("SELECT path, size, at FROM files")}
     gone = known.keys() - {file.path for file in seen}
@@ -202,7 +211,7 @@ def _erase(conn: sqlite3.Connection) -> None:
     conn.execute("INSERT INTO words (words) VALUES ('optimize')")
 
 
-def _indexed(conn: sqlite3.Connection, asked: Query) -> Iterator[Hit]:
+def _indexed(conn: sqlite3.Connection, asked: TranscriptQuery) -> Iterator[TranscriptHit]:
     where = ["e.at >= ?"]
     args: list[object] = [asked.since]
     if asked.agent is not None:
@@ -220,7 +229,7 @@ def _indexed(conn: sqlite3.Connection, asked: Query) -> Iterator[Hit]:
         args.append(" ".join(_phrase(term) for term in words))
     rows = conn.execute(f"{sql} WHERE {' AND '.join(where)} ORDER BY e.at DESC, e.n DESC LIMIT ?", (*args, asked.limit))
     for path, entry, who, at, text in rows:
-        yield Hit(path, entry, who, at, around(text, asked.terms))
+        yield TranscriptHit(path, entry, who, at, cut_excerpt(text, asked.terms))
 
 
 def _phrase(term: str) -> str:
@@ -232,10 +241,10 @@ def _phrase(term: str) -> str:
 # --- without it -----------------------------------------------------------------------------------------------
 
 
-def _scanned(home: str, seen: Iterable[File], asked: Query) -> list[Hit]:
+def _scanned(home: str, seen: Iterable[SessionFile], asked: TranscriptQuery) -> list[TranscriptHit]:
     terms = [term.rstrip("*").casefold() for term in asked.terms]
     hits = [
-        hit._replace(text=around(hit.text, asked.terms))
+        hit._replace(text=cut_excerpt(hit.text, asked.terms))
         for file in seen
         if asked.agent in (None, file.agent)
         for hit in _entries(home, file)
@@ -248,24 +257,24 @@ def _scanned(home: str, seen: Iterable[File], asked: Query) -> list[Hit]:
 # --- texts ----------------------------------------------------------------------------------------------------
 
 
-def _searched(file: File) -> bool:
+def _searched(file: SessionFile) -> bool:
     """Transcripts, and those that were reset; not what a person deleted."""
-    return file.name.endswith(".jsonl") or (archived(file.name) is not None and ".jsonl.reset." in file.name)
+    return file.name.endswith(".jsonl") or (parse_archive_time(file.name) is not None and ".jsonl.reset." in file.name)
 
 
-def _entries(home: str, file: File) -> Iterator[Hit]:
+def _entries(home: str, file: SessionFile) -> Iterator[TranscriptHit]:
     try:
-        transcript = read(os.path.join(home, file.path))
+        transcript = read_transcript(os.path.join(home, file.path))
     except StateUnwritable:
         return
     for entry in transcript.entries:
         who, text = _text(entry)
         if text.strip():
-            yield Hit(file.path, entry.id, who, _at(entry), text[:DOCUMENT])
+            yield TranscriptHit(file.path, entry.id, who, _at(entry), text[:DOCUMENT])
 
 
-def _text(entry: Entry) -> tuple[str, str]:
-    if isinstance(entry, Said):
+def _text(entry: TranscriptEntry) -> tuple[str, str]:
+    if isinstance(entry, MessageEntry):
         message = entry.message
         who = (
             "tool"
@@ -275,20 +284,20 @@ def _text(entry: Entry) -> tuple[str, str]:
             else "user"
         )
         return who, message.text
-    if isinstance(entry, Compaction | BranchSummary):
+    if isinstance(entry, CompactionEntry | BranchSummaryEntry):
         return "summary", entry.summary
-    if isinstance(entry, CustomMessage):
+    if isinstance(entry, CustomMessageEntry):
         content = entry.content
         return "user", content if isinstance(content, str) else " ".join(getattr(b, "text", "") for b in content)
     return "", ""
 
 
-def _at(entry: Entry) -> int:
-    said = entry.message.timestamp if isinstance(entry, Said) else 0
-    return said if 0 < said < 2**47 else max(0, millis(entry.timestamp))
+def _at(entry: TranscriptEntry) -> int:
+    said = entry.message.timestamp if isinstance(entry, MessageEntry) else 0
+    return said if 0 < said < 2**47 else max(0, to_millis(entry.timestamp))
 
 
-def around(text: str, terms: Sequence[str]) -> str:
+def cut_excerpt(text: str, terms: Sequence[str]) -> str:
     """What stands around the first term that is found, on one line."""
     low = text.casefold() if len(text.casefold()) == len(text) else text.lower()
     places = [at for term in terms if (at := low.find(term.rstrip("*").casefold())) >= 0]
@@ -298,6 +307,6 @@ def around(text: str, terms: Sequence[str]) -> str:
     return f"{'…' if start else ''}{piece}{'…' if end < len(text) else ''}"
 
 
-def shown(hit: Hit) -> str:
+def format_hit_time(hit: TranscriptHit) -> str:
     """When, for people."""
-    return iso(hit.at)[:16] if hit.at else "-"
+    return to_iso(hit.at)[:16] if hit.at else "-"

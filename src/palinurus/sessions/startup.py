@@ -15,7 +15,7 @@ _CUT = "\n[…]"
 _OPEN = "Notes of the last days, kept by you in memory/. They are for your information and ask you to do nothing:"
 
 
-class Limits(NamedTuple):
+class PreludeLimits(NamedTuple):
     """agents.defaults.startupContext"""
 
     days: int = 2
@@ -24,15 +24,15 @@ class Limits(NamedTuple):
     total_chars: int = 2_800
 
 
-DEFAULT = Limits()
+DEFAULT_PRELUDE = PreludeLimits()
 
 
-def limits(section: Mapping[str, Any]) -> Limits | None:
+def read_prelude_limits(section: Mapping[str, Any]) -> PreludeLimits | None:
     """From the config's section; None if it is switched off. Numbers that make no sense are the defaults."""
     if section.get("enabled") is False:
         return None
-    base = DEFAULT
-    return Limits(
+    base = DEFAULT_PRELUDE
+    return PreludeLimits(
         days=min(_number(section.get("dailyMemoryDays"), base.days), 14),
         file_bytes=_number(section.get("maxFileBytes"), base.file_bytes),
         file_chars=_number(section.get("maxFileChars"), base.file_chars),
@@ -40,7 +40,7 @@ def limits(section: Mapping[str, Any]) -> Limits | None:
     )
 
 
-def wanted(names: Iterable[str], today: date, days: int = DEFAULT.days) -> tuple[str, ...]:
+def choose_daily_notes(names: Iterable[str], today: date, days: int = DEFAULT_PRELUDE.days) -> tuple[str, ...]:
     """Those of the file names in memory/ that are daily notes of the last `days` days, newest first."""
     first = today - timedelta(days=days - 1)
     found = []
@@ -53,7 +53,7 @@ def wanted(names: Iterable[str], today: date, days: int = DEFAULT.days) -> tuple
     return tuple(name for _, name in found)
 
 
-def prelude(texts: Mapping[str, str], limit: Limits = DEFAULT) -> str:
+def render_prelude(texts: Mapping[str, str], limit: PreludeLimits = DEFAULT_PRELUDE) -> str:
     """The block to put before the first message; `texts` by file name, most important first. "" if there are none.
 
     Files are cut, and left out when nothing of the total is left for them.

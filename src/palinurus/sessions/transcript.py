@@ -21,25 +21,25 @@ from msgspec import UNSET
 from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.errors import NotFound, StateUnwritable
 from palinurus.sessions.entries import (
-    LEAF,
-    UNDONE,
-    VERSION,
-    Compaction,
-    Custom,
-    Entry,
-    Header,
-    Known,
-    LevelChange,
-    ModelChange,
-    Said,
-    encode,
-    iso,
-    spoken,
-    written,
+    LEAF_TYPE,
+    TRANSCRIPT_VERSION,
+    UNCOMPACTED_TYPE,
+    CompactionEntry,
+    CustomEntry,
+    KnownEntry,
+    LevelChangeEntry,
+    MessageEntry,
+    ModelChangeEntry,
+    TranscriptEntry,
+    TranscriptHeader,
+    encode_entry,
+    encode_header,
+    to_iso,
+    to_message,
 )
-from palinurus.sessions.path import shown
-from palinurus.sessions.scan import Bad, scan
-from palinurus.store.port import Line
+from palinurus.sessions.path import list_shown_messages
+from palinurus.sessions.scan import BadPiece, scan_transcript
+from palinurus.store.port import TranscriptLine
 
 _ROOT = -1
 _INLINE = 256 * 1024  # bytes read on the event loop; more goes to a thread
@@ -50,12 +50,12 @@ def _hex() -> str:
     return secrets.token_hex(4)
 
 
-class Mark(NamedTuple):
+class TranscriptMark(NamedTuple):
     """A state to go back to."""
 
     entries: int
     leaf: int
-    header: Header | None
+    header: TranscriptHeader | None
     size: int
     said: int
     build: int
@@ -70,9 +70,9 @@ class Transcript:
     def __init__(self, path: str, cwd: str = "", *, ids: Callable[[], str] = _hex) -> None:
         self.path = path
         self.cwd = cwd
-        self.header: Header | None = None
-        self.entries: list[Entry] = []
-        self.bad: tuple[Bad, ...] = ()
+        self.header: TranscriptHeader | None = None
+        self.entries: list[TranscriptEntry] = []
+        self.bad: tuple[BadPiece, ...] = ()
         self.size = 0  # bytes on file, lines made here included
         self._ids = ids
         self._parents: list[int] = []  # index of the parent, always smaller than the own: no cycles
@@ -112,11 +112,11 @@ class Transcript:
         self.messages()
         return self._kept
 
-    def entries_of(self, item: str) -> list[Entry]:
+    def entries_of(self, item: str) -> list[TranscriptEntry]:
         """The lines that belong to an inbox message, in the order of the file."""
         return [self.entries[i] for i in self._items.get(item, ())]
 
-    def entry(self, ident: str) -> Entry | None:
+    def entry(self, ident: str) -> TranscriptEntry | None:
         """By id."""
         position = self._index.get(ident)
         return None if position is None else self.entries[position]
@@ -125,19 +125,19 @@ class Transcript:
         """For each of `entries` the position of the one it hangs on, -1 for none; always before its own."""
         return list(self._parents)
 
-    def path_to_leaf(self) -> list[Entry]:
+    def path_to_leaf(self) -> list[TranscriptEntry]:
         """The entries from the root to the leaf."""
         return [self.entries[i] for i in self._path()]
 
     def model(self) -> tuple[str, str] | None:
         """(provider, model id) last chosen or last used on the path."""
         for entry in reversed(self.path_to_leaf()):
-            if isinstance(entry, ModelChange):
+            if isinstance(entry, ModelChangeEntry):
                 return entry.provider, entry.modelId
             if (
-                isinstance(entry, Said)
+                isinstance(entry, MessageEntry)
                 and isinstance(entry.message, AssistantMessage)
-                and spoken(entry)
+                and to_message(entry)
                 and entry.message.model
             ):
                 return entry.message.provider, entry.message.model
@@ -146,25 +146,27 @@ class Transcript:
     def level(self) -> str | None:
         """The thinking level last chosen on the path."""
         for entry in reversed(self.path_to_leaf()):
-            if isinstance(entry, LevelChange):
+            if isinstance(entry, LevelChangeEntry):
                 return entry.thinkingLevel
         return None
 
     # --- writing ---------------------------------------------------------------------------------------------
 
-    def add(self, message: Message, item: str, now: int) -> tuple[Line, ...]:
+    def add(self, message: Message, item: str, now: int) -> tuple[TranscriptLine, ...]:
         """The next message. Returns the lines to make durable: the header's too if the file has none yet."""
-        return self.add_entry(Said(message=message, item=item), now)
+        return self.add_entry(MessageEntry(message=message, item=item), now)
 
-    def add_entry(self, entry: Known, now: int) -> tuple[Line, ...]:
+    def add_entry(self, entry: KnownEntry, now: int) -> tuple[TranscriptLine, ...]:
         """Any entry; its id, parent and time are set here. Remembered at once: see `mark` for taking it back."""
-        lines: list[Line] = []
+        lines: list[TranscriptLine] = []
         if self.header is None and not self.entries:
-            self.header = Header(version=VERSION, id=self.session_id, timestamp=iso(now), cwd=self.cwd)
-            lines.append(Line(self.path, self.header.id, encode(self.header)))
-        entry = msgspec.structs.replace(entry, id=self._fresh(), parentId=self.leaf, timestamp=iso(now))
-        entry, data = written(entry)
-        lines.append(Line(self.path, entry.id, data))
+            self.header = TranscriptHeader(
+                version=TRANSCRIPT_VERSION, id=self.session_id, timestamp=to_iso(now), cwd=self.cwd
+            )
+            lines.append(TranscriptLine(self.path, self.header.id, encode_header(self.header)))
+        entry = msgspec.structs.replace(entry, id=self._fresh(), parentId=self.leaf, timestamp=to_iso(now))
+        entry, data = encode_entry(entry)
+        lines.append(TranscriptLine(self.path, entry.id, data))
         self._attach(entry, self._leaf)
         self.size += sum(len(line.data) + 1 for line in lines)
         return tuple(lines)
@@ -176,17 +178,17 @@ class Transcript:
         self._leaf = _ROOT if entry_id is None else self._index[entry_id]
         self._stale = True
 
-    def branch_line(self, entry_id: str | None, now: int) -> tuple[Line, ...]:
+    def branch_line(self, entry_id: str | None, now: int) -> tuple[TranscriptLine, ...]:
         """As `branch`, but lasting: the line to write, with which a later reading stands at `entry_id` too."""
         self.branch(entry_id)
-        return self.add_entry(Custom(customType=LEAF, data={"targetId": entry_id}), now)
+        return self.add_entry(CustomEntry(customType=LEAF_TYPE, data={"targetId": entry_id}), now)
 
-    def mark(self) -> Mark:
+    def mark(self) -> TranscriptMark:
         """Where things stand, to return to if the lines made from here on do not reach the disk."""
         self.messages()
-        return Mark(len(self.entries), self._leaf, self.header, self.size, len(self._said), self._build)
+        return TranscriptMark(len(self.entries), self._leaf, self.header, self.size, len(self._said), self._build)
 
-    def rollback(self, mark: Mark) -> None:
+    def rollback(self, mark: TranscriptMark) -> None:
         """Forget every line made since `mark`."""
         for position in range(len(self.entries) - 1, mark.entries - 1, -1):
             entry = self.entries[position]
@@ -211,7 +213,7 @@ class Transcript:
             ident = self._ids()
         return ident
 
-    def _attach(self, entry: Entry, parent: int) -> None:
+    def _attach(self, entry: TranscriptEntry, parent: int) -> None:
         position = len(self.entries)
         self.entries.append(entry)
         self._parents.append(parent)
@@ -221,10 +223,12 @@ class Transcript:
             self._items.setdefault(entry.item, []).append(position)
         grows = parent == self._leaf and not self._stale
         self._leaf = position
-        turns = isinstance(entry, Compaction) or (isinstance(entry, Custom) and entry.customType == UNDONE)
+        turns = isinstance(entry, CompactionEntry) or (
+            isinstance(entry, CustomEntry) and entry.customType == UNCOMPACTED_TYPE
+        )
         if turns or not grows:
             self._stale = True
-        elif (message := spoken(entry)) is not None:
+        elif (message := to_message(entry)) is not None:
             self._said.append(message)
             self._tuple = None
 
@@ -238,14 +242,14 @@ class Transcript:
         return path
 
     def _rebuild(self) -> None:
-        seen, self._kept = shown(self.path_to_leaf())
+        seen, self._kept = list_shown_messages(self.path_to_leaf())
         self._said = [said.message for said in seen]
         self._stale, self._tuple = False, None
         self._build += 1
 
     def fill(self, data: bytes) -> None:
         """Take the content of the file. For `read`; once, on a new object."""
-        self.header, entries, bad = scan(data)
+        self.header, entries, bad = scan_transcript(data)
         self.bad, self.size = tuple(bad), len(data)
         self._stale = True
         index = self._index
@@ -268,7 +272,7 @@ class Transcript:
             previous = self._leaf
 
 
-def read(file: str, path: str = "", cwd: str = "") -> Transcript:
+def read_transcript(file: str, path: str = "", cwd: str = "") -> Transcript:
     """Load `file`; one that does not exist gives an empty transcript. Broken content is never fatal.
 
     `path` is the name relative to home that its lines will carry. Raises StateUnwritable when the file
@@ -362,7 +366,7 @@ class Transcripts:
 
 
 def _load(file: str, relpath: str, cwd: str) -> Transcript:
-    transcript = read(file, relpath, cwd)
+    transcript = read_transcript(file, relpath, cwd)
     transcript.messages()
     set_aside(transcript, file)
     return transcript

@@ -13,47 +13,47 @@ from msgspec import UNSET
 from palinurus.core.types.messages import AssistantMessage, ToolResult
 from palinurus.errors import BadRequest, NotFound
 from palinurus.sessions.entries import (
-    LEAF,
-    UNDONE,
-    VERSION,
-    BranchSummary,
-    Compaction,
-    Custom,
-    CustomMessage,
-    Entry,
-    Header,
-    Info,
-    Label,
-    LevelChange,
-    ModelChange,
-    Said,
-    Unknown,
-    encode,
-    iso,
-    written,
+    LEAF_TYPE,
+    TRANSCRIPT_VERSION,
+    UNCOMPACTED_TYPE,
+    BranchSummaryEntry,
+    CompactionEntry,
+    CustomEntry,
+    CustomMessageEntry,
+    LabelEntry,
+    LevelChangeEntry,
+    MessageEntry,
+    ModelChangeEntry,
+    SessionInfoEntry,
+    TranscriptEntry,
+    TranscriptHeader,
+    UnknownEntry,
+    encode_entry,
+    encode_header,
+    to_iso,
 )
 from palinurus.sessions.transcript import Transcript
 
 ROOT = "root"  # what people write for "before the first entry"
 
 
-class Node(NamedTuple):
+class TreeNode(NamedTuple):
     """One entry of the tree as shown. `depth` grows with each fork; `active`: on the current path; `here`: its end."""
 
-    entry: Entry
+    entry: TranscriptEntry
     depth: int
     active: bool
     here: bool
     label: str | None
 
 
-def find(transcript: Transcript, text: str) -> str | None:
+def find_entry(transcript: Transcript, text: str) -> str | None:
     """The id that is meant: itself, the beginning of one, or a label. None for `root`. Raises NotFound, BadRequest."""
     if text == ROOT:
         return None
     if transcript.entry(text) is not None:
         return text
-    named = [ident for ident, label in labels(transcript).items() if label == text]
+    named = [ident for ident, label in collect_labels(transcript).items() if label == text]
     ids = named or [e.id for e in transcript.entries if text and e.id.startswith(text)]
     if not ids:
         raise NotFound(f"no entry {text!r}", fix="`pal sessions tree KEY` shows their ids")
@@ -62,15 +62,15 @@ def find(transcript: Transcript, text: str) -> str | None:
     return ids[0]
 
 
-def labels(transcript: Transcript) -> dict[str, str]:
+def collect_labels(transcript: Transcript) -> dict[str, str]:
     """Entry id -> label; the last line about an entry counts, wherever it stands."""
     return _labels(transcript.entries)
 
 
-def _labels(entries: list[Entry]) -> dict[str, str]:
+def _labels(entries: list[TranscriptEntry]) -> dict[str, str]:
     found: dict[str, str] = {}
     for entry in entries:
-        if isinstance(entry, Label):
+        if isinstance(entry, LabelEntry):
             if entry.label:
                 found[entry.targetId] = entry.label
             else:
@@ -78,28 +78,30 @@ def _labels(entries: list[Entry]) -> dict[str, str]:
     return found
 
 
-def hidden(entry: Entry) -> bool:
+def is_hidden(entry: TranscriptEntry) -> bool:
     """Lines that are about the tree, not in the conversation."""
-    return isinstance(entry, Label | Info) or (isinstance(entry, Custom) and entry.customType in (LEAF, UNDONE))
+    return isinstance(entry, LabelEntry | SessionInfoEntry) or (
+        isinstance(entry, CustomEntry) and entry.customType in (LEAF_TYPE, UNCOMPACTED_TYPE)
+    )
 
 
-def nodes(transcript: Transcript) -> list[Node]:
+def list_nodes(transcript: Transcript) -> list[TreeNode]:
     """Depth first, older branches first, without hidden entries: what hangs on those hangs on the one before."""
     entries, parents = transcript.entries, _visible(transcript)
     below: dict[int, list[int]] = {}
     for at, parent in enumerate(parents):
-        if entries[at].id and not hidden(entries[at]):
+        if entries[at].id and not is_hidden(entries[at]):
             below.setdefault(parent, []).append(at)
     active = {id(e) for e in transcript.path_to_leaf()}
-    shown = [e for e in transcript.path_to_leaf() if not hidden(e)]
+    shown = [e for e in transcript.path_to_leaf() if not is_hidden(e)]
     here = id(shown[-1]) if shown else 0
-    named = labels(transcript)
-    out: list[Node] = []
+    named = collect_labels(transcript)
+    out: list[TreeNode] = []
     waiting = [(at, int(len(below.get(-1, ())) > 1)) for at in reversed(below.get(-1, []))]
     while waiting:
         at, depth = waiting.pop()
         entry = entries[at]
-        out.append(Node(entry, depth, id(entry) in active, id(entry) == here, named.get(entry.id)))
+        out.append(TreeNode(entry, depth, id(entry) in active, id(entry) == here, named.get(entry.id)))
         children = below.get(at, [])
         waiting += [(child, depth + (len(children) > 1)) for child in reversed(children)]
     return out
@@ -109,26 +111,26 @@ def _visible(transcript: Transcript) -> list[int]:
     """As `parents`, but past hidden entries."""
     parents = transcript.parents()
     for at, parent in enumerate(parents):
-        if parent != -1 and hidden(transcript.entries[parent]):
+        if parent != -1 and is_hidden(transcript.entries[parent]):
             parents[at] = parents[parent]  # done already: parents stand before
     return parents
 
 
-def fork(transcript: Transcript, entry_id: str | None, ident: str, now: int) -> bytes:
+def fork_transcript(transcript: Transcript, entry_id: str | None, ident: str, now: int) -> bytes:
     """A file of its own with the path from the root to `entry_id`: other branches stay behind, labels come along.
 
     Raises NotFound.
     """
     path = _path(transcript, entry_id)
     source = transcript.header
-    header = Header(
-        version=VERSION,
+    header = TranscriptHeader(
+        version=TRANSCRIPT_VERSION,
         id=ident,
-        timestamp=iso(now),
+        timestamp=to_iso(now),
         cwd=source.cwd if source else transcript.cwd,
         parentSession=transcript.path,
     )
-    lines = [encode(header)]
+    lines = [encode_header(header)]
     parent: str | None = None
     for entry in [*path, *_moved(transcript, path, now)]:
         lines.append(_line(entry, parent))
@@ -136,19 +138,19 @@ def fork(transcript: Transcript, entry_id: str | None, ident: str, now: int) -> 
     return b"".join(line + b"\n" for line in lines)
 
 
-def _moved(transcript: Transcript, path: list[Entry], now: int) -> list[Entry]:
+def _moved(transcript: Transcript, path: list[TranscriptEntry], now: int) -> list[TranscriptEntry]:
     """Lines for what the labels on `path` are, where only other branches say so."""
     ids = {e.id for e in path}
-    said, meant = _labels(path), labels(transcript)
-    lines = {e.targetId: e.id for e in transcript.entries if isinstance(e, Label) and e.id not in ids}
+    said, meant = _labels(path), collect_labels(transcript)
+    lines = {e.targetId: e.id for e in transcript.entries if isinstance(e, LabelEntry) and e.id not in ids}
     return [
-        Label(id=lines[target], timestamp=iso(now), targetId=target, label=meant.get(target))
+        LabelEntry(id=lines[target], timestamp=to_iso(now), targetId=target, label=meant.get(target))
         for target in lines
         if target in ids and said.get(target) != meant.get(target)
     ]
 
 
-def _path(transcript: Transcript, entry_id: str | None) -> list[Entry]:
+def _path(transcript: Transcript, entry_id: str | None) -> list[TranscriptEntry]:
     if entry_id is None:
         return []
     if transcript.entry(entry_id) is None:
@@ -156,64 +158,64 @@ def _path(transcript: Transcript, entry_id: str | None) -> list[Entry]:
     parents = transcript.parents()
     # the last line with an id is the one the index knows
     at = next(i for i in range(len(parents) - 1, -1, -1) if transcript.entries[i].id == entry_id)
-    path: list[Entry] = []
+    path: list[TranscriptEntry] = []
     while at != -1:
         path.append(transcript.entries[at])
         at = parents[at]
     return path[::-1]
 
 
-def _line(entry: Entry, parent: str | None) -> bytes:
+def _line(entry: TranscriptEntry, parent: str | None) -> bytes:
     """The entry's line under its new parent. What belongs to a message of the old session stays there."""
-    if isinstance(entry, Unknown):
+    if isinstance(entry, UnknownEntry):
         raw = {**entry.raw, "id": entry.id, "parentId": parent}
         raw.pop("item", None)
         return msgspec.json.encode(raw)
-    return written(msgspec.structs.replace(entry, parentId=parent, item=""))[1]
+    return encode_entry(msgspec.structs.replace(entry, parentId=parent, item=""))[1]
 
 
 # --- words ----------------------------------------------------------------------------------------------------
 
 
-def who(entry: Entry) -> str:
+def name_speaker(entry: TranscriptEntry) -> str:
     """One word for what kind of entry it is."""
-    if isinstance(entry, Said):
+    if isinstance(entry, MessageEntry):
         message = entry.message
         if isinstance(message, ToolResult):
             return message.toolName or "tool"
         return "assistant" if isinstance(message, AssistantMessage) else "user"
-    if isinstance(entry, Unknown):
+    if isinstance(entry, UnknownEntry):
         return str(entry.raw.get("type") or "unknown")
     return str(entry.__struct_config__.tag)
 
 
-def gist(entry: Entry, width: int = 60) -> str:
+def summarize_entry(entry: TranscriptEntry, width: int = 60) -> str:
     """The first words of it, on one line."""
     text = " ".join(_words(entry)[: width * 8].split())
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
 
 
-def _words(entry: Entry) -> str:
-    if isinstance(entry, Said):
+def _words(entry: TranscriptEntry) -> str:
+    if isinstance(entry, MessageEntry):
         message = entry.message
         calls = [f"-> {call.name}" for call in message.calls] if isinstance(message, AssistantMessage) else []
         return " ".join([message.text, *calls]).strip() or (getattr(message, "errorMessage", None) or "")
-    if isinstance(entry, Compaction | BranchSummary):
+    if isinstance(entry, CompactionEntry | BranchSummaryEntry):
         return entry.summary
-    if isinstance(entry, ModelChange):
+    if isinstance(entry, ModelChangeEntry):
         return f"{entry.provider}/{entry.modelId}"
-    if isinstance(entry, LevelChange):
+    if isinstance(entry, LevelChangeEntry):
         return entry.thinkingLevel
-    if isinstance(entry, CustomMessage):
+    if isinstance(entry, CustomMessageEntry):
         return (
             entry.content if isinstance(entry.content, str) else " ".join(getattr(b, "text", "") for b in entry.content)
         )
-    return entry.customType if isinstance(entry, Custom) else ""
+    return entry.customType if isinstance(entry, CustomEntry) else ""
 
 
-def plain(entry: Entry) -> dict[str, Any]:
+def to_plain_entry(entry: TranscriptEntry) -> dict[str, Any]:
     """The entry as the file has it."""
-    if isinstance(entry, Unknown):
+    if isinstance(entry, UnknownEntry):
         return entry.raw
     made: dict[str, Any] = msgspec.to_builtins(entry, enc_hook=str)
     if entry.parentId is UNSET:

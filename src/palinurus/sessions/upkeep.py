@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from palinurus.config.settings import UpkeepSettings
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import StateBroken
-from palinurus.sessions.files import File, archived
-from palinurus.sessions.record import Record
+from palinurus.sessions.files import SessionFile, parse_archive_time
+from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import SessionRow
 
 Reason: TypeAlias = Literal["old", "cron", "many", "archive", "orphan", "left over", "disk"]
@@ -28,7 +28,7 @@ _SIDE = re.compile(r"\.jsonl(?:\.bad-\d+|\.bak[\w.-]*|\.result-[0-9a-f]{16})$", 
 _LEFT = re.compile(r"\.jsonl\.(?:result-[0-9a-f]{16}\.)?(?:part|import)-\d+$", re.ASCII)
 
 
-class Action(NamedTuple):
+class UpkeepAction(NamedTuple):
     """Drop the row `key` (and archive or remove its file), or, without a key, remove the file `path`."""
 
     reason: Reason
@@ -39,10 +39,10 @@ class Action(NamedTuple):
     size: int = 0
 
 
-class Plan(NamedTuple):
+class UpkeepPlan(NamedTuple):
     """`over`: agents whose files stay above the limit because the rest is protected."""
 
-    actions: tuple[Action, ...] = ()
+    actions: tuple[UpkeepAction, ...] = ()
     over: tuple[str, ...] = ()
 
 
@@ -55,11 +55,15 @@ class _Row(NamedTuple):
     removable: bool
 
 
-def plan(
-    rows: Sequence[SessionRow], files: Sequence[File], rules: UpkeepSettings, now: int, busy: Collection[str] = ()
-) -> Plan:
+def plan_upkeep(
+    rows: Sequence[SessionRow],
+    files: Sequence[SessionFile],
+    rules: UpkeepSettings,
+    now: int,
+    busy: Collection[str] = (),
+) -> UpkeepPlan:
     """Everything that should go at `now`. Sessions in `busy` are left alone."""
-    actions: list[Action] = []
+    actions: list[UpkeepAction] = []
     over: list[str] = []
     known = [_row(row, busy) for row in rows]
     for agent in sorted({row.agent for row in known} | {file.agent for file in files}):
@@ -72,16 +76,16 @@ def plan(
         if not work.disk():
             over.append(agent)
         actions += work.actions
-    return Plan(tuple(actions), tuple(over))
+    return UpkeepPlan(tuple(actions), tuple(over))
 
 
-def protected(key: SessionKey) -> bool:
+def is_protected(key: SessionKey) -> bool:
     """The main session, groups, channels and threads stay whatever their age."""
     segments = key.rest.split(":")
     return key.kind in ("main", "group") or "thread" in segments or "topic" in segments
 
 
-def high_water(limit: int) -> int:
+def compute_high_water(limit: int) -> int:
     """So many rows are let be: cleaning up is done in batches."""
     return limit + (1 if limit <= 49 else max(25, limit // 10))
 
@@ -90,25 +94,25 @@ def _row(row: SessionRow, busy: Collection[str]) -> _Row:
     key = parse_session_key(row.key)
     agent = key.agent if key else row.agent
     try:
-        path = Record.decode(row.data).path(agent)
+        path = SessionRecord.decode(row.data).path(agent)
     except StateBroken:
         # What it says is lost, but not what it stands for: a person decides about it.
         return _Row(row.key, key, agent, f"agents/{agent}/sessions/{row.session_id}.jsonl", row.updated, False)
-    removable = key is not None and not protected(key) and row.key not in busy
+    removable = key is not None and not is_protected(key) and row.key not in busy
     return _Row(row.key, key, agent, path, row.updated, removable)
 
 
 class _Work:
     """One agent's rows and files while rules are applied to them."""
 
-    def __init__(self, rows: list[_Row], files: list[File], rules: UpkeepSettings, now: int) -> None:
+    def __init__(self, rows: list[_Row], files: list[SessionFile], rules: UpkeepSettings, now: int) -> None:
         self.rows = sorted(rows, key=lambda row: (row.updated, row.key))
         self.files = {file.path: file for file in files}
         self.rules = rules
         self.now = now
         self.uses = Counter(row.path for row in rows)
         self.total = sum(file.size for file in files)
-        self.actions: list[Action] = []
+        self.actions: list[UpkeepAction] = []
 
     def age(self) -> None:
         """pruneAfter, and cron.sessionRetention for single runs of jobs."""
@@ -122,7 +126,7 @@ class _Work:
 
     def count(self) -> None:
         """maxEntries."""
-        if len(self.rows) <= high_water(self.rules.max_entries):
+        if len(self.rows) <= compute_high_water(self.rules.max_entries):
             return
         surplus = len(self.rows) - self.rules.max_entries
         for row in [row for row in self.rows if row.removable][:surplus]:
@@ -161,13 +165,13 @@ class _Work:
     def _before(self, at: int, seconds: float) -> bool:
         return at < self.now - seconds * 1000
 
-    def _old_enough(self, file: File) -> bool:
+    def _old_enough(self, file: SessionFile) -> bool:
         reason = self._loose(file)
         return reason == "archive" or (reason is not None and file.at < self.now - YOUNG)
 
-    def _loose(self, file: File) -> Reason | None:
+    def _loose(self, file: SessionFile) -> Reason | None:
         """Is it a transcript that no session uses, or what is left of one? Unknown names are nobody's business."""
-        if archived(file.name) is not None:
+        if parse_archive_time(file.name) is not None:
             return "archive"
         side = _SIDE.search(file.path)
         base = file.path[: side.start()] + ".jsonl" if side else file.path
@@ -184,19 +188,19 @@ class _Work:
         path, size = (file.path, file.size) if file else ("", 0)
         if not keep:
             self.total -= size
-        self.actions.append(Action(reason, path, row.key, row.updated, keep and file is not None, size))
+        self.actions.append(UpkeepAction(reason, path, row.key, row.updated, keep and file is not None, size))
 
-    def _remove(self, file: File, reason: Reason) -> None:
+    def _remove(self, file: SessionFile, reason: Reason) -> None:
         del self.files[file.path]
         self.total -= file.size
-        self.actions.append(Action(reason, file.path, size=file.size))
+        self.actions.append(UpkeepAction(reason, file.path, size=file.size))
 
 
-def _since(file: File) -> int:
-    at = archived(file.name)
+def _since(file: SessionFile) -> int:
+    at = parse_archive_time(file.name)
     return file.at if at is None else at
 
 
-def total(actions: Iterable[Action]) -> int:
+def sum_freed_bytes(actions: Iterable[UpkeepAction]) -> int:
     """Bytes that are freed."""
     return sum(action.size for action in actions if not action.keep)

@@ -7,7 +7,7 @@ import secrets
 _ABC = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
-def new_id(now_ms: int) -> str:
+def make_id(now_ms: int) -> str:
     """26 characters; ids made in a later millisecond sort later."""
     value = (now_ms << 80) | secrets.randbits(80)
     return "".join(_ABC[(value >> shift) & 31] for shift in range(125, -5, -5))

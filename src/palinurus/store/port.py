@@ -17,18 +17,18 @@ import msgspec
 
 from palinurus.errors import StateError
 
-Outcome: TypeAlias = Literal["answered", "silent", "failed", "refused", "aborted", "dead"]
-State: TypeAlias = Literal["queued", "running", "absorbed", "done"]
+TurnOutcome: TypeAlias = Literal["answered", "silent", "failed", "refused", "aborted", "dead"]
+ItemState: TypeAlias = Literal["queued", "running", "absorbed", "done"]
 
 
-ANY = b"\x00any"  # `Store.keep`: whatever the record holds
+ANY_RECORD = b"\x00any"  # `Store.keep`: whatever the record holds
 
 
 class StaleClaim(StateError):
     """The claim, message or reply is no longer in the state this change needs. Nothing was changed."""
 
 
-class Item(msgspec.Struct, frozen=True):
+class InboxItem(msgspec.Struct, frozen=True):
     """A message to accept. `dedupe` identifies it for ever: (channel, account, event id) or an idempotency key."""
 
     id: str
@@ -39,16 +39,16 @@ class Item(msgspec.Struct, frozen=True):
     at: int
 
 
-class Accepted(msgspec.Struct, frozen=True):
+class Acceptance(msgspec.Struct, frozen=True):
     """`id` is the id of the row on disk: for a duplicate, that of the first one."""
 
     id: str
     duplicate: bool
-    state: State
-    claim: Claim | None = None
+    state: ItemState
+    claim: RunClaim | None = None
 
 
-class Claim(msgspec.Struct, frozen=True):
+class RunClaim(msgspec.Struct, frozen=True):
     """The right to run one message. `attempts` counts this one; `fence` guards writes in a fleet."""
 
     id: str
@@ -60,7 +60,7 @@ class Claim(msgspec.Struct, frozen=True):
     fence: int = 0
 
 
-class Line(msgspec.Struct, frozen=True):
+class TranscriptLine(msgspec.Struct, frozen=True):
     """One transcript line: durable in the journal first, then appended to the file `path` (relative to home)."""
 
     path: str
@@ -68,7 +68,7 @@ class Line(msgspec.Struct, frozen=True):
     data: bytes  # without the newline
 
 
-class Outgoing(msgspec.Struct, frozen=True):
+class OutboxRow(msgspec.Struct, frozen=True):
     """A reply part in the outbox. `seq`, given by the store, orders the parts of a target; `data` is the Reply."""
 
     id: str
@@ -85,7 +85,7 @@ class Outgoing(msgspec.Struct, frozen=True):
     seq: int = 0
 
 
-class Spent(msgspec.Struct, frozen=True):
+class UsageRow(msgspec.Struct, frozen=True):
     """One line of the usage ledger: one model call. `cost` in US dollars, None when unpriced."""
 
     item: str
@@ -113,7 +113,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoreRecord(msgspec.Struct, frozen=True):
     """A small durable record of some part of the program: an approval, a paired device, a job. `kind` is the part's
     name, `data` its own encoding; `at` is when it was last written."""
 
@@ -123,7 +123,7 @@ class Kept(msgspec.Struct, frozen=True):
     at: int
 
 
-class Step(msgspec.Struct, frozen=True):
+class TraceStep(msgspec.Struct, frozen=True):
     """One line of a message's trace, kept in the order it happened."""
 
     item: str
@@ -135,16 +135,16 @@ class Step(msgspec.Struct, frozen=True):
 class Settlement(msgspec.Struct, frozen=True):
     """All that ends a turn, applied in one transaction."""
 
-    outcome: Outcome
+    outcome: TurnOutcome
     note: str = ""  # reply text or reason, short; what a client with the same idempotency key is told
-    lines: tuple[Line, ...] = ()
-    replies: tuple[Outgoing, ...] = ()
+    lines: tuple[TranscriptLine, ...] = ()
+    replies: tuple[OutboxRow, ...] = ()
     session: SessionRow | None = None  # the whole row, as it is to be
     touch: SessionRow | None = None  # fields to merge into the row, if it still is that session (JSON merge patch)
-    spent: tuple[Spent, ...] = ()
+    spent: tuple[UsageRow, ...] = ()
 
 
-class ItemRow(msgspec.Struct, frozen=True):
+class InboxRow(msgspec.Struct, frozen=True):
     """A message as it stands."""
 
     id: str
@@ -153,8 +153,8 @@ class ItemRow(msgspec.Struct, frozen=True):
     lane: str
     body: bytes
     at: int
-    state: State
-    outcome: Outcome | None
+    state: ItemState
+    outcome: TurnOutcome | None
     note: str
     attempts: int
     absorbed_by: str = ""
@@ -165,7 +165,7 @@ class ItemRow(msgspec.Struct, frozen=True):
 class Store(Protocol):
     """The port. One conformance suite (`palinurus.testing.conformance.store`) runs on every implementation."""
 
-    async def accept(self, item: Item, *, claim: bool) -> Accepted:
+    async def accept(self, item: InboxItem, *, claim: bool) -> Acceptance:
         """Put a message on disk. A known `dedupe` changes nothing and returns the first row's id and state.
 
         With `claim=True` the row is claimed in the same step if nothing of its session is queued or running.
@@ -173,16 +173,21 @@ class Store(Protocol):
         """
         ...
 
-    async def claim(self, lane: str, skip: Sequence[str] = ()) -> Claim | None:
+    async def claim(self, lane: str, skip: Sequence[str] = ()) -> RunClaim | None:
         """Take the oldest queued message of `lane` whose session has none running and is not in `skip`."""
         ...
 
-    async def list_waiting(self, session: str) -> list[ItemRow]:
+    async def list_waiting(self, session: str) -> list[InboxRow]:
         """Queued messages of a session, oldest first."""
         ...
 
     async def append(
-        self, claim: Claim, lines: Sequence[Line], *, absorb: Sequence[str] = (), steps: Sequence[Step] = ()
+        self,
+        claim: RunClaim,
+        lines: Sequence[TranscriptLine],
+        *,
+        absorb: Sequence[str] = (),
+        steps: Sequence[TraceStep] = (),
     ) -> None:
         """Make transcript lines durable; messages in `absorb` become part of this run in the same step.
 
@@ -190,43 +195,43 @@ class Store(Protocol):
         """
         ...
 
-    async def queue_replies(self, claim: Claim, replies: Sequence[Outgoing]) -> None:
+    async def queue_replies(self, claim: RunClaim, replies: Sequence[OutboxRow]) -> None:
         """Queue replies while the run is going. One whose id is already known is left as it is."""
         ...
 
-    async def post_replies(self, replies: Sequence[Outgoing]) -> None:
+    async def post_replies(self, replies: Sequence[OutboxRow]) -> None:
         """Queue replies that no run gives: a pairing code, a notice. One whose id is already known is left as it is."""
         ...
 
-    async def reply(self, ident: str) -> Outgoing | None:
+    async def reply(self, ident: str) -> OutboxRow | None:
         """A reply as it stands now; its receipt once it is sent."""
         ...
 
-    async def settle(self, claim: Claim, end: Settlement) -> None:
+    async def settle(self, claim: RunClaim, end: Settlement) -> None:
         """End the turn: outcome, last lines, reply rows, session row, ledger, all or nothing. Once per claim.
 
         Raises StaleClaim, with nothing changed, if the claim has been settled, given back or taken over.
         """
         ...
 
-    async def yield_back(self, claim: Claim) -> None:
+    async def yield_back(self, claim: RunClaim) -> None:
         """Put an unfinished message back in its place; this attempt does not count. Raises StaleClaim."""
         ...
 
-    async def recover(self) -> list[ItemRow]:
+    async def recover(self) -> list[InboxRow]:
         """At start, before anything else: rows left running are queued again, journal lines missing in transcript
         files are written. Returns every row that waits, oldest first."""
         ...
 
-    async def item(self, ident: str) -> ItemRow | None:
+    async def item(self, ident: str) -> InboxRow | None:
         """By id, or by a prefix of it that is unique."""
         ...
 
-    async def list_due_replies(self, channel: str, now: int) -> list[Outgoing]:
+    async def list_due_replies(self, channel: str, now: int) -> list[OutboxRow]:
         """The next part of each target that is due, oldest first: parts of one target never overtake each other."""
         ...
 
-    async def mark_sending(self, ident: str, now: int) -> Outgoing:
+    async def mark_sending(self, ident: str, now: int) -> OutboxRow:
         """About to send: counts the attempt, state `sending`. A row found in this state later is uncertain.
 
         Raises StaleClaim if the row is not waiting to be sent (as do `delivered` and `undelivered`).
@@ -251,22 +256,22 @@ class Store(Protocol):
         """Merge the fields of `row.data` into the session's row (JSON merge patch), if it still is that session."""
         ...
 
-    async def write(self, lines: Sequence[Line]) -> None:
+    async def write(self, lines: Sequence[TranscriptLine]) -> None:
         """Make transcript lines durable that belong to no run. For sessions in which nothing runs."""
         ...
 
     async def drop_session(self, key: str) -> None: ...
 
-    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
+    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD) -> bool:
         """Write a record (None: remove it). With `expect` only if that is what it holds now (None: it does not exist).
 
         False, with nothing changed, if it holds something else: of several who change a record, one wins.
         """
         ...
 
-    async def get_record(self, kind: str, key: str) -> Kept | None: ...
+    async def get_record(self, kind: str, key: str) -> StoreRecord | None: ...
 
-    async def list_records(self, kind: str) -> list[Kept]:
+    async def list_records(self, kind: str) -> list[StoreRecord]:
         """Every record of a kind, by key."""
         ...
 
@@ -274,9 +279,9 @@ class Store(Protocol):
         """Claim the fire (job, due). False if it was claimed before: one fire per slot."""
         ...
 
-    async def list_usage(self, since: int, session: str | None = None) -> list[Spent]: ...
+    async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]: ...
 
-    async def trace(self, ident: str) -> list[Step]:
+    async def trace(self, ident: str) -> list[TraceStep]:
         """Everything recorded about one message, oldest first, its outbox rows included."""
         ...
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from palinurus.channels.basic import Basic
+from palinurus.channels.basic import BasicChannel
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,
@@ -25,7 +25,7 @@ from palinurus.core.types.outbound import Reply
 
 # lost: not shown, nobody knows; shown: shown, the acknowledgement was lost; late: shown, acknowledged when
 # `release()` is called; limited: 429; refused: never will be; down: not now; raises: breaks the port's promise
-Fault: TypeAlias = Literal["lost", "shown", "late", "limited", "refused", "down", "raises"]
+ChannelFault: TypeAlias = Literal["lost", "shown", "late", "limited", "refused", "down", "raises"]
 
 _ANSWERS: dict[str, SendFailure] = {
     "lost": SendFailure("the connection was cut", "cut"),
@@ -38,7 +38,7 @@ _SHOWN = ("shown", "late")
 _PLAIN = ChannelAbilities()
 
 
-class Seen(msgspec.Struct, frozen=True):
+class FakeChannelMessage(msgspec.Struct, frozen=True):
     """One message on the human's screen."""
 
     message_id: str
@@ -48,11 +48,11 @@ class Seen(msgspec.Struct, frozen=True):
     kind: str
 
 
-def _is(one: Seen, act: EditAction | DeleteAction) -> bool:
+def _is(one: FakeChannelMessage, act: EditAction | DeleteAction) -> bool:
     return one.message_id == act.message_id
 
 
-class FakeChannel(Basic):
+class FakeChannel(BasicChannel):
     """Implements `core.types.channel.Channel`.
 
     dedupes: the platform shows a client_id once however often it is sent. finds: `find` can read back. What it is
@@ -75,9 +75,9 @@ class FakeChannel(Basic):
         self._submit: SubmitInbound | None = None
         self._running = asyncio.Event()
         self._released = asyncio.Event()
-        self.seen: list[Seen] = []
+        self.seen: list[FakeChannelMessage] = []
         self.sends: list[Reply] = []  # every call of `send`, those that failed included
-        self.faults: list[Fault | None] = []
+        self.faults: list[ChannelFault | None] = []
         self.acts: list[tuple[Target, ChannelAction]] = []
         self.accepted: list[str] = []  # ids `submit` has returned: what the platform was acknowledged
 
@@ -155,5 +155,5 @@ class FakeChannel(Basic):
         if known is not None:
             return known
         ident = f"{self.name}-{len(self.seen) + 1}"
-        self.seen.append(Seen(ident, reply.target.to, reply.text, reply.client_id, reply.kind))
+        self.seen.append(FakeChannelMessage(ident, reply.target.to, reply.text, reply.client_id, reply.kind))
         return SendReceipt(ident)

@@ -10,7 +10,7 @@ from collections.abc import Generator
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 
 
-class Tick:
+class LoopTick:
     """Awaiting it lets every other task that can run do so once."""
 
     def __await__(self) -> Generator[None, None, None]:
@@ -40,7 +40,7 @@ class FakeClock:
         """Return once `advance` has moved the clock far enough; sleep(0) only lets others run."""
         self.slept.append(seconds)
         if seconds <= 0:
-            await Tick()
+            await LoopTick()
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self._passed + seconds, next(self._order), future))
@@ -58,27 +58,27 @@ class FakeClock:
     async def advance(self, seconds: float) -> None:
         """Let `seconds` pass. Each sleeper wakes at its own time and runs until it waits again."""
         goal = self._passed + seconds
-        await settle()
+        await run_ready_tasks()
         while self._sleepers and self._sleepers[0][0] <= goal:
             due, _, future = heapq.heappop(self._sleepers)
             if future.done():
                 continue
             self._passed = max(self._passed, due)
             future.set_result(None)
-            await settle()
+            await run_ready_tasks()
         self._passed = goal
-        await settle()
+        await run_ready_tasks()
 
     async def until_sleeping(self, count: int = 1, turns: int = 1000) -> None:
         """Let others run until `count` tasks sleep here. Raises TimeoutError if that never happens."""
         for _ in range(turns):
             if self.sleeper_count >= count:
                 return
-            await Tick()
+            await LoopTick()
         raise TimeoutError(f"{self.sleeper_count} of {count} tasks went to sleep")
 
 
-async def settle(turns: int = 20) -> None:
+async def run_ready_tasks(turns: int = 20) -> None:
     """Let every task that can run do so. Work in other threads is not waited for."""
     for _ in range(turns):
-        await Tick()
+        await LoopTick()

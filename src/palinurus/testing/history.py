@@ -22,7 +22,7 @@ EXPLAINED = ("failed", "refused", "aborted", "dead")
 OUTCOMES = ("answered", "silent", *EXPLAINED)
 
 
-class Story(msgspec.Struct, frozen=True):
+class HomeSnapshot(msgspec.Struct, frozen=True):
     """What is on disk. Rows are dicts with the names of `store.port`; `files` are transcript lines by path."""
 
     inbox: tuple[dict[str, Any], ...]
@@ -33,12 +33,12 @@ class Story(msgspec.Struct, frozen=True):
     sick: str = ""  # what SQLite's own check says, "" when it is content
 
 
-def check(home: str) -> list[str]:
+def check_home(home: str) -> list[str]:
     """What is wrong with a stopped home, one sentence each; [] when all is well."""
-    return judge(read(home))
+    return check_snapshot(read_snapshot(home))
 
 
-def read(home: str) -> Story:
+def read_snapshot(home: str) -> HomeSnapshot:
     """Everything the checker looks at. Raises sqlite3.Error when there is no database."""
     with closing(sqlite3.connect(f"file:{os.path.join(home, 'state.db')}?mode=ro", uri=True)) as conn:
         conn.row_factory = sqlite3.Row
@@ -50,10 +50,10 @@ def read(home: str) -> Story:
     for path in sorted(glob.glob(os.path.join(home, "agents", "*", "sessions", "*.jsonl"))):
         with open(path, "rb") as handle:
             files[os.path.relpath(path, home)] = tuple(handle.read().split(b"\n"))
-    return Story(inbox, outbox, files, tuple(homes.shown(home)), journal, "" if sick == "ok" else sick)
+    return HomeSnapshot(inbox, outbox, files, tuple(homes.read_delivered(home)), journal, "" if sick == "ok" else sick)
 
 
-def judge(story: Story) -> list[str]:
+def check_snapshot(story: HomeSnapshot) -> list[str]:
     """What is wrong, one sentence each."""
     out = [f"state.db is damaged: {story.sick}"] if story.sick else []
     out += [*_messages(story), *_replies(story)]
@@ -65,7 +65,7 @@ def judge(story: Story) -> list[str]:
     return [*out, *_answers(story, entries)]
 
 
-def _messages(story: Story) -> Iterable[str]:
+def _messages(story: HomeSnapshot) -> Iterable[str]:
     """Every accepted message ended once."""
     rows = {row["id"]: row for row in story.inbox}
     for row in story.inbox:
@@ -93,7 +93,7 @@ def _where(row: dict[str, Any]) -> Any:
     return body.get("target") if body.get("push", True) else row["id"]
 
 
-def _replies(story: Story) -> Iterable[str]:
+def _replies(story: HomeSnapshot) -> Iterable[str]:
     """Every reply was delivered once, or failed with a reason; every pushed answer has one."""
     for row in story.outbox:
         if row["state"] not in ("sent", "failed", "cancelled"):
@@ -146,10 +146,10 @@ def _transcript(path: str, lines: tuple[bytes, ...]) -> tuple[list[dict[str, Any
         seen.add(entry["id"])
         if entry.get("type") == "message":
             entries.append(entry)
-    return entries, out + [f"{path}: {text}" for text in unpaired([e["message"] for e in entries])]
+    return entries, out + [f"{path}: {text}" for text in find_unpaired_calls([e["message"] for e in entries])]
 
 
-def unpaired(messages: list[dict[str, Any]]) -> list[str]:
+def find_unpaired_calls(messages: list[dict[str, Any]]) -> list[str]:
     """Tool calls without exactly one result before the next user or assistant message, and results without a call."""
     out: list[str] = []
     waiting: dict[str, str] = {}
@@ -166,7 +166,7 @@ def unpaired(messages: list[dict[str, Any]]) -> list[str]:
     return out
 
 
-def _answers(story: Story, entries: list[dict[str, Any]]) -> Iterable[str]:
+def _answers(story: HomeSnapshot, entries: list[dict[str, Any]]) -> Iterable[str]:
     """The question of an answered message is in the transcript once, and so is its final answer."""
     mine: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:

@@ -42,29 +42,29 @@ def make_home(
         "gateway": {"mode": "local", "bind": "loopback", "auth": {"mode": "token", "token": TOKEN}},
     }
     if url:
-        base["models"] = {"providers": {"fake": provider(url, api)}}
+        base["models"] = {"providers": {"fake": make_provider_entry(url, api)}}
         base["agents"]["defaults"]["model"] = {"primary": "fake/model"}
     if spool:
-        inbox = os.path.join(spool_dir(home), "in")
+        inbox = os.path.join(get_spool_dir(home), "in")
         os.makedirs(inbox, exist_ok=True)
-        base["channels"] = {"spool": {"enabled": True, "dir": spool_dir(home)}}
-    write_config(home, overlaid(base, config or {}))
+        base["channels"] = {"spool": {"enabled": True, "dir": get_spool_dir(home)}}
+    write_config(home, overlay_config(base, config or {}))
     return home
 
 
-def provider(url: str, api: str = "openai-completions", model: str = "model") -> dict[str, Any]:
+def make_provider_entry(url: str, api: str = "openai-completions", model: str = "model") -> dict[str, Any]:
     """A `models.providers.<id>` entry for a ModelServer. Anthropic's base URL has no /v1 of its own."""
     base = url.removesuffix("/v1") if api == "anthropic-messages" else url
     known = {"id": model, "name": model, "input": ["text"], "contextWindow": 1_000_000, "maxTokens": 8192}
     return {"baseUrl": base, "apiKey": "fake-key", "api": api, "models": [known]}
 
 
-def work_dir(home: str) -> str:
+def get_work_dir(home: str) -> str:
     """The workspace of a home made here."""
     return os.path.join(os.path.dirname(home), "work")
 
 
-def spool_dir(home: str) -> str:
+def get_spool_dir(home: str) -> str:
     """The spool channel's directory of a home made here."""
     return os.path.join(os.path.dirname(home), "spool")
 
@@ -75,7 +75,7 @@ def write_config(home: str, config: Mapping[str, Any]) -> None:
         handle.write(msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n")
 
 
-def overlaid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def overlay_config(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """`over` laid on `base`, mappings merged, None removes."""
     out = dict(base)
     for key, value in over.items():
@@ -83,26 +83,26 @@ def overlaid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
         if value is None:
             out.pop(key, None)
         elif isinstance(old, Mapping) and isinstance(value, Mapping):
-            out[key] = overlaid(old, value)
+            out[key] = overlay_config(old, value)
         else:
             out[key] = value
     return out
 
 
-def drop(home: str, ident: str, text: str, *, sender: str = "human", to: str = "chat") -> str:
+def drop_message(home: str, ident: str, text: str, *, sender: str = "human", to: str = "chat") -> str:
     """Put a message into the spool channel, as its writers must: whole, then renamed. Returns the file."""
-    inbox = os.path.join(spool_dir(home), "in")
-    path, temp = os.path.join(inbox, f"{ident}.json"), os.path.join(spool_dir(home), f".{ident}.tmp")
+    inbox = os.path.join(get_spool_dir(home), "in")
+    path, temp = os.path.join(inbox, f"{ident}.json"), os.path.join(get_spool_dir(home), f".{ident}.tmp")
     with open(temp, "wb") as handle:
         handle.write(msgspec.json.encode({"id": ident, "from": sender, "to": to, "text": text}))
     os.rename(temp, path)
     return path
 
 
-def shown(home: str) -> list[dict[str, Any]]:
+def read_delivered(home: str) -> list[dict[str, Any]]:
     """What the spool channel has delivered, oldest first; a torn last line is left out."""
     try:
-        with open(os.path.join(spool_dir(home), "out.jsonl"), "rb") as handle:
+        with open(os.path.join(get_spool_dir(home), "out.jsonl"), "rb") as handle:
             data = handle.read()
     except FileNotFoundError:
         return []

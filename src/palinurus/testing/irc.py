@@ -9,10 +9,10 @@ import base64
 import ssl
 from typing import Any, ClassVar
 
-from palinurus.channels.irc.channel import make
-from palinurus.channels.irc.line import Line, folded, line, parse
+from palinurus.channels.irc.channel import make_irc_channel
+from palinurus.channels.irc.line import IrcLine, fold_name, format_line, parse_line
 from palinurus.core.types.channel import Channel, SendTrouble
-from palinurus.testing.platform import Shown, kit
+from palinurus.testing.platform import VisibleMessage, make_channel_kit
 
 ROOM = "#room"
 NICK = "pal"
@@ -47,7 +47,7 @@ class _Client:
     def send(self, command: str, *params: str, source: str = SERVER, tags: dict[str, str] | None = None) -> None:
         known = tags if tags and "message-tags" in self.caps else {}
         head = "@" + ";".join(f"{key}={value}" if value else key for key, value in known.items()) + " " if known else ""
-        self.writer.write(f"{head}:{source} ".encode() + line(command, *params))
+        self.writer.write(f"{head}:{source} ".encode() + format_line(command, *params))
 
 
 class FakeIrc:
@@ -63,8 +63,8 @@ class FakeIrc:
         self.taken: set[str] = set()  # nicks of others
         self.accounts = {"human": "human"}  # nick -> account
         self.banned: set[str] = set()  # rooms we may not enter
-        self.seen: list[tuple[str, Shown]] = []
-        self.lines: list[Line] = []  # all that clients sent
+        self.seen: list[tuple[str, VisibleMessage]] = []
+        self.lines: list[IrcLine] = []  # all that clients sent
         self._certificate = certificate
         self._clients: set[_Client] = set()
         self._history: list[tuple[str, str, str, dict[str, str]]] = []  # target, source, text, tags
@@ -103,7 +103,7 @@ class FakeIrc:
         return {**where, "nick": NICK, "channels": [ROOM], "paceMs": 0}
 
     def channel(self, folder: str) -> Channel:
-        return make(kit("irc", folder, self.section))
+        return make_irc_channel(make_channel_kit("irc", folder, self.section))
 
     # --- people
 
@@ -144,7 +144,7 @@ class FakeIrc:
         for client in self._clients:
             client.send(command, *params, source=source)
 
-    def visible_messages(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[VisibleMessage]:
         where = ROOM if chat == "group" else chat or "human"
         return [one for to, one in self.seen if to == where]
 
@@ -162,7 +162,7 @@ class FakeIrc:
         try:
             while data := await reader.readline():
                 assert len(data) <= 512, "a line longer than the protocol allows"
-                if (got := parse(data)) is not None:
+                if (got := parse_line(data)) is not None:
                     self.lines.append(got)
                     self._take(client, got)
         except OSError:
@@ -171,12 +171,12 @@ class FakeIrc:
             self._clients.discard(client)
             writer.close()
 
-    def _take(self, client: _Client, got: Line) -> None:
+    def _take(self, client: _Client, got: IrcLine) -> None:
         handler = getattr(self, f"_on_{got.command.lower()}", None)
         if handler is not None:
             handler(client, got)
 
-    def _on_cap(self, client: _Client, got: Line) -> None:
+    def _on_cap(self, client: _Client, got: IrcLine) -> None:
         if not self.modern:
             client.send("421", "*", "CAP", "Unknown command")
         elif got.get(0) == "LS":
@@ -190,7 +190,7 @@ class FakeIrc:
             client.negotiating = False
             self._welcome(client)
 
-    def _on_authenticate(self, client: _Client, got: Line) -> None:
+    def _on_authenticate(self, client: _Client, got: IrcLine) -> None:
         if got.get(0) == "PLAIN":
             client.writer.write(b"AUTHENTICATE +\r\n")
             return
@@ -201,9 +201,9 @@ class FakeIrc:
         else:
             client.send("904", "*", "SASL authentication failed")
 
-    def _on_nick(self, client: _Client, got: Line) -> None:
+    def _on_nick(self, client: _Client, got: IrcLine) -> None:
         wanted = got.get(0)
-        if folded(wanted) in self.taken:
+        if fold_name(wanted) in self.taken:
             client.send("433", client.nick or "*", wanted, "Nickname is already in use")
             return
         if client.welcomed:
@@ -211,7 +211,7 @@ class FakeIrc:
         client.nick = wanted
         self._welcome(client)
 
-    def _on_user(self, client: _Client, got: Line) -> None:
+    def _on_user(self, client: _Client, got: IrcLine) -> None:
         client.named = True
         self._welcome(client)
 
@@ -223,10 +223,10 @@ class FakeIrc:
         client.send("005", client.nick, "CASEMAPPING=rfc1459", "NICKLEN=30", "BOT=B", "are supported")
         client.send("422", client.nick, "No message of the day")
 
-    def _on_ping(self, client: _Client, got: Line) -> None:
+    def _on_ping(self, client: _Client, got: IrcLine) -> None:
         client.send("PONG", SERVER, got.get(0))
 
-    def _on_join(self, client: _Client, got: Line) -> None:
+    def _on_join(self, client: _Client, got: IrcLine) -> None:
         room = got.get(0)
         if room in self.banned:
             client.send("474", client.nick, room, "Cannot join channel (+b)")
@@ -234,7 +234,7 @@ class FakeIrc:
         client.rooms.add(room)
         client.send("JOIN", room, source=f"{client.nick}!pal@client.host")
 
-    def _on_privmsg(self, client: _Client, got: Line) -> None:
+    def _on_privmsg(self, client: _Client, got: IrcLine) -> None:
         to, text = got.params
         fault = self.faults.pop(0) if self.faults else ""
         if fault in NUMBERS:
@@ -243,13 +243,13 @@ class FakeIrc:
             return
         self._count += 1
         ident = f"ours{self._count}" if "echo-message" in client.caps else ""
-        self.seen.append((to, Shown(ident, text)))
+        self.seen.append((to, VisibleMessage(ident, text)))
         if fault == "cut":
             client.writer.transport.abort()
         elif ident:
             client.send("PRIVMSG", to, text, source=f"{client.nick}!pal@client.host", tags={"msgid": ident})
 
-    def _on_chathistory(self, client: _Client, got: Line) -> None:
+    def _on_chathistory(self, client: _Client, got: IrcLine) -> None:
         since = got.get(1 if got.get(0) == "TARGETS" else 2).removeprefix("timestamp=")
         rows = [row for row in self._history if row[3]["time"] > since]
         if got.get(0) == "TARGETS":

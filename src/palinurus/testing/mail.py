@@ -17,9 +17,9 @@ from email.policy import SMTP
 from email.policy import default as modern
 from typing import Any, ClassVar, NamedTuple
 
-from palinurus.channels.email.channel import make
+from palinurus.channels.email.channel import make_email_channel
 from palinurus.core.types.channel import Channel, SendTrouble
-from palinurus.testing.platform import Shown, kit
+from palinurus.testing.platform import VisibleMessage, make_channel_kit
 
 OURS = "agent@home.test"
 HUMAN = "human@people.test"
@@ -38,7 +38,7 @@ FAULTS: dict[str, tuple[str, str]] = {
 _LITERAL = re.compile(rb"\{(\d+)\}\r\n$")
 
 
-class Kept(NamedTuple):
+class FakeMailItem(NamedTuple):
     """A mail in a folder."""
 
     number: int
@@ -63,7 +63,7 @@ class FakeMail:
         self.keeps = keeps
         self.secret = SECRET
         self.validity = 7
-        self.folders: dict[str, list[Kept]] = {"INBOX": [], "Sent Mail": []}
+        self.folders: dict[str, list[FakeMailItem]] = {"INBOX": [], "Sent Mail": []}
         self.flags: dict[tuple[str, int], set[str]] = {}
         self.delivered: list[tuple[str, EmailMessage]] = []  # to whom, what
         self.faults: list[SendTrouble] = []
@@ -110,7 +110,7 @@ class FakeMail:
         return {"imap": where[0], "smtp": where[1], **rest}
 
     def channel(self, folder: str) -> Channel:
-        return make(kit("email", folder, self.section))
+        return make_email_channel(make_channel_kit("email", folder, self.section))
 
     # --- people
 
@@ -145,12 +145,12 @@ class FakeMail:
     def arrive(self, data: bytes, folder: str = "INBOX") -> int:
         """A mail lies in a folder; returns its number."""
         number = max((one.number for one in self.folders[folder]), default=0) + 1
-        self.folders[folder].append(Kept(number, data))
+        self.folders[folder].append(FakeMailItem(number, data))
         for news in self._news:
             news.set()
         return number
 
-    def visible_messages(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[VisibleMessage]:
         where = f"{chat}@people.test" if chat else HUMAN
         return [_shown(mail) for to, mail in self.delivered if to == where]
 
@@ -382,9 +382,9 @@ class _Session:
         return "OK"
 
 
-def _shown(mail: EmailMessage) -> Shown:
+def _shown(mail: EmailMessage) -> VisibleMessage:
     body = mail.get_body(("plain",))
     assert body is not None
     files = tuple(one.get_filename() or "" for one in mail.iter_attachments())
     text = str(body.get_content()).replace("\r\n", "\n").removesuffix("\n")
-    return Shown(str(mail["Message-ID"]), text, files, (), str(mail["In-Reply-To"] or ""))
+    return VisibleMessage(str(mail["Message-ID"]), text, files, (), str(mail["In-Reply-To"] or ""))

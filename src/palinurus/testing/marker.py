@@ -14,21 +14,21 @@ from typing import Any, get_args
 import msgspec
 
 from palinurus.core.types.model import FailureKind, ModelFailure
-from palinurus.testing.script import Turn
+from palinurus.testing.script import ScriptedTurn
 
 _LINE = re.compile(r"^(?:\[[^\]\n]*\]\s*)?(THINK|TOOLS|TOOL|SAY|WORDS|SLOW|FAIL|CUT|STALL)[ \t]+(.*?)[ \t]*$", re.M)
 
 
-class Marked(msgspec.Struct, frozen=True):
+class MarkerAnswer(msgspec.Struct, frozen=True):
     """What the message asks the provider to do."""
 
-    turn: Turn
+    turn: ScriptedTurn
     delay: float = 0.0
     cut: int | None = None
     stall: int | None = None
 
 
-class Talk(msgspec.Struct, frozen=True):
+class MarkerConversation(msgspec.Struct, frozen=True):
     """The conversation, as far as the markers need it."""
 
     text: str  # the newest user message
@@ -41,7 +41,7 @@ class Talk(msgspec.Struct, frozen=True):
         return f"call_{zlib.crc32(self.text.encode()):08x}_{self.length}_{index}"
 
 
-def talk(body: dict[str, Any]) -> Talk:
+def parse_conversation(body: dict[str, Any]) -> MarkerConversation:
     """Read a request body of either wire."""
     messages = [m for m in body.get("messages", ()) if isinstance(m, dict)]
     rounds = 0
@@ -53,16 +53,16 @@ def talk(body: dict[str, Any]) -> Talk:
         elif role == "user":
             found = [b for b in _blocks(content) if b.get("type") == "tool_result"]
             if not found:
-                return Talk(_text(content), rounds, len(messages), tuple(reversed(results)))
+                return MarkerConversation(_text(content), rounds, len(messages), tuple(reversed(results)))
             results += [_text(b.get("content")) for b in reversed(found)]
             if text := _text(content):  # a steered message beside the results, as Anthropic wants it
-                return Talk(text, 0, len(messages))
+                return MarkerConversation(text, 0, len(messages))
         elif role == "assistant":
             rounds += bool(message.get("tool_calls") or [b for b in _blocks(content) if b.get("type") == "tool_use"])
-    return Talk("", rounds, len(messages), tuple(reversed(results)))
+    return MarkerConversation("", rounds, len(messages), tuple(reversed(results)))
 
 
-def read(said: Talk) -> Marked:
+def answer_markers(said: MarkerConversation) -> MarkerAnswer:
     """What to answer. The words, each at the start of a line:
 
     THINK why                      reasoning before the answer
@@ -86,16 +86,16 @@ def read(said: Talk) -> Marked:
     limits: dict[str, Any] = {"delay": (number("SLOW") or 0) / 1000, "cut": number("CUT"), "stall": number("STALL")}
     failure = _failure(all_of("FAIL"), said.rounds)
     if failure is not None:
-        return Marked(Turn(failure=failure))
+        return MarkerAnswer(ScriptedTurn(failure=failure))
     rounds = [_round(word, rest) for word, rest in lines if word in ("TOOL", "TOOLS")]
     if said.rounds < len(rounds):
-        return Marked(Turn(thinking=thinking, calls=rounds[said.rounds]), **limits)
+        return MarkerAnswer(ScriptedTurn(thinking=thinking, calls=rounds[said.rounds]), **limits)
     newest = said.results[-1] if said.results else ""
     text = "\n".join(all_of("SAY")).replace("$RESULT", newest)
     if not text:
         count = number("WORDS")
         text = " ".join(f"w{n}" for n in range(count)) if count else f"echo: {said.text}"
-    return Marked(Turn(text, thinking), **limits)
+    return MarkerAnswer(ScriptedTurn(text, thinking), **limits)
 
 
 def _round(word: str, rest: str) -> tuple[tuple[str, dict[str, Any]], ...]:

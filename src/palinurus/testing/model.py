@@ -22,9 +22,29 @@ from palinurus.core.types.model import (
     TextDelta,
     ThinkingDelta,
 )
-from palinurus.testing.script import Gate, Step, Turn, calls, cut, fail, held, say, turn_of
+from palinurus.testing.script import (
+    ScriptedTurn,
+    ScriptStep,
+    StreamGate,
+    call_tools,
+    chunk_text,
+    fail,
+    hold_at,
+    resolve_step,
+    say,
+)
 
-__all__ = ["Gate", "ScriptedModel", "Turn", "ask", "calls", "fail", "held", "info", "say"]
+__all__ = [
+    "ScriptedModel",
+    "ScriptedTurn",
+    "StreamGate",
+    "call_tools",
+    "fail",
+    "hold_at",
+    "make_model_info",
+    "make_request",
+    "say",
+]
 
 
 class ScriptedModel:
@@ -34,7 +54,7 @@ class ScriptedModel:
     request beyond the script fails with kind `format`, so that a test that asks too often sees it.
     """
 
-    def __init__(self, script: Iterable[Step], *, chunk: int = 8, repeat: bool = False) -> None:
+    def __init__(self, script: Iterable[ScriptStep], *, chunk: int = 8, repeat: bool = False) -> None:
         self._script = list(script)
         self._chunk = chunk
         self._repeat = repeat
@@ -77,23 +97,25 @@ class ScriptedModel:
     async def close(self) -> None:
         """Nothing to close; here because `providers.stream.Models` has it."""
 
-    def _take(self, request: ModelRequest) -> Turn:
+    def _take(self, request: ModelRequest) -> ScriptedTurn:
         if self._next >= len(self._script):
             if not (self._repeat and self._script):
                 return fail("format", f"the script of {len(self._script)} turns has no more")
-            return turn_of(self._script[-1], request)
+            return resolve_step(self._script[-1], request)
         self._next += 1
-        return turn_of(self._script[self._next - 1], request)
+        return resolve_step(self._script[self._next - 1], request)
 
-    def _said(self, turn: Turn) -> list[ModelEvent]:
-        thoughts: list[ModelEvent] = [ThinkingDelta(piece) for piece in cut(turn.thinking, self._chunk)]
-        return thoughts + [TextDelta(piece) for piece in cut(turn.text, self._chunk)]
+    def _said(self, turn: ScriptedTurn) -> list[ModelEvent]:
+        thoughts: list[ModelEvent] = [ThinkingDelta(piece) for piece in chunk_text(turn.thinking, self._chunk)]
+        return thoughts + [TextDelta(piece) for piece in chunk_text(turn.text, self._chunk)]
 
-    def _called(self, turn: Turn, number: int) -> list[ModelEvent]:
+    def _called(self, turn: ScriptedTurn, number: int) -> list[ModelEvent]:
         events: list[ModelEvent] = []
         for index, (name, args) in enumerate(turn.calls):
             events.append(CallStart(index, _call_id(number, index), name))
-            events += [CallDelta(index, piece) for piece in cut(msgspec.json.encode(args).decode(), self._chunk * 4)]
+            events += [
+                CallDelta(index, piece) for piece in chunk_text(msgspec.json.encode(args).decode(), self._chunk * 4)
+            ]
         return events
 
 
@@ -101,7 +123,7 @@ def _call_id(number: int, index: int) -> str:
     return f"call_{number}_{index}"
 
 
-def _whole(request: ModelRequest, turn: Turn, number: int) -> AssistantMessage:
+def _whole(request: ModelRequest, turn: ScriptedTurn, number: int) -> AssistantMessage:
     content: list[TextBlock | ThinkingBlock | ToolCall] = []
     if turn.thinking:
         content.append(ThinkingBlock(turn.thinking, f"sig-{number}"))
@@ -125,18 +147,21 @@ def _partial(
 
 
 def _assistant(
-    request: ModelRequest, content: list[TextBlock | ThinkingBlock | ToolCall], reason: StopReason, turn: Turn | None
+    request: ModelRequest,
+    content: list[TextBlock | ThinkingBlock | ToolCall],
+    reason: StopReason,
+    turn: ScriptedTurn | None,
 ) -> AssistantMessage:
     model = request.model
     plain = AssistantMessage(tuple(content), model.api, model.ref.provider, model.ref.model, stopReason=reason)
     return msgspec.structs.replace(plain, usage=turn.usage) if turn is not None else plain
 
 
-def info(api: str = "openai-completions", provider: str = "fake", model: str = "model") -> ModelSpec:
+def make_model_info(api: str = "openai-completions", provider: str = "fake", model: str = "model") -> ModelSpec:
     """Facts about a model that does not exist."""
     return ModelSpec(ModelRef(provider, model), api)
 
 
-def ask(text: str, model: ModelSpec | None = None) -> ModelRequest:
+def make_request(text: str, model: ModelSpec | None = None) -> ModelRequest:
     """A request with one user message."""
-    return ModelRequest(model or info(), Prompt("You are a test."), (UserMessage(text),))
+    return ModelRequest(model or make_model_info(), Prompt("You are a test."), (UserMessage(text),))

@@ -9,18 +9,18 @@ import asyncio
 import os
 from typing import Any, NamedTuple, Protocol
 
-from palinurus.app.media import Files
-from palinurus.channels.kit import Kit
+from palinurus.app.media import ChannelFiles
+from palinurus.channels.kit import ChannelKit
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.channels import resolve_accounts
 from palinurus.config.schema import Config
 from palinurus.config.secrets import wrap_secrets
 from palinurus.core.types.channel import Channel, SendTrouble
 from palinurus.core.types.inbound import Inbound
-from palinurus.tools.web.door import Door
+from palinurus.tools.web.door import EgressGuard
 
 
-class Shown(NamedTuple):
+class VisibleMessage(NamedTuple):
     """One message of the agent as a human sees it now: edits applied, deleted ones gone."""
 
     message_id: str
@@ -30,14 +30,14 @@ class Shown(NamedTuple):
     reply_to: str = ""
 
 
-class Platform(Protocol):
+class FakePlatform(Protocol):
     """A fake server with people. Started and stopped with `async with`."""
 
     name: str  # the channel's id
     troubles: tuple[SendTrouble, ...]  # what `fail` can do here
     groups: bool  # are there groups?
 
-    async def __aenter__(self) -> Platform: ...
+    async def __aenter__(self) -> FakePlatform: ...
 
     async def __aexit__(self, *exc: object) -> None: ...
 
@@ -52,7 +52,7 @@ class Platform(Protocol):
         platform tells us the same event again. Returns the platform's id of the message."""
         ...
 
-    def visible_messages(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[VisibleMessage]:
         """The agent's messages in a chat, oldest first."""
         ...
 
@@ -73,7 +73,7 @@ class Platform(Protocol):
         ...
 
 
-class Hasty(SystemClock):
+class FastClock(SystemClock):
     """The real clock with its pauses cut: second tries come at once. What waits for people (from half a minute on)
     waits. `ahead`: milliseconds that the day is further on."""
 
@@ -86,7 +86,7 @@ class Hasty(SystemClock):
         await super().sleep(seconds if seconds >= 30 else min(seconds, 0.02))
 
 
-class Papers:
+class FileMemo:
     """Implements `Memo` with files, so that it outlives the client it was given to."""
 
     def __init__(self, folder: str) -> None:
@@ -120,12 +120,12 @@ async def _all(inbound: Inbound) -> bool:
     return True
 
 
-def kit(name: str, folder: str, own: dict[str, Any], clock: Clock | None = None) -> Kit:
+def make_channel_kit(name: str, folder: str, own: dict[str, Any], clock: Clock | None = None) -> ChannelKit:
     """A kit for one account in tests: files and records below `folder`; `own` is its section of the config. Every
     message is wanted, and no second try waited for."""
     section = wrap_secrets(own, ("channels", name))
     settings = resolve_accounts(Config(), {name: section}, {}, [])[name]["default"]
-    now = clock or Hasty()
-    files = Files(os.path.join(folder, "inbound"), (folder,), settings.media, Door(), now)
+    now = clock or FastClock()
+    files = ChannelFiles(os.path.join(folder, "inbound"), (folder,), settings.media, EgressGuard(), now)
     menu = (("help", "what you can say"), ("status", "how it goes"))
-    return Kit(settings, settings.own, now, files, Papers(os.path.join(folder, "memo")), folder, _all, menu)
+    return ChannelKit(settings, settings.own, now, files, FileMemo(os.path.join(folder, "memo")), folder, _all, menu)

@@ -20,7 +20,7 @@ def assert_prefix_stable(requests: Sequence[ModelRequest], breaks: Collection[in
     `breaks` are the indexes of requests that may (after a compaction, a switch of models); one that does not need to
     be there is an error too, so that a declared break is a real one.
     """
-    for index, found in enumerate(partings(requests), 1):
+    for index, found in enumerate(find_prefix_breaks(requests), 1):
         if found is not None and index not in breaks:
             sides = f"\n  was: {found.before!r}\n  now: {found.after!r}" if found.before or found.after else ""
             raise AssertionError(f"request {index} breaks the cached prefix: {describe_break(found)}{sides}")
@@ -28,7 +28,7 @@ def assert_prefix_stable(requests: Sequence[ModelRequest], breaks: Collection[in
             raise AssertionError(f"request {index} was declared a break, but its prefix is unchanged")
 
 
-def partings(requests: Iterable[ModelRequest]) -> list[CacheBreak | None]:
+def find_prefix_breaks(requests: Iterable[ModelRequest]) -> list[CacheBreak | None]:
     """For each request but the first: where it leaves the one before, None where it only adds."""
     found: list[CacheBreak | None] = []
     last: RequestSnapshot | None = None
@@ -40,7 +40,7 @@ def partings(requests: Iterable[ModelRequest]) -> list[CacheBreak | None]:
     return found
 
 
-def cacheable(requests: Sequence[ModelRequest], breaks: Collection[int] = ()) -> float:
+def measure_cacheable_share(requests: Sequence[ModelRequest], breaks: Collection[int] = ()) -> float:
     """The share of all prompt bytes that stood at the beginning of the request before, declared breaks left out."""
     hit, total = 0, 0
     last: RequestSnapshot | None = None

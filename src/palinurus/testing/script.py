@@ -15,7 +15,7 @@ from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.core.types.usage import TokenUsage
 
 
-class Gate:
+class StreamGate:
     """Holds a stream at a place until the test opens it. `await gate.reached()` returns when the stream is there."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Gate:
         await self._open.wait()
 
 
-class Turn(msgspec.Struct, frozen=True):
+class ScriptedTurn(msgspec.Struct, frozen=True):
     """One answer of the model. With `failure` it ends in that after what it said before."""
 
     text: str = ""
@@ -44,46 +44,46 @@ class Turn(msgspec.Struct, frozen=True):
     calls: tuple[tuple[str, dict[str, Any]], ...] = ()
     failure: ModelFailure | None = None
     usage: TokenUsage = TokenUsage(10, 5, 0, 0, 15)
-    gates: tuple[tuple[int, Gate], ...] = ()  # (n, gate): stand at gate before the n-th event, counted from 0
+    gates: tuple[tuple[int, StreamGate], ...] = ()  # (n, gate): stand at gate before the n-th event, counted from 0
     length: bool = False  # stopped because the token limit was reached
 
 
-Answer: TypeAlias = Turn | ModelFailure | str
-Step: TypeAlias = Answer | Callable[[Any], Answer]
+ScriptAnswer: TypeAlias = ScriptedTurn | ModelFailure | str
+ScriptStep: TypeAlias = ScriptAnswer | Callable[[Any], ScriptAnswer]
 
 
-def say(text: str, thinking: str = "") -> Turn:
+def say(text: str, thinking: str = "") -> ScriptedTurn:
     """A final answer."""
-    return Turn(text, thinking)
+    return ScriptedTurn(text, thinking)
 
 
-def calls(*wanted: tuple[str, dict[str, Any]], text: str = "", thinking: str = "") -> Turn:
+def call_tools(*wanted: tuple[str, dict[str, Any]], text: str = "", thinking: str = "") -> ScriptedTurn:
     """Tool calls `(name, arguments)`, run as one batch; `text` comes before them."""
-    return Turn(text, thinking, wanted)
+    return ScriptedTurn(text, thinking, wanted)
 
 
-def fail(kind: FailureKind, message: str = "", *, after: str = "", retry_after: float | None = None) -> Turn:
+def fail(kind: FailureKind, message: str = "", *, after: str = "", retry_after: float | None = None) -> ScriptedTurn:
     """A failure; `after` is text that had already been streamed."""
     failure = ModelFailure(kind, message or f"scripted {kind}", retry_after=retry_after, partial=bool(after))
-    return Turn(after, failure=failure)
+    return ScriptedTurn(after, failure=failure)
 
 
-def held(turn: Turn, gate: Gate, before: int = 1) -> Turn:
+def hold_at(turn: ScriptedTurn, gate: StreamGate, before: int = 1) -> ScriptedTurn:
     """The same turn, standing at `gate` before its event number `before` (0: before anything came)."""
     return msgspec.structs.replace(turn, gates=(*turn.gates, (before, gate)))
 
 
-def turn_of(step: Step, request: Any) -> Turn:
+def resolve_step(step: ScriptStep, request: Any) -> ScriptedTurn:
     """What a step of a script amounts to for this request."""
-    answer: Answer = step(request) if callable(step) else step
+    answer: ScriptAnswer = step(request) if callable(step) else step
     if isinstance(answer, str):
-        return Turn(answer)
+        return ScriptedTurn(answer)
     if isinstance(answer, ModelFailure):
-        return Turn(failure=answer)
+        return ScriptedTurn(failure=answer)
     return answer
 
 
-def cut(text: str, size: int) -> list[str]:
+def chunk_text(text: str, size: int) -> list[str]:
     """`text` in pieces of `size` characters; whole when size is 0, none when it is empty."""
     if not text:
         return []

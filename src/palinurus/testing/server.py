@@ -18,12 +18,12 @@ from aiohttp import web
 
 from palinurus.clock import SystemClock
 from palinurus.testing import marker, speech
-from palinurus.testing.script import Step, Turn, say, turn_of
+from palinurus.testing.script import ScriptedTurn, ScriptStep, resolve_step, say
 
 _APIS = {"/chat/completions": "openai-completions", "/messages": "anthropic-messages"}
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ModelServerRequest(msgspec.Struct, frozen=True):
     """One request as it came. `body` is the decoded JSON, {} if it was none."""
 
     path: str
@@ -32,14 +32,14 @@ class Asked(msgspec.Struct, frozen=True):
     body: dict[str, Any]
 
     @property
-    def conversation(self) -> marker.Talk:
-        return marker.talk(self.body)
+    def conversation(self) -> marker.MarkerConversation:
+        return marker.parse_conversation(self.body)
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ScriptedResponse(msgspec.Struct, frozen=True):
     """A turn, and what goes wrong while it is sent."""
 
-    turn: Turn = Turn()
+    turn: ScriptedTurn = ScriptedTurn()
     status: int = 200
     body: bytes | None = None  # sent instead of the turn
     headers: dict[str, str] = {}
@@ -50,56 +50,58 @@ class Answer(msgspec.Struct, frozen=True):
     split: int = 0  # bytes per write; 0: one event per write
 
 
-Scripted: TypeAlias = Step | Answer | Callable[[Asked], Step | Answer]
+ServerStep: TypeAlias = ScriptStep | ScriptedResponse | Callable[[ModelServerRequest], ScriptStep | ScriptedResponse]
 
 
-def refuse() -> Answer:
+def refuse_connection() -> ScriptedResponse:
     """The connection is closed before a byte is answered."""
-    return Answer(refuse=True)
+    return ScriptedResponse(refuse=True)
 
 
-def status(
+def respond_status(
     code: int, body: str = '{"error": {"message": "scripted"}}', headers: dict[str, str] | None = None
-) -> Answer:
+) -> ScriptedResponse:
     """An error response."""
-    return Answer(status=code, body=body.encode(), headers={"content-type": "application/json", **(headers or {})})
+    return ScriptedResponse(
+        status=code, body=body.encode(), headers={"content-type": "application/json", **(headers or {})}
+    )
 
 
-def html(code: int = 200) -> Answer:
+def respond_html(code: int = 200) -> ScriptedResponse:
     """A proxy's page where the protocol should be."""
     page = b"<!doctype html><html><head><title>Sign in</title></head><body>Welcome</body></html>"
-    return Answer(status=code, body=page, headers={"content-type": "text/html"})
+    return ScriptedResponse(status=code, body=page, headers={"content-type": "text/html"})
 
 
-def malformed(data: bytes = b'data: {"choices": [{"delta": {"content": \n\ndata: [[[\n\n') -> Answer:
+def respond_malformed(data: bytes = b'data: {"choices": [{"delta": {"content": \n\ndata: [[[\n\n') -> ScriptedResponse:
     """An event stream that is not the protocol."""
-    return Answer(body=data, headers={"content-type": "text/event-stream"})
+    return ScriptedResponse(body=data, headers={"content-type": "text/event-stream"})
 
 
-def cut(turn: Turn, after: int) -> Answer:
+def cut_stream(turn: ScriptedTurn, after: int) -> ScriptedResponse:
     """The connection breaks after so many bytes of the stream."""
-    return Answer(turn, cut=after)
+    return ScriptedResponse(turn, cut=after)
 
 
-def stall(turn: Turn, after: int = 0) -> Answer:
+def stall_stream(turn: ScriptedTurn, after: int = 0) -> ScriptedResponse:
     """Nothing more comes after so many bytes; the connection stays open."""
-    return Answer(turn, stall=after)
+    return ScriptedResponse(turn, stall=after)
 
 
-def slow(turn: Turn, delay: float = 0.05) -> Answer:
+def slow_stream(turn: ScriptedTurn, delay: float = 0.05) -> ScriptedResponse:
     """Seconds between events."""
-    return Answer(turn, delay=delay)
+    return ScriptedResponse(turn, delay=delay)
 
 
-def split(turn: Turn, size: int) -> Answer:
+def split_stream(turn: ScriptedTurn, size: int) -> ScriptedResponse:
     """Written in pieces of `size` bytes, wherever that cuts."""
-    return Answer(turn, split=size)
+    return ScriptedResponse(turn, split=size)
 
 
-def by_marker(asked: Asked) -> Answer:
+def follow_markers(asked: ModelServerRequest) -> ScriptedResponse:
     """What the newest user message asks for."""
-    marked = marker.read(asked.conversation)
-    return Answer(marked.turn, delay=marked.delay, cut=marked.cut, stall=marked.stall)
+    marked = marker.answer_markers(asked.conversation)
+    return ScriptedResponse(marked.turn, delay=marked.delay, cut=marked.cut, stall=marked.stall)
 
 
 class ModelServer:
@@ -108,13 +110,15 @@ class ModelServer:
     `requests` holds what was asked, `open` counts responses under way, `failed` those the client left early.
     """
 
-    def __init__(self, script: Iterable[Scripted] = (), *, default: Scripted = by_marker, chunk: int = 8) -> None:
+    def __init__(
+        self, script: Iterable[ServerStep] = (), *, default: ServerStep = follow_markers, chunk: int = 8
+    ) -> None:
         self._script = list(script)
         self._default = default
         self._chunk = chunk
         self._runner: web.ServerRunner | None = None
         self._closing = asyncio.Event()
-        self.requests: list[Asked] = []
+        self.requests: list[ModelServerRequest] = []
         self.open = 0
         self.failed = 0
         self.port = 0
@@ -145,7 +149,7 @@ class ModelServer:
     async def __aexit__(self, *_exc: object) -> None:
         await self.stop()
 
-    def add(self, *steps: Scripted) -> None:
+    def add(self, *steps: ServerStep) -> None:
         """More steps at the end of the script."""
         self._script += steps
 
@@ -160,7 +164,7 @@ class ModelServer:
             body = msgspec.json.decode(raw, type=dict[str, Any])
         except msgspec.DecodeError:
             body = {}
-        asked = Asked(request.path, api, {k.lower(): v for k, v in request.headers.items()}, body)
+        asked = ModelServerRequest(request.path, api, {k.lower(): v for k, v in request.headers.items()}, body)
         self.requests.append(asked)
         answer = _answer(self._script.pop(0) if self._script else self._default, asked)
         self.open += 1
@@ -175,26 +179,28 @@ class ModelServer:
         finally:
             self.open -= 1
 
-    async def _answered(self, request: web.BaseRequest, asked: Asked, answer: Answer) -> web.StreamResponse:
+    async def _answered(
+        self, request: web.BaseRequest, asked: ModelServerRequest, answer: ScriptedResponse
+    ) -> web.StreamResponse:
         turn = answer.turn
         if answer.refuse:
             return _drop(request, web.Response())
         if turn.failure is not None and not turn.text and answer.body is None:
-            code, error = speech.error_body(turn.failure)
+            code, error = speech.make_error_body(turn.failure)
             wait = turn.failure.retry_after
             return _json(error, code, {} if wait is None else {"retry-after": f"{wait:g}"})
         ids = [asked.conversation.call_id(n) for n in range(len(turn.calls))]
         if answer.body is None and not asked.body.get("stream"):
-            return _json(speech.WHOLE[asked.api](turn, ids))
+            return _json(speech.BODY_BUILDERS[asked.api](turn, ids))
         if answer.body is not None and answer.status != 200:
             return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
-        events = [answer.body] if answer.body is not None else speech.STREAMED[asked.api](turn, ids, self._chunk)
+        events = [answer.body] if answer.body is not None else speech.STREAM_ENCODERS[asked.api](turn, ids, self._chunk)
         response = web.StreamResponse(headers={"content-type": "text/event-stream", **answer.headers})
         await response.prepare(request)
         return await self._stream(request, response, events, answer)
 
     async def _stream(
-        self, request: web.BaseRequest, response: web.StreamResponse, events: list[bytes], answer: Answer
+        self, request: web.BaseRequest, response: web.StreamResponse, events: list[bytes], answer: ScriptedResponse
     ) -> web.StreamResponse:
         gates = dict(answer.turn.gates)
         stop_at = answer.cut if answer.cut is not None else answer.stall
@@ -216,9 +222,9 @@ class ModelServer:
         return response
 
 
-def _answer(step: Scripted, asked: Asked) -> Answer:
+def _answer(step: ServerStep, asked: ModelServerRequest) -> ScriptedResponse:
     found = step(asked) if callable(step) else step
-    return found if isinstance(found, Answer) else Answer(turn_of(found, asked))
+    return found if isinstance(found, ScriptedResponse) else ScriptedResponse(resolve_step(found, asked))
 
 
 def _pieces(events: list[bytes], size: int) -> list[bytes]:
@@ -241,20 +247,20 @@ def _json(data: Any, code: int = 200, headers: dict[str, str] | None = None) -> 
     )
 
 
-def read_script(data: bytes) -> list[Scripted]:
+def read_script(data: bytes) -> list[ServerStep]:
     """A JSON list of {"say": text} | {"turn": Turn} | {"status": n, "body": …, "cut": n, …} (fields of Answer)."""
-    steps: list[Scripted] = []
+    steps: list[ServerStep] = []
     for one in msgspec.json.decode(data, type=list[dict[str, Any]]):
         if "say" in one:
             steps.append(say(str(one["say"])))
         else:
             fields = {k: v for k, v in one.items() if k != "body"}
             body = one["body"].encode() if "body" in one else None
-            steps.append(msgspec.structs.replace(msgspec.convert(fields, Answer), body=body))
+            steps.append(msgspec.structs.replace(msgspec.convert(fields, ScriptedResponse), body=body))
     return steps
 
 
-async def serve(port: int, script: list[Scripted]) -> None:
+async def serve_script(port: int, script: list[ServerStep]) -> None:
     """Run until cancelled; the address goes to standard output first."""
     server = ModelServer(script)
     await server.start(port)
@@ -272,12 +278,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--script", help="JSON list of steps; without it the markers decide")
     options = parser.parse_args(argv)
-    script: list[Scripted] = []
+    script: list[ServerStep] = []
     if options.script:
         with open(options.script, "rb") as handle:
             script = read_script(handle.read())
     try:
-        asyncio.run(serve(options.port, script))
+        asyncio.run(serve_script(options.port, script))
     except KeyboardInterrupt:
         return 130
     return 0

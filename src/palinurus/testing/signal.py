@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import msgspec
 from aiohttp import web
 
-from palinurus.channels.signal.channel import Signal
+from palinurus.channels.signal.channel import SignalChannel
 from palinurus.core.types.channel import Channel, SendTrouble
-from palinurus.testing.platform import Shown, kit
+from palinurus.testing.platform import VisibleMessage, make_channel_kit
 
 NUMBER = "+15550000001"
 OWN = "00000000-0000-4000-8000-000000000001"
@@ -94,7 +94,7 @@ class FakeSignal:
         return {"account": NUMBER, "httpUrl": where[self.transport]}
 
     def channel(self, folder: str) -> Channel:
-        return Signal(kit("signal", folder, self.section))
+        return SignalChannel(make_channel_kit("signal", folder, self.section))
 
     # --- people
 
@@ -138,10 +138,10 @@ class FakeSignal:
             self._waiting += [event] * times
             self._news.notify_all()
 
-    def visible_messages(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[VisibleMessage]:
         where = GROUP if chat == "group" else self.person(chat)[0]
         return [
-            Shown(str(one["timestamp"]), one["text"], tuple(one["media"]), (), one["quote"])
+            VisibleMessage(str(one["timestamp"]), one["text"], tuple(one["media"]), (), one["quote"])
             for one in self.seen
             if one["to"] == where
         ]

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from palinurus.core.types.model import ModelFailure
-from palinurus.testing.script import Turn, cut
+from palinurus.testing.script import ScriptedTurn, chunk_text
 
 # What a provider answers for each kind of failure: status, the word in the body.
-STATUS: dict[str, tuple[int, str]] = {
+ERROR_STATUSES: dict[str, tuple[int, str]] = {
     "auth": (401, "authentication_error"),
     "billing": (402, "billing_error"),
     "rate_limit": (429, "rate_limit_error"),
@@ -28,44 +28,44 @@ STATUS: dict[str, tuple[int, str]] = {
 _TEXTS = {"overflow": "prompt is too long: 300000 tokens > 200000 maximum", "billing": "credit balance is too low"}
 
 
-def error_body(failure: ModelFailure) -> tuple[int, dict[str, Any]]:
+def make_error_body(failure: ModelFailure) -> tuple[int, dict[str, Any]]:
     """Status and JSON body; understood on both wires."""
-    status, word = STATUS.get(failure.kind, (500, "api_error"))
+    status, word = ERROR_STATUSES.get(failure.kind, (500, "api_error"))
     message = _TEXTS.get(failure.kind, failure.message)
     return failure.status or status, {"type": "error", "error": {"type": word, "message": message, "code": word}}
 
 
-def event(data: Any, name: str = "") -> bytes:
+def encode_event(data: Any, name: str = "") -> bytes:
     """One server-sent event."""
     head = f"event: {name}\n".encode() if name else b""
     return head + b"data: " + msgspec.json.encode(data) + b"\n\n"
 
 
-def completions(turn: Turn, ids: list[str], chunk: int) -> list[bytes]:
+def encode_completions(turn: ScriptedTurn, ids: list[str], chunk: int) -> list[bytes]:
     """OpenAI Chat Completions, streamed."""
 
     def piece(delta: dict[str, Any], finish: str | None = None) -> bytes:
-        return event(_chunk([{"index": 0, "delta": delta, "finish_reason": finish}]))
+        return encode_event(_chunk([{"index": 0, "delta": delta, "finish_reason": finish}]))
 
     out = [piece({"role": "assistant", "content": ""})]
-    out += [piece({"reasoning_content": part}) for part in cut(turn.thinking, chunk)]
-    out += [piece({"content": part}) for part in cut(turn.text, chunk)]
+    out += [piece({"reasoning_content": part}) for part in chunk_text(turn.thinking, chunk)]
+    out += [piece({"content": part}) for part in chunk_text(turn.text, chunk)]
     for index, (name, args) in enumerate(turn.calls):
         call = {"index": index, "id": ids[index], "type": "function", "function": {"name": name, "arguments": ""}}
         out.append(piece({"tool_calls": [call]}))
-        for part in cut(_json(args), chunk * 4):
+        for part in chunk_text(_json(args), chunk * 4):
             out.append(piece({"tool_calls": [{"index": index, "function": {"arguments": part}}]}))
     if turn.failure is not None:
-        return [*out, event({"error": error_body(turn.failure)[1]["error"]})]
+        return [*out, encode_event({"error": make_error_body(turn.failure)[1]["error"]})]
     out.append(piece({}, "tool_calls" if turn.calls else "length" if turn.length else "stop"))
-    return [*out, event({**_chunk([]), "usage": _openai_usage(turn)}), b"data: [DONE]\n\n"]
+    return [*out, encode_event({**_chunk([]), "usage": _openai_usage(turn)}), b"data: [DONE]\n\n"]
 
 
-def anthropic(turn: Turn, ids: list[str], chunk: int) -> list[bytes]:
+def encode_anthropic(turn: ScriptedTurn, ids: list[str], chunk: int) -> list[bytes]:
     """Anthropic Messages, streamed."""
 
     def piece(kind: str, **rest: Any) -> bytes:
-        return event({"type": kind, **rest}, kind)
+        return encode_event({"type": kind, **rest}, kind)
 
     start = {**_anthropic_message(turn), "content": [], "stop_reason": None}
     out = [piece("message_start", message=start), piece("ping")]
@@ -79,22 +79,25 @@ def anthropic(turn: Turn, ids: list[str], chunk: int) -> list[bytes]:
         index += 1
 
     if turn.thinking:
-        thoughts = [{"type": "thinking_delta", "thinking": part} for part in cut(turn.thinking, chunk)]
+        thoughts = [{"type": "thinking_delta", "thinking": part} for part in chunk_text(turn.thinking, chunk)]
         signed = [{"type": "signature_delta", "signature": "c2lnbmVk"}]
         block({"type": "thinking", "thinking": "", "signature": ""}, thoughts + signed)
     if turn.text:
-        block({"type": "text", "text": ""}, [{"type": "text_delta", "text": part} for part in cut(turn.text, chunk)])
+        block(
+            {"type": "text", "text": ""},
+            [{"type": "text_delta", "text": part} for part in chunk_text(turn.text, chunk)],
+        )
     if turn.failure is not None:
-        return [*out, event(error_body(turn.failure)[1], "error")]
+        return [*out, encode_event(make_error_body(turn.failure)[1], "error")]
     for number, (name, args) in enumerate(turn.calls):
-        deltas = [{"type": "input_json_delta", "partial_json": part} for part in cut(_json(args), chunk * 4)]
+        deltas = [{"type": "input_json_delta", "partial_json": part} for part in chunk_text(_json(args), chunk * 4)]
         block({"type": "tool_use", "id": ids[number], "name": name, "input": {}}, deltas)
     end = {"stop_reason": _anthropic_stop(turn), "stop_sequence": None}
     out.append(piece("message_delta", delta=end, usage={"output_tokens": turn.usage.output}))
     return [*out, piece("message_stop")]
 
 
-def completions_whole(turn: Turn, ids: list[str]) -> dict[str, Any]:
+def build_completions(turn: ScriptedTurn, ids: list[str]) -> dict[str, Any]:
     """OpenAI Chat Completions, not streamed."""
     message: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
     if turn.calls:
@@ -107,7 +110,7 @@ def completions_whole(turn: Turn, ids: list[str]) -> dict[str, Any]:
     return {**_chunk([choice]), "object": "chat.completion", "usage": _openai_usage(turn)}
 
 
-def anthropic_whole(turn: Turn, ids: list[str]) -> dict[str, Any]:
+def build_anthropic(turn: ScriptedTurn, ids: list[str]) -> dict[str, Any]:
     """Anthropic Messages, not streamed."""
     content: list[dict[str, Any]] = []
     if turn.thinking:
@@ -119,13 +122,13 @@ def anthropic_whole(turn: Turn, ids: list[str]) -> dict[str, Any]:
     return {**_anthropic_message(turn), "content": content, "stop_reason": _anthropic_stop(turn)}
 
 
-STREAMED: dict[str, Callable[[Turn, list[str], int], list[bytes]]] = {
-    "openai-completions": completions,
-    "anthropic-messages": anthropic,
+STREAM_ENCODERS: dict[str, Callable[[ScriptedTurn, list[str], int], list[bytes]]] = {
+    "openai-completions": encode_completions,
+    "anthropic-messages": encode_anthropic,
 }
-WHOLE: dict[str, Callable[[Turn, list[str]], dict[str, Any]]] = {
-    "openai-completions": completions_whole,
-    "anthropic-messages": anthropic_whole,
+BODY_BUILDERS: dict[str, Callable[[ScriptedTurn, list[str]], dict[str, Any]]] = {
+    "openai-completions": build_completions,
+    "anthropic-messages": build_anthropic,
 }
 
 
@@ -137,7 +140,7 @@ def _chunk(choices: list[dict[str, Any]]) -> dict[str, Any]:
     return {"id": "cmpl_1", "object": "chat.completion.chunk", "created": 1, "model": "fake", "choices": choices}
 
 
-def _openai_usage(turn: Turn) -> dict[str, Any]:
+def _openai_usage(turn: ScriptedTurn) -> dict[str, Any]:
     usage = turn.usage
     read = usage.input + usage.cacheRead
     cached = {"cached_tokens": usage.cacheRead}
@@ -150,7 +153,7 @@ def _openai_usage(turn: Turn) -> dict[str, Any]:
     }
 
 
-def _anthropic_message(turn: Turn) -> dict[str, Any]:
+def _anthropic_message(turn: ScriptedTurn) -> dict[str, Any]:
     usage = turn.usage
     counts = {
         "input_tokens": usage.input,
@@ -162,5 +165,5 @@ def _anthropic_message(turn: Turn) -> dict[str, Any]:
     return {**base, "content": [], "stop_reason": None, "usage": counts}
 
 
-def _anthropic_stop(turn: Turn) -> str:
+def _anthropic_stop(turn: ScriptedTurn) -> str:
     return "tool_use" if turn.calls else "max_tokens" if turn.length else "end_turn"

@@ -10,7 +10,7 @@ import aiohttp
 from aiohttp import web
 
 
-class Asked(NamedTuple):
+class AudioUpload(NamedTuple):
     """One request. Header names are lower-case."""
 
     fields: dict[str, str]
@@ -19,14 +19,14 @@ class Asked(NamedTuple):
     headers: dict[str, str]
 
 
-class Transcriber:
+class FakeTranscriber:
     """Hears the same words in everything, or fails with `status`; `answer` goes before both. While `gate` is not set,
     nobody is answered."""
 
     def __init__(self, words: str, *, status: int = 200, answer: Callable[[], web.Response] | None = None) -> None:
         self.words = words
         self.status = status
-        self.asked: list[Asked] = []
+        self.asked: list[AudioUpload] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self._answer = answer
@@ -36,7 +36,7 @@ class Transcriber:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}/v1"
 
-    async def __aenter__(self) -> Transcriber:
+    async def __aenter__(self) -> FakeTranscriber:
         app = web.Application(client_max_size=64 << 20)
         app.router.add_post("/v1/audio/transcriptions", self._hear)
         self._runner = web.AppRunner(app, shutdown_timeout=0.05, handler_cancellation=True)
@@ -57,7 +57,9 @@ class Transcriber:
                 name, data = part.filename, bytes(await part.read())
             else:
                 fields[part.name or ""] = await part.text()
-        self.asked.append(Asked(fields, name, data, {key.lower(): value for key, value in request.headers.items()}))
+        self.asked.append(
+            AudioUpload(fields, name, data, {key.lower(): value for key, value in request.headers.items()})
+        )
         await self.gate.wait()
         if self._answer is not None:
             return self._answer()

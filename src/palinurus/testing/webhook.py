@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 import msgspec
 from aiohttp import web
 
-from palinurus.channels.webhook.channel import Webhook
-from palinurus.channels.webhook.outbound import signed
+from palinurus.channels.webhook.channel import WebhookChannel
+from palinurus.channels.webhook.outbound import make_signed_headers
 from palinurus.clock import SystemClock
 from palinurus.config.secrets import Secret
 from palinurus.core.hooks.sign import verify_signature
 from palinurus.core.types.channel import Channel, ChannelHttpRequest, ChannelHttpResponse, SendTrouble, SubmitInbound
 from palinurus.errors import PalinurusError
-from palinurus.testing.platform import Shown, kit
+from palinurus.testing.platform import VisibleMessage, make_channel_kit
 
 SECRET = "a-shared-secret"
 AGAIN = 0.1  # seconds until a request that was not taken is made again
@@ -29,7 +29,7 @@ AGAIN = 0.1  # seconds until a request that was not taken is made again
 Post = Callable[[bytes, dict[str, str]], Awaitable[int]]
 
 
-class _Heard(Webhook):
+class _Heard(WebhookChannel):
     """The channel, and what it was given to hand messages in."""
 
     submit: SubmitInbound | None = None
@@ -89,7 +89,7 @@ class FakeWebhook:
         return {"secret": SECRET, "url": self.url, "acts": ["typing", "edit", "delete", "react"]}
 
     def channel(self, folder: str) -> Channel:
-        self._made = _Heard(kit("webhook", folder, self.section))
+        self._made = _Heard(make_channel_kit("webhook", folder, self.section))
         return self._made
 
     async def say(
@@ -119,7 +119,11 @@ class FakeWebhook:
         async with self._turn:
             for _ in range(times):
                 await self._up.wait()
-                while await self.post(data, signed(Secret(SECRET), data, self._clock.now())) in (429, 503, 507):
+                while await self.post(data, make_signed_headers(Secret(SECRET), data, self._clock.now())) in (
+                    429,
+                    503,
+                    507,
+                ):
                     await self._clock.sleep(AGAIN)
 
     async def _straight(self, data: bytes, headers: dict[str, str]) -> int:
@@ -134,9 +138,9 @@ class FakeWebhook:
             return 503
         return answer.status
 
-    def visible_messages(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[VisibleMessage]:
         return [
-            Shown(
+            VisibleMessage(
                 one["id"],
                 one["text"],
                 tuple(file["name"] for file in one.get("files", ())),

@@ -7,10 +7,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from palinurus.channels.whatsapp.channel import WhatsApp
-from palinurus.channels.whatsapp.port import Away, Came, Code, Event, Media, Out, Post, Quoted, Ready, Refused
+from palinurus.channels.whatsapp.channel import WhatsAppChannel
+from palinurus.channels.whatsapp.port import (
+    WhatsAppAway,
+    WhatsAppEvent,
+    WhatsAppFile,
+    WhatsAppMessage,
+    WhatsAppPost,
+    WhatsAppQrCode,
+    WhatsAppQuote,
+    WhatsAppReady,
+    WhatsAppRefusal,
+    WhatsAppSignedOut,
+)
 from palinurus.core.types.channel import Channel, SendTrouble
-from palinurus.testing.platform import Shown, kit
+from palinurus.testing.platform import VisibleMessage, make_channel_kit
 
 OURS = "4915550000001@s.whatsapp.net"
 LID = "900001@lid"
@@ -46,8 +57,8 @@ class FakeWhatsApp:
         self.calls: list[tuple[Any, ...]] = []  # typing, react, read
         self.faults: list[SendTrouble] = []
         self.up = True
-        self._waiting: list[Came] = []
-        self._client: FakeClient | None = None
+        self._waiting: list[WhatsAppMessage] = []
+        self._client: FakeWhatsAppClient | None = None
         self._count = 0
         self._people: dict[str, str] = {"human": HUMAN}
 
@@ -61,12 +72,12 @@ class FakeWhatsApp:
     def section(self) -> dict[str, Any]:
         return {}
 
-    def client(self) -> FakeClient:
+    def client(self) -> FakeWhatsAppClient:
         """A new client, as after a start of the program."""
-        return FakeClient(self)
+        return FakeWhatsAppClient(self)
 
     def channel(self, folder: str) -> Channel:
-        return WhatsApp(kit("whatsapp", folder, self.section), self.client())
+        return WhatsAppChannel(make_channel_kit("whatsapp", folder, self.section), self.client())
 
     # --- people
 
@@ -89,7 +100,9 @@ class FakeWhatsApp:
         self._count += 1
         who, ident = self.person(sender), event or f"3EB0{self._count:08X}"
         words = f"@{LID.partition('@')[0]} {text}" if mention else text
-        made = Came(ident, GROUP if chat == "group" else who, who, words, START + self._count, (f"{who[:13]}0@lid",))
+        made = WhatsAppMessage(
+            ident, GROUP if chat == "group" else who, who, words, START + self._count, (f"{who[:13]}0@lid",)
+        )
         made = made._replace(name=(sender or "human").title(), group=chat == "group")
         made = made._replace(mentions=(LID,) if mention else (), **more)
         self._waiting += [made] * times
@@ -103,10 +116,10 @@ class FakeWhatsApp:
                 self._client.hear(one)
             self._waiting.clear()
 
-    def visible_messages(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[VisibleMessage]:
         where = GROUP if chat == "group" else self.person(chat)
         return [
-            Shown(one["id"], _read(one["text"]), tuple(one["media"]), (), one["quote"])
+            VisibleMessage(one["id"], _read(one["text"]), tuple(one["media"]), (), one["quote"])
             for one in self.seen
             if one["to"] == where
         ]
@@ -120,68 +133,68 @@ class FakeWhatsApp:
     async def cut(self) -> None:
         self.up = False
         if self._client is not None:
-            self._client.hear(Away("the connection to WhatsApp broke"))
+            self._client.hear(WhatsAppAway("the connection to WhatsApp broke"))
 
     async def mend(self) -> None:
         self.up = True
         if self._client is not None:
-            self._client.hear(Ready((OURS, LID), "Pal"))
+            self._client.hear(WhatsAppReady((OURS, LID), "Pal"))
             self.tell()
 
     def unlink(self) -> None:
         """The phone's owner takes us off the list of devices."""
         self.linked = False
         if self._client is not None:
-            self._client.hear(Out("the phone has unlinked us"))
+            self._client.hear(WhatsAppSignedOut("the phone has unlinked us"))
 
     def scan(self) -> None:
         """Somebody reads the code with the phone."""
         self.linked = True
         if self._client is not None:
-            self._client.hear(Ready((OURS, LID), "Pal"))
+            self._client.hear(WhatsAppReady((OURS, LID), "Pal"))
 
     # --- the servers
 
-    def on_connect(self, client: FakeClient) -> None:
+    def on_connect(self, client: FakeWhatsAppClient) -> None:
         self._client = client
         if not self.linked:
-            client.hear(Code("2@abc,def"))
+            client.hear(WhatsAppQrCode("2@abc,def"))
         elif self.up:
-            client.hear(Ready((OURS, LID), "Pal"))
+            client.hear(WhatsAppReady((OURS, LID), "Pal"))
             self.tell()
 
-    def on_disconnect(self, client: FakeClient) -> None:
+    def on_disconnect(self, client: FakeWhatsAppClient) -> None:
         if self._client is client:
             self._client = None
 
-    def post(self, to: str, post: Post) -> str:
+    def post(self, to: str, post: WhatsAppPost) -> str:
         if not self.up:
-            raise Refused("websocket not connected")
+            raise WhatsAppRefusal("websocket not connected")
         fault = self.faults.pop(0) if self.faults else ""
         if fault in FAULTS:
-            raise Refused(FAULTS[fault], sending=True)
+            raise WhatsAppRefusal(FAULTS[fault], sending=True)
         self._count += 1
         ident = f"3EB0F{self._count:07X}"
         media = [post.file.name] if post.file else []
         quote = post.quoted.id if post.quoted else ""
         self.seen.append({"id": ident, "to": to, "text": post.text, "media": media, "quote": quote, "post": post})
         if fault == "cut":
-            raise Refused("timed out waiting for message send response", sending=True)
+            raise WhatsAppRefusal("timed out waiting for message send response", sending=True)
         return ident
 
 
-class FakeClient:
+class FakeWhatsAppClient:
     """Implements `channels.whatsapp.port.Client`."""
 
     def __init__(self, people: FakeWhatsApp) -> None:
         self._people = people
-        self._hear: Callable[[Event], None] | None = None
+        self._hear: Callable[[WhatsAppEvent], None] | None = None
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: WhatsAppEvent) -> None:
         if self._hear is not None:
             self._hear(event)
 
-    async def start(self, hear: Callable[[Event], None]) -> None:
+    async def start(self, hear: Callable[[WhatsAppEvent], None]) -> None:
         self._hear = hear
         self._people.on_connect(self)
 
@@ -189,7 +202,7 @@ class FakeClient:
         self._hear = None
         self._people.on_disconnect(self)
 
-    async def send(self, to: str, post: Post) -> str:
+    async def send(self, to: str, post: WhatsAppPost) -> str:
         return self._people.post(to, post)
 
     async def edit(self, to: str, ident: str, text: str) -> None:
@@ -207,9 +220,9 @@ class FakeClient:
     async def read(self, to: str, sender: str, ident: str) -> None:
         self._people.calls.append(("read", to, sender, ident))
 
-    async def fetch(self, media: Media) -> bytes:
+    async def fetch(self, media: WhatsAppFile) -> bytes:
         if media.raw not in self._people.files:
-            raise Refused("download failed with status code 410")
+            raise WhatsAppRefusal("download failed with status code 410")
         return self._people.files[media.raw]
 
     async def title(self, group: str) -> str:
@@ -221,13 +234,13 @@ class FakeClient:
     def _one(self, ident: str) -> dict[str, Any]:
         found = next((one for one in self._people.seen if one["id"] == ident), None)
         if found is None:
-            raise Refused("server returned error 404")
+            raise WhatsAppRefusal("server returned error 404")
         return found
 
 
-def quoted(ident: str, text: str = "", sender: str = "") -> Quoted:
+def quote_message(ident: str, text: str = "", sender: str = "") -> WhatsAppQuote:
     """A message of ours, or of `sender`, that somebody answers."""
-    return Quoted(ident, sender or OURS, text)
+    return WhatsAppQuote(ident, sender or OURS, text)
 
 
 def _read(text: str) -> str:

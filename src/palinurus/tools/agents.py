@@ -10,27 +10,27 @@ import msgspec
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 
 
-class Listed(NamedTuple):
+class AgentListing(NamedTuple):
     id: str
     name: str
     configured: bool
 
 
-class Agents(Protocol):
+class AgentsPort(Protocol):
     """Who knows the agents."""
 
-    def agents(self, caller: str) -> tuple[bool, list[Listed]]:
+    def agents(self, caller: str) -> tuple[bool, list[AgentListing]]:
         """For the agent `caller`: may it start any agent, and which there are for it, itself first."""
         ...
 
 
-def make(agents: Agents) -> dict[str, Tool]:
+def make_agents_tool(agents: AgentsPort) -> dict[str, Tool]:
     """The tool, by its name."""
     tool = msgspec.structs.replace(_TOOL, run=partial(_list, agents))
     return {tool.name: tool}
 
 
-async def _list(agents: Agents, ctx: ToolContext) -> ToolOutput:
+async def _list(agents: AgentsPort, ctx: ToolContext) -> ToolOutput:
     anyone, found = agents.agents(ctx.agent)
     body = {"requester": ctx.agent, "allowAny": anyone, "agents": [agent._asdict() for agent in found]}
     return make_output(msgspec.json.format(msgspec.json.encode(body), indent=2).decode(), body)

@@ -19,22 +19,22 @@ import msgspec
 from palinurus.core.types.messages import TextBlock, ToolCall, ToolResult
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.plugins.hooks import Hooks
-from palinurus.points import point
+from palinurus.points import pass_crashpoint
 from palinurus.tools import taint
-from palinurus.tools.cut import cut, storable_details
-from palinurus.tools.schema import check
+from palinurus.tools.cut import fit_content, limit_details
+from palinurus.tools.schema import check_arguments
 
 log = logging.getLogger(__name__)
 
 
-async def call(tool_call: ToolCall, tools: Mapping[str, Tool], ctx: ToolContext, hooks: Hooks) -> ToolResult:
+async def call_tool(tool_call: ToolCall, tools: Mapping[str, Tool], ctx: ToolContext, hooks: Hooks) -> ToolResult:
     """The result of one call, errors included. Raises CancelledError only."""
     tool = tools.get(tool_call.name)
     if tool is None:
         return await _result(tool_call, make_output(_unknown(tool_call.name, tools), error=True), ctx)
     if tool_call.invalid is not None:
         return await _result(tool_call, make_output(_unreadable(tool_call), error=True), ctx)
-    args, problem = check(tool.parameters, tool_call.arguments, tool.aliases)
+    args, problem = check_arguments(tool.parameters, tool_call.arguments, tool.aliases)
     if problem is None and hooks.has("before_tool_call"):
         args, problem = await _asked(tool_call, tool, args, ctx, hooks)
     elif problem is not None:
@@ -57,7 +57,7 @@ async def _asked(
         return {}, str(changes.get("blockReason") or f"{tool.name} was blocked by a before_tool_call hook")
     problem = None
     if "params" in changes:
-        args, problem = check(tool.parameters, copy.deepcopy(changes["params"]), tool.aliases)
+        args, problem = check_arguments(tool.parameters, copy.deepcopy(changes["params"]), tool.aliases)
     if problem is not None:
         return args, f"A before_tool_call hook left invalid arguments for {tool.name}: {problem}"
     if wish := changes.get("requireApproval"):
@@ -72,7 +72,7 @@ async def _approved(tool: Tool, args: dict[str, Any], ctx: ToolContext, wish: di
     bound = {"args": hashlib.sha256(shown.encode()).hexdigest()}
     why = str(wish.get("description") or "a plugin wants this to be approved")[:500]
     try:
-        await taint.confirmed(ctx, tool.name, title, shown, bound, why)
+        await taint.require_approval(ctx, tool.name, title, shown, bound, why)
     except ToolFailure as failure:
         return str(failure)
     return None
@@ -81,10 +81,10 @@ async def _approved(tool: Tool, args: dict[str, Any], ctx: ToolContext, wish: di
 async def _run(tool_call: ToolCall, tool: Tool, args: dict[str, Any], ctx: ToolContext, hooks: Hooks) -> ToolResult:
     clock = asyncio.get_running_loop().time
     started = clock()
-    point("tool.during")
+    pass_crashpoint("tool.during")
     source: str | None = None
     try:
-        output = await taint.run(tool, args, ctx, tool.run)
+        output = await taint.run_judged(tool, args, ctx, tool.run)
         if not isinstance(output, ToolOutput):
             output = make_output(f"{tool.name} returned {type(output).__name__}, not a tool output", error=True)
     except asyncio.CancelledError:
@@ -92,12 +92,12 @@ async def _run(tool_call: ToolCall, tool: Tool, args: dict[str, Any], ctx: ToolC
         raise
     except ToolFailure as failure:
         output = make_output(str(failure) or f"{tool.name} failed", error=True)
-        source = taint.origin(tool, args, None, ctx)
+        source = taint.find_source(tool, args, None, ctx)
     except Exception as exc:
         log.exception("tool %s failed", tool.name)
         output = make_output(f"{tool.name} failed: {type(exc).__name__}: {exc}", error=True)
-    point("tool.after")
-    source = taint.origin(tool, args, output, ctx) if source is None else source
+    pass_crashpoint("tool.after")
+    source = taint.find_source(tool, args, output, ctx) if source is None else source
     result = msgspec.structs.replace(await _result(tool_call, output, ctx), source=source)
     if hooks.has("after_tool_call"):
         outcome = {"error": result.text} if result.isError else {"result": msgspec.to_builtins(result)}
@@ -123,13 +123,15 @@ def _named(tool_call: ToolCall, ctx: ToolContext) -> dict[str, Any]:
 
 
 async def _result(tool_call: ToolCall, output: ToolOutput, ctx: ToolContext) -> ToolResult:
-    content = await cut(output.content, ctx.settings.result_chars, ctx.settings.results) or (TextBlock("(no output)"),)
+    content = await fit_content(output.content, ctx.settings.result_chars, ctx.settings.results) or (
+        TextBlock("(no output)"),
+    )
     return ToolResult(
         tool_call.id,
         tool_call.name,
         content,
         output.is_error,
-        storable_details(output.details),
+        limit_details(output.details),
         ctx.now(),
         output.terminate,
     )

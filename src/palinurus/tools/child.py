@@ -18,9 +18,9 @@ from typing import IO, Literal, NamedTuple, TypeAlias
 from palinurus.core.types.cell import SandboxSpec
 from palinurus.tools import family
 from palinurus.tools.process import terminal
-from palinurus.tools.sandbox.launch import start, wrapped
+from palinurus.tools.sandbox.launch import prepare_launch, start_child
 
-MARK = "PALINURUS_CALL"
+MARK_VARIABLE = "PALINURUS_CALL"
 GRACE = 0.5  # seconds between SIGTERM and SIGKILL when the time is up
 HURRY = 0.05  # … when the run was stopped
 DRAIN = 0.2  # seconds the pipe may stay open after the child's end
@@ -30,10 +30,10 @@ _POLL = 0.02
 _CHUNK = 1 << 16
 _EOT = b"\x04"  # what ends the input of a terminal
 
-Input: TypeAlias = Literal["none", "pipe", "pty"]
+ChildInput: TypeAlias = Literal["none", "pipe", "pty"]
 
 
-class Spec(NamedTuple):
+class ChildSpec(NamedTuple):
     """What to start. `env` is the whole environment; a `mark` ("" = a new one) is added to it."""
 
     argv: Sequence[str]
@@ -42,30 +42,30 @@ class Spec(NamedTuple):
     stdin: IO[bytes] | None = None
     pass_fds: tuple[int, ...] = ()
     cell: SandboxSpec = SandboxSpec()  # what it may do; sandbox/launch sees to it
-    input: Input = "none"
+    input: ChildInput = "none"
     mark: str = ""
 
 
-class Ended(NamedTuple):
+class ChildExit(NamedTuple):
     code: int  # as subprocess has it: negative for a signal
     timed_out: bool
     held: bool  # another process still has the output open
 
 
-def new_mark() -> str:
+def make_mark() -> str:
     """A value of MARK, found in the environment of every descendant."""
     return secrets.token_hex(12)
 
 
-async def run(spec: Spec, sink: Callable[[bytes], None], timeout: float | None) -> Ended:
+async def run_child(spec: ChildSpec, sink: Callable[[bytes], None], timeout: float | None) -> ChildExit:
     """Start, read, wait. Raises OSError if it cannot be started; on CancelledError all is ended first."""
-    child = Child(spec, sink)
+    child = ChildProcess(spec, sink)
     try:
         timed_out = not await child.wait_exit(timeout)
         if timed_out:
             await child.end(GRACE)
         held = not await child.wait_drained(DRAIN)
-        return Ended(child.code, timed_out, held)
+        return ChildExit(child.code, timed_out, held)
     except asyncio.CancelledError:
         await child.end(HURRY)
         raise
@@ -73,18 +73,18 @@ async def run(spec: Spec, sink: Callable[[bytes], None], timeout: float | None) 
         child.close()
 
 
-class Child:
+class ChildProcess:
     """A started child. Raises OSError if it cannot be started. `close` must be called."""
 
-    def __init__(self, spec: Spec, sink: Callable[[bytes], None]) -> None:
+    def __init__(self, spec: ChildSpec, sink: Callable[[bytes], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._sink = sink
-        mark = spec.mark or new_mark()
-        self._mark = f"{MARK}={mark}"
+        mark = spec.mark or make_mark()
+        self._mark = f"{MARK_VARIABLE}={mark}"
         self._process, self._pipe, self._stdin = _start(spec, mark)
         self.pid = self._process.pid
         self.pty = spec.input == "pty"
-        self._since = family.started(self.pid)
+        self._since = family.read_start_time(self.pid)
         self._waiting = bytearray()
         self.exited: asyncio.Future[None] = self._loop.create_future()
         self._drained: asyncio.Future[None] = self._loop.create_future()
@@ -162,22 +162,22 @@ class Child:
     async def end(self, grace: float) -> None:
         """SIGTERM, then SIGKILL, to everyone. The list from before SIGTERM is kept: orphans lose their traces."""
         known = self._members()
-        family.send(self.pid, known, signal.SIGTERM)
+        family.signal_family(self.pid, known, signal.SIGTERM)
         try:
             await asyncio.wait({self.exited}, timeout=grace)
         finally:
             self._kill(known)
         await asyncio.wait({self.exited}, timeout=_REAP)
 
-    def _kill(self, known: set[family.Process]) -> None:
+    def _kill(self, known: set[family.SystemProcess]) -> None:
         for _ in range(4):  # a member may have forked between look and signal
-            family.send(self.pid, known, signal.SIGKILL)
+            family.signal_family(self.pid, known, signal.SIGKILL)
             known = self._members()
             if not known:
                 return
 
-    def _members(self) -> set[family.Process]:
-        return family.members(self.pid, self._mark, self._since)
+    def _members(self) -> set[family.SystemProcess]:
+        return family.find_descendants(self.pid, self._mark, self._since)
 
     def _readable(self) -> None:
         try:
@@ -228,9 +228,9 @@ class _Ends(NamedTuple):
     write: int | None
 
 
-def _ends(spec: Spec) -> _Ends:
+def _ends(spec: ChildSpec) -> _Ends:
     if spec.input == "pty":
-        master, slave = terminal.opened()
+        master, slave = terminal.open_terminal()
         return _Ends(slave, slave, master, master)
     ours, theirs = os.pipe()
     if spec.input == "pipe":
@@ -239,15 +239,15 @@ def _ends(spec: Spec) -> _Ends:
     return _Ends(spec.stdin.fileno() if spec.stdin else subprocess.DEVNULL, theirs, ours, None)
 
 
-def _start(spec: Spec, mark: str) -> tuple[subprocess.Popen[bytes], int, int | None]:
+def _start(spec: ChildSpec, mark: str) -> tuple[subprocess.Popen[bytes], int, int | None]:
     ends = _ends(spec)
     mine = {fd for fd in (ends.read, ends.write) if fd is not None}
     given = {ends.stdout} | ({ends.stdin} if spec.input != "none" else set())
     try:
-        what = wrapped(spec.argv, spec.cwd, {**spec.env, MARK: mark}, spec.cell)
+        what = prepare_launch(spec.argv, spec.cwd, {**spec.env, MARK_VARIABLE: mark}, spec.cell)
         if spec.input == "pty":
-            what = what._replace(argv=(*terminal.owner(), *what.argv))
-        process = start(
+            what = what._replace(argv=(*terminal.make_owner_command(), *what.argv))
+        process = start_child(
             what,
             stdin=ends.stdin,
             stdout=ends.stdout,

@@ -26,16 +26,16 @@ _WORDS: tuple[tuple[type, str], ...] = (
 )
 
 
-class Mismatch(Exception):
+class ArgumentMismatch(Exception):
     """A value that cannot be what the schema asks for. Stays inside `schema`."""
 
 
-def word(value: object) -> str:
+def name_type(value: object) -> str:
     """What a value is, for error texts."""
     return next((name for kind, name in _WORDS if isinstance(value, kind)), type(value).__name__)
 
 
-def decoded(text: str, kind: type) -> Any:
+def decode_json_text(text: str, kind: type) -> Any:
     """The list or object written as JSON in `text`; `text` itself when it is none."""
     if len(text) > _MAX_JSON or text.lstrip()[:1] != ("{" if kind is dict else "["):
         return text
@@ -46,22 +46,22 @@ def decoded(text: str, kind: type) -> Any:
     return value if isinstance(value, kind) else text
 
 
-def plain(value: Any, depth: int) -> Any:
+def to_storable(value: Any, depth: int) -> Any:
     """A value no schema describes: depth bounded, text storable."""
     if isinstance(value, str):
-        return storable(value)
+        return repair_surrogates(value)
     if depth > MAX_DEPTH:
-        raise Mismatch("arguments are nested too deeply")
+        raise ArgumentMismatch("arguments are nested too deeply")
     if isinstance(value, list):
-        return [plain(v, depth + 1) for v in value]
+        return [to_storable(v, depth + 1) for v in value]
     if isinstance(value, dict):
-        return {storable(str(k)): plain(v, depth + 1) for k, v in value.items()}
+        return {repair_surrogates(str(k)): to_storable(v, depth + 1) for k, v in value.items()}
     if isinstance(value, float) and not math.isfinite(value):
-        raise Mismatch("numbers must be finite")
+        raise ArgumentMismatch("numbers must be finite")
     return value
 
 
-def storable(text: str) -> str:
+def repair_surrogates(text: str) -> str:
     """Half surrogate pairs cannot be written as UTF-8; they become U+FFFD."""
     if text.isascii():
         return text
@@ -74,18 +74,18 @@ def storable(text: str) -> str:
 
 def _string(value: Any, key: str) -> str:
     if isinstance(value, str):
-        return storable(value)
+        return repair_surrogates(value)
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and not math.isfinite(value):
-        raise Mismatch(f"{key}: expected a string, got a number that is not finite")
+        raise ArgumentMismatch(f"{key}: expected a string, got a number that is not finite")
     if isinstance(value, int) and value.bit_length() > 256:
-        raise Mismatch(f"{key}: expected a string, got a huge number")
+        raise ArgumentMismatch(f"{key}: expected a string, got a huge number")
     if isinstance(value, int | float):
         return str(value)
-    raise Mismatch(f"{key}: expected a string, got {word(value)}")
+    raise ArgumentMismatch(f"{key}: expected a string, got {name_type(value)}")
 
 
 def _number(value: Any, key: str) -> int | float:
@@ -105,16 +105,16 @@ def _number(value: Any, key: str) -> int | float:
             return int(text.partition(".")[0])
         if _NUMBER.fullmatch(text) and math.isfinite(float(text)):
             return float(text)
-    raise Mismatch(f"{key}: expected a number, got {_quoted(value)}")
+    raise ArgumentMismatch(f"{key}: expected a number, got {_quoted(value)}")
 
 
 def _integer(value: Any, key: str) -> int:
     try:
         number = _number(value, key)
-    except Mismatch:
-        raise Mismatch(f"{key}: expected an integer, got {_quoted(value)}") from None
+    except ArgumentMismatch:
+        raise ArgumentMismatch(f"{key}: expected an integer, got {_quoted(value)}") from None
     if number != int(number) or int(number).bit_length() > 64:
-        raise Mismatch(f"{key}: expected an integer, got {number}")
+        raise ArgumentMismatch(f"{key}: expected an integer, got {number}")
     return int(number)
 
 
@@ -128,16 +128,16 @@ def _boolean(value: Any, key: str) -> bool:
     low = value.strip().lower() if isinstance(value, str) else "?"
     if low in _YES or low in _NO:
         return low in _YES
-    raise Mismatch(f"{key}: expected true or false, got {_quoted(value)}")
+    raise ArgumentMismatch(f"{key}: expected true or false, got {_quoted(value)}")
 
 
 def _null(value: Any, key: str) -> None:
     if value not in (None, "", "null"):
-        raise Mismatch(f"{key}: expected null, got {word(value)}")
+        raise ArgumentMismatch(f"{key}: expected null, got {name_type(value)}")
 
 
 def _quoted(value: Any) -> str:
-    return repr(value[:60]) if isinstance(value, str) else word(value)
+    return repr(value[:60]) if isinstance(value, str) else name_type(value)
 
 
 _CONVERT: dict[str, Callable[[Any, str], Any]] = {
@@ -149,7 +149,7 @@ _CONVERT: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-def convert(kind: Any, value: Any, key: str, depth: int) -> Any:
+def convert_value(kind: Any, value: Any, key: str, depth: int) -> Any:
     """`value` as `kind`; a kind that is not in the table leaves it alone. Raises Mismatch."""
     step = _CONVERT.get(kind) if isinstance(kind, str) else None
-    return plain(value, depth) if step is None else step(value, key)
+    return to_storable(value, depth) if step is None else step(value, key)

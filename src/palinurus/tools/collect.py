@@ -7,39 +7,59 @@ from typing import Protocol
 
 from palinurus.core.types.tool import Tool
 from palinurus.tools import agents, cron, edit, exec, ls, memory, plan, read, sessions, spawn, status, write
-from palinurus.tools.agents import Agents
-from palinurus.tools.cron import Schedules
-from palinurus.tools.memory import Recall
+from palinurus.tools.agents import AgentsPort
+from palinurus.tools.cron import SchedulerPort
+from palinurus.tools.memory import MemoryPort
 from palinurus.tools.patch import tool as patch
 from palinurus.tools.process import tool as process
-from palinurus.tools.process.table import Processes
+from palinurus.tools.process.table import CommandTable
 from palinurus.tools.search import find, grep
-from palinurus.tools.sessions import Reach
-from palinurus.tools.spawn import Nest
-from palinurus.tools.status import Status
+from palinurus.tools.sessions import SessionsPort
+from palinurus.tools.spawn import SubagentsPort
+from palinurus.tools.status import SessionStatusPort
 
-_TOOLS: tuple[Tool, ...] = (read.TOOL, write.TOOL, edit.TOOL, patch.TOOL, ls.TOOL, find.TOOL, grep.TOOL, plan.TOOL)
+_TOOLS: tuple[Tool, ...] = (
+    read.READ_TOOL,
+    write.WRITE_TOOL,
+    edit.EDIT_TOOL,
+    patch.APPLY_PATCH_TOOL,
+    ls.LS_TOOL,
+    find.FIND_TOOL,
+    grep.GREP_TOOL,
+    plan.PLAN_TOOL,
+)
 
 
-def builtin(processes: Processes | None = None) -> dict[str, Tool]:
+def make_builtin_tools(processes: CommandTable | None = None) -> dict[str, Tool]:
     """The tools that come with Palinurus, by name, in the order the model is told of them."""
-    table = processes or Processes()
-    return {**{tool.name: tool for tool in _TOOLS}, **exec.make(table), **process.make(table)}
+    table = processes or CommandTable()
+    return {**{tool.name: tool for tool in _TOOLS}, **exec.make_exec_tool(table), **process.make_process_tool(table)}
 
 
-class Others(Reach, Agents, Protocol):
+class SessionsAndAgents(SessionsPort, AgentsPort, Protocol):
     """The sessions and agents besides the one that asks."""
 
 
-def every(
-    recall: Recall,
-    standing: Status,
-    others: Others,
-    nest: Nest,
-    processes: Processes | None = None,
+def make_all_tools(
+    recall: MemoryPort,
+    standing: SessionStatusPort,
+    others: SessionsAndAgents,
+    nest: SubagentsPort,
+    processes: CommandTable | None = None,
     web: Mapping[str, Tool] = {},
-    schedules: Schedules | None = None,
+    schedules: SchedulerPort | None = None,
 ) -> dict[str, Tool]:
     """All tools: those that need nothing, and those that see a part of the program through a port."""
-    seen = {**memory.make(recall), **status.make(standing), **sessions.make(others), **agents.make(others)}
-    return {**builtin(processes), **seen, **spawn.make(nest), **web, **cron.make(schedules)}
+    seen = {
+        **memory.make_memory_tools(recall),
+        **status.make_status_tool(standing),
+        **sessions.make_session_tools(others),
+        **agents.make_agents_tool(others),
+    }
+    return {
+        **make_builtin_tools(processes),
+        **seen,
+        **spawn.make_subagent_tools(nest),
+        **web,
+        **cron.make_cron_tool(schedules),
+    }

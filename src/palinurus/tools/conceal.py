@@ -11,7 +11,7 @@ import ctypes
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 
 
-def conceal() -> bool:
+def hide_process() -> bool:
     """Make this process unreadable for others of the same user. True if the kernel did; called once at start."""
     try:
         prctl = ctypes.CDLL(None).prctl

@@ -13,15 +13,15 @@ import msgspec
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.errors import BadRequest, NotFound
-from palinurus.tools.paths import brief
+from palinurus.tools.paths import shorten_path
 
 ACTIONS = ("status", "list", "get", "add", "update", "remove", "run", "runs", "wake")
 
 # (event name, payload): cron or heartbeat, as the gateway sends them.
-Listener: TypeAlias = Callable[[str, dict[str, Any]], None]
+SchedulerListener: TypeAlias = Callable[[str, dict[str, Any]], None]
 
 
-class Maker(NamedTuple):
+class CronJobMaker(NamedTuple):
     """Who asks for a job: the session `current` means, where it was asked, and whose words it may hold. `ident`: the
     job's id, where asking again must not make a second one."""
 
@@ -34,7 +34,7 @@ class Maker(NamedTuple):
     ident: str = ""
 
 
-class Schedules(Protocol):
+class SchedulerPort(Protocol):
     """Who keeps the jobs. Jobs go in and come out as JSON objects. Raises BadRequest and NotFound."""
 
     def status(self) -> dict[str, Any]: ...
@@ -45,7 +45,7 @@ class Schedules(Protocol):
 
     def job(self, ident: str) -> dict[str, Any]: ...
 
-    async def add(self, asked: dict[str, Any], maker: Maker) -> dict[str, Any]: ...
+    async def add(self, asked: dict[str, Any], maker: CronJobMaker) -> dict[str, Any]: ...
 
     async def update(self, ident: str, patch: dict[str, Any]) -> dict[str, Any]: ...
 
@@ -80,19 +80,19 @@ class Schedules(Protocol):
         """Heartbeats on (also those that stopped themselves) or off. Known to later starts when it returns."""
         ...
 
-    def follow(self, listener: Listener) -> Callable[[], None]:
+    def follow(self, listener: SchedulerListener) -> Callable[[], None]:
         """Be told of every change from now on. Returns the function that ends it."""
         ...
 
 
-def make(schedules: Schedules | None) -> dict[str, Tool]:
+def make_cron_tool(schedules: SchedulerPort | None) -> dict[str, Tool]:
     """The tool, by its name; none where there are no schedules."""
     if schedules is None:
         return {}
     return {_TOOL.name: msgspec.structs.replace(_TOOL, run=partial(_cron, schedules))}
 
 
-async def _cron(schedules: Schedules, ctx: ToolContext, action: str, **args: Any) -> ToolOutput:
+async def _cron(schedules: SchedulerPort, ctx: ToolContext, action: str, **args: Any) -> ToolOutput:
     """Raises ToolFailure."""
     try:
         body = await _DEEDS[action](schedules, ctx, args)
@@ -101,26 +101,26 @@ async def _cron(schedules: Schedules, ctx: ToolContext, action: str, **args: Any
     return ToolOutput((TextBlock(msgspec.json.encode(body).decode()),), body)
 
 
-async def _status(schedules: Schedules, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
+async def _status(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
     return {**schedules.status(), "now": ctx.now()}
 
 
-async def _list(schedules: Schedules, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
+async def _list(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
     return {"jobs": schedules.jobs(bool(args.get("includeDisabled")))}
 
 
-async def _get(schedules: Schedules, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
+async def _get(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
     return schedules.job(_id(args))
 
 
-async def _add(schedules: Schedules, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
+async def _add(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
     asked = args.get("job")
     if not isinstance(asked, dict):
         raise ToolFailure("job is missing: {name, schedule, payload, …}")
     target = ctx.inbound.target
     pushed = ctx.inbound.push
     source = ", ".join(ctx.taint)[:80]
-    maker = Maker(
+    maker = CronJobMaker(
         ctx.session,
         ctx.agent,
         target.channel if pushed else "",
@@ -131,26 +131,26 @@ async def _add(schedules: Schedules, ctx: ToolContext, args: dict[str, Any]) -> 
     return await schedules.add(asked, maker)
 
 
-async def _update(schedules: Schedules, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
+async def _update(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
     patch = args.get("patch") or args.get("job")
     if not isinstance(patch, dict):
         raise ToolFailure("patch is missing: what is to change of the job")
     return await schedules.update(_id(args), patch)
 
 
-async def _remove(schedules: Schedules, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
+async def _remove(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
     return {"ok": True, "removed": await schedules.remove(_id(args))}
 
 
-async def _run(schedules: Schedules, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
+async def _run(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
     return await schedules.run(_id(args), force=args.get("mode") != "due")
 
 
-async def _runs(schedules: Schedules, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
+async def _runs(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
     return {"entries": await schedules.runs(_id(args), 20)}
 
 
-async def _wake(schedules: Schedules, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
+async def _wake(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
     text = str(args.get("text") or "").strip()
     if not text:
         raise ToolFailure("text is missing: what to tell the main session")
@@ -158,9 +158,9 @@ async def _wake(schedules: Schedules, ctx: ToolContext, args: dict[str, Any]) ->
     return {"ok": True}
 
 
-Deed = Callable[[Schedules, ToolContext, dict[str, Any]], Awaitable[dict[str, Any]]]
+CronAction = Callable[[SchedulerPort, ToolContext, dict[str, Any]], Awaitable[dict[str, Any]]]
 
-_DEEDS: dict[str, Deed] = {
+_DEEDS: dict[str, CronAction] = {
     "status": _status,
     "list": _list,
     "get": _get,
@@ -186,7 +186,7 @@ async def _nobody(ctx: ToolContext, **_: Any) -> ToolOutput:
 
 def _asked(args: dict[str, Any]) -> str:
     job = args.get("job") if isinstance(args.get("job"), dict) else {}
-    return brief(f"{args.get('action')} {(job or {}).get('name') or args.get('jobId') or ''}".strip())
+    return shorten_path(f"{args.get('action')} {(job or {}).get('name') or args.get('jobId') or ''}".strip())
 
 
 _TOOL = Tool(

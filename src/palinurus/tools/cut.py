@@ -13,15 +13,15 @@ import msgspec
 
 from palinurus.core.history import truncate
 from palinurus.core.types.messages import ImageBlock, TextBlock
-from palinurus.tools.coerce import storable
-from palinurus.tools.whole import keep
+from palinurus.tools.coerce import repair_surrogates
+from palinurus.tools.whole import keep_result
 
 MAX_IMAGE = 7_000_000  # base64 characters; providers refuse more
 _INLINE = 100_000  # characters handled on the event loop; more goes to a thread
 MAX_DETAILS = 64_000  # bytes of JSON kept beside a result
 
 
-async def cut(
+async def fit_content(
     content: tuple[TextBlock | ImageBlock, ...], limit: int, results: str = ""
 ) -> tuple[TextBlock | ImageBlock, ...]:
     """The blocks with `limit` characters of text altogether. Small clean results come back as they are.
@@ -42,10 +42,10 @@ async def cut(
 
 def _short(text: str, limit: int, results: str) -> str:
     text = truncate.indent_json(text)
-    return truncate.shorten_result(text, limit, keep(results, text))
+    return truncate.shorten_result(text, limit, keep_result(results, text))
 
 
-def storable_details(value: Any) -> Any:
+def limit_details(value: Any) -> Any:
     """Details as JSON can hold them, or a note of what they were when they are too large or no JSON at all."""
     if value is None:
         return None
@@ -59,7 +59,7 @@ def storable_details(value: Any) -> Any:
 def _clean(block: TextBlock | ImageBlock) -> TextBlock | ImageBlock:
     if isinstance(block, ImageBlock):
         return block if len(block.data) <= MAX_IMAGE else TextBlock(f"[image left out: {len(block.data)} characters]")
-    text = storable(block.text)
+    text = repair_surrogates(block.text)
     if truncate.is_binary(text):
         return TextBlock(f"[binary data, {len(text)} characters, not shown]")
     return block if text is block.text else TextBlock(text)

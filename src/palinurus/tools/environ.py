@@ -44,20 +44,20 @@ _EXACT = frozenset(
 _HARMLESS = frozenset({"NODE_ENV", "RUST_LOG", "RUST_BACKTRACE"})
 
 
-def search_path() -> str:
+def build_search_path() -> str:
     """The PATH of tools. Our own commands come last: `pal` is found wherever it was installed, and shadows nothing."""
     return f"{PATH}:{os.path.dirname(sys.executable)}"
 
 
-def child_env(environ: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
+def build_child_env(environ: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
     """The whole environment of tool processes: a fixed PATH, the harmless part of ours, and what the owner declared."""
     kept = {name: environ[name] for name in _KEPT if environ.get(name)}
     kept |= {name: value for name, value in environ.items() if re.fullmatch(r"LC_[A-Z]+", name)}
     declared = {name: value for name, value in extra.items() if _NAME.fullmatch(name) and "\x00" not in value}
-    return {"PATH": search_path(), "TERM": "dumb", **kept, **declared}
+    return {"PATH": build_search_path(), "TERM": "dumb", **kept, **declared}
 
 
-def refused(name: str, value: str) -> str:
+def explain_refused_variable(name: str, value: str) -> str:
     """Why a variable asked for in a tool call is not set; "" if it is."""
     if not _NAME.fullmatch(name):
         return f"{name[:60]!r} is no name for an environment variable"

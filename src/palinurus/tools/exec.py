@@ -18,15 +18,15 @@ from palinurus.config.exec import YIELD_RANGE, clamp_between
 from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.errors import StateError
-from palinurus.tools.child import MARK, Input, Spec, new_mark
-from palinurus.tools.environ import refused
-from palinurus.tools.guard import Permit, Want, permit
-from palinurus.tools.output import Kept
-from palinurus.tools.paths import brief
+from palinurus.tools.child import MARK_VARIABLE, ChildInput, ChildSpec, make_mark
+from palinurus.tools.environ import explain_refused_variable
+from palinurus.tools.guard import ExecPermit, ExecPreferences, authorize_command
+from palinurus.tools.output import OutputBuffer
+from palinurus.tools.paths import shorten_path
 from palinurus.tools.process import terminal
-from palinurus.tools.process.held import Held, Job, Outcome, signal_name
-from palinurus.tools.process.table import Processes
-from palinurus.tools.sandbox.words import refusal
+from palinurus.tools.process.held import CommandJob, CommandOutcome, RunningCommand, name_signal
+from palinurus.tools.process.table import CommandTable
+from palinurus.tools.sandbox.words import explain_refusal
 
 SHELL_MARK = {"OPENCLAW_SHELL": "exec"}
 MAX_COMMAND = 120_000  # bytes; the kernel takes 128 KB in one argument
@@ -35,7 +35,7 @@ TAIL = 2000
 NO_TERMINAL = "Warning: there is no terminal here; ran without one"
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ExecArguments(msgspec.Struct, frozen=True):
     """The arguments of a call."""
 
     command: str
@@ -52,7 +52,7 @@ class Asked(msgspec.Struct, frozen=True):
     node: str = ""
 
 
-class Place(msgspec.Struct, frozen=True):
+class ExecSetting(msgspec.Struct, frozen=True):
     """Where a command would run: directory, whole environment, and what to warn of."""
 
     cwd: str
@@ -60,27 +60,27 @@ class Place(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-async def permitted(ctx: ToolContext, asked: Asked, place: Place) -> Permit:
+async def authorize_exec(ctx: ToolContext, asked: ExecArguments, place: ExecSetting) -> ExecPermit:
     """What to start, and where; waits while a person is asked. Raises ToolFailure when the command may not run."""
     host = "" if asked.host == "auto" else asked.host
-    want = Want(True if asked.elevated else None, asked.security, asked.ask, host)
-    return await permit(ctx, asked.command, place.cwd, asked.env, want)
+    want = ExecPreferences(True if asked.elevated else None, asked.security, asked.ask, host)
+    return await authorize_command(ctx, asked.command, place.cwd, asked.env, want)
 
 
-async def run(processes: Processes, ctx: ToolContext, **args: Any) -> ToolOutput:
+async def run_exec(processes: CommandTable, ctx: ToolContext, **args: Any) -> ToolOutput:
     """Raises ToolFailure when nothing could be started."""
-    asked = Asked(**args)
+    asked = ExecArguments(**args)
     _check(asked)
     limit = _limit(ctx, asked.timeout)
     place = _place(ctx, asked)
-    given = await permitted(ctx, asked, place)
+    given = await authorize_exec(ctx, asked, place)
     background = asked.background and ctx.settings.background
-    pty = asked.pty and terminal.possible()
-    source: Input = "pty" if pty else "pipe" if background else "none"
+    pty = asked.pty and terminal.has_terminals()
+    source: ChildInput = "pty" if pty else "pipe" if background else "none"
     cell, env = (ctx.settings.cell if given.contained else SandboxSpec()), {**place.env, **given.env}
-    spec = Spec(given.argv, place.cwd, env, cell=cell, input=source, mark=place.env[MARK])
+    spec = ChildSpec(given.argv, place.cwd, env, cell=cell, input=source, mark=place.env[MARK_VARIABLE])
     try:
-        job = Job(asked.command, spec, limit, ctx.session, ctx.agent, ctx.inbound, ctx.now(), given.check)
+        job = CommandJob(asked.command, spec, limit, ctx.session, ctx.agent, ctx.inbound, ctx.now(), given.check)
         held = await processes.start(job, background=background)
     except OSError as exc:
         raise ToolFailure(f"the command could not be started: {exc.strerror or exc}") from None
@@ -91,11 +91,11 @@ async def run(processes: Processes, ctx: ToolContext, **args: Any) -> ToolOutput
         return _going(held, place, warnings)
     assert held.outcome is not None
     facts = {"durationMs": held.outcome.ms, "cwd": place.cwd}
-    note = refusal(cell, held.outcome.code, held.kept.tail(TAIL))
+    note = explain_refusal(cell, held.outcome.code, held.kept.tail(TAIL))
     return _output(held.kept, held.outcome, limit, facts, (*warnings, note))
 
 
-def _check(asked: Asked) -> None:
+def _check(asked: ExecArguments) -> None:
     if not asked.command.strip():
         raise ToolFailure("command is empty")
     if "\x00" in asked.command:
@@ -106,7 +106,7 @@ def _check(asked: Asked) -> None:
         raise ToolFailure("host=node: no nodes are connected here; leave host and node out to run the command here")
 
 
-async def _waited(processes: Processes, ctx: ToolContext, held: Held, asked: Asked) -> bool:
+async def _waited(processes: CommandTable, ctx: ToolContext, held: RunningCommand, asked: ExecArguments) -> bool:
     """True if it ended while it was waited for; else it goes on in the background."""
     progress = _Progress(ctx, held)
     wait = processes.settings.yield_ms if asked.yieldMs is None else clamp_between(asked.yieldMs, YIELD_RANGE)
@@ -129,16 +129,16 @@ def _limit(ctx: ToolContext, timeout: float | None) -> float | None:
     return seconds or None
 
 
-def _place(ctx: ToolContext, asked: Asked) -> Place:
+def _place(ctx: ToolContext, asked: ExecArguments) -> ExecSetting:
     cwd, warning = _folder(ctx, asked.workdir)
     term = {"TERM": terminal.TERM} if asked.pty else {}
-    env = {**ctx.settings.exec_env, **term, **_declared(asked.env), **SHELL_MARK, MARK: new_mark()}
-    return Place(cwd, env, (warning,) if warning else ())
+    env = {**ctx.settings.exec_env, **term, **_declared(asked.env), **SHELL_MARK, MARK_VARIABLE: make_mark()}
+    return ExecSetting(cwd, env, (warning,) if warning else ())
 
 
 def _declared(env: dict[str, str]) -> dict[str, str]:
     for name, value in env.items():
-        reason = refused(name, value)
+        reason = explain_refused_variable(name, value)
         if reason:
             raise ToolFailure(reason)
     return env
@@ -153,7 +153,9 @@ def _folder(ctx: ToolContext, workdir: str) -> tuple[str, str]:
         if "\x00" not in folder and os.path.isdir(folder):
             return (
                 folder,
-                "" if folder == asked else f"Warning: {brief(workdir or asked)} is no directory; ran in {folder}",
+                ""
+                if folder == asked
+                else f"Warning: {shorten_path(workdir or asked)} is no directory; ran in {folder}",
             )
     raise ToolFailure("there is no directory to run in")
 
@@ -161,7 +163,7 @@ def _folder(ctx: ToolContext, workdir: str) -> tuple[str, str]:
 class _Progress:
     """Hands the tail on, at most every UPDATE seconds and never after the end."""
 
-    def __init__(self, ctx: ToolContext, held: Held) -> None:
+    def __init__(self, ctx: ToolContext, held: RunningCommand) -> None:
         self._ctx = ctx
         self._held = held
         self._loop = asyncio.get_running_loop()
@@ -182,7 +184,7 @@ class _Progress:
             self._timer.cancel()
 
 
-def _going(held: Held, place: Place, warnings: tuple[str, ...]) -> ToolOutput:
+def _going(held: RunningCommand, place: ExecSetting, warnings: tuple[str, ...]) -> ToolOutput:
     tail = held.pending.take()[-TAIL:].rstrip()
     says = (
         f"Command still running (session {held.id}, pid {held.child.pid}); it goes on in the background. "
@@ -200,10 +202,10 @@ def _going(held: Held, place: Place, warnings: tuple[str, ...]) -> ToolOutput:
 
 
 def _output(
-    kept: Kept, outcome: Outcome, limit: float | None, details: dict[str, Any], warnings: tuple[str, ...]
+    kept: OutputBuffer, outcome: CommandOutcome, limit: float | None, details: dict[str, Any], warnings: tuple[str, ...]
 ) -> ToolOutput:
     text = kept.text().rstrip()
-    notes = [note for note in (ending(outcome, limit), _held(outcome)) if note]
+    notes = [note for note in (describe_ending(outcome, limit), _held(outcome)) if note]
     body = "\n\n".join(part for part in (*warnings, text or "(no output)", *notes) if part)
     facts = {
         "status": "failed" if outcome.failed else "completed",
@@ -216,11 +218,11 @@ def _output(
     return make_output(body, facts, error=outcome.failed)
 
 
-def ending(outcome: Outcome, limit: float | None) -> str:
+def describe_ending(outcome: CommandOutcome, limit: float | None) -> str:
     """How it ended, in words; "" if it simply succeeded."""
     if outcome.reason == "exit":
         return f"(exit code {outcome.code})" if outcome.code else ""
-    by_signal = f"Command was ended by signal {signal_name(-outcome.code)}."
+    by_signal = f"Command was ended by signal {name_signal(-outcome.code)}."
     return {
         "timeout": f"Command timed out after {limit or 0:g} seconds and was ended, with all it had started.",
         "killed": "Command was killed, with all it had started.",
@@ -228,7 +230,7 @@ def ending(outcome: Outcome, limit: float | None) -> str:
     }.get(outcome.reason, by_signal)
 
 
-def _held(outcome: Outcome) -> str:
+def _held(outcome: CommandOutcome) -> str:
     if outcome.held and outcome.reason in ("exit", "signal"):
         return "[A background process still holds the output; what it prints from now on is not seen.]"
     return ""
@@ -266,7 +268,7 @@ _PROPERTIES: dict[str, Any] = {
 }
 
 
-def make(processes: Processes) -> dict[str, Tool]:
+def make_exec_tool(processes: CommandTable) -> dict[str, Tool]:
     """The exec tool on a table of running commands."""
     tool = Tool(
         name="exec",
@@ -276,7 +278,7 @@ def make(processes: Processes) -> dict[str, Tool]:
             "process. Without pty or background there is no input."
         ),
         parameters={"type": "object", "properties": _PROPERTIES, "required": ["command"]},
-        run=partial(run, processes),
+        run=partial(run_exec, processes),
         effect="effect",
         summary=_summary,
         aliases={

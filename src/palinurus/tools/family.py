@@ -13,7 +13,7 @@ import signal
 from typing import NamedTuple
 
 
-class Process(NamedTuple):
+class SystemProcess(NamedTuple):
     pid: int
     parent: int
     group: int
@@ -21,7 +21,7 @@ class Process(NamedTuple):
     start: int  # clock ticks since boot: tells a process from a later one with the same pid
 
 
-def processes() -> dict[int, Process]:
+def list_processes() -> dict[int, SystemProcess]:
     """All that run now, zombies left out."""
     found = {}
     try:
@@ -36,7 +36,7 @@ def processes() -> dict[int, Process]:
     return found
 
 
-def _process(pid: int) -> Process | None:
+def _process(pid: int) -> SystemProcess | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read(1024)
@@ -45,12 +45,12 @@ def _process(pid: int) -> Process | None:
     fields = text[text.rfind(b")") + 2 :].split()
     if len(fields) < 20 or fields[0] in (b"Z", b"X"):
         return None
-    return Process(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+    return SystemProcess(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
-def members(root: int, mark: str, since: int) -> set[Process]:
+def find_descendants(root: int, mark: str, since: int) -> set[SystemProcess]:
     """The family as it is now. `since` is root's start: nothing older can belong to it."""
-    alive = processes()
+    alive = list_processes()
     needle = mark.encode()
     family = {
         p
@@ -60,7 +60,7 @@ def members(root: int, mark: str, since: int) -> set[Process]:
     return _descended(family, alive)
 
 
-def _descended(family: set[Process], alive: dict[int, Process]) -> set[Process]:
+def _descended(family: set[SystemProcess], alive: dict[int, SystemProcess]) -> set[SystemProcess]:
     """With all that descend from them."""
     known = {p.pid for p in family}
     while True:
@@ -79,30 +79,30 @@ def _marked(pid: int, needle: bytes) -> bool:
         return False
 
 
-def started(pid: int) -> int:
+def read_start_time(pid: int) -> int:
     """When a process started; 0 if that cannot be known."""
     process = _process(pid)
     return process.start if process else 0
 
 
-def strays(marks: tuple[str, ...]) -> set[Process]:
+def find_strays(marks: tuple[str, ...]) -> set[SystemProcess]:
     """Whoever carries one of the marks, and all their descendants."""
-    alive = processes()
+    alive = list_processes()
     needles = tuple(mark.encode() for mark in marks)
     return _descended({p for p in alive.values() if any(_marked(p.pid, needle) for needle in needles)}, alive)
 
 
-def send(root: int, family: set[Process], number: signal.Signals) -> None:
+def signal_family(root: int, family: set[SystemProcess], number: signal.Signals) -> None:
     """Signal the group of `root` in one step, then each member that is still the same process."""
     if not family or any(process.group == root for process in family):  # an empty group's number may be reused
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(root, number)
-    each(family, number)
+    signal_each(family, number)
 
 
-def each(family: set[Process], number: signal.Signals) -> None:
+def signal_each(family: set[SystemProcess], number: signal.Signals) -> None:
     """Signal every one that is still the same process."""
     for process in family:
-        if started(process.pid) == process.start and process.pid != os.getpid():
+        if read_start_time(process.pid) == process.start and process.pid != os.getpid():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process.pid, number)

@@ -19,10 +19,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from palinurus.core.types.tool import ToolFailure
-from palinurus.tools.paths import Place, brief
+from palinurus.tools.paths import ResolvedPath, shorten_path
 from palinurus.tools.sandbox import openat2
 
-SMALL = 256 * 1024  # bytes; larger work leaves the event loop's thread
+SMALL_FILE = 256 * 1024  # bytes; larger work leaves the event loop's thread
 _STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -50,21 +50,21 @@ _KINDS: tuple[tuple[int, str], ...] = (
 )
 
 
-def failure(place: Place, exc: OSError) -> ToolFailure:
+def to_failure(place: ResolvedPath, exc: OSError) -> ToolFailure:
     """The error in words, with the nearest name when nothing is there."""
     words = _WORDS.get(exc.errno or 0, f"cannot be used: {exc.strerror or exc}")
     hint = _nearest(place) if exc.errno == errno.ENOENT else ""
-    return ToolFailure(f"{brief(place.given)} {words}{hint}")
+    return ToolFailure(f"{shorten_path(place.given)} {words}{hint}")
 
 
 @contextmanager
-def folder(place: Place, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
+def open_folder(place: ResolvedPath, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
     """A handle of the folder `parts` below the place's root. Raises OSError."""
     handle = os.open(place.root, _STEP)
     try:
-        if openat2.available():
+        if openat2.has_openat2():
             try:
-                deeper = openat2.beneath(handle, "/".join(parts) or ".", _STEP)
+                deeper = openat2.open_beneath(handle, "/".join(parts) or ".", _STEP)
             except FileNotFoundError:
                 if not make:
                     raise
@@ -91,31 +91,31 @@ def _step(handle: int, part: str, make: bool) -> int:
     return os.open(part, _STEP, dir_fd=handle)
 
 
-def kind(status: os.stat_result) -> str:
+def name_file_kind(status: os.stat_result) -> str:
     """ "" for a regular file, else what it is."""
     form = stat.S_IFMT(status.st_mode)
     return "" if form == stat.S_IFREG else next((name for mode, name in _KINDS if mode == form), "no regular file")
 
 
 @contextmanager
-def reading(place: Place) -> Iterator[tuple[int, os.stat_result]]:
+def open_file(place: ResolvedPath) -> Iterator[tuple[int, os.stat_result]]:
     """An open regular file. Raises ToolFailure."""
     try:
         handle, status = _opened(place)
     except OSError as exc:
-        raise failure(place, exc) from None
+        raise to_failure(place, exc) from None
     try:
         yield handle, status
     except OSError as exc:
-        raise failure(place, exc) from None
+        raise to_failure(place, exc) from None
     finally:
         os.close(handle)
 
 
-def _opened(place: Place) -> tuple[int, os.stat_result]:
+def _opened(place: ResolvedPath) -> tuple[int, os.stat_result]:
     if not place.parts:
         raise IsADirectoryError(errno.EISDIR, "is a directory")
-    with folder(place, place.parts[:-1]) as parent:
+    with open_folder(place, place.parts[:-1]) as parent:
         # looked at before it is opened: opening a device or a pipe can already do something
         _only_files(place, os.stat(place.parts[-1], dir_fd=parent, follow_symlinks=False))
         handle = os.open(place.parts[-1], _READ, dir_fd=parent)
@@ -128,70 +128,70 @@ def _opened(place: Place) -> tuple[int, os.stat_result]:
     return handle, status
 
 
-def _only_files(place: Place, status: os.stat_result) -> None:
-    other = kind(status)
+def _only_files(place: ResolvedPath, status: os.stat_result) -> None:
+    other = name_file_kind(status)
     if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, "a link")  # the place had none: it goes in circles, or is new
     if other:
         hint = "; use ls to see what is in it" if other == "a directory" else ", which is not read or written"
-        raise ToolFailure(f"{brief(place.given)} is {other}{hint}")
+        raise ToolFailure(f"{shorten_path(place.given)} is {other}{hint}")
 
 
 @contextmanager
-def listing(place: Place) -> Iterator[int]:
+def open_listing(place: ResolvedPath) -> Iterator[int]:
     """A readable handle of a directory. Raises ToolFailure."""
     try:
-        with folder(place, place.parts) as handle:
+        with open_folder(place, place.parts) as handle:
             readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=handle)
     except NotADirectoryError as exc:
-        if not kind(status_of(place)):
-            raise ToolFailure(f"{brief(place.given)} is a file, not a directory; use read") from None
-        raise failure(place, exc) from None
+        if not name_file_kind(stat_path(place)):
+            raise ToolFailure(f"{shorten_path(place.given)} is a file, not a directory; use read") from None
+        raise to_failure(place, exc) from None
     except OSError as exc:
-        raise failure(place, exc) from None
+        raise to_failure(place, exc) from None
     try:
         yield readable
     finally:
         os.close(readable)
 
 
-def status_of(place: Place) -> os.stat_result:
+def stat_path(place: ResolvedPath) -> os.stat_result:
     """What is there now. Raises ToolFailure."""
     try:
-        with folder(place, place.parts[:-1]) as parent:
+        with open_folder(place, place.parts[:-1]) as parent:
             return os.stat(place.parts[-1] if place.parts else ".", dir_fd=parent, follow_symlinks=False)
     except OSError as exc:
-        raise failure(place, exc) from None
+        raise to_failure(place, exc) from None
 
 
-def replace(place: Place, data: bytes, like: os.stat_result | None = None) -> bool:
+def replace_file(place: ResolvedPath, data: bytes, like: os.stat_result | None = None) -> bool:
     """Put `data` there in one step: a reader sees the old file or the new one. True if the file is new.
 
     Parents are made, mode and owner of an existing file kept; a new one gets those of `like`. A hard link
     elsewhere keeps the old content.
     """
     if not place.parts:
-        raise ToolFailure(f"{brief(place.given)} is a directory")
+        raise ToolFailure(f"{shorten_path(place.given)} is a directory")
     try:
-        with folder(place, place.parts[:-1], make=True) as parent:
+        with open_folder(place, place.parts[:-1], make=True) as parent:
             return _swap(place, parent, data, like)
     except OSError as exc:
-        raise failure(place, exc) from None
+        raise to_failure(place, exc) from None
 
 
-def remove(place: Place) -> None:
+def remove_file(place: ResolvedPath) -> None:
     """Take a regular file away. Raises ToolFailure."""
     if not place.parts:
-        raise ToolFailure(f"{brief(place.given)} is a directory")
+        raise ToolFailure(f"{shorten_path(place.given)} is a directory")
     try:
-        with folder(place, place.parts[:-1]) as parent:
+        with open_folder(place, place.parts[:-1]) as parent:
             _only_files(place, os.stat(place.parts[-1], dir_fd=parent, follow_symlinks=False))
             os.unlink(place.parts[-1], dir_fd=parent)
     except OSError as exc:
-        raise failure(place, exc) from None
+        raise to_failure(place, exc) from None
 
 
-def _swap(place: Place, parent: int, data: bytes, like: os.stat_result | None) -> bool:
+def _swap(place: ResolvedPath, parent: int, data: bytes, like: os.stat_result | None) -> bool:
     name = place.parts[-1]
     old = _existing(place, parent)
     temporary = f".{name[:100]}.{secrets.token_hex(6)}.tmp"
@@ -213,7 +213,7 @@ def _swap(place: Place, parent: int, data: bytes, like: os.stat_result | None) -
     return old is None
 
 
-def _existing(place: Place, parent: int) -> os.stat_result | None:
+def _existing(place: ResolvedPath, parent: int) -> os.stat_result | None:
     try:
         old = os.stat(place.parts[-1], dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
@@ -232,10 +232,10 @@ def _like(handle: int, old: os.stat_result) -> None:
     os.fchmod(handle, stat.S_IMODE(old.st_mode))
 
 
-def _nearest(place: Place) -> str:
+def _nearest(place: ResolvedPath) -> str:
     """The close names in the same folder; nothing if that folder is missing too."""
     try:
-        with listing(Place(place.given, os.path.dirname(place.real), place.root)) as handle:
+        with open_listing(ResolvedPath(place.given, os.path.dirname(place.real), place.root)) as handle:
             names = os.listdir(handle)[:2000]
     except (ToolFailure, OSError):
         return ""
@@ -247,7 +247,7 @@ _locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictio
 
 
 @asynccontextmanager
-async def alone(place: Place) -> AsyncIterator[None]:
+async def lock_path(place: ResolvedPath) -> AsyncIterator[None]:
     """One change of a file at a time: two edits of one batch must not lose each other."""
     lock = _locks.get(place.real)
     if lock is None:

@@ -31,7 +31,7 @@ WRITABLE = (
 )  # fmt: skip
 
 
-class Keeper(NamedTuple):
+class GatewayControl(NamedTuple):
     """The configuration's place, and how to have the program begin again; `restart` None: this program cannot."""
 
     home: str
@@ -39,17 +39,17 @@ class Keeper(NamedTuple):
     restart: Callable[[float], None] | None = None
 
 
-def make(keeper: Keeper) -> dict[str, Tool]:
+def make_gateway_tool(keeper: GatewayControl) -> dict[str, Tool]:
     """The tool, by its name."""
     return {_TOOL.name: msgspec.structs.replace(_TOOL, run=partial(_run, keeper))}
 
 
-async def _run(keeper: Keeper, ctx: ToolContext, action: str, **given: Any) -> ToolOutput:
+async def _run(keeper: GatewayControl, ctx: ToolContext, action: str, **given: Any) -> ToolOutput:
     """Raises ToolFailure."""
     return await _ACTIONS[action](keeper, given)
 
 
-async def _get(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
+async def _get(keeper: GatewayControl, given: dict[str, Any]) -> ToolOutput:
     file = paths.locate_config_file(keeper.home)
     found = await asyncio.to_thread(read_config, file, keeper.home, keeper.environ)
     shown: Any = redact_config(found.raw)
@@ -62,19 +62,19 @@ async def _get(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
     )
 
 
-async def _lookup(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
+async def _lookup(keeper: GatewayControl, given: dict[str, Any]) -> ToolOutput:
     found = outline.lookup_key(str(given.get("path") or ""))
     if found is None:
         raise ToolFailure(f"there is no config key {str(given.get('path'))[:80]!r}")
     return make_output(msgspec.json.encode(found).decode(), found)
 
 
-async def _patch(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
+async def _patch(keeper: GatewayControl, given: dict[str, Any]) -> ToolOutput:
     raw, base = _raw(given), given.get("baseHash")
     return await _written(partial(rewrite.merge_config, keeper.home, keeper.environ, base, raw, veto=_veto))
 
 
-async def _apply(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
+async def _apply(keeper: GatewayControl, given: dict[str, Any]) -> ToolOutput:
     raw, base = _raw(given), given.get("baseHash")
     return await _written(partial(rewrite.replace_config, keeper.home, keeper.environ, base, raw, veto=_veto))
 
@@ -100,16 +100,16 @@ async def _written(write: Callable[[], ConfigChange]) -> ToolOutput:
 def _veto(changed: tuple[str, ...]) -> None:
     """Raises ToolFailure for the first key the agent may not write; then nothing is written."""
     for key in changed:
-        if not writable(key):
+        if not is_writable_key(key):
             raise ToolFailure(f"{key} may be changed by the owner only (`pal config set`, or /config set in a chat)")
 
 
-def writable(key: str) -> bool:
+def is_writable_key(key: str) -> bool:
     """May the agent write this key path?"""
     return any(key == one or key.startswith(f"{one}.") for one in WRITABLE)
 
 
-async def _restart(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
+async def _restart(keeper: GatewayControl, given: dict[str, Any]) -> ToolOutput:
     if keeper.restart is None:
         raise ToolFailure("this program runs without a gateway and cannot restart itself")
     wait = given.get("delayMs") or given.get("restartDelayMs") or 2000
@@ -117,7 +117,7 @@ async def _restart(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
     return make_output("The gateway restarts in a moment; turns that run are finished or go on after it.")
 
 
-async def _update(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
+async def _update(keeper: GatewayControl, given: dict[str, Any]) -> ToolOutput:
     raise ToolFailure("updates are installed by the owner: pip install --upgrade palinurus, then `pal gateway restart`")
 
 
@@ -151,7 +151,7 @@ _TOOL = Tool(
         "required": ["action"],
         "additionalProperties": False,
     },
-    partial(_run, Keeper("", {})),
+    partial(_run, GatewayControl("", {})),
     owner=True,
     sequential=True,
     summary=lambda args: str(args.get("action") or ""),

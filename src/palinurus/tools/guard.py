@@ -28,7 +28,7 @@ _PIECE = re.compile(r"[^\s'\"`;|&<>()$=]+")
 _SHELL = "/bin/sh"
 
 
-class Want(NamedTuple):
+class ExecPreferences(NamedTuple):
     """How the call itself would like to run; the rules may only be made stricter by it."""
 
     elevated: bool | None = None
@@ -37,7 +37,7 @@ class Want(NamedTuple):
     host: str = ""
 
 
-class Permit(NamedTuple):
+class ExecPermit(NamedTuple):
     """Leave to start `argv` in `cwd`, inside the cell or (`contained` False) outside of it."""
 
     argv: tuple[str, ...]
@@ -73,7 +73,9 @@ class _Case(NamedTuple):
     rule: CommandRule | None  # one that was used, to note it
 
 
-async def permit(ctx: ToolContext, command: str, cwd: str, env: Mapping[str, str], want: Want | None = None) -> Permit:
+async def authorize_command(
+    ctx: ToolContext, command: str, cwd: str, env: Mapping[str, str], want: ExecPreferences | None = None
+) -> ExecPermit:
     """What to start. `env` are the variables the call itself sets. Waits while a person is asked.
 
     Raises ToolFailure, in words for the model, when the command may not run.
@@ -82,7 +84,7 @@ async def permit(ctx: ToolContext, command: str, cwd: str, env: Mapping[str, str
         raise ToolFailure("not run: the command contains a NUL character")
     if not command.strip():
         raise ToolFailure("command is empty")
-    want = want or Want()
+    want = want or ExecPreferences()
     place = _place(ctx, want)
     case = _case(ctx, command, cwd, place, want)
     verdict = exec.decide_exec(case.mode, place, case.matched, odd=case.odd, tainted=_tainted(ctx))
@@ -91,16 +93,16 @@ async def permit(ctx: ToolContext, command: str, cwd: str, env: Mapping[str, str
     if verdict.action == "run" and place == "contained":
         _noted(ctx, case)
         argv = _start(ctx, case) if case.mode.security == "allowlist" else (_sh(ctx), "-c", command)
-        return Permit(argv, cwd, True, verdict.why)
+        return ExecPermit(argv, cwd, True, verdict.why)
     binding = _binding(ctx, case, cwd, env)
     if verdict.action == "run":
         _noted(ctx, case)
         argv = _start(ctx, case) if case.matched else (_sh(ctx), "-c", command)
-        return Permit(argv, cwd, False, verdict.why, "", binding, ctx.settings.rules.env)
+        return ExecPermit(argv, cwd, False, verdict.why, "", binding, ctx.settings.rules.env)
     told = await ctx.ask(_ask(ctx, case, cwd, env, binding, verdict.why))
     why = _answered(ctx, case, told)
     outside = ctx.settings.rules.env if place == "host" else {}
-    made = Permit(_start(ctx, case), cwd, place == "contained", why, told.id, binding, outside)
+    made = ExecPermit(_start(ctx, case), cwd, place == "contained", why, told.id, binding, outside)
     made.check()
     return made
 
@@ -109,7 +111,7 @@ def _tainted(ctx: ToolContext) -> bool:
     return is_reason_to_ask(ctx.settings.taint, "exec", ctx.taint)
 
 
-def _place(ctx: ToolContext, want: Want) -> exec.ExecPlace:
+def _place(ctx: ToolContext, want: ExecPreferences) -> exec.ExecPlace:
     """Inside or outside containment. Raises ToolFailure where outside was asked for and may not be given."""
     rules = ctx.settings.rules
     host = want.host or rules.host
@@ -130,7 +132,7 @@ def _place(ctx: ToolContext, want: Want) -> exec.ExecPlace:
     return "host"
 
 
-def _case(ctx: ToolContext, command: str, cwd: str, place: exec.ExecPlace, want: Want) -> _Case:
+def _case(ctx: ToolContext, command: str, cwd: str, place: exec.ExecPlace, want: ExecPreferences) -> _Case:
     rules = ctx.settings.rules
     host = approvals.read_approvals(rules.file)
     full = place == "host" and rules.elevated == "full" and not rules.gates

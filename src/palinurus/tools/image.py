@@ -15,20 +15,20 @@ from palinurus.core.pictures import IMAGES_EXTRA_HINT, MAX_IMAGE_SOURCE, is_larg
 from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.core.untrusted import wrap_untrusted
-from palinurus.tools.paths import brief
-from palinurus.tools.read import image_type
-from palinurus.tools.web.door import Door
-from palinurus.tools.web.material import given, material
+from palinurus.tools.paths import shorten_path
+from palinurus.tools.read import detect_image_type
+from palinurus.tools.web.door import EgressGuard
+from palinurus.tools.web.material import collect_references, load_media
 
-MOST = 20
+MAX_IMAGES = 20
 SIZE_MB = 5.0  # of one image: what providers take
 PIXELS = 64_000_000
 # Bytes and how many are allowed -> a smaller image, or why there is none. `workspace.shrink.shrunk` is one.
-Shrink: TypeAlias = Callable[[bytes, int], bytes | str]
+ImageShrinker: TypeAlias = Callable[[bytes, int], bytes | str]
 PROMPT = "Describe the image."
 
 
-class Vision(Protocol):
+class ImageDescriber(Protocol):
     """A model that sees. `providers.vision.Eyes` is one."""
 
     async def describe(
@@ -38,22 +38,26 @@ class Vision(Protocol):
         ...
 
 
-def make(vision: Vision | None, door: Door, shrink: Shrink | None = None) -> dict[str, Tool]:
+def make_image_tool(
+    vision: ImageDescriber | None, door: EgressGuard, shrink: ImageShrinker | None = None
+) -> dict[str, Tool]:
     """The tool, by name; empty without a model that sees. Without `shrink` large images are refused."""
     if vision is None:
         return {}
     return {_TOOL.name: msgspec.structs.replace(_TOOL, run=partial(_image, vision, door, shrink))}
 
 
-async def _image(vision: Vision, door: Door, shrink: Shrink | None, ctx: ToolContext, **args: Any) -> ToolOutput:
+async def _image(
+    vision: ImageDescriber, door: EgressGuard, shrink: ImageShrinker | None, ctx: ToolContext, **args: Any
+) -> ToolOutput:
     """Raises ToolFailure."""
-    most = min(max(int(args.get("maxImages") or MOST), 1), MOST)
+    most = min(max(int(args.get("maxImages") or MAX_IMAGES), 1), MAX_IMAGES)
     asked = float(args.get("maxBytesMb") or 0)
     size = int(max(asked, 0.01) * (1 << 20)) if asked else MAX_IMAGE_SOURCE
-    names = given(args.get("image"), args.get("images"), most, "image")
+    names = collect_references(args.get("image"), args.get("images"), most, "image")
     images, sources = list[ImageBlock](), set[str]()
     for name in names:
-        found = await material(name, ctx, door, min(size, MAX_IMAGE_SOURCE))
+        found = await load_media(name, ctx, door, min(size, MAX_IMAGE_SOURCE))
         images.append(_checked(found.name, await asyncio.to_thread(_fitting, found.name, found.data, shrink)))
         sources.add(found.source)
     prompt = str(args.get("prompt") or "").strip() or PROMPT
@@ -64,10 +68,10 @@ async def _image(vision: Vision, door: Door, shrink: Shrink | None, ctx: ToolCon
     return ToolOutput((TextBlock(wrap_untrusted(text, "image", secrets.token_hex(16))),), details, source=source)
 
 
-def _fitting(name: str, data: bytes, shrink: Shrink | None) -> bytes:
+def _fitting(name: str, data: bytes, shrink: ImageShrinker | None) -> bytes:
     """The image as providers take it. Raises ToolFailure."""
     size = int(SIZE_MB * (1 << 20))
-    kind = image_type(data[:32])
+    kind = detect_image_type(data[:32])
     if not kind or not is_large_image(data, kind, size):
         return data
     made = shrink(data, size) if shrink is not None else f"is larger than {SIZE_MB:g} MB: {IMAGES_EXTRA_HINT}"
@@ -77,7 +81,7 @@ def _fitting(name: str, data: bytes, shrink: Shrink | None) -> bytes:
 
 
 def _checked(name: str, data: bytes) -> ImageBlock:
-    kind = image_type(data[:32])
+    kind = detect_image_type(data[:32])
     if not kind:
         raise ToolFailure(f"{name} is not a PNG, JPEG, GIF or WebP image")
     wide, high = read_dimensions(data, kind)
@@ -101,7 +105,7 @@ _TOOL = Tool(
         "properties": {
             "prompt": {"type": "string", "description": "What to find out; without it the image is described"},
             "image": {"type": "string", "description": "Path, address or data: URL"},
-            "images": {"type": "array", "items": {"type": "string"}, "description": f"Several, at most {MOST}"},
+            "images": {"type": "array", "items": {"type": "string"}, "description": f"Several, at most {MAX_IMAGES}"},
             "model": {"type": "string", "description": "provider/model to ask instead of the usual one"},
             "maxBytesMb": {"type": "number", "description": f"Refuse larger images ({SIZE_MB:g})"},
             "maxImages": {"type": "integer", "minimum": 1, "description": "Refuse more than this many"},
@@ -109,6 +113,6 @@ _TOOL = Tool(
     },
     run=_blind,
     effect="pure",
-    summary=lambda args: brief(str(args.get("image") or next(iter(args.get("images") or ()), ""))),
+    summary=lambda args: shorten_path(str(args.get("image") or next(iter(args.get("images") or ()), ""))),
     aliases={"path": "image", "url": "image", "file_path": "image", "question": "prompt", "paths": "images"},
 )

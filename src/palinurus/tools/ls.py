@@ -7,18 +7,18 @@ from typing import Any
 
 from palinurus.core.types.tool import Tool, ToolContext, ToolOutput, make_output
 from palinurus.tools import files
-from palinurus.tools.paths import brief, resolve
+from palinurus.tools.paths import resolve_path, shorten_path
 
 LIMIT = 500
 BYTES = 50 * 1024
 _SCAN = 200_000  # entries looked at; a folder with more is listed unsorted in part
 
 
-async def ls(ctx: ToolContext, path: str = ".", limit: int = LIMIT) -> ToolOutput:
+async def list_folder(ctx: ToolContext, path: str = ".", limit: int = LIMIT) -> ToolOutput:
     """Raises ToolFailure."""
-    place = resolve(path or ".", ctx, reading=True)
+    place = resolve_path(path or ".", ctx, reading=True)
     names: list[str] = []
-    with files.listing(place) as handle, os.scandir(handle) as entries:
+    with files.open_listing(place) as handle, os.scandir(handle) as entries:
         for entry in entries:
             names.append(entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name)
             if len(names) >= _SCAN:
@@ -38,10 +38,10 @@ async def ls(ctx: ToolContext, path: str = ".", limit: int = LIMIT) -> ToolOutpu
 
 
 def _summary(args: dict[str, Any]) -> str:
-    return brief(str(args.get("path") or "."))
+    return shorten_path(str(args.get("path") or "."))
 
 
-TOOL = Tool(
+LS_TOOL = Tool(
     name="ls",
     description=f"List a directory: sorted, dot files included, directories end with /. At most {LIMIT} entries.",
     parameters={
@@ -51,7 +51,7 @@ TOOL = Tool(
             "limit": {"type": "integer", "description": f"At most this many entries ({LIMIT})"},
         },
     },
-    run=ls,
+    run=list_folder,
     effect="pure",
     summary=_summary,
     aliases={"dir": "path", "directory": "path", "folder": "path", "file_path": "path"},

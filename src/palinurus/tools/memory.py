@@ -13,10 +13,10 @@ import msgspec
 from palinurus.core.memory.excerpt import write_excerpt_hint
 from palinurus.core.memory.values import MemoryExcerpt, MemoryFindings, MemoryRefusal
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
-from palinurus.tools.paths import brief
+from palinurus.tools.paths import shorten_path
 
 
-class Recall(Protocol):
+class MemoryPort(Protocol):
     """Where memory is. `workspace.memory.shelf.Shelf` is one."""
 
     async def search(
@@ -28,7 +28,7 @@ class Recall(Protocol):
     ) -> MemoryExcerpt | MemoryRefusal: ...
 
 
-def make(recall: Recall) -> dict[str, Tool]:
+def make_memory_tools(recall: MemoryPort) -> dict[str, Tool]:
     """The two tools, by name."""
     search = msgspec.structs.replace(_SEARCH, run=partial(_search, recall))
     get = msgspec.structs.replace(_GET, run=partial(_get, recall))
@@ -36,7 +36,7 @@ def make(recall: Recall) -> dict[str, Tool]:
 
 
 async def _search(
-    recall: Recall, ctx: ToolContext, query: str, maxResults: int | None = None, minScore: float | None = None
+    recall: MemoryPort, ctx: ToolContext, query: str, maxResults: int | None = None, minScore: float | None = None
 ) -> ToolOutput:
     """Raises ToolFailure."""
     if not query.strip():
@@ -56,11 +56,11 @@ async def _search(
     return make_output(text, body)
 
 
-async def _get(recall: Recall, ctx: ToolContext, path: str, **window: Any) -> ToolOutput:
+async def _get(recall: MemoryPort, ctx: ToolContext, path: str, **window: Any) -> ToolOutput:
     """Raises ToolFailure."""
     found = await recall.get(ctx.agent, path, window.get("from") or 1, window.get("lines"))
     if isinstance(found, MemoryRefusal):
-        raise ToolFailure(f"{brief(path)}: {found.reason}")
+        raise ToolFailure(f"{shorten_path(path)}: {found.reason}")
     told = write_excerpt_hint(found)
     gap = "\n\n" if found.text and told else ""
     return make_output(f"{found.text}{gap}{told}", msgspec.to_builtins(found))
@@ -80,7 +80,7 @@ async def _nobody(ctx: ToolContext, **_: Any) -> ToolOutput:
 
 
 def _asked(args: dict[str, Any]) -> str:
-    return brief(str(args.get("query") or args.get("path") or ""))
+    return shorten_path(str(args.get("query") or args.get("path") or ""))
 
 
 _SEARCH = Tool(

@@ -33,8 +33,8 @@ from palinurus.core.types.channel import (
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
-from palinurus.tools.post import Post
-from palinurus.tools.recipient import check, recipient
+from palinurus.tools.post import MessagePort
+from palinurus.tools.recipient import check_recipient, resolve_recipient
 
 WAIT = 10.0  # seconds for a receipt; the message goes on its way all the same
 MOST = 20  # chats of one broadcast
@@ -43,7 +43,7 @@ LATER = "on its way: it is kept and sent as soon as the channel takes it; do not
 UNKNOWN = "It is not known whether this was done: the program was stopped meanwhile. It was not done again."
 
 
-class Deed(NamedTuple):
+class MessageAction(NamedTuple):
     """An action besides sending: what the channel must be able to do, and the act made of the arguments."""
 
     needs: ActionName
@@ -70,34 +70,36 @@ def _count(value: Any) -> int:
     return min(max(value, 1), 100) if isinstance(value, int) else 20
 
 
-DEEDS: dict[str, Deed] = {
-    "react": Deed("react", lambda args: ReactAction(_id(args), _need(args, "emoji"), bool(args.get("remove")))),
-    "edit": Deed("edit", lambda args: EditAction(_id(args), _need(args, "message"), _buttons(args))),
-    "delete": Deed("delete", lambda args: DeleteAction(_id(args))),
-    "pin": Deed("pin", lambda args: PinAction(_id(args))),
-    "unpin": Deed("pin", lambda args: PinAction(_id(args), remove=True)),
-    "poll": Deed("poll", _poll, once=True),
-    "thread-create": Deed("thread", _thread, once=True),
-    "read": Deed("read", lambda args: ReadAction(_count(args.get("limit")))),
+MESSAGE_ACTIONS: dict[str, MessageAction] = {
+    "react": MessageAction(
+        "react", lambda args: ReactAction(_id(args), _need(args, "emoji"), bool(args.get("remove")))
+    ),
+    "edit": MessageAction("edit", lambda args: EditAction(_id(args), _need(args, "message"), _buttons(args))),
+    "delete": MessageAction("delete", lambda args: DeleteAction(_id(args))),
+    "pin": MessageAction("pin", lambda args: PinAction(_id(args))),
+    "unpin": MessageAction("pin", lambda args: PinAction(_id(args), remove=True)),
+    "poll": MessageAction("poll", _poll, once=True),
+    "thread-create": MessageAction("thread", _thread, once=True),
+    "read": MessageAction("read", lambda args: ReadAction(_count(args.get("limit")))),
 }
 
 
-def deed(action: str, channel: str, able: ChannelAbilities) -> Deed:
+def find_action(action: str, channel: str, able: ChannelAbilities) -> MessageAction:
     """What an action is on a channel. Raises ToolFailure with what it can do, if it cannot do this."""
-    found = DEEDS.get(action)
+    found = MESSAGE_ACTIONS.get(action)
     if found is None or found.needs not in able.acts:
-        can = ", ".join(["send", *(name for name, one in DEEDS.items() if one.needs in able.acts)])
+        can = ", ".join(["send", *(name for name, one in MESSAGE_ACTIONS.items() if one.needs in able.acts)])
         raise ToolFailure(f"{channel} cannot {action}; it can: {can}")
     return found
 
 
-def make(post: Post, rules: MessageToolRules) -> dict[str, Tool]:
+def make_message_tool(post: MessagePort, rules: MessageToolRules) -> dict[str, Tool]:
     """The tool, with the actions that at least one open channel can do; nothing if no channel is open."""
     open_ = post.channels()
     if not open_:
         return {}
     able = frozenset(name for abilities in open_.values() for name in abilities.acts)
-    actions = ["send", *(name for name, deed in DEEDS.items() if deed.needs in able)]
+    actions = ["send", *(name for name, deed in MESSAGE_ACTIONS.items() if deed.needs in able)]
     tool = Tool(
         "message",
         "Write to a chat on one of the channels "
@@ -111,12 +113,14 @@ def make(post: Post, rules: MessageToolRules) -> dict[str, Tool]:
     return {tool.name: tool}
 
 
-async def _run(post: Post, rules: MessageToolRules, ctx: ToolContext, action: str = "send", **args: Any) -> ToolOutput:
+async def _run(
+    post: MessagePort, rules: MessageToolRules, ctx: ToolContext, action: str = "send", **args: Any
+) -> ToolOutput:
     if action == "send":
         return await _sends(post, ctx, await _targets(post, rules, ctx, args), args)
-    target = await recipient(post, ctx, str(args.get("target") or ""), args)
-    check(rules, ctx, target, action)
-    wanted = deed(action, target.channel, post.channels()[target.channel])
+    target = await resolve_recipient(post, ctx, str(args.get("target") or ""), args)
+    check_recipient(rules, ctx, target, action)
+    wanted = find_action(action, target.channel, post.channels()[target.channel])
     if action == "react" and not args.get("target") and not ctx.inbound.system:  # on the message that is answered
         args = {"messageId": ctx.inbound.pressed or ctx.inbound.event, **args}
     act, body = wanted.make(args), {"ok": True, "action": action, **_place(target)}
@@ -134,7 +138,7 @@ async def _run(post: Post, rules: MessageToolRules, ctx: ToolContext, action: st
     return make_output(json.dumps(body), body)
 
 
-async def _targets(post: Post, rules: MessageToolRules, ctx: ToolContext, args: dict[str, Any]) -> list[Target]:
+async def _targets(post: MessagePort, rules: MessageToolRules, ctx: ToolContext, args: dict[str, Any]) -> list[Target]:
     """Where to send: one chat, or several for the owner. Raises ToolFailure before anything is sent."""
     many = args.get("targets") or ()
     if many and (not rules.broadcast or not ctx.inbound.sender.owner):
@@ -146,13 +150,13 @@ async def _targets(post: Post, rules: MessageToolRules, ctx: ToolContext, args: 
     names = [str(one) for one in many] or [str(args.get("target") or "")]
     if len(names) > MOST:
         raise ToolFailure(f"{len(names)} targets; at most {MOST} at once")
-    targets = list(dict.fromkeys([await recipient(post, ctx, name, args) for name in names]))
+    targets = list(dict.fromkeys([await resolve_recipient(post, ctx, name, args) for name in names]))
     for target in targets:
-        check(rules, ctx, target)
+        check_recipient(rules, ctx, target)
     return targets
 
 
-async def _sends(post: Post, ctx: ToolContext, targets: list[Target], args: dict[str, Any]) -> ToolOutput:
+async def _sends(post: MessagePort, ctx: ToolContext, targets: list[Target], args: dict[str, Any]) -> ToolOutput:
     every = post.channels()
     replies = [_reply(ctx, target, args, every[target.channel]) for target in targets]
     if args.get("dryRun"):
@@ -185,7 +189,7 @@ def _reply(ctx: ToolContext, target: Target, args: dict[str, Any], able: Channel
     )
 
 
-async def _send(post: Post, reply: Reply) -> dict[str, Any]:
+async def _send(post: MessagePort, reply: Reply) -> dict[str, Any]:
     done = await post.send(reply, WAIT)
     body: dict[str, Any] = {"ok": done.state != "failed", "state": done.state, **_place(reply.target)}
     if done.receipt:

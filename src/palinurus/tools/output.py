@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-KEEP = 200_000  # bytes
+MAX_KEPT = 200_000  # bytes
 _HEAD = 50_000
-_TAIL = KEEP - _HEAD
+_TAIL = MAX_KEPT - _HEAD
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
     r"|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?"  # OSC: title, clipboard, links
@@ -17,7 +17,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _LINE_END = re.compile(r"\r+\n?")
 
 
-class Kept:
+class OutputBuffer:
     """Feed bytes; memory stays flat whatever comes."""
 
     def __init__(self) -> None:
@@ -43,9 +43,9 @@ class Kept:
         if is_binary(head):
             return f"[binary output, {self.total} bytes; begins {head[:24].hex(' ')}]"
         if gone <= 0:
-            return clean((head + tail).decode("utf-8", "replace"))
+            return clean_output((head + tail).decode("utf-8", "replace"))
         ending = _whole(tail).decode("utf-8", "replace")
-        return f"{clean(_cut_end(head))}\n[… {gone} bytes left out …]\n{clean(ending)}"
+        return f"{clean_output(_cut_end(head))}\n[… {gone} bytes left out …]\n{clean_output(ending)}"
 
     def tail(self, size: int = 2000) -> str:
         """The last `size` characters or fewer."""
@@ -54,7 +54,7 @@ class Kept:
             if len(self._tail) >= 4 * size
             else bytes(self._head + self._tail)[-4 * size :]
         )
-        return "" if is_binary(data) else clean(_whole(data).decode("utf-8", "replace"))[-size:]
+        return "" if is_binary(data) else clean_output(_whole(data).decode("utf-8", "replace"))[-size:]
 
 
 def is_binary(data: bytes) -> bool:
@@ -67,7 +67,7 @@ def is_binary(data: bytes) -> bool:
 _ODD = tuple(b for b in range(32) if b not in (7, 8, 9, 10, 12, 13, 27))
 
 
-def clean(text: str) -> str:
+def clean_output(text: str) -> str:
     """Without escape sequences and control characters; line ends as \\n."""
     if text.isprintable():
         return text

@@ -16,10 +16,10 @@ from palinurus.core.types.tool import ToolContext, ToolFailure
 MAX_PATH = 4096  # bytes; the kernel's own limit
 # Live views into processes and the kernel: reading them leaks secrets or never ends.
 _PROCESS = re.compile(r"/proc/(?:\d+|self|thread-self)(?:/|\Z)|/proc/k(?:core|msg|allsyms)\Z")
-KERNEL = ("/proc", "/sys", "/dev")
+KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 
 
-class Place(NamedTuple):
+class ResolvedPath(NamedTuple):
     """A judged path. `root` is the folder it may not leave; `real` lies in it and contains no link."""
 
     given: str  # as the model wrote it, for messages
@@ -32,7 +32,7 @@ class Place(NamedTuple):
         return tuple(p for p in self.real[len(self.root) :].split("/") if p)
 
 
-def resolve(raw: str, ctx: ToolContext, *, reading: bool = False) -> Place:
+def resolve_path(raw: str, ctx: ToolContext, *, reading: bool = False) -> ResolvedPath:
     """The place `raw` means, seen from the workspace. Raises ToolFailure when it cannot be or may not be used.
 
     `reading`: it will only be looked at, so folders that are open for that (installed skills) may be meant.
@@ -52,14 +52,14 @@ def resolve(raw: str, ctx: ToolContext, *, reading: bool = False) -> Place:
     try:
         real = os.path.realpath(os.path.join(workspace, _outside(_at_home(given, ctx), ctx.settings.cell)))
     except OSError:  # a link on the way became a folder between two looks at it
-        raise ToolFailure(f"{brief(given)} changed while it was used; try again") from None
+        raise ToolFailure(f"{shorten_path(given)} changed while it was used; try again") from None
     if reading:
         for folder in map(os.path.realpath, (*ctx.settings.readable, *ctx.settings.received)):
-            if inside(real, folder):
-                return Place(given, real, folder)
+            if is_inside(real, folder):
+                return ResolvedPath(given, real, folder)
     root = _root(given, real, ctx, reading)
     _judge(given, real, workspace, ctx, root)
-    return Place(given, real, workspace if ctx.settings.workspace_only else root)
+    return ResolvedPath(given, real, workspace if ctx.settings.workspace_only else root)
 
 
 def _outside(path: str, cell: SandboxSpec) -> str:
@@ -68,10 +68,10 @@ def _outside(path: str, cell: SandboxSpec) -> str:
     plain = os.path.normpath(path)
     if cell.kind == "bubblewrap" and cell.temporary and not find_enclosing_folder(plain, (*cell.write, *cell.read)):
         seen.append(("/tmp", cell.temporary))
-    if any(inside(plain, folder) for folder in (*cell.write, *cell.read)):
+    if any(is_inside(plain, folder) for folder in (*cell.write, *cell.read)):
         return path  # seen under its own name, also below /tmp
     for target, source in sorted(seen, key=lambda one: -len(one[0])):
-        if inside(plain, target):
+        if is_inside(plain, target):
             return source + path[len(target) :] if path.startswith(target) else source + plain[len(target) :]
     return path
 
@@ -85,37 +85,39 @@ def _root(given: str, real: str, ctx: ToolContext, reading: bool) -> str:
     if found:
         return found if os.path.isdir(found) else os.path.dirname(found)
     if not reading and find_enclosing_folder(real, cell.read):
-        raise ToolFailure(f"{brief(given)} may be read but not changed (agents.defaults.sandbox.write opens folders)")
+        raise ToolFailure(
+            f"{shorten_path(given)} may be read but not changed (agents.defaults.sandbox.write opens folders)"
+        )
     what = "read" if reading else "write"
     raise ToolFailure(
-        f"{brief(given)} is outside the workspace and what was opened to this agent "
+        f"{shorten_path(given)} is outside the workspace and what was opened to this agent "
         f"(the owner can open a folder with agents.defaults.sandbox.{what})"
     )
 
 
 def _judge(given: str, real: str, workspace: str, ctx: ToolContext, root: str) -> None:
-    if ctx.settings.workspace_only and not inside(real, workspace):
+    if ctx.settings.workspace_only and not is_inside(real, workspace):
         raise ToolFailure(
-            f"{brief(given)} is outside the workspace; file tools are limited to it (tools.fs.workspaceOnly)"
+            f"{shorten_path(given)} is outside the workspace; file tools are limited to it (tools.fs.workspaceOnly)"
         )
     for path in ctx.settings.protected if root == "/" else ():
-        if inside(real, home := os.path.realpath(path)) and not _lives_in(home, workspace, real):
-            raise ToolFailure(f"{brief(given)} belongs to Palinurus' own state, which tools may not touch")
+        if is_inside(real, home := os.path.realpath(path)) and not _lives_in(home, workspace, real):
+            raise ToolFailure(f"{shorten_path(given)} belongs to Palinurus' own state, which tools may not touch")
     if _PROCESS.match(real):
-        raise ToolFailure(f"{brief(given)} is a view into a running process or the kernel, not a file to open")
+        raise ToolFailure(f"{shorten_path(given)} is a view into a running process or the kernel, not a file to open")
 
 
 def _lives_in(home: str, workspace: str, real: str) -> bool:
     """The default workspace is a folder of the state directory: it, and only it, is open."""
-    return workspace != home and inside(workspace, home) and inside(real, workspace)
+    return workspace != home and is_inside(workspace, home) and is_inside(real, workspace)
 
 
-def inside(path: str, folder: str) -> bool:
+def is_inside(path: str, folder: str) -> bool:
     """True if `path` is `folder` or below it. Both must be real paths."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def brief(path: str) -> str:
+def shorten_path(path: str) -> str:
     """A path for a message."""
     return path if len(path) <= 200 else f"{path[:120]}…{path[-60:]}"
 
@@ -127,10 +129,10 @@ def _at_home(path: str, ctx: ToolContext) -> str:
     return home + path[1:]
 
 
-def barred(ctx: ToolContext) -> list[tuple[int, int]]:
+def list_barred_folders(ctx: ToolContext) -> list[tuple[int, int]]:
     """(device, inode) of the folders a search must not enter."""
     found = []
-    for path in (*ctx.settings.protected, *KERNEL):
+    for path in (*ctx.settings.protected, *KERNEL_FOLDERS):
         try:
             status = os.stat(path)
         except OSError:

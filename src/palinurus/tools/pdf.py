@@ -12,33 +12,33 @@ import msgspec
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.core.untrusted import clean_label, wrap_untrusted
-from palinurus.tools.paths import brief
-from palinurus.tools.web.door import Door
-from palinurus.tools.web.material import given, material
-from palinurus.tools.web.reader import Reader
+from palinurus.tools.paths import shorten_path
+from palinurus.tools.web.door import EgressGuard
+from palinurus.tools.web.material import collect_references, load_media
+from palinurus.tools.web.reader import FormatReader
 
-MOST = 10  # papers of one call
+MAX_PDFS = 10  # papers of one call
 PAGES = 20  # of one paper
-SIZE = 10 << 20
+MAX_PDF_BYTES = 10 << 20
 _SECONDS = 60.0
 _PART = re.compile(r"(\d{1,6})(?:\s*-\s*(\d{1,6})?)?")
 
 
-def make(papers: Reader | None, door: Door) -> dict[str, Tool]:
+def make_pdf_tool(papers: FormatReader | None, door: EgressGuard) -> dict[str, Tool]:
     """The tool, by name; empty when what reads PDFs is not installed."""
     if papers is None:
         return {}
     return {_TOOL.name: msgspec.structs.replace(_TOOL, run=partial(_pdf, papers, door))}
 
 
-async def _pdf(papers: Reader, door: Door, ctx: ToolContext, **args: Any) -> ToolOutput:
+async def _pdf(papers: FormatReader, door: EgressGuard, ctx: ToolContext, **args: Any) -> ToolOutput:
     """Raises ToolFailure."""
-    names = given(args.get("pdf"), args.get("pdfs"), MOST, "PDF")
-    wanted = pages(str(args.get("pages") or ""))
+    names = collect_references(args.get("pdf"), args.get("pdfs"), MAX_PDFS, "PDF")
+    wanted = parse_pages(str(args.get("pages") or ""))
     room = max((ctx.settings.result_chars - 600) // len(names), 500)
     texts, details, sources = list[str](), list[dict[str, Any]](), set[str]()
     for name in names:
-        found = await material(name, ctx, door, SIZE)
+        found = await load_media(name, ctx, door, MAX_PDF_BYTES)
         if not found.data[:1024].lstrip().startswith(b"%PDF-"):
             raise ToolFailure(f"{found.name} is not a PDF")
         told = {"wanted": wanted, "most": PAGES, "chars": room}
@@ -64,7 +64,7 @@ def _laid(name: str, read: dict[str, Any], wanted: list[int]) -> str:
     return f"{name}\n" + "\n\n".join(parts)
 
 
-def pages(text: str) -> list[int]:
+def parse_pages(text: str) -> list[int]:
     """`1-3, 7, 10-` as page numbers, at most `PAGES`; [] = from the first on. Raises ToolFailure."""
     found: dict[int, None] = {}
     for part in filter(None, (one.strip() for one in text.split(","))):
@@ -93,13 +93,13 @@ _TOOL = Tool(
         "type": "object",
         "properties": {
             "pdf": {"type": "string", "description": "Path or address"},
-            "pdfs": {"type": "array", "items": {"type": "string"}, "description": f"Several, at most {MOST}"},
+            "pdfs": {"type": "array", "items": {"type": "string"}, "description": f"Several, at most {MAX_PDFS}"},
             "pages": {"type": "string", "description": "Such as 1-3,7 or 10-"},
             "prompt": {"type": "string", "description": "What you want to know; the text comes back, you answer"},
         },
     },
     run=_nothing,
     effect="pure",
-    summary=lambda args: brief(str(args.get("pdf") or next(iter(args.get("pdfs") or ()), ""))),
+    summary=lambda args: shorten_path(str(args.get("pdf") or next(iter(args.get("pdfs") or ()), ""))),
     aliases={"path": "pdf", "url": "pdf", "file_path": "pdf", "file": "pdf", "paths": "pdfs"},
 )

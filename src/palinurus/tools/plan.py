@@ -40,7 +40,7 @@ def _summary(args: dict[str, Any]) -> str:
     return _told([{"step": str(e.get("step", "")), "status": str(e.get("status", ""))} for e in steps]) if steps else ""
 
 
-TOOL = Tool(
+PLAN_TOOL = Tool(
     name="update_plan",
     description=(
         "Set the plan of work that takes several steps: all steps, in order, each with its status. At most one step is "

@@ -10,7 +10,7 @@ from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
 
-class Delivered(NamedTuple):
+class MessageDelivery(NamedTuple):
     """What became of a message, as the outbox has it: pending, sending, sent, failed."""
 
     state: str
@@ -19,14 +19,14 @@ class Delivered(NamedTuple):
     again: bool = False  # it was in the outbox before
 
 
-class Chat(NamedTuple):
+class KnownChat(NamedTuple):
     """A chat somebody has written from, and what it is called."""
 
     name: str
     target: Target
 
 
-class Post(Protocol):
+class MessagePort(Protocol):
     """Who sends."""
 
     def channels(self) -> Mapping[str, ChannelAbilities]:
@@ -37,7 +37,7 @@ class Post(Protocol):
         """The accounts of one; the first is used where none is named."""
         ...
 
-    async def send(self, reply: Reply, wait: float) -> Delivered:
+    async def send(self, reply: Reply, wait: float) -> MessageDelivery:
         """Through the outbox; one client id is one message. Waits so many seconds for its receipt. Raises DiskFull."""
         ...
 
@@ -50,6 +50,6 @@ class Post(Protocol):
         the record. None if nobody knows whether it was done."""
         ...
 
-    async def chats(self) -> list[Chat]:
+    async def chats(self) -> list[KnownChat]:
         """Where people have written from."""
         ...

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools import files
-from palinurus.tools.paths import Place, brief, resolve
-from palinurus.tools.whole import handle_of, page
+from palinurus.tools.paths import ResolvedPath, resolve_path, shorten_path
+from palinurus.tools.whole import parse_handle, read_result_page
 
 LINES = 2000
 BYTES = 50 * 1024
@@ -42,7 +42,7 @@ _FORMATS: tuple[tuple[bytes, str], ...] = (
 )
 
 
-class Window(NamedTuple):
+class LineWindow(NamedTuple):
     """Lines of a file. `total` is None when the end was too far away to count."""
 
     data: bytes
@@ -52,16 +52,16 @@ class Window(NamedTuple):
     long: int  # size of a first line that alone is over the limit, else 0
 
 
-async def read(ctx: ToolContext, path: str, offset: int = 1, limit: int = LINES) -> ToolOutput:
+async def read_file(ctx: ToolContext, path: str, offset: int = 1, limit: int = LINES) -> ToolOutput:
     """Raises ToolFailure."""
     room = max(min(BYTES, ctx.settings.result_chars - _HINT), 200)
     first, count = max(offset, 1), min(max(limit, 1), LINES)
-    if handle := handle_of(path):
-        return await page(ctx, handle, (first, count, room))
-    place = resolve(path, ctx, reading=True)
-    with files.reading(place) as (opened, status):
+    if handle := parse_handle(path):
+        return await read_result_page(ctx, handle, (first, count, room))
+    place = resolve_path(path, ctx, reading=True)
+    with files.open_file(place) as (opened, status):
         stop = threading.Event()
-        if status.st_size < files.SMALL:
+        if status.st_size < files.SMALL_FILE:
             return _contents(place, opened, status.st_size, (first, count, room), stop)
         work = asyncio.ensure_future(
             asyncio.to_thread(_contents, place, opened, status.st_size, (first, count, room), stop)
@@ -75,22 +75,24 @@ async def read(ctx: ToolContext, path: str, offset: int = 1, limit: int = LINES)
             raise
 
 
-def _contents(place: Place, handle: int, size: int, wanted: tuple[int, int, int], stop: threading.Event) -> ToolOutput:
+def _contents(
+    place: ResolvedPath, handle: int, size: int, wanted: tuple[int, int, int], stop: threading.Event
+) -> ToolOutput:
     head = os.read(handle, 8192)
-    mime = image_type(head)
+    mime = detect_image_type(head)
     if mime:
         return _picture(place, handle, head, mime, size)
     if b"\x00" in head:
         return make_output(_described(place, head, size), {"path": place.real, "binary": True, "bytes": size})
     first, count, room = wanted
-    window = lines_of(handle, head, wanted, stop)
+    window = read_lines(handle, head, wanted, stop)
     if window.long:
         return make_output(
-            f"[Line {first} of {brief(place.given)} is {window.long} bytes or more, over the limit of {room}. "
+            f"[Line {first} of {shorten_path(place.given)} is {window.long} bytes or more, over the limit of {room}. "
             f"Use exec to see a part, e.g. sed -n '{first}p' FILE | head -c {room}]"
         )
     if window.lines == 0 and (window.total or 0) < first and not (first == 1 and not window.total):
-        raise ToolFailure(f"offset {first} is beyond the end: {brief(place.given)} has {window.total} lines")
+        raise ToolFailure(f"offset {first} is beyond the end: {shorten_path(place.given)} has {window.total} lines")
     text = window.data.decode("utf-8", "replace").replace("\r\n", "\n")
     if not text and first == 1 and not window.more:
         return make_output("(empty file)", {"path": place.real, "lines": 0})
@@ -99,7 +101,7 @@ def _contents(place: Place, handle: int, size: int, wanted: tuple[int, int, int]
     )
 
 
-def _hint(window: Window, first: int, count: int) -> str:
+def _hint(window: LineWindow, first: int, count: int) -> str:
     if not window.more:
         return ""
     last = first + window.lines - 1
@@ -108,7 +110,7 @@ def _hint(window: Window, first: int, count: int) -> str:
     return f"{gap}\n[Lines {first}-{last}{whole}. Continue with offset={last + 1}.]"
 
 
-def lines_of(handle: int, head: bytes, wanted: tuple[int, int, int], stop: threading.Event) -> Window:
+def read_lines(handle: int, head: bytes, wanted: tuple[int, int, int], stop: threading.Event) -> LineWindow:
     """The lines from `first`, at most `count` and `room` bytes. `head` is what was read already."""
     first, count, room = wanted
     chunk = head[3:] if head.startswith(_BOM) else head
@@ -128,11 +130,11 @@ def lines_of(handle: int, head: bytes, wanted: tuple[int, int, int], stop: threa
             break
         tail, chunk = chunk[-1:], os.read(handle, _CHUNK)
     if skip:
-        return Window(b"", 0, first - 1 - skip + (tail not in (b"", b"\n")), False, 0)
+        return LineWindow(b"", 0, first - 1 - skip + (tail not in (b"", b"\n")), False, 0)
     return _window(handle, bytes(kept), wanted, stop)
 
 
-def _window(handle: int, kept: bytes, wanted: tuple[int, int, int], stop: threading.Event) -> Window:
+def _window(handle: int, kept: bytes, wanted: tuple[int, int, int], stop: threading.Event) -> LineWindow:
     first, count, room = wanted
     end = lines = 0
     while lines < count and end < len(kept):
@@ -142,10 +144,10 @@ def _window(handle: int, kept: bytes, wanted: tuple[int, int, int], stop: thread
             break
         end, lines = after, lines + 1
     if lines == 0 and kept:
-        return Window(b"", 0, None, True, len(kept) if kept.find(b"\n") < 0 else kept.find(b"\n"))
+        return LineWindow(b"", 0, None, True, len(kept) if kept.find(b"\n") < 0 else kept.find(b"\n"))
     rest = _remaining(handle, kept[end:], stop)
     total = None if rest is None else first - 1 + lines + rest
-    return Window(kept[:end], lines, total, rest is None or rest > 0, 0)
+    return LineWindow(kept[:end], lines, total, rest is None or rest > 0, 0)
 
 
 def _remaining(handle: int, chunk: bytes, stop: threading.Event) -> int | None:
@@ -161,15 +163,15 @@ def _remaining(handle: int, chunk: bytes, stop: threading.Event) -> int | None:
     return newlines + (last not in (b"", b"\n"))
 
 
-def image_type(head: bytes) -> str:
+def detect_image_type(head: bytes) -> str:
     """The mime type by the file's first bytes; names lie. "" if it is no image we can show."""
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
     return next((mime for magic, mime in _IMAGES if head.startswith(magic)), "")
 
 
-def _picture(place: Place, handle: int, head: bytes, mime: str, size: int) -> ToolOutput:
-    label = f"[{mime}, {size} bytes: {brief(place.given)}]"
+def _picture(place: ResolvedPath, handle: int, head: bytes, mime: str, size: int) -> ToolOutput:
+    label = f"[{mime}, {size} bytes: {shorten_path(place.given)}]"
     details = {"path": place.real, "mimeType": mime, "bytes": size}
     if size > MAX_IMAGE:
         return make_output(f"{label} Too large to show: at most {MAX_IMAGE} bytes. Make a smaller copy first.", details)
@@ -179,16 +181,16 @@ def _picture(place: Place, handle: int, head: bytes, mime: str, size: int) -> To
     return ToolOutput((TextBlock(label), ImageBlock(base64.b64encode(data).decode(), mime)), details)
 
 
-def _described(place: Place, head: bytes, size: int) -> str:
+def _described(place: ResolvedPath, head: bytes, size: int) -> str:
     name = next((words for magic, words in _FORMATS if head.startswith(magic)), "unknown format")
-    return f"[binary file {brief(place.given)}: {name}, {size} bytes; begins {head[:24].hex(' ')}]"
+    return f"[binary file {shorten_path(place.given)}: {name}, {size} bytes; begins {head[:24].hex(' ')}]"
 
 
 def _summary(args: dict[str, Any]) -> str:
-    return brief(str(args.get("path") or args.get("file_path") or ""))
+    return shorten_path(str(args.get("path") or args.get("file_path") or ""))
 
 
-TOOL = Tool(
+READ_TOOL = Tool(
     name="read",
     description=(
         f"Read a file. Text comes from line `offset` on, at most {LINES} lines or {BYTES // 1024} KB, with the offset "
@@ -203,7 +205,7 @@ TOOL = Tool(
         },
         "required": ["path"],
     },
-    run=read,
+    run=read_file,
     effect="pure",
     summary=_summary,
     aliases={"file_path": "path", "file": "path", "filename": "path", "start_line": "offset", "line": "offset"},

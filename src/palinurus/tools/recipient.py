@@ -13,10 +13,10 @@ import msgspec
 from palinurus.config.messaging import MessageToolRules
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.tool import ToolContext, ToolFailure
-from palinurus.tools.post import Post
+from palinurus.tools.post import MessagePort
 
 
-async def recipient(post: Post, ctx: ToolContext, written: str, args: dict[str, Any]) -> Target:
+async def resolve_recipient(post: MessagePort, ctx: ToolContext, written: str, args: dict[str, Any]) -> Target:
     """The chat: this one, `channel:id`, an id on `channel` (or on this one), or the name of a chat that only one has.
 
     Raises ToolFailure with what is missing."""
@@ -40,7 +40,7 @@ async def recipient(post: Post, ctx: ToolContext, written: str, args: dict[str, 
     return Target(channel, written, _account(post, here, channel, account), thread)
 
 
-async def _known(post: Post, written: str, channel: str, account: str) -> Target | None:
+async def _known(post: MessagePort, written: str, channel: str, account: str) -> Target | None:
     """A chat somebody wrote from, by id, else by name; None if there is no such chat. Raises ToolFailure if several."""
     chats = [
         one for one in await post.chats() if channel in ("", one.target.channel) and account in ("", one.target.account)
@@ -53,14 +53,14 @@ async def _known(post: Post, written: str, channel: str, account: str) -> Target
     return next(iter(found), None)
 
 
-def _account(post: Post, here: Target, channel: str, account: str) -> str:
+def _account(post: MessagePort, here: Target, channel: str, account: str) -> str:
     known = post.accounts(channel)
     if account and account not in known:
         raise ToolFailure(f"{channel} has no account {account!r}; it has: {', '.join(known)}")
     return account or (here.account if channel == here.channel else known[0])
 
 
-def check(rules: MessageToolRules, ctx: ToolContext, target: Target, action: str = "send") -> None:
+def check_recipient(rules: MessageToolRules, ctx: ToolContext, target: Target, action: str = "send") -> None:
     """Raises ToolFailure with what would allow it, if the turn may not do this there."""
     here = ctx.inbound.target
     if (target.channel, target.account, target.to) == (here.channel, here.account, here.to):

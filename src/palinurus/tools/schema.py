@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from palinurus.tools.coerce import MAX_DEPTH, Mismatch, convert, decoded, plain, word
+from palinurus.tools.coerce import MAX_DEPTH, ArgumentMismatch, convert_value, decode_json_text, name_type, to_storable
 
 # Values of these arguments are the user's text to the last byte: nothing is stripped from them.
 VERBATIM = frozenset({"content", "oldText", "newText", "text", "message", "input", "data", "prompt"})
@@ -19,14 +19,16 @@ _TAGS = "parameter|invoke|arg_value|arg_key|tool_call|function_calls|function|to
 _SHOWN = 8  # unknown argument names quoted in an error
 
 
-def check(schema: Mapping[str, Any], args: object, aliases: Mapping[str, str]) -> tuple[dict[str, Any], str | None]:
+def check_arguments(
+    schema: Mapping[str, Any], args: object, aliases: Mapping[str, str]
+) -> tuple[dict[str, Any], str | None]:
     """The arguments as `schema` wants them, or ({}, what is wrong). Unknown names are dropped."""
-    given = decoded(args, dict) if isinstance(args, str) else args
+    given = decode_json_text(args, dict) if isinstance(args, str) else args
     if not isinstance(given, dict):
-        return {}, _explain(schema, f"arguments must be an object, not {word(args)}")
+        return {}, _explain(schema, f"arguments must be an object, not {name_type(args)}")
     try:
         return _object(schema, given, aliases, 0), None
-    except Mismatch as bad:
+    except ArgumentMismatch as bad:
         return {}, _explain(schema, str(bad))
 
 
@@ -40,7 +42,7 @@ def _object(schema: Mapping[str, Any], given: dict[str, Any], aliases: Mapping[s
             _fold(name, props[name], unknown, named, aliases)
     missing = [name for name in required if name not in named]
     if missing:
-        raise Mismatch(_missing(missing, unknown))
+        raise ArgumentMismatch(_missing(missing, unknown))
     result: dict[str, Any] = {}
     for name, value in named.items():
         if value is None and name not in required and not _admits_null(props[name]):
@@ -49,23 +51,23 @@ def _object(schema: Mapping[str, Any], given: dict[str, Any], aliases: Mapping[s
     if extra:
         for name, value in unknown.items():
             inner = extra if isinstance(extra, dict) else {}
-            result[plain(name, depth)] = _value(inner, value, str(name)[:60], aliases, depth + 1)
+            result[to_storable(name, depth)] = _value(inner, value, str(name)[:60], aliases, depth + 1)
     return result
 
 
 def _value(schema: Any, value: Any, key: str, aliases: Mapping[str, str], depth: int) -> Any:
     if depth > MAX_DEPTH:
-        raise Mismatch(f"{key}: nested too deeply")
+        raise ArgumentMismatch(f"{key}: nested too deeply")
     if not isinstance(schema, dict):
-        return plain(value, depth)
+        return to_storable(value, depth)
     members = _members(schema)
     if members:
         return _union(members, value, key, aliases, depth)
     kind = schema.get("type")
     if kind == "object":
-        inner = decoded(value, dict) if isinstance(value, str) else {} if value is None else value
+        inner = decode_json_text(value, dict) if isinstance(value, str) else {} if value is None else value
         if not isinstance(inner, dict):
-            raise Mismatch(f"{key}: expected an object, got {word(value)}")
+            raise ArgumentMismatch(f"{key}: expected an object, got {name_type(value)}")
         return _object(schema, inner, aliases, depth)
     if kind == "array":
         items = _listed(value)
@@ -74,7 +76,7 @@ def _value(schema: Any, value: Any, key: str, aliases: Mapping[str, str], depth:
             [_value(schema.get("items"), v, f"{key}[{i}]", aliases, depth + 1) for i, v in enumerate(items)],
             key,
         )
-    return _bounded(schema, _chosen(schema, convert(kind, value, key, depth), key), key)
+    return _bounded(schema, _chosen(schema, convert_value(kind, value, key, depth), key), key)
 
 
 def _members(schema: dict[str, Any]) -> list[Any]:
@@ -107,15 +109,15 @@ def _union(members: list[Any], value: Any, key: str, aliases: Mapping[str, str],
     for member in sorted(members[:32], key=foreign):
         try:
             return _value(member, value, key, aliases, depth + 1)
-        except Mismatch as bad:
+        except ArgumentMismatch as bad:
             said.append(str(bad))
-    raise Mismatch(" or ".join(dict.fromkeys(said)) or f"{key}: nothing is allowed here")
+    raise ArgumentMismatch(" or ".join(dict.fromkeys(said)) or f"{key}: nothing is allowed here")
 
 
 def _listed(value: Any) -> list[Any]:
     """A list: as it is, out of JSON text, or made of one value."""
     if isinstance(value, str):
-        inner = decoded(value, list)
+        inner = decode_json_text(value, list)
         return inner if isinstance(inner, list) else [value]
     if value is None:
         return []
@@ -132,7 +134,7 @@ def _chosen(schema: dict[str, Any], value: Any, key: str) -> Any:
     for choice in allowed:
         if str(choice).lower() == low:
             return choice
-    raise Mismatch(f"{key}: expected one of {', '.join(map(str, allowed[:20]))}, got {str(value)[:60]!r}")
+    raise ArgumentMismatch(f"{key}: expected one of {', '.join(map(str, allowed[:20]))}, got {str(value)[:60]!r}")
 
 
 _BOUNDS: tuple[tuple[str, str, type | tuple[type, ...], bool], ...] = (
@@ -153,7 +155,7 @@ def _bounded(schema: dict[str, Any], value: Any, key: str) -> Any:
         size = len(value) if isinstance(value, str | list) else value
         if (size < bound) if low else (size > bound):
             wanted = words.format(bound) if "{}" in words else f"{words} {bound}"
-            raise Mismatch(f"{key}: expected {wanted}, got {size}")
+            raise ArgumentMismatch(f"{key}: expected {wanted}, got {size}")
     return value
 
 

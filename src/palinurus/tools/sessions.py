@@ -13,7 +13,7 @@ import msgspec
 
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
-from palinurus.tools.paths import brief
+from palinurus.tools.paths import shorten_path
 
 KINDS = ("main", "group", "cron", "hook", "subagent", "acp", "other")
 WAIT = 30.0  # seconds for an answer when nobody says
@@ -22,7 +22,7 @@ TOTAL = 80_000  # bytes of a history
 ROWS = 200
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class SessionFilter(msgspec.Struct, frozen=True):
     """Which sessions."""
 
     kinds: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Wanted(msgspec.Struct, frozen=True):
     last: bool = False
 
 
-class Heard(msgspec.Struct, frozen=True):
+class SessionHistory(msgspec.Struct, frozen=True):
     """What was said in a session, oldest first, without secrets and pictures."""
 
     session: str
@@ -46,7 +46,7 @@ class Heard(msgspec.Struct, frozen=True):
     blanked: bool = False  # secrets were taken out
 
 
-class Letter(msgspec.Struct, frozen=True):
+class SessionMessage(msgspec.Struct, frozen=True):
     """A message to another session. `event` makes it one message however often it is handed over."""
 
     caller: str
@@ -58,21 +58,21 @@ class Letter(msgspec.Struct, frozen=True):
     wait: float = WAIT
 
 
-class Reach(Protocol):
+class SessionsPort(Protocol):
     """Who reaches sessions. `caller` is the key of the session that asks."""
 
-    async def sessions(self, caller: str, wanted: Wanted) -> list[dict[str, Any]]: ...
+    async def sessions(self, caller: str, wanted: SessionFilter) -> list[dict[str, Any]]: ...
 
-    async def history(self, caller: str, session: str, limit: int, tools: bool) -> Heard | None:
+    async def history(self, caller: str, session: str, limit: int, tools: bool) -> SessionHistory | None:
         """None: there is no such session, or the caller may not see it."""
         ...
 
-    async def send(self, letter: Letter) -> dict[str, Any]:
+    async def send(self, letter: SessionMessage) -> dict[str, Any]:
         """What became of it: status ok, accepted, timeout, error or forbidden, with the reply or the reason."""
         ...
 
 
-def make(reach: Reach) -> dict[str, Tool]:
+def make_session_tools(reach: SessionsPort) -> dict[str, Tool]:
     """The three tools, by name."""
     runs: dict[str, Callable[..., Awaitable[ToolOutput]]] = {
         "sessions_list": _list,
@@ -82,10 +82,10 @@ def make(reach: Reach) -> dict[str, Tool]:
     return {tool.name: msgspec.structs.replace(tool, run=partial(runs[tool.name], reach)) for tool in _TOOLS}
 
 
-async def _list(reach: Reach, ctx: ToolContext, **args: Any) -> ToolOutput:
-    wanted = Wanted(
+async def _list(reach: SessionsPort, ctx: ToolContext, **args: Any) -> ToolOutput:
+    wanted = SessionFilter(
         kinds=tuple(args.get("kinds") or ()),
-        limit=args.get("limit") or Wanted().limit,
+        limit=args.get("limit") or SessionFilter().limit,
         active_minutes=args.get("activeMinutes") or 0,
         messages=args.get("messageLimit") or 0,
         label=args.get("label") or "",
@@ -103,12 +103,12 @@ async def _list(reach: Reach, ctx: ToolContext, **args: Any) -> ToolOutput:
 
 
 async def _history(
-    reach: Reach, ctx: ToolContext, sessionKey: str, limit: int = 200, includeTools: bool = False
+    reach: SessionsPort, ctx: ToolContext, sessionKey: str, limit: int = 200, includeTools: bool = False
 ) -> ToolOutput:
     """Raises ToolFailure."""
     heard = await reach.history(ctx.session, _own(ctx, sessionKey), limit, includeTools)
     if heard is None:
-        raise ToolFailure(f"no session {brief(sessionKey)} that can be seen from here")
+        raise ToolFailure(f"no session {shorten_path(sessionKey)} that can be seen from here")
     room = min(TOTAL, ctx.settings.result_chars - 400)
     sizes = [len(_json(message)) + 2 for message in heard.messages]
     first = len(sizes)
@@ -126,7 +126,7 @@ async def _history(
     return _said(body)
 
 
-async def _send(reach: Reach, ctx: ToolContext, message: str, **args: Any) -> ToolOutput:
+async def _send(reach: SessionsPort, ctx: ToolContext, message: str, **args: Any) -> ToolOutput:
     """Raises ToolFailure."""
     session, label = str(args.get("sessionKey") or "").strip(), str(args.get("label") or "").strip()
     if not message.strip():
@@ -134,7 +134,7 @@ async def _send(reach: Reach, ctx: ToolContext, message: str, **args: Any) -> To
     if bool(session) == bool(label):
         raise ToolFailure("say to whom: either sessionKey or label")
     wait = args.get("timeoutSeconds")
-    letter = Letter(
+    letter = SessionMessage(
         ctx.session,
         f"{ctx.run}:{ctx.call}",
         message,
@@ -165,7 +165,7 @@ async def _nobody(ctx: ToolContext, **_: Any) -> ToolOutput:
 
 
 def _asked(args: dict[str, Any]) -> str:
-    return brief(str(args.get("sessionKey") or args.get("label") or args.get("search") or ""))
+    return shorten_path(str(args.get("sessionKey") or args.get("label") or args.get("search") or ""))
 
 
 def _text(words: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from palinurus.core.policy.taint import is_shaping_file
 from palinurus.core.types.tool import ToolFailure
 from palinurus.tools import files
-from palinurus.tools.paths import Place, inside
+from palinurus.tools.paths import ResolvedPath, is_inside
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _FOLDERS = ("memory", "skills", os.path.join(".agents", "skills"))
 _LINKS = (*_FOLDERS, ".agents")  # also watched themselves, where they are links
 
 
-class Known(NamedTuple):
+class PersonaSnapshot(NamedTuple):
     """A file as it was. `data` None: too much to be remembered; `link` where it leads, if it is a link."""
 
     stamp: tuple[int, ...]
@@ -38,7 +38,7 @@ class Known(NamedTuple):
     link: str = ""
 
 
-class Watch:
+class PersonaWatch:
     """One workspace, from a moment on. `pids`: processes that may still change it."""
 
     def __init__(self, workspace: str, aside: str) -> None:
@@ -93,13 +93,13 @@ class Watch:
             log.warning("what was written to %s could not be set aside: %s", path, exc)
 
 
-_watches: list[Watch] = []
+_watches: list[PersonaWatch] = []
 
 
 @contextlib.contextmanager
-def held(workspace: str, aside: str) -> Iterator[Watch]:
+def watch_persona(workspace: str, aside: str) -> Iterator[PersonaWatch]:
     """Watch while a call runs. Whoever leaves processes behind adds them to `pids`; then the watch goes on."""
-    watch = Watch(workspace, aside)
+    watch = PersonaWatch(workspace, aside)
     _watches.append(watch)
     try:
         yield watch
@@ -108,15 +108,15 @@ def held(workspace: str, aside: str) -> Iterator[Watch]:
             _watches.remove(watch)
 
 
-def accepted(paths: Iterable[str]) -> None:
+def accept_changes(paths: Iterable[str]) -> None:
     """These files were written with leave: nobody puts them back."""
     for path in paths:
         for watch in _watches:
-            if inside(path, watch.workspace):
+            if is_inside(path, watch.workspace):
                 watch.accept(path)
 
 
-def settle(workspace: str) -> list[str]:
+def undo_stray_changes(workspace: str) -> list[str]:
     """What processes that were left behind have changed, put back; those that ended are forgotten."""
     real, undone = os.path.realpath(workspace), list[str]()
     for watch in [one for one in _watches if one.pids and one.workspace == real]:
@@ -137,12 +137,12 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def _differs(old: Known | None, new: Known | None) -> bool:
+def _differs(old: PersonaSnapshot | None, new: PersonaSnapshot | None) -> bool:
     return (old and old.stamp) != (new and new.stamp)
 
 
-def _look(workspace: str, only: tuple[str, ...] = (), *, contents: bool = True) -> dict[str, Known]:
-    found: dict[str, Known] = {}
+def _look(workspace: str, only: tuple[str, ...] = (), *, contents: bool = True) -> dict[str, PersonaSnapshot]:
+    found: dict[str, PersonaSnapshot] = {}
     room = BYTES if contents else 0
     for path in only or _paths(workspace):
         try:
@@ -152,11 +152,11 @@ def _look(workspace: str, only: tuple[str, ...] = (), *, contents: bool = True) 
         stamp = (status.st_dev, status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode)
         if stat.S_ISLNK(status.st_mode):
             with contextlib.suppress(OSError):
-                found[path] = Known(stamp, None, os.readlink(path))
+                found[path] = PersonaSnapshot(stamp, None, os.readlink(path))
         elif stat.S_ISREG(status.st_mode):
             data = _read(workspace, path) if status.st_size <= room else None
             room -= len(data or b"")
-            found[path] = Known(stamp, data)
+            found[path] = PersonaSnapshot(stamp, data)
     return found
 
 
@@ -173,7 +173,7 @@ def _paths(workspace: str) -> Iterator[str]:
         yield path
         if os.path.islink(path):
             real = os.path.realpath(path)
-            if inside(real, workspace) and os.path.isfile(real):  # a folder that is a link: see _walk
+            if is_inside(real, workspace) and os.path.isfile(real):  # a folder that is a link: see _walk
                 yield real
 
 
@@ -197,7 +197,7 @@ def _walk(workspace: str) -> Iterator[str]:
 
 def _read(workspace: str, path: str) -> bytes | None:
     try:
-        with files.reading(Place(path, path, workspace)) as (handle, status):
+        with files.open_file(ResolvedPath(path, path, workspace)) as (handle, status):
             data = b""
             while len(data) <= status.st_size and (piece := os.read(handle, 1 << 20)):
                 data += piece
@@ -206,25 +206,25 @@ def _read(workspace: str, path: str) -> bytes | None:
         return None
 
 
-def _put(workspace: str, path: str, old: Known | None) -> None:
+def _put(workspace: str, path: str, old: PersonaSnapshot | None) -> None:
     """As it was; a link or a folder that stands in the way goes first."""
-    place = Place(path, path, workspace)
+    place = ResolvedPath(path, path, workspace)
     _clear(workspace, place.parts)
     if old is None:
         return
     if old.link:
-        with files.folder(place, place.parts[:-1], make=True) as parent:
+        with files.open_folder(place, place.parts[:-1], make=True) as parent:
             os.symlink(old.link, place.parts[-1], dir_fd=parent)
     elif old.data is not None:
-        files.replace(place, old.data)
+        files.replace_file(place, old.data)
 
 
 def _clear(workspace: str, parts: tuple[str, ...]) -> None:
     """Take away what is at the end of the path, and the first step of it that has become something else."""
-    place = Place("", workspace, workspace)
+    place = ResolvedPath("", workspace, workspace)
     for at, part in enumerate(parts):
         try:
-            with files.folder(place, parts[:at]) as parent:
+            with files.open_folder(place, parts[:at]) as parent:
                 mode = os.stat(part, dir_fd=parent, follow_symlinks=False).st_mode
                 if at < len(parts) - 1 and stat.S_ISDIR(mode):
                     continue

@@ -23,7 +23,7 @@ LONG = 120.0
 _PNG = "data:image/png;base64,"
 
 
-class Sign(msgspec.Struct, frozen=True):
+class SignInState(msgspec.Struct, frozen=True):
     """How a sign-in stands. `url` shows the code that has to be read now; `detail` is for people."""
 
     state: Literal["code", "done", "failed", "waiting"]
@@ -31,19 +31,19 @@ class Sign(msgspec.Struct, frozen=True):
     url: str = ""
 
 
-class SignIns(Protocol):
+class SignInsPort(Protocol):
     """Sign-ins of channels that have one of their own. Both raise NotFound, BadRequest."""
 
-    async def start(self, channel: str, account: str, wait: float) -> Sign:
+    async def start(self, channel: str, account: str, wait: float) -> SignInState:
         """Begin, or go on with one that was begun; returns when there is a code to read, or it is over."""
         ...
 
-    async def wait(self, channel: str, account: str, wait: float, seen: str = "") -> Sign:
+    async def wait(self, channel: str, account: str, wait: float, seen: str = "") -> SignInState:
         """Returns when it is over, when there is another code than the one in `seen`, or after `wait` seconds."""
         ...
 
 
-async def _run(signins: SignIns, ctx: ToolContext, action: str, accountId: str = "default") -> ToolOutput:
+async def _run(signins: SignInsPort, ctx: ToolContext, action: str, accountId: str = "default") -> ToolOutput:
     """Raises ToolFailure."""
     begin = signins.start(CHANNEL, accountId, FIRST) if action == "start" else signins.wait(CHANNEL, accountId, LONG)
     try:
@@ -67,7 +67,7 @@ def _drawn(path: str, data: bytes) -> None:
     os.replace(part, path)
 
 
-def make(signins: SignIns) -> dict[str, Tool]:
+def make_signin_tool(signins: SignInsPort) -> dict[str, Tool]:
     """The tool, by its name."""
     made = Tool(
         "whatsapp_login",

@@ -14,21 +14,21 @@ import msgspec
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
-from palinurus.tools.paths import brief
+from palinurus.tools.paths import shorten_path
 
 RECENT = 30  # minutes
 FILES = 50
 _ELSEWHERE = ("target", "channel", "to", "threadId", "replyTo", "deliver")
 
 
-class Attachment(msgspec.Struct, frozen=True):
+class SubagentAttachment(msgspec.Struct, frozen=True):
     name: str
     content: str
     encoding: str = "utf8"
     mimeType: str = ""
 
 
-class Order(msgspec.Struct, frozen=True):
+class SpawnOrder(msgspec.Struct, frozen=True):
     """What is wanted. `caller` is the key of the session that asks, `asker` the message its turn answers."""
 
     caller: str
@@ -43,14 +43,14 @@ class Order(msgspec.Struct, frozen=True):
     delete: bool = False
     fork: bool = False
     boxed: bool = False  # only in a sandbox
-    attachments: tuple[Attachment, ...] = ()
+    attachments: tuple[SubagentAttachment, ...] = ()
     taint: tuple[str, ...] = ()  # where untrusted content came from that the caller has seen
 
 
-class Nest(Protocol):
+class SubagentsPort(Protocol):
     """Who keeps the sub-agents. `caller` is the key of the session that asks; it reaches only its own."""
 
-    async def spawn(self, order: Order) -> dict[str, Any]:
+    async def spawn(self, order: SpawnOrder) -> dict[str, Any]:
         """status accepted (childSessionKey, runId, mode), forbidden or error (error)."""
         ...
 
@@ -67,7 +67,7 @@ class Nest(Protocol):
     async def steer(self, caller: str, target: str, message: str) -> dict[str, Any]: ...
 
 
-def make(nest: Nest) -> dict[str, Tool]:
+def make_subagent_tools(nest: SubagentsPort) -> dict[str, Tool]:
     """The three tools, by name."""
     runs: dict[str, Callable[..., Awaitable[ToolOutput]]] = {
         "sessions_spawn": _spawn,
@@ -77,7 +77,7 @@ def make(nest: Nest) -> dict[str, Tool]:
     return {tool.name: msgspec.structs.replace(tool, run=partial(runs[tool.name], nest)) for tool in _TOOLS}
 
 
-async def _spawn(nest: Nest, ctx: ToolContext, task: str, **args: Any) -> ToolOutput:
+async def _spawn(nest: SubagentsPort, ctx: ToolContext, task: str, **args: Any) -> ToolOutput:
     """Raises ToolFailure."""
     if not task.strip():
         raise ToolFailure("task is empty")
@@ -88,7 +88,7 @@ async def _spawn(nest: Nest, ctx: ToolContext, task: str, **args: Any) -> ToolOu
         )
     if args.get("mode") == "session" or args.get("thread"):
         raise ToolFailure("a sub-agent does one task and ends (mode run); threads of its own are not available here")
-    order = Order(
+    order = SpawnOrder(
         ctx.session,
         ctx.call,
         ctx.inbound,
@@ -101,13 +101,13 @@ async def _spawn(nest: Nest, ctx: ToolContext, task: str, **args: Any) -> ToolOu
         args.get("cleanup") == "delete",
         args.get("context") == "fork",
         args.get("sandbox") == "require",
-        tuple(msgspec.convert(one, Attachment) for one in args.get("attachments") or ()),
+        tuple(msgspec.convert(one, SubagentAttachment) for one in args.get("attachments") or ()),
         ctx.taint,
     )
     return _said(await nest.spawn(order))
 
 
-async def _subagents(nest: Nest, ctx: ToolContext, action: str = "list", **args: Any) -> ToolOutput:
+async def _subagents(nest: SubagentsPort, ctx: ToolContext, action: str = "list", **args: Any) -> ToolOutput:
     """Raises ToolFailure."""
     target, message = str(args.get("target") or "").strip(), str(args.get("message") or "").strip()
     if action == "list":
@@ -121,7 +121,7 @@ async def _subagents(nest: Nest, ctx: ToolContext, action: str = "list", **args:
     return _said(await nest.steer(ctx.session, target, message))
 
 
-async def _yield(nest: Nest, ctx: ToolContext, message: str = "") -> ToolOutput:
+async def _yield(nest: SubagentsPort, ctx: ToolContext, message: str = "") -> ToolOutput:
     """Raises ToolFailure."""
     open_ = nest.count_waiting(ctx.session)
     if not open_:
@@ -194,7 +194,7 @@ _TOOLS: tuple[Tool, ...] = (
         },
         run=_nobody,
         effect="idempotent",
-        summary=lambda args: brief(str(args.get("label") or args.get("task") or "")),
+        summary=lambda args: shorten_path(str(args.get("label") or args.get("task") or "")),
         aliases={
             "agent": "agentId",
             "agent_id": "agentId",
@@ -226,7 +226,7 @@ _TOOLS: tuple[Tool, ...] = (
         },
         run=_nobody,
         effect="effect",
-        summary=lambda args: brief(f"{args.get('action') or 'list'} {args.get('target') or ''}".strip()),
+        summary=lambda args: shorten_path(f"{args.get('action') or 'list'} {args.get('target') or ''}".strip()),
         aliases={"id": "target", "runId": "target", "sessionKey": "target", "text": "message"},
     ),
     Tool(

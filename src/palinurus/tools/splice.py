@@ -28,12 +28,12 @@ _CONTEXT = 3
 _DIFF_CHARS = 20_000
 
 
-class Edit(NamedTuple):
+class TextEdit(NamedTuple):
     old: str
     new: str
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """A replacement: original[start:end] becomes `new`."""
 
     start: int
@@ -41,30 +41,34 @@ class Span(NamedTuple):
     new: str
 
 
-class Spliced(NamedTuple):
+class SpliceResult(NamedTuple):
     text: str
-    spans: tuple[Span, ...]
+    spans: tuple[TextSpan, ...]
 
 
-def splice(original: str, edits: Sequence[Edit]) -> Spliced | str:
+def splice_edits(original: str, edits: Sequence[TextEdit]) -> SpliceResult | str:
     """The new text, or what is wrong with the edits (then nothing is to be changed)."""
     text = original.replace("\r\n", "\n")
     returns = _returns(original) if len(text) < len(original) else []
     ending = "\r\n" if len(returns) * 2 > original.count("\n") else "\n"
-    spans: list[tuple[Span, int]] = []
+    spans: list[tuple[TextSpan, int]] = []
     for number, edit in enumerate(edits, 1):
-        found = _place(text, Edit(_lf(edit.old), _lf(edit.new)), number if len(edits) > 1 else 0)
+        found = _place(text, TextEdit(_lf(edit.old), _lf(edit.new)), number if len(edits) > 1 else 0)
         if isinstance(found, str):
             return found
         start, end = (at + bisect.bisect_left(returns, at) for at in found)
-        spans.append((Span(start, end, _lf(edit.new).replace("\n", ending)), number))
+        spans.append((TextSpan(start, end, _lf(edit.new).replace("\n", ending)), number))
     spans.sort()
     for (before, one), (after, other) in pairwise(spans):
         if after.start < before.end:
             return f"edits {one} and {other} overlap; merge them into one"
     ordered = tuple(span for span, _ in spans)
     result = _joined(original, ordered)
-    return Spliced(result, ordered) if result != original else "the edits change nothing: old and new text are the same"
+    return (
+        SpliceResult(result, ordered)
+        if result != original
+        else "the edits change nothing: old and new text are the same"
+    )
 
 
 def _lf(text: str) -> str:
@@ -76,7 +80,7 @@ def _returns(original: str) -> list[int]:
     return [found.start() - i for i, found in enumerate(re.finditer("\r\n", original))]
 
 
-def _joined(original: str, spans: tuple[Span, ...]) -> str:
+def _joined(original: str, spans: tuple[TextSpan, ...]) -> str:
     pieces, at = [], 0
     for span in spans:
         pieces += [original[at : span.start], span.new]
@@ -84,7 +88,7 @@ def _joined(original: str, spans: tuple[Span, ...]) -> str:
     return "".join([*pieces, original[at:]])
 
 
-def _place(text: str, edit: Edit, number: int) -> tuple[int, int] | str:
+def _place(text: str, edit: TextEdit, number: int) -> tuple[int, int] | str:
     name = f"edit {number}: oldText" if number else "oldText"
     if not edit.old:
         return f"{name} is empty; give the text to replace, or use write for a whole file"
@@ -104,7 +108,7 @@ def _ambiguous(name: str, text: str, old: str) -> str:
     return f"{name} occurs {text.count(old)} times (lines {', '.join(lines)}…); add lines around it until it is unique"
 
 
-def _fuzzy(text: str, edit: Edit, name: str) -> tuple[int, int] | str:
+def _fuzzy(text: str, edit: TextEdit, name: str) -> tuple[int, int] | str:
     wanted = _BLANKS.sub("", edit.old.translate(_LOOKALIKES))
     lines = text.split("\n")
     soft = [line.translate(_LOOKALIKES).rstrip() for line in lines]
@@ -126,7 +130,7 @@ def _fuzzy(text: str, edit: Edit, name: str) -> tuple[int, int] | str:
     return back(start, False), back(start + len(wanted), True)
 
 
-def _absent(text: str, edit: Edit, name: str) -> str:
+def _absent(text: str, edit: TextEdit, name: str) -> str:
     words = f"{name} was not found; it must match the file exactly"
     if edit.new.strip() and edit.new in text:
         return f"{words}. newText is already there: this edit may have been made before"
@@ -138,12 +142,12 @@ def _absent(text: str, edit: Edit, name: str) -> str:
     return f"{words}. The closest line is {lines.index(near[0]) + 1}: {near[0]}"
 
 
-def first_line(original: str, spans: tuple[Span, ...]) -> int:
+def find_first_line(original: str, spans: tuple[TextSpan, ...]) -> int:
     """The number of the first line that changed."""
     return original.count("\n", 0, spans[0].start) + 1
 
 
-def diff(original: str, spans: tuple[Span, ...]) -> str:
+def render_diff(original: str, spans: tuple[TextSpan, ...]) -> str:
     """What changed, in unified form, made from the spans: no comparison of whole files."""
     hunks, size, shift = [], 0, 0
     starts = (
@@ -163,9 +167,9 @@ def _starts(original: str) -> list[int]:
     return [0, *(found.end() for found in re.finditer("\n", original))]
 
 
-def _grouped(starts: list[int], spans: tuple[Span, ...]) -> list[list[Span]]:
+def _grouped(starts: list[int], spans: tuple[TextSpan, ...]) -> list[list[TextSpan]]:
     """Spans on the same or neighbouring lines share a hunk."""
-    groups: list[list[Span]] = []
+    groups: list[list[TextSpan]] = []
     for span in spans:
         row = bisect.bisect_right(starts, span.start) - 1
         if groups and row - (bisect.bisect_right(starts, groups[-1][-1].end) - 1) <= 2 * _CONTEXT:
@@ -175,12 +179,12 @@ def _grouped(starts: list[int], spans: tuple[Span, ...]) -> list[list[Span]]:
     return groups
 
 
-def _hunk(original: str, starts: list[int], group: list[Span], shift: int) -> tuple[str, int]:
+def _hunk(original: str, starts: list[int], group: list[TextSpan], shift: int) -> tuple[str, int]:
     top = bisect.bisect_right(starts, group[0].start) - 1
     bottom = bisect.bisect_right(starts, group[-1].end) - 1
     low, high = max(top - _CONTEXT, 0), min(bottom + 1 + _CONTEXT, len(starts))
     begin, end = starts[low], starts[high] if high < len(starts) else len(original)
-    moved = tuple(Span(s.start - begin, s.end - begin, s.new) for s in group)
+    moved = tuple(TextSpan(s.start - begin, s.end - begin, s.new) for s in group)
     old = original[begin:end].replace("\r\n", "\n")
     new = _joined(original[begin:end], moved).replace("\r\n", "\n")
     before, after = old.splitlines(), new.splitlines()

@@ -9,12 +9,12 @@ import msgspec
 
 from palinurus.core.status import SessionCard, render_session_card
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
-from palinurus.tools.paths import brief
+from palinurus.tools.paths import shorten_path
 
 CLEAR = "default"
 
 
-class Status(Protocol):
+class SessionStatusPort(Protocol):
     """Who knows about sessions. `caller` is the session that asks: what it may not see does not exist for it."""
 
     async def card(self, caller: str, session: str) -> SessionCard | None:
@@ -27,19 +27,19 @@ class Status(Protocol):
         ...
 
 
-def make(status: Status) -> dict[str, Tool]:
+def make_status_tool(status: SessionStatusPort) -> dict[str, Tool]:
     """The tool, by its name."""
     tool = msgspec.structs.replace(_TOOL, run=partial(_status, status))
     return {tool.name: tool}
 
 
-async def _status(status: Status, ctx: ToolContext, sessionKey: str = "", model: str = "") -> ToolOutput:
+async def _status(status: SessionStatusPort, ctx: ToolContext, sessionKey: str = "", model: str = "") -> ToolOutput:
     """Raises ToolFailure."""
     session = sessionKey.strip()
     session = ctx.session if session in ("", "current") else session
     before = await status.card(ctx.session, session)
     if before is None:
-        raise ToolFailure(f"no session {brief(session)} that can be seen from here")
+        raise ToolFailure(f"no session {shorten_path(session)} that can be seen from here")
     wanted, done = model.strip(), ""
     if wanted and not ctx.trusted:
         raise ToolFailure("the model of a session is chosen by people who are trusted; the sender of this turn is not")
@@ -58,12 +58,12 @@ def _details(card: SessionCard) -> dict[str, Any]:
     return {name: getattr(card, name) for name in names}
 
 
-async def _nobody(ctx: ToolContext, **_: Any) -> ToolOutput:
+async def _no_status(ctx: ToolContext, **_: Any) -> ToolOutput:
     raise ToolFailure("nobody knows about sessions here")
 
 
 def _asked(args: dict[str, Any]) -> str:
-    return brief(str(args.get("model") or args.get("sessionKey") or ""))
+    return shorten_path(str(args.get("model") or args.get("sessionKey") or ""))
 
 
 _TOOL = Tool(
@@ -79,7 +79,7 @@ _TOOL = Tool(
             "model": {"type": "string", "description": f"Model to use from now on, or `{CLEAR}`"},
         },
     },
-    run=_nobody,
+    run=_no_status,
     effect="idempotent",
     summary=_asked,
     aliases={"session_key": "sessionKey", "session": "sessionKey"},

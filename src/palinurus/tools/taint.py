@@ -19,8 +19,8 @@ from palinurus.core.types.approval import ApprovalRequest
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolSettings
 from palinurus.tools import shaping
-from palinurus.tools.patch.parse import PatchError, Update, parse
-from palinurus.tools.paths import brief, resolve
+from palinurus.tools.patch.parse import PatchError, UpdateFile, parse_patch
+from palinurus.tools.paths import resolve_path, shorten_path
 
 CLOSED = (
     "[No network for this command: untrusted content was read ({where}). If it needs the network, run it with "
@@ -32,7 +32,7 @@ UNDONE = (
 )
 
 
-class Given(NamedTuple):
+class CallPermission(NamedTuple):
     """Leave for a call. `ctx` is what the tool sees; `paths` are shaping files it may write."""
 
     ctx: ToolContext
@@ -41,15 +41,15 @@ class Given(NamedTuple):
     closed: bool = False  # it lost the network
 
 
-async def judged(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Given:
+async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> CallPermission:
     """Leave, perhaps after a person was asked. Raises ToolFailure where there is none."""
     paths = _shaping(tool.name, args, ctx)
     if not taint.is_reason_to_ask(ctx.settings.taint, tool.name, ctx.taint):
-        return Given(ctx, paths)
+        return CallPermission(ctx, paths)
     words = _words(tool, args, ctx, paths)
     if words:
-        await confirmed(ctx, tool.name, words, _shown(tool.name, args), _binding(args, paths))
-        return Given(ctx, paths, approved=True)
+        await require_approval(ctx, tool.name, words, _shown(tool.name, args), _binding(args, paths))
+        return CallPermission(ctx, paths, approved=True)
     command = args.get("command")
     if (
         tool.name == "exec"
@@ -59,36 +59,36 @@ async def judged(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Given:
         cell = ctx.settings.cell
         if cell.kind != "none" and cell.connect != ():
             settings = msgspec.structs.replace(ctx.settings, cell=msgspec.structs.replace(cell, connect=()))
-            return Given(cast(ToolContext, _Narrow(ctx, settings)), closed=True)
-    return Given(ctx)
+            return CallPermission(cast(ToolContext, _Narrow(ctx, settings)), closed=True)
+    return CallPermission(ctx)
 
 
-async def run(
+async def run_judged(
     tool: Tool, args: dict[str, Any], ctx: ToolContext, work: Callable[..., Awaitable[ToolOutput]]
 ) -> ToolOutput:
     """What `work(ctx, **args)` returns, run with what the taint leaves of its rights. Raises what it raises."""
-    shaping.settle(ctx.workspace)
-    given = await judged(tool, args, ctx)
+    shaping.undo_stray_changes(ctx.workspace)
+    given = await judge_call(tool, args, ctx)
     watched = tool.effect != "pure" and taint.is_reason_to_ask(ctx.settings.taint, "exec:files", ctx.taint)
     if not watched:
         output = await work(given.ctx, **args)
-        shaping.accepted(given.paths)
+        shaping.accept_changes(given.paths)
         return output
     for path in given.paths:
         if not given.approved or taint.is_memory_note(_relative(path, ctx)):
             await ctx.mark(path)
-    with shaping.held(ctx.workspace, _aside(ctx)) as watch:
+    with shaping.watch_persona(ctx.workspace, _aside(ctx)) as watch:
         try:
             output = await work(given.ctx, **args)
         finally:
-            shaping.accepted(given.paths)
+            shaping.accept_changes(given.paths)
             undone = watch.undo()
         if (pid := _left(output)) and tool.name == "exec":
             watch.pids.add(pid)
     return _noted(output, given, undone, ctx)
 
 
-async def confirmed(
+async def require_approval(
     ctx: ToolContext, tool: str, title: str, command: str, binding: Mapping[str, str], why: str = ""
 ) -> None:
     """Returns if a person said yes. Raises ToolFailure."""
@@ -121,7 +121,7 @@ async def confirmed(
         raise ToolFailure(f"not done: it needs an approval, {ask.why}{where}, and {told.by or 'nobody answered'}.")
 
 
-def origin(tool: Tool, args: Mapping[str, Any], output: ToolOutput | None, ctx: ToolContext) -> str:
+def find_source(tool: Tool, args: Mapping[str, Any], output: ToolOutput | None, ctx: ToolContext) -> str:
     """Where the content of a result came from; None: the tool failed in words of ours."""
     if output is not None and taint.TOOL_SOURCES.get(tool.name) == "memory":
         found = taint.join_taint(
@@ -145,7 +145,7 @@ def origin(tool: Tool, args: Mapping[str, Any], output: ToolOutput | None, ctx: 
 def _words(tool: Tool, args: Mapping[str, Any], ctx: ToolContext, paths: tuple[str, ...]) -> str:
     """What has to be asked; "" for nothing."""
     if paths:
-        return f"change {', '.join(brief(_relative(path, ctx)) for path in paths)}"
+        return f"change {', '.join(shorten_path(_relative(path, ctx)) for path in paths)}"
     telling = [url for url in taint.list_addresses(tool.name, args) if ctx.may_leak(url)]
     if telling:
         return "open an address that nobody gave (it could carry data away)"
@@ -161,14 +161,14 @@ def _shaping(tool: str, args: Mapping[str, Any], ctx: ToolContext) -> tuple[str,
         named = [args["path"]]
     elif tool == "apply_patch" and isinstance(args.get("input"), str):
         try:
-            for change in parse(args["input"]):
-                named += [change.path, change.move] if isinstance(change, Update) and change.move else [change.path]
+            for change in parse_patch(args["input"]):
+                named += [change.path, change.move] if isinstance(change, UpdateFile) and change.move else [change.path]
         except PatchError:
             return ()
     found = []
     for name in named:
         try:
-            real = resolve(name, ctx).real
+            real = resolve_path(name, ctx).real
         except ToolFailure:
             continue
         if taint.is_shaping_file(_relative(real, ctx)):
@@ -229,7 +229,7 @@ def _left(output: ToolOutput) -> int:
     return int(details.get("pid") or 0) if running else 0
 
 
-def _noted(output: ToolOutput, given: Given, undone: list[str], ctx: ToolContext) -> ToolOutput:
+def _noted(output: ToolOutput, given: CallPermission, undone: list[str], ctx: ToolContext) -> ToolOutput:
     where = ", ".join(dict.fromkeys(map(taint.get_source_kind, ctx.taint)))
     notes = [UNDONE.format(names=", ".join(undone[:10]), where=where)] if undone else []
     details = output.details if isinstance(output.details, dict) else {}

@@ -21,7 +21,7 @@ MAX_KEPT = 16_000_000  # characters
 _NAME = re.compile(r"result:\s*([0-9a-f]{16})")
 
 
-def keep(results: str, text: str) -> str:
+def keep_result(results: str, text: str) -> str:
     """Keep `text`, whole or not at all, 0600. Returns its handle; "" where nothing is kept, or the disk refuses.
 
     To be called before anybody is told of the handle. The same text is kept once.
@@ -50,13 +50,13 @@ def keep(results: str, text: str) -> str:
     return handle
 
 
-def handle_of(path: str) -> str:
+def parse_handle(path: str) -> str:
     """The handle that `path` is; "" if it is a path."""
     found = _NAME.fullmatch(path.strip())
     return found[1] if found else ""
 
 
-async def page(ctx: ToolContext, handle: str, wanted: tuple[int, int, int]) -> ToolOutput:
+async def read_result_page(ctx: ToolContext, handle: str, wanted: tuple[int, int, int]) -> ToolOutput:
     """`wanted`: first line, how many, and characters at most. Raises ToolFailure."""
     name = f"{truncate.HANDLE_PREFIX}{handle}"
     if not ctx.settings.results:

@@ -7,27 +7,27 @@ from typing import Any
 
 from palinurus.core.types.tool import Tool, ToolContext, ToolOutput, make_output
 from palinurus.tools import files
-from palinurus.tools.paths import brief, resolve
+from palinurus.tools.paths import resolve_path, shorten_path
 
 
-async def write(ctx: ToolContext, path: str, content: str) -> ToolOutput:
+async def write_file(ctx: ToolContext, path: str, content: str) -> ToolOutput:
     """Raises ToolFailure."""
-    place = resolve(path, ctx)
+    place = resolve_path(path, ctx)
     data = content.encode()
-    async with files.alone(place):
-        if len(data) < files.SMALL:
-            new = files.replace(place, data)
+    async with files.lock_path(place):
+        if len(data) < files.SMALL_FILE:
+            new = files.replace_file(place, data)
         else:
-            new = await asyncio.to_thread(files.replace, place, data)
-    text = f"{'Created' if new else 'Replaced'} {brief(place.given)} ({len(data)} bytes)."
+            new = await asyncio.to_thread(files.replace_file, place, data)
+    text = f"{'Created' if new else 'Replaced'} {shorten_path(place.given)} ({len(data)} bytes)."
     return make_output(text, {"path": place.real, "bytes": len(data), "created": new})
 
 
 def _summary(args: dict[str, Any]) -> str:
-    return brief(str(args.get("path") or args.get("file_path") or ""))
+    return shorten_path(str(args.get("path") or args.get("file_path") or ""))
 
 
-TOOL = Tool(
+WRITE_TOOL = Tool(
     name="write",
     description="Write a file: creates it and its folders, or replaces all of it. To change a part, use edit.",
     parameters={
@@ -38,7 +38,7 @@ TOOL = Tool(
         },
         "required": ["path", "content"],
     },
-    run=write,
+    run=write_file,
     effect="idempotent",
     summary=_summary,
     aliases={"file_path": "path", "file": "path", "filename": "path", "contents": "content", "text": "content"},

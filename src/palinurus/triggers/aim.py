@@ -11,20 +11,20 @@ from palinurus.config.heartbeat import HeartbeatSettings
 from palinurus.config.visible import HeartbeatVisibility
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.keys import SessionKey, escape_key_part
-from palinurus.sessions.record import Record
-from palinurus.triggers.message import Way
-from palinurus.triggers.ports import Doors
+from palinurus.sessions.record import SessionRecord
+from palinurus.triggers.message import ReplyDestination
+from palinurus.triggers.ports import TriggerPort
 
 # How platforms write the id of a chat that is no direct one.
 _GROUP = re.compile(r"-\d+|#.+|(?:group|channel|room|thread|topic):.+|.+@g\.us", re.IGNORECASE)
 _KINDS = ("group", "channel", "room")
 
 
-class Aim(NamedTuple):
+class HeartbeatTarget(NamedTuple):
     """`why` says what kept the answer from going anywhere, as clients of OpenClaw know it; "" if nothing did. `seen`:
     what people may see there."""
 
-    way: Way
+    way: ReplyDestination
     why: str = ""
     seen: HeartbeatVisibility = HeartbeatVisibility()
 
@@ -34,31 +34,31 @@ class Aim(NamedTuple):
         return not (self.seen.ok or self.seen.alerts or self.seen.indicator)
 
 
-async def aim(doors: Doors, own: HeartbeatSettings, key: SessionKey) -> Aim:
+async def resolve_target(doors: TriggerPort, own: HeartbeatSettings, key: SessionKey) -> HeartbeatTarget:
     """For a beat of the session `key`."""
-    nowhere = Way(Target("heartbeat", str(key)), False)
+    nowhere = ReplyDestination(Target("heartbeat", str(key)), False)
     if own.target == "none":
-        return Aim(nowhere, "target-none")
+        return HeartbeatTarget(nowhere, "target-none")
     row = await doors.store.session(str(key))
-    record = Record.decode(row.data) if row is not None else None
+    record = SessionRecord.decode(row.data) if row is not None else None
     last = record.lastChannel if record is not None else None
     channel = (last or "") if own.target == "last" else own.target
     known = record is not None and channel == last
     to = own.to or (record.lastTo or "" if record is not None and known else "")
     account = own.account or (record.lastAccountId if record is not None and known else "") or "default"
     if not to or channel not in doors.channels():
-        return Aim(nowhere, "no-target")
+        return HeartbeatTarget(nowhere, "no-target")
     seen = next(
         (own.seen[place] for place in (f"{channel}/{account}", channel, "") if place in own.seen), HeartbeatVisibility()
     )
     if not (seen.ok or seen.alerts):
-        return Aim(nowhere, "alerts-disabled", seen)
+        return HeartbeatTarget(nowhere, "alerts-disabled", seen)
     if own.direct == "block" and await _direct(doors, key, Target(channel, to), own=not own.to and known):
-        return Aim(nowhere, "dm-blocked")
-    return Aim(Way(Target(channel, to, account), True), "", seen)
+        return HeartbeatTarget(nowhere, "dm-blocked")
+    return HeartbeatTarget(ReplyDestination(Target(channel, to, account), True), "", seen)
 
 
-async def _direct(doors: Doors, key: SessionKey, target: Target, *, own: bool) -> bool:
+async def _direct(doors: TriggerPort, key: SessionKey, target: Target, *, own: bool) -> bool:
     """`own`: it is the session's own place, so the session's kind is the chat's."""
     if own and key.kind == "group":
         return False

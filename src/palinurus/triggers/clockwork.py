@@ -14,13 +14,13 @@ from palinurus.core.schedule import job as jobs_
 from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import BadRequest, NotFound
-from palinurus.tools.cron import Listener, Maker
-from palinurus.triggers.cron import Cron
-from palinurus.triggers.events import Event, Events
-from palinurus.triggers.heartbeat import Heartbeat
-from palinurus.triggers.jobs import Held, Jobs
-from palinurus.triggers.message import TRIGGER, last_way, main_key
-from palinurus.triggers.ports import Doors
+from palinurus.tools.cron import CronJobMaker, SchedulerListener
+from palinurus.triggers.cron import CronRunner
+from palinurus.triggers.events import SystemEvent, SystemEvents
+from palinurus.triggers.heartbeat import AgentHeartbeat
+from palinurus.triggers.jobs import JobStore, ScheduledJob
+from palinurus.triggers.message import TRIGGER, find_last_destination, make_main_key
+from palinurus.triggers.ports import TriggerPort
 
 log = logging.getLogger(__name__)
 
@@ -29,18 +29,18 @@ LEAST = 0.05
 SWITCH = ("heartbeats", "off")  # the record that is there while people have switched them off
 
 
-class Clockwork:
+class Scheduler:
     """Implements `tools.cron.Schedules`."""
 
-    def __init__(self, doors: Doors, events: Events) -> None:
-        self._listeners: list[Listener] = []
+    def __init__(self, doors: TriggerPort, events: SystemEvents) -> None:
+        self._listeners: list[SchedulerListener] = []
         self._doors = doors = doors._replace(tell=self._tell)
         self._tz = doors.settings.cron.timezone
-        self._jobs = Jobs(doors.store, self._tz, doors.settings.cron.runs)
+        self._jobs = JobStore(doors.store, self._tz, doors.settings.cron.runs)
         self.events = events
-        self._cron = Cron(doors, self._jobs, events)
+        self._cron = CronRunner(doors, self._jobs, events)
         self._cron.wake = self.nudge
-        self._beats = {a: Heartbeat(a, s, doors, events) for a, s in doors.settings.heartbeats.items()}
+        self._beats = {a: AgentHeartbeat(a, s, doors, events) for a, s in doors.settings.heartbeats.items()}
         for beat in self._beats.values():
             beat.wake = self.nudge
         self._last: dict[str, Any] | None = None
@@ -121,7 +121,7 @@ class Clockwork:
         """See `Schedules`."""
         return self._jobs.find(ident).describe()
 
-    async def add(self, asked: dict[str, Any], maker: Maker) -> dict[str, Any]:
+    async def add(self, asked: dict[str, Any], maker: CronJobMaker) -> dict[str, Any]:
         """See `Schedules`."""
         if (known := self._jobs.get(maker.ident)) is not None:
             return known.describe()
@@ -136,7 +136,7 @@ class Clockwork:
             raise BadRequest(f"unknown agent {job.agent_id[:64]!r}")
         return self._changed("added", await self._jobs.add(job))
 
-    def _placed(self, asked: dict[str, Any], maker: Maker) -> dict[str, Any]:
+    def _placed(self, asked: dict[str, Any], maker: CronJobMaker) -> dict[str, Any]:
         """`current` becomes the session that asks; an announcement without an address goes where it was asked for."""
         made = dict(asked)
         if made.get("sessionTarget") == "current":
@@ -196,7 +196,7 @@ class Clockwork:
             return found
         return await self._jobs.runs(ident, limit)
 
-    def _changed(self, action: str, held: Held) -> dict[str, Any]:
+    def _changed(self, action: str, held: ScheduledJob) -> dict[str, Any]:
         self.nudge()
         shown = held.describe()
         self._tell("cron", {"jobId": held.job.id, "action": action, "job": shown})
@@ -208,14 +208,14 @@ class Clockwork:
         """See `Schedules`."""
         settings, at = self._doors.settings, self._doors.clock.now()
         default = settings.default_agent
-        key = parse_session_key(session, default) if session else main_key(settings, default)
+        key = parse_session_key(session, default) if session else make_main_key(settings, default)
         if key is None or key.agent not in settings.agents:
             raise BadRequest(f"no such session: {session[:80]}")
         ident = uuid.uuid4().hex
         if not now:
-            await self.events.add(Event(ident, str(key), text, at, source))
+            await self.events.add(SystemEvent(ident, str(key), text, at, source))
             return
-        way = await last_way(self._doors, key)
+        way = await find_last_destination(self._doors, key)
         sender = Sender("wake", owner=not source, allowed=True)
         message = Inbound(
             way.target, sender, f"wake:{ident}", f"System: {text}", at, session=str(key), agent=key.agent,
@@ -246,7 +246,7 @@ class Clockwork:
 
     # --- who follows
 
-    def follow(self, listener: Listener) -> Callable[[], None]:
+    def follow(self, listener: SchedulerListener) -> Callable[[], None]:
         """See `Schedules`."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)

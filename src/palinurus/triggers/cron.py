@@ -18,12 +18,12 @@ from palinurus.core.schedule.fire import GRACE_MS, AtSchedule, decide_misfires, 
 from palinurus.core.schedule.missed import MissedSpan
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError
-from palinurus.points import point
-from palinurus.store.port import ItemRow
+from palinurus.points import pass_crashpoint
+from palinurus.store.port import InboxRow
 from palinurus.triggers import message
-from palinurus.triggers.events import Event, Events
-from palinurus.triggers.jobs import Held, Jobs
-from palinurus.triggers.ports import Doors
+from palinurus.triggers.events import SystemEvent, SystemEvents
+from palinurus.triggers.jobs import JobStore, ScheduledJob
+from palinurus.triggers.ports import TriggerPort
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +35,8 @@ POSTS = (0.0, 2.0, 15.0)  # seconds before each try of a webhook
 STATUS = {"answered": "ok", "silent": "ok"}
 
 
-class Cron:
-    def __init__(self, doors: Doors, jobs: Jobs, events: Events) -> None:
+class CronRunner:
+    def __init__(self, doors: TriggerPort, jobs: JobStore, events: SystemEvents) -> None:
         self._doors = doors
         self._jobs = jobs
         self._events = events
@@ -65,14 +65,14 @@ class Cron:
             waiting.append(now + AGAIN)
         return min(waiting, default=None)
 
-    async def _due(self, held: Held, now: int) -> None:
+    async def _due(self, held: ScheduledJob, now: int) -> None:
         held.starting = True
         try:
             await self._decide(held, now)
         finally:
             held.starting = False
 
-    async def _decide(self, held: Held, now: int) -> None:
+    async def _decide(self, held: ScheduledJob, now: int) -> None:
         if held.state.pending:
             await self._start(held, held.state.pending, now)
             return
@@ -96,14 +96,14 @@ class Cron:
         if over:
             await self._skipped(held, due - 1, over, now)
         await self._jobs.save(held, cursor=upto, pending=due, manual=False, skipped=held.state.skipped + over)
-        point("cron.pending")
+        pass_crashpoint("cron.pending")
         if await self._doors.store.claim_slot(job.id, due):
-            point("cron.slot")
+            pass_crashpoint("cron.slot")
             await self._start(held, due, now)
         else:  # run before the clock was set back
             await self._jobs.save(held, pending=0)
 
-    async def force(self, held: Held, now: int) -> str:
+    async def force(self, held: ScheduledJob, now: int) -> str:
         """Run it now, whatever its schedule says. Returns the run's id. Raises BadRequest."""
         if held.starting or held.state.item or held.state.pending:
             raise BadRequest("the job is running")
@@ -117,18 +117,18 @@ class Cron:
             held.starting = False
         return f"manual:{held.job.id}:{now}"
 
-    async def _start(self, held: Held, due: int, now: int) -> None:
+    async def _start(self, held: ScheduledJob, due: int, now: int) -> None:
         """Hand a fire in. Left pending where the inbox takes nothing now."""
         job = held.job
         try:
-            key = message.key_of(job, due, self._doors.settings)
+            key = message.resolve_job_session(job, due, self._doors.settings)
             if job.payload.kind == "systemEvent" and job.wake_mode == "next-heartbeat":
-                event = Event(f"{job.id}:{due}", str(key), job.payload.words, now, job.source)
+                event = SystemEvent(f"{job.id}:{due}", str(key), job.payload.words, now, job.source)
                 await self._events.add(event)
                 await self._over(held, due, "ok", job.payload.words[:SUMMARY], {"sessionKey": str(key)})
                 return
-            way = await message.way_of(self._doors, job.delivery, key, job.agent_id)
-            accepted = await self._doors.submit(message.fire(job, due, now, key, way))
+            way = await message.resolve_job_destination(self._doors, job.delivery, key, job.agent_id)
+            accepted = await self._doors.submit(message.make_fire_message(job, due, now, key, way))
         except (BadRequest, NotFound) as exc:
             await self._over(held, due, "error", exc.message, {})
             return
@@ -137,18 +137,18 @@ class Cron:
         except PalinurusError as exc:  # a full queue, a full disk: both pass
             log.warning("job %s (%s) is started later: %s", job.id, job.name, exc.message)
             return
-        point("cron.accepted")
+        pass_crashpoint("cron.accepted")
         self._tell(held, "started", {"runAtMs": due, "sessionKey": str(key)})
         await self._jobs.save(held, pending=0, item=accepted.id, running_at_ms=due)
         self._watch(held)
 
-    def _watch(self, held: Held) -> None:
+    def _watch(self, held: ScheduledJob) -> None:
         held.watched = True
         task = asyncio.ensure_future(self._end(held))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _end(self, held: Held) -> None:
+    async def _end(self, held: ScheduledJob) -> None:
         """Wait for the fire's outcome, and do what follows from it."""
         due, item = held.state.running_at_ms, held.state.item
         try:
@@ -157,7 +157,7 @@ class Cron:
             except NotFound:
                 await self._over(held, due, "error", "its message is gone", {})
                 return
-            point("cron.ended")
+            pass_crashpoint("cron.ended")
             status = STATUS.get(row.outcome or "", "error")
             facts = await self._facts(row)
             facts["deliveryStatus"] = await self._deliver(held, row, due, status)
@@ -170,7 +170,7 @@ class Cron:
             held.watched = False
             self.wake()
 
-    async def _facts(self, row: ItemRow) -> dict[str, Any]:
+    async def _facts(self, row: InboxRow) -> dict[str, Any]:
         spent = [s for s in await self._doors.store.list_usage(row.at, row.session) if s.item == row.id]
         facts: dict[str, Any] = {"sessionKey": row.session, "itemId": row.id, "durationMs": row.settled - row.claimed}
         if spent:
@@ -180,20 +180,22 @@ class Cron:
             facts |= {"costUsd": round(sum(costs), 6)} if costs else {}
         return facts
 
-    async def _deliver(self, held: Held, row: ItemRow, due: int, status: str) -> str:
+    async def _deliver(self, held: ScheduledJob, row: InboxRow, due: int, status: str) -> str:
         """Post the result; tell the main session what people were told."""
         job = held.job
         if job.delivery.mode == "webhook":
             return await self._post(held, row, due, status)
         if job.session_target == "isolated" and job.delivery.mode == "announce" and row.outcome == "answered":
-            key = message.main_key(self._doors.settings, job.agent_id)
+            key = message.make_main_key(self._doors.settings, job.agent_id)
             text = f"The scheduled job {job.name!r} told the person: {row.note[:SUMMARY]}"
             # What the run may have read came from anywhere.
-            await self._events.add(Event(f"said:{job.id}:{due}", str(key), text, self._doors.clock.now(), "session"))
+            await self._events.add(
+                SystemEvent(f"said:{job.id}:{due}", str(key), text, self._doors.clock.now(), "session")
+            )
             return "announced"
         return "not-requested"
 
-    async def _post(self, held: Held, row: ItemRow, due: int, status: str) -> str:
+    async def _post(self, held: ScheduledJob, row: InboxRow, due: int, status: str) -> str:
         """At least once; the receiver tells repeats by the Idempotency-Key."""
         job, settings = held.job, self._doors.settings.cron
         url = job.delivery.to or settings.webhook
@@ -217,7 +219,7 @@ class Cron:
             why = f"HTTP {code}"
         return f"failed: {why}"
 
-    async def _over(self, held: Held, due: int, status: str, summary: str, facts: dict[str, Any]) -> None:
+    async def _over(self, held: ScheduledJob, due: int, status: str, summary: str, facts: dict[str, Any]) -> None:
         """The fire has ended: history first, then the job is free."""
         job, state = held.job, held.state
         bad = status != "ok"
@@ -247,7 +249,7 @@ class Cron:
         more = {"nextRunAtMs": held.due} if held.due is not None else {}
         self._tell(held, "finished", {**entry, **more})
 
-    async def _skipped(self, held: Held, upto: int, count: int, now: int) -> None:
+    async def _skipped(self, held: ScheduledJob, upto: int, count: int, now: int) -> None:
         """One line for all due times after the cursor up to `upto`; written before the cursor passes them."""
         job, after = held.job, held.state.cursor
         each = f"missed (misfire: {job.misfire})"
@@ -257,7 +259,7 @@ class Cron:
         entry |= {"runId": f"{job.id}:skipped:{after}", "runAtMs": upto, "summary": why}
         await self._jobs.record_run(held, {**entry, "missed": msgspec.to_builtins(row)})
 
-    def _tell(self, held: Held, action: str, more: dict[str, Any]) -> None:
+    def _tell(self, held: ScheduledJob, action: str, more: dict[str, Any]) -> None:
         self._doors.tell("cron", {**more, "jobId": held.job.id, "action": action, "job": held.describe()})
 
     async def close(self) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import msgspec
 
 from palinurus.errors import StateError
-from palinurus.triggers.ports import Records
+from palinurus.triggers.ports import TriggerStore
 
 KIND = "event"
 MOST = 20  # waiting for one session; the oldest go
 SHORT = 4000  # characters of one
 
 
-class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+class SystemEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """`item`: the message it is told with; "" while it waits. `source`: whose words it holds (taint)."""
 
     id: str
@@ -31,25 +31,25 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.session} {self.id}"
 
 
-class Told(msgspec.Struct, frozen=True):
+class SystemEventText(msgspec.Struct, frozen=True):
     text: str = ""
     source: str = ""
 
 
-NOTHING = Told()
+NOTHING = SystemEventText()
 
 
-class Events:
-    def __init__(self, store: Records) -> None:
+class SystemEvents:
+    def __init__(self, store: TriggerStore) -> None:
         self._store = store
-        self._by_session: dict[str, list[Event]] = {}
+        self._by_session: dict[str, list[SystemEvent]] = {}
 
     async def load(self) -> None:
         """What waits on disk."""
         self._by_session.clear()
         for kept in await self._store.list_records(KIND):
             try:
-                event = msgspec.json.decode(kept.data, type=Event)
+                event = msgspec.json.decode(kept.data, type=SystemEvent)
             except msgspec.DecodeError:
                 continue
             self._by_session.setdefault(event.session, []).append(event)
@@ -60,7 +60,7 @@ class Events:
         """Is there something this session was not told, and that came not before `since`?"""
         return any(not event.item and event.at >= since for event in self._by_session.get(session, ()))
 
-    def peek(self, session: str) -> Told:
+    def peek(self, session: str) -> SystemEventText:
         """What waits there, for a turn of another session: it goes on waiting."""
         return _told([event for event in self._by_session.get(session, ()) if not event.item])
 
@@ -68,7 +68,7 @@ class Events:
         """All that waits, for people who look."""
         return [event.text for events in self._by_session.values() for event in events if not event.item]
 
-    async def add(self, event: Event) -> None:
+    async def add(self, event: SystemEvent) -> None:
         """On disk when it returns. The same id twice is one event."""
         events = self._by_session.setdefault(event.session, [])
         if any(known.id == event.id for known in events):
@@ -80,12 +80,12 @@ class Events:
         for old in waiting[: max(0, len(waiting) - MOST)]:
             await self._drop(old)
 
-    async def take(self, session: str, item: str) -> Told:
+    async def take(self, session: str, item: str) -> SystemEventText:
         """What to tell with the message `item`. What was told with earlier ones is forgotten."""
         events = self._by_session.get(session)
         if not events:
             return NOTHING
-        told: list[Event] = []
+        told: list[SystemEvent] = []
         for event in tuple(events):
             if event.item and event.item != item:
                 await self._drop(event)
@@ -98,7 +98,7 @@ class Events:
                 told.append(event)
         return _told(told)
 
-    async def _drop(self, event: Event) -> None:
+    async def _drop(self, event: SystemEvent) -> None:
         events = self._by_session.get(event.session, [])
         if event in events:
             events.remove(event)
@@ -110,8 +110,8 @@ class Events:
             return  # a full disk: it is forgotten next time
 
 
-def _told(events: list[Event]) -> Told:
+def _told(events: list[SystemEvent]) -> SystemEventText:
     if not events:
         return NOTHING
     sources = dict.fromkeys(event.source for event in events if event.source)
-    return Told("\n".join(f"System: {event.text}" for event in events), ", ".join(sources)[:80])
+    return SystemEventText("\n".join(f"System: {event.text}" for event in events), ", ".join(sources)[:80])

@@ -33,12 +33,12 @@ from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import Draining, NotFound, PalinurusError
-from palinurus.sessions.record import Record
-from palinurus.triggers.aim import Aim, aim
-from palinurus.triggers.events import NOTHING, Events
-from palinurus.triggers.message import TRIGGER, main_key
-from palinurus.triggers.ports import Doors
-from palinurus.triggers.watch import LIMIT, Watch
+from palinurus.sessions.record import SessionRecord
+from palinurus.triggers.aim import HeartbeatTarget, resolve_target
+from palinurus.triggers.events import NOTHING, SystemEvents
+from palinurus.triggers.message import TRIGGER, make_main_key
+from palinurus.triggers.ports import TriggerPort
+from palinurus.triggers.watch import WATCH_LIMIT, CommandWatch
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +49,10 @@ FATAL = frozenset(("auth", "billing", "budget", "config"))  # failures that the 
 PREVIEW, SAID = 200, 4000  # characters
 
 
-class Heartbeat:
+class AgentHeartbeat:
     """The heartbeat of one agent."""
 
-    def __init__(self, agent: str, settings: HeartbeatSettings, doors: Doors, events: Events) -> None:
+    def __init__(self, agent: str, settings: HeartbeatSettings, doors: TriggerPort, events: SystemEvents) -> None:
         self.agent = agent
         self.settings = settings
         self._doors = doors
@@ -61,7 +61,7 @@ class Heartbeat:
         self._task: asyncio.Task[None] | None = None
         self._wanted = False
         self.wake: Callable[[], None] = lambda: None  # look again: the watched command has ended
-        self._watch = Watch(settings.watch, self._run, lambda: self.wake())
+        self._watch = CommandWatch(settings.watch, self._run, lambda: self.wake())
         self.on = True
         self.last: dict[str, Any] | None = None  # the last one that ran or failed
         self.why = ""  # why the last look led to none
@@ -71,7 +71,7 @@ class Heartbeat:
         """The session it belongs to."""
         typed = self.settings.session
         found = parse_session_key(typed, self.agent) if typed and typed != "main" else None
-        return found or main_key(self._doors.settings, self.agent)
+        return found or make_main_key(self._doors.settings, self.agent)
 
     async def load(self, now: int) -> None:
         """What is remembered. A beat that ran when we were stopped is the inbox's to finish; then it is counted."""
@@ -133,7 +133,7 @@ class Heartbeat:
 
     async def _seen(self, page: HeartbeatPage, text: str, now: int) -> HeartbeatObservation:
         row = await self._doors.store.session(str(self.key))
-        talked = Record.decode(row.data).lastInteractionAt or 0 if row is not None else 0
+        talked = SessionRecord.decode(row.data).lastInteractionAt or 0 if row is not None else 0
         digest = _digest(text) if page.text or page.tasks else ""
         # In a session of its own it is told what waits, but takes nothing away: the same is no reason twice.
         waiting = self._events.has_waiting(str(self.key), self._beat.last if self.settings.isolated else -1)
@@ -148,7 +148,7 @@ class Heartbeat:
 
     async def _run(self) -> str | None:
         run = self._doors.run
-        return await run(self.key, self.settings.watch, LIMIT) if run is not None else None
+        return await run(self.key, self.settings.watch, WATCH_LIMIT) if run is not None else None
 
     @property
     def _workspace(self) -> str:
@@ -160,7 +160,7 @@ class Heartbeat:
         page = parse_heartbeat_page(text, lambda words: durations.parse_duration(words, "m"))
         digest = _digest(text) if page.text or page.tasks else ""
         ends: list[AgentEnd] = []
-        to = await aim(self._doors, self.settings, self.key)
+        to = await resolve_target(self._doors, self.settings, self.key)
         if to.useless:
             self.why = to.why
             return
@@ -177,7 +177,7 @@ class Heartbeat:
         unsent = to.why or ("" if to.seen.alerts else "alerts-disabled")
         self._task = asyncio.ensure_future(self._end(message, accepted.id, verdict.why, unsent, ends))
 
-    def _message(self, verdict: HeartbeatVerdict, to: Aim, now: int) -> Inbound:
+    def _message(self, verdict: HeartbeatVerdict, to: HeartbeatTarget, now: int) -> Inbound:
         own, beat = self.settings, self._beat
         parsed = parse_directives(own.prompt or HEARTBEAT_PROMPT)
         told = self._events.peek(str(self.key)) if own.isolated else NOTHING

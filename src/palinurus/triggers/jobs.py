@@ -13,7 +13,7 @@ import msgspec
 from palinurus.core.schedule.fire import DAY_MS, AtSchedule, EverySchedule, find_next_due
 from palinurus.core.schedule.job import CronJob, CronJobState, to_client_job
 from palinurus.errors import BadRequest, NotFound
-from palinurus.triggers.ports import Records
+from palinurus.triggers.ports import TriggerStore
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ MOST = 2000  # jobs
 FORGET = 30 * DAY_MS
 
 
-class Held:
+class ScheduledJob:
     """One job in memory."""
 
     def __init__(self, job: CronJob, state: CronJobState, tz: str) -> None:
@@ -44,14 +44,14 @@ class Held:
         return to_client_job(self.job, self.state, self.due)
 
 
-class Jobs:
+class JobStore:
     """All of them."""
 
-    def __init__(self, store: Records, tz: str, runs: int) -> None:
+    def __init__(self, store: TriggerStore, tz: str, runs: int) -> None:
         self._store = store
         self._tz = tz
         self._runs = runs
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, ScheduledJob] = {}
 
     async def load(self, now: int) -> None:
         """From disk. A record that cannot be read is left alone and said in the log."""
@@ -62,7 +62,7 @@ class Jobs:
                 job = msgspec.json.decode(kept.data, type=CronJob)
                 data = states.get(kept.key)
                 state = msgspec.json.decode(data, type=CronJobState) if data else CronJobState(_first(job))
-                self._held[job.id] = Held(job, state, self._tz)
+                self._held[job.id] = ScheduledJob(job, state, self._tz)
             except (msgspec.DecodeError, ValueError) as exc:
                 log.error("job %s cannot be read and does not run: %s", kept.key, exc)
                 states.pop(kept.key, None)
@@ -72,10 +72,10 @@ class Jobs:
             if kept.key not in self._held and kept.at < now - FORGET:
                 await self._store.put_record(RUNS, kept.key, None)
 
-    def all(self) -> list[Held]:
+    def all(self) -> list[ScheduledJob]:
         return list(self._held.values())
 
-    def find(self, ident: str) -> Held:
+    def find(self, ident: str) -> ScheduledJob:
         """By id, the beginning of one, or name, where that is one job. Raises NotFound."""
         if ident in self._held:
             return self._held[ident]
@@ -84,19 +84,19 @@ class Jobs:
             raise NotFound(f"{'several jobs are' if hits else 'no job is'} called {ident[:64]!r}")
         return hits[0]
 
-    def get(self, ident: str) -> Held | None:
+    def get(self, ident: str) -> ScheduledJob | None:
         """By its whole id."""
         return self._held.get(ident)
 
-    async def add(self, job: CronJob) -> Held:
+    async def add(self, job: CronJob) -> ScheduledJob:
         """On disk when it returns. Raises BadRequest."""
         if len(self._held) >= MOST:
             raise BadRequest(f"there are {MOST} jobs already")
         await self._store.put_record(JOB, job.id, msgspec.json.encode(job))
-        held = self._held[job.id] = Held(job, CronJobState(_first(job)), self._tz)
+        held = self._held[job.id] = ScheduledJob(job, CronJobState(_first(job)), self._tz)
         return held
 
-    async def change(self, held: Held, job: CronJob, now: int) -> None:
+    async def change(self, held: ScheduledJob, job: CronJob, now: int) -> None:
         """The next slot follows the new job; a fire that runs ends as it began."""
         anew = job.schedule != held.job.schedule or (job.enabled and not held.job.enabled)
         await self._store.put_record(JOB, job.id, msgspec.json.encode(job))
@@ -105,19 +105,19 @@ class Jobs:
             await self.save(held, cursor=now)
         held.plan()
 
-    async def save(self, held: Held, **changes: Any) -> None:
+    async def save(self, held: ScheduledJob, **changes: Any) -> None:
         """The job's state with some things changed, on disk when it returns."""
         held.state = msgspec.structs.replace(held.state, **changes)
         held.plan()
         if held.job.id in self._held:
             await self._store.put_record(STATE, held.job.id, msgspec.json.encode(held.state))
 
-    async def remove(self, held: Held) -> None:
+    async def remove(self, held: ScheduledJob) -> None:
         self._held.pop(held.job.id, None)
         await self._store.put_record(JOB, held.job.id, None)
         await self._store.put_record(STATE, held.job.id, None)
 
-    async def follow_clock_back(self, held: Held, now: int) -> None:
+    async def follow_clock_back(self, held: ScheduledJob, now: int) -> None:
         """The clock was set back: slots that were run stay run, the others get their turn at their time."""
         schedule = held.job.schedule
         if isinstance(schedule, EverySchedule):
@@ -127,7 +127,7 @@ class Jobs:
         if not isinstance(schedule, AtSchedule):
             await self.save(held, cursor=now)
 
-    async def record_run(self, held: Held, entry: dict[str, Any]) -> None:
+    async def record_run(self, held: ScheduledJob, entry: dict[str, Any]) -> None:
         """Remember what became of a fire; the same run twice is one entry."""
         before = [e for e in await self._entries(held.job.id) if e.get("runId") != entry["runId"]]
         kept = [*before, entry][-self._runs :]

@@ -10,29 +10,29 @@ from palinurus.core.schedule.job import CronDelivery, CronJob
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import BadRequest
-from palinurus.sessions.record import Record
-from palinurus.triggers.ports import Doors
+from palinurus.sessions.record import SessionRecord
+from palinurus.triggers.ports import TriggerPort
 
 TRIGGER = "trigger"  # the option that marks a turn nobody wrote for; see agent/trigger.py
 _NOWHERE = "cron"
 
 
-class Way(NamedTuple):
+class ReplyDestination(NamedTuple):
     """Where replies go; `push` False: nowhere, whoever looks at the session sees them."""
 
     target: Target
     push: bool
 
 
-def main_key(settings: Settings, agent: str) -> SessionKey:
+def make_main_key(settings: Settings, agent: str) -> SessionKey:
     """An agent's main session."""
     return SessionKey(agent, settings.session.main_key)
 
 
-def key_of(job: CronJob, due: int, settings: Settings) -> SessionKey:
+def resolve_job_session(job: CronJob, due: int, settings: Settings) -> SessionKey:
     """The session a fire runs in. Raises BadRequest."""
     if job.session_target == "main":
-        return main_key(settings, job.agent_id)
+        return make_main_key(settings, job.agent_id)
     if job.session_target == "isolated":
         return SessionKey(job.agent_id, f"cron:{job.id}:run:{due}")
     found = parse_session_key(job.session_target.removeprefix("session:"), job.agent_id)
@@ -41,29 +41,33 @@ def key_of(job: CronJob, due: int, settings: Settings) -> SessionKey:
     return found
 
 
-async def last_way(doors: Doors, key: SessionKey) -> Way:
+async def find_last_destination(doors: TriggerPort, key: SessionKey) -> ReplyDestination:
     """Where the session's person wrote last, if replies can go there."""
     row = await doors.store.session(str(key))
-    record = Record.decode(row.data) if row is not None else None
+    record = SessionRecord.decode(row.data) if row is not None else None
     if record is None or record.lastChannel not in doors.channels():
-        return Way(Target(_NOWHERE, str(key)), False)
-    return Way(Target(record.lastChannel or "", record.lastTo or "", record.lastAccountId or "default"), True)
+        return ReplyDestination(Target(_NOWHERE, str(key)), False)
+    return ReplyDestination(
+        Target(record.lastChannel or "", record.lastTo or "", record.lastAccountId or "default"), True
+    )
 
 
-async def way_of(doors: Doors, delivery: CronDelivery, key: SessionKey, agent: str) -> Way:
+async def resolve_job_destination(
+    doors: TriggerPort, delivery: CronDelivery, key: SessionKey, agent: str
+) -> ReplyDestination:
     """Where a job's answer goes. Raises BadRequest for a channel that is not there."""
     if delivery.mode == "announce" and delivery.channel and delivery.channel != "last":
         if delivery.channel not in doors.channels():
             raise BadRequest(f"there is no channel {delivery.channel[:40]!r} to announce it on")
         account = delivery.account_id or "default"
-        return Way(Target(delivery.channel, delivery.to, account, delivery.thread_id), True)
+        return ReplyDestination(Target(delivery.channel, delivery.to, account, delivery.thread_id), True)
     if delivery.mode == "announce" or key.kind != "cron":
-        own = key if key.kind != "cron" else main_key(doors.settings, agent)
-        return await last_way(doors, own)
-    return Way(Target(_NOWHERE, str(key)), False)
+        own = key if key.kind != "cron" else make_main_key(doors.settings, agent)
+        return await find_last_destination(doors, own)
+    return ReplyDestination(Target(_NOWHERE, str(key)), False)
 
 
-def fire(job: CronJob, due: int, now: int, key: SessionKey, way: Way) -> Inbound:
+def make_fire_message(job: CronJob, due: int, now: int, key: SessionKey, way: ReplyDestination) -> Inbound:
     """The message of one fire. Its event is the slot: however often it is handed in, it is one message."""
     payload = job.payload
     late = f" It was due {_span(now - due)} ago." if now - due > GRACE_MS else ""

@@ -10,41 +10,43 @@ from palinurus.config.settings import Settings
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
-from palinurus.store.port import ANY, Accepted, ItemRow, Kept, SessionRow, Spent
+from palinurus.store.port import ANY_RECORD, Acceptance, InboxRow, SessionRow, StoreRecord, UsageRow
 
 Sink = Callable[[RunEvent], None]
 
 
-class Records(Protocol):
+class TriggerStore(Protocol):
     """The part of the store that triggers use."""
 
-    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool: ...
+    async def put_record(
+        self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD
+    ) -> bool: ...
 
-    async def get_record(self, kind: str, key: str) -> Kept | None: ...
+    async def get_record(self, kind: str, key: str) -> StoreRecord | None: ...
 
-    async def list_records(self, kind: str) -> list[Kept]: ...
+    async def list_records(self, kind: str) -> list[StoreRecord]: ...
 
     async def claim_slot(self, job: str, due: int) -> bool: ...
 
     async def session(self, key: str) -> SessionRow | None: ...
 
-    async def list_usage(self, since: int, session: str | None = None) -> list[Spent]: ...
+    async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]: ...
 
 
-class Submit(Protocol):
+class TriggerSubmit(Protocol):
     """Put a message on disk; its dedupe key makes it one message. `sink` sees its run."""
 
-    def __call__(self, inbound: Inbound, sink: Sink | None = None, /) -> Awaitable[Accepted]: ...
+    def __call__(self, inbound: Inbound, sink: Sink | None = None, /) -> Awaitable[Acceptance]: ...
 
 
-class Doors(NamedTuple):
+class TriggerPort(NamedTuple):
     """The program, as far as triggers use it."""
 
     settings: Settings
-    store: Records
+    store: TriggerStore
     clock: Clock
-    submit: Submit
-    wait: Callable[[str], Awaitable[ItemRow]]  # until a message's outcome is on disk
+    submit: TriggerSubmit
+    wait: Callable[[str], Awaitable[InboxRow]]  # until a message's outcome is on disk
     running: Callable[[str], bool]  # does a turn of this session run now?
     busy: Callable[[], int] = lambda: 0  # how many turns run now
     post: Callable[[str, bytes, dict[str, str]], Awaitable[int]] | None = None  # url, body, headers -> HTTP status

@@ -26,7 +26,7 @@ _MAPPED = "The owner set up this webhook. What it sent stands below; tell the ow
 _WAKE = "A program that the owner let in tells you:"
 
 
-class Asked(NamedTuple):
+class WebhookRequest(NamedTuple):
     """`words` are the owner's or ours, `facts` the sender's. `delivery` "": every request is a new one."""
 
     hook: str  # id
@@ -44,9 +44,9 @@ class Asked(NamedTuple):
     options: Mapping[str, Any] = NOTHING
 
 
-def read(
+def read_webhook_request(
     hook: MappedHookSettings, path: str, payload: dict[str, Any], headers: Mapping[str, str], settings: WebhookSettings
-) -> Asked | str:
+) -> WebhookRequest | str:
     """What is asked, or what is wrong."""
     if hook.id == "wake" and path == "wake":
         return _wake(payload, _delivery(headers))
@@ -61,28 +61,29 @@ def read(
         words, facts = template.separate_values(hook.template, scope)
     # Under a signature only what was signed says which delivery it is: a header can be changed by whoever replays it.
     given = template.fill_template(hook.delivery, scope, str) or ("" if hook.scheme else _delivery(headers))
-    return Asked(
+    session = "" if hook.action == "wake" else settings.session
+    return WebhookRequest(
         hook.id, hook.name or hook.id, hook.action, words, facts, given[:1000],
-        template.fill_template(hook.session, scope, segment) or ("" if hook.action == "wake" else settings.session),
+        template.fill_template(hook.session, scope, make_key_segment) or session,
         hook.agent, hook.now, hook.deliver, hook.channel, hook.to, hook.options,
     )  # fmt: skip
 
 
-def segment(value: str) -> str:
+def make_key_segment(value: str) -> str:
     """A foreign value as one part of a session key: it cannot reach into another session."""
     return (
         escape_key_part(value) if len(value) <= LONG else hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()
     )
 
 
-def _wake(payload: Mapping[str, Any], delivery: str) -> Asked | str:
+def _wake(payload: Mapping[str, Any], delivery: str) -> WebhookRequest | str:
     text = _word(payload, "text")
     if not text:
         return "text required"
-    return Asked("wake", "wake", "wake", _WAKE, text, delivery, now=payload.get("mode") != "next-heartbeat")
+    return WebhookRequest("wake", "wake", "wake", _WAKE, text, delivery, now=payload.get("mode") != "next-heartbeat")
 
 
-def _agent(payload: Mapping[str, Any], headers: Mapping[str, str], settings: WebhookSettings) -> Asked | str:
+def _agent(payload: Mapping[str, Any], headers: Mapping[str, str], settings: WebhookSettings) -> WebhookRequest | str:
     text = _word(payload, "message")
     if not text:
         return "message required"
@@ -98,7 +99,7 @@ def _agent(payload: Mapping[str, Any], headers: Mapping[str, str], settings: Web
     limit = payload.get("timeoutSeconds")
     if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0:
         options["timeoutSeconds"] = limit
-    return Asked(
+    return WebhookRequest(
         "agent", _name(_word(payload, "name")) or "agent", "agent", _AGENT, text,
         (_word(payload, "idempotencyKey") or _delivery(headers))[:1000], session or settings.session, agent,
         deliver=payload.get("deliver") is not False, channel=_word(payload, "channel") or "last",

@@ -11,10 +11,10 @@ from hashlib import blake2s
 
 log = logging.getLogger(__name__)
 
-LIMIT = 60.0  # seconds it may take
+WATCH_LIMIT = 60.0  # seconds it may take
 
 
-class Watch:
+class CommandWatch:
     """`look` starts it; `digest` is of the last output, "" before there was one; `done` is called after each."""
 
     def __init__(self, command: str, run: Callable[[], Awaitable[str | None]], done: Callable[[], None]) -> None:

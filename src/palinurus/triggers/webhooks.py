@@ -31,10 +31,10 @@ from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.untrusted import clean_label, wrap_untrusted
 from palinurus.plugins.hooks import Hooks
-from palinurus.triggers.events import Event, Events
-from palinurus.triggers.message import TRIGGER, Way, last_way, main_key
-from palinurus.triggers.ports import Doors
-from palinurus.triggers.requests import Asked, read
+from palinurus.triggers.events import SystemEvent, SystemEvents
+from palinurus.triggers.message import TRIGGER, ReplyDestination, find_last_destination, make_main_key
+from palinurus.triggers.ports import TriggerPort
+from palinurus.triggers.requests import WebhookRequest, read_webhook_request
 
 KIND = "webhook"
 KEPT = 7 * 86_400_000  # milliseconds a delivery is remembered beside its inbox row
@@ -46,7 +46,7 @@ _SECRET = frozenset(("authorization", "cookie", "proxy-authorization", *_TOKENS)
 _OWN = {name: MappedHookSettings(name, name) for name in ("wake", "agent")}  # what they do stands in their bodies
 
 
-class Held(msgspec.Struct, frozen=True, omit_defaults=True):
+class WebhookDelivery(msgspec.Struct, frozen=True, omit_defaults=True):
     """A delivery that was seen: where its turn's replies go. `done`: it was told without a turn of its own."""
 
     target: Target
@@ -57,7 +57,7 @@ class Held(msgspec.Struct, frozen=True, omit_defaults=True):
 class Webhooks:
     """All of them. `opens` judges a request by its head, `take` does what its body says."""
 
-    def __init__(self, doors: Doors, events: Events, hooks: Hooks) -> None:
+    def __init__(self, doors: TriggerPort, events: SystemEvents, hooks: Hooks) -> None:
         self._doors = doors
         self._events = events
         self._hooks = hooks
@@ -98,7 +98,7 @@ class Webhooks:
         if hook is None:
             return WEBHOOK_NOT_FOUND
         headers = {name: value for name, value in head.headers.items() if name not in _SECRET}
-        asked = read(hook, head.name, payload, headers, self._doors.settings.webhooks)
+        asked = read_webhook_request(hook, head.name, payload, headers, self._doors.settings.webhooks)
         if isinstance(asked, str):
             return refuse_webhook(400, asked)
         return await self._go(await self._changed(asked, payload, headers), proof)
@@ -122,7 +122,9 @@ class Webhooks:
         now = self._doors.clock.now()
         return sign.verify_signature(hook.scheme, hook.secret.reveal(), head.headers, body, now) or None
 
-    async def _changed(self, asked: Asked, payload: dict[str, Any], headers: dict[str, str]) -> Asked | None:
+    async def _changed(
+        self, asked: WebhookRequest, payload: dict[str, Any], headers: dict[str, str]
+    ) -> WebhookRequest | None:
         """As plugins want it; None: they want nothing done."""
         if not self._hooks.has("webhook"):
             return asked
@@ -133,7 +135,7 @@ class Webhooks:
         message = changes.get("message")
         return asked._replace(facts=message) if isinstance(message, str) and message.strip() else asked
 
-    async def _go(self, asked: Asked | None, proof: str) -> WebhookAnswer:
+    async def _go(self, asked: WebhookRequest | None, proof: str) -> WebhookAnswer:
         if asked is None:
             return WebhookAnswer(200, {"ok": True, "skipped": True})
         settings, clock = self._doors.settings, self._doors.clock
@@ -155,45 +157,45 @@ class Webhooks:
         told = {"ok": True, "mode": "now"} if asked.action == "wake" else {"ok": True}
         return WebhookAnswer(200, {**told, "runId": made.id, **({"duplicate": True} if made.duplicate else {})})
 
-    def _key(self, asked: Asked, digest: str) -> SessionKey | None:
+    def _key(self, asked: WebhookRequest, digest: str) -> SessionKey | None:
         settings = self._doors.settings
         agent = asked.agent or settings.default_agent
         if asked.session:
             return parse_session_key(asked.session, agent)
         if asked.action == "wake":
-            return main_key(settings, agent)
+            return make_main_key(settings, agent)
         return SessionKey(agent, f"hook:{uuid.uuid5(_SPACE, digest) if digest else uuid.uuid4()}")
 
-    async def _held(self, asked: Asked, key: SessionKey, digest: str) -> Held:
+    async def _held(self, asked: WebhookRequest, key: SessionKey, digest: str) -> WebhookDelivery:
         """Where replies go: decided once for a delivery, whatever has changed when it comes again."""
         record = f"{asked.hook} {digest}"
         if digest and (kept := await self._doors.store.get_record(KIND, record)) is not None:
-            return msgspec.json.decode(kept.data, type=Held)
+            return msgspec.json.decode(kept.data, type=WebhookDelivery)
         way = await self._way(asked, key)
-        made = Held(way.target if way.push else Target("hook", str(key)), way.push)
+        made = WebhookDelivery(way.target if way.push else Target("hook", str(key)), way.push)
         if digest and not await self._doors.store.put_record(KIND, record, msgspec.json.encode(made), expect=None):
             kept = await self._doors.store.get_record(KIND, record)
-            return msgspec.json.decode(kept.data, type=Held) if kept is not None else made
+            return msgspec.json.decode(kept.data, type=WebhookDelivery) if kept is not None else made
         return made
 
-    async def _way(self, asked: Asked, key: SessionKey) -> Way:
+    async def _way(self, asked: WebhookRequest, key: SessionKey) -> ReplyDestination:
         if not asked.deliver:
-            return Way(Target("hook"), False)
+            return ReplyDestination(Target("hook"), False)
         if asked.channel != "last":
-            return Way(Target(asked.channel, asked.to), asked.channel in self._doors.channels())
-        own = key if asked.action == "wake" else main_key(self._doors.settings, key.agent)
-        return await last_way(self._doors, own)
+            return ReplyDestination(Target(asked.channel, asked.to), asked.channel in self._doors.channels())
+        own = key if asked.action == "wake" else make_main_key(self._doors.settings, key.agent)
+        return await find_last_destination(self._doors, own)
 
-    async def _later(self, asked: Asked, key: SessionKey, held: Held, digest: str) -> None:
+    async def _later(self, asked: WebhookRequest, key: SessionKey, held: WebhookDelivery, digest: str) -> None:
         """Told with the session's next turn; remembered as told only when it is on disk."""
         now = self._doors.clock.now()
         text = _words(asked._replace(facts=asked.facts[:EVENT]))
-        await self._events.add(Event(digest or uuid.uuid4().hex, str(key), text, now, _source(asked)))
+        await self._events.add(SystemEvent(digest or uuid.uuid4().hex, str(key), text, now, _source(asked)))
         if digest:
             done = msgspec.json.encode(msgspec.structs.replace(held, done=True))
             await self._doors.store.put_record(KIND, f"{asked.hook} {digest}", done)
 
-    def _message(self, asked: Asked, key: SessionKey, held: Held, ident: str) -> Inbound:
+    def _message(self, asked: WebhookRequest, key: SessionKey, held: WebhookDelivery, ident: str) -> Inbound:
         text = _words(asked)
         if asked.action == "wake":
             text = f"System: {text}"
@@ -225,7 +227,7 @@ class Webhooks:
                 await self._doors.store.put_record(KIND, kept.key, None)
 
 
-def _words(asked: Asked) -> str:
+def _words(asked: WebhookRequest) -> str:
     head = f"[webhook {clean_label(asked.name, 80)}] {asked.words}".strip()
     return (
         f"{head}\n\n{wrap_untrusted(asked.facts, _source(asked), secrets.token_hex(16))}"
@@ -234,7 +236,7 @@ def _words(asked: Asked) -> str:
     )
 
 
-def _source(asked: Asked) -> str:
+def _source(asked: WebhookRequest) -> str:
     return f"webhook {clean_label(asked.name, 60)}"
 
 

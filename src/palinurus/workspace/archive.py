@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from palinurus.core.skills.danger import SkillFile
 from palinurus.errors import BadRequest
-from palinurus.workspace.texts import whole
+from palinurus.workspace.texts import read_whole
 
 _SKIPPED = frozenset((".git", ".DS_Store", "__MACOSX", "__pycache__", "node_modules"))
 
 
-class Caps(NamedTuple):
+class ArchiveLimits(NamedTuple):
     """Sizes in bytes."""
 
     files: int = 500
@@ -27,10 +27,10 @@ class Caps(NamedTuple):
     depth: int = 8
 
 
-class Basket:
+class FileCollector:
     """Collects files and refuses what goes too far."""
 
-    def __init__(self, caps: Caps) -> None:
+    def __init__(self, caps: ArchiveLimits) -> None:
         self.parts: list[SkillFile] = []
         self._caps = caps
         self._names: set[str] = set()
@@ -64,9 +64,9 @@ class Basket:
         return None if not clean or any(part in _SKIPPED for part in clean) else "/".join(clean)
 
 
-def zipped(path: str, caps: Caps) -> list[SkillFile]:
+def read_zip(path: str, caps: ArchiveLimits) -> list[SkillFile]:
     """The files of an archive. Raises BadRequest."""
-    basket = Basket(caps)
+    basket = FileCollector(caps)
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
@@ -79,7 +79,7 @@ def zipped(path: str, caps: Caps) -> list[SkillFile]:
     return basket.parts
 
 
-def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, basket: Basket) -> None:
+def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, basket: FileCollector) -> None:
     name = basket.clean_name(entry.filename)
     mode = entry.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
@@ -92,14 +92,14 @@ def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, basket: Basket) -> 
         basket.put(name, file.read(basket.room() + 1), bool(mode & 0o111))
 
 
-def folder(path: str, caps: Caps) -> list[SkillFile]:
+def read_folder(path: str, caps: ArchiveLimits) -> list[SkillFile]:
     """The files of a directory. Raises BadRequest."""
-    basket = Basket(caps)
+    basket = FileCollector(caps)
     _walk(path, "", basket)
     return basket.parts
 
 
-def _walk(root: str, inner: str, basket: Basket) -> None:
+def _walk(root: str, inner: str, basket: FileCollector) -> None:
     try:
         with os.scandir(os.path.join(root, inner)) as found:
             entries = sorted(found, key=lambda entry: entry.name)
@@ -129,7 +129,7 @@ def _file(path: str, name: str, cap: int) -> tuple[bytes, bool]:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise BadRequest(f"{name!r} is not a file")
-        return whole(handle, cap), bool(found.st_mode & 0o111)
+        return read_whole(handle, cap), bool(found.st_mode & 0o111)
     except OSError as exc:
         raise BadRequest(f"cannot read {name!r}: {exc.strerror}") from None
     finally:

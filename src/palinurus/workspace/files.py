@@ -14,7 +14,7 @@ OTHERS: tuple[str, ...] = ("MEMORY.md",)  # the owner's; its presence means the 
 NOTES = "memory"  # the folder of daily notes
 
 
-def ensure(workspace: str, skip: bool = False) -> list[str]:
+def ensure_workspace(workspace: str, skip: bool = False) -> list[str]:
     """Make the directory, the files it lacks and the folder for notes. Returns the names of files made, in order.
 
     `skip` (agents.defaults.skipBootstrap) makes the directory only. Raises StateUnwritable.
@@ -23,7 +23,7 @@ def ensure(workspace: str, skip: bool = False) -> list[str]:
         os.makedirs(workspace, mode=0o700, exist_ok=True)
         if skip:
             return []
-        wanted = (*NAMES, FIRST) if fresh(workspace) else NAMES
+        wanted = (*NAMES, FIRST) if is_new_workspace(workspace) else NAMES
         if not os.path.lexists(notes := os.path.join(workspace, NOTES)):
             os.mkdir(notes, 0o700)
         return [name for name in wanted if _make(os.path.join(workspace, name), name)]
@@ -34,12 +34,12 @@ def ensure(workspace: str, skip: bool = False) -> list[str]:
         ) from None
 
 
-def fresh(workspace: str) -> bool:
+def is_new_workspace(workspace: str) -> bool:
     """True if none of the files is there: a brand-new workspace."""
     return not any(os.path.lexists(os.path.join(workspace, name)) for name in (*NAMES, *OTHERS, FIRST))
 
 
-def template(name: str) -> bytes:
+def read_template(name: str) -> bytes:
     """What a new file of this name holds."""
     with open(os.path.join(os.path.dirname(__file__), "templates", name), "rb") as file:
         return file.read()
@@ -51,5 +51,5 @@ def _make(path: str, name: str) -> bool:
     except FileExistsError:
         return False
     with os.fdopen(handle, "wb") as file:
-        file.write(template(name))
+        file.write(read_template(name))
     return True

@@ -19,13 +19,13 @@ __pycache__/
 _PATIENCE = 20.0  # seconds
 
 
-def begin(workspace: str) -> list[str]:
+def init_repository(workspace: str) -> list[str]:
     """Make a repository of a workspace that is in none. Returns what was made; [] where there is one, or no git.
 
     Never raises: a workspace without history is still a workspace.
     """
     program = shutil.which("git")
-    if program is None or inside(workspace):
+    if program is None or is_in_repository(workspace):
         return []
     # Nothing of the surroundings counts: no template with hooks, no GIT_DIR that points elsewhere.
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -51,7 +51,7 @@ def begin(workspace: str) -> list[str]:
     return made
 
 
-def inside(path: str) -> bool:
+def is_in_repository(path: str) -> bool:
     """Is the directory part of a repository already?"""
     at = os.path.realpath(path)
     while True:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from palinurus.core.history.images import find_image_mentions
 from palinurus.core.pictures import MAX_IMAGE_SIDE, MAX_IMAGE_SOURCE, is_large_image
 from palinurus.core.types.messages import ImageBlock
-from palinurus.workspace.shrink import shrunk
-from palinurus.workspace.texts import inside, whole
+from palinurus.workspace.shrink import shrink_image
+from palinurus.workspace.texts import is_inside, read_whole
 
 
 class ImageLimits(NamedTuple):
@@ -29,10 +29,12 @@ class ImageLimits(NamedTuple):
     total: int = 20 * 1024 * 1024
     most: int = 8  # images of one message
     side: int = MAX_IMAGE_SIDE  # pixels
-    shrink: Callable[[bytes, int, int], bytes | str] = shrunk  # a smaller one, by size and side, or why there is none
+    shrink: Callable[[bytes, int, int], bytes | str] = (
+        shrink_image  # a smaller one, by size and side, or why there is none
+    )
 
 
-class Found(NamedTuple):
+class LoadedImages(NamedTuple):
     """What was loaded, what was not and why, and the text without the data of inline images."""
 
     images: tuple[ImageBlock, ...]
@@ -50,24 +52,24 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 )
 
 
-async def found(text: str, workspace: str, limits: ImageLimits, vision: bool = True) -> Found:
+async def find_images(text: str, workspace: str, limits: ImageLimits, vision: bool = True) -> LoadedImages:
     """The images `text` names. A model without eyes gets the text as it is."""
     if not vision or ("/" not in text and "[" not in text):
-        return Found((), (), text)
+        return LoadedImages((), (), text)
     named = find_image_mentions(text)
     if not named.paths and not named.inline:
-        return Found((), (), text)
+        return LoadedImages((), (), text)
     return await asyncio.to_thread(_load, named.paths, named.inline, named.text, workspace, limits)
 
 
-async def resized(images: tuple[ImageBlock, ...], limits: ImageLimits) -> Found:
+async def resize_images(images: tuple[ImageBlock, ...], limits: ImageLimits) -> LoadedImages:
     """The images a message came with, as they can be sent."""
     if not images:
-        return Found((), (), "")
+        return LoadedImages((), (), "")
     return await asyncio.to_thread(_resized, images, limits)
 
 
-def _resized(images: tuple[ImageBlock, ...], limits: ImageLimits) -> Found:
+def _resized(images: tuple[ImageBlock, ...], limits: ImageLimits) -> LoadedImages:
     kept: list[ImageBlock] = []
     notes: list[str] = []
     for image in images:
@@ -77,12 +79,16 @@ def _resized(images: tuple[ImageBlock, ...], limits: ImageLimits) -> Found:
             notes.append(f"an image that came with the message: {data}")
         else:
             kept.append(
-                image if data is raw else ImageBlock(base64.b64encode(data).decode(), sniff(data) or image.mimeType)
+                image
+                if data is raw
+                else ImageBlock(base64.b64encode(data).decode(), sniff_image(data) or image.mimeType)
             )
-    return Found(tuple(kept), tuple(notes), "")
+    return LoadedImages(tuple(kept), tuple(notes), "")
 
 
-def _load(paths: Iterable[str], inline: Iterable[ImageBlock], text: str, workspace: str, limits: ImageLimits) -> Found:
+def _load(
+    paths: Iterable[str], inline: Iterable[ImageBlock], text: str, workspace: str, limits: ImageLimits
+) -> LoadedImages:
     images: dict[str, ImageBlock] = {}
     notes: list[str] = []
     used = 0
@@ -93,7 +99,7 @@ def _load(paths: Iterable[str], inline: Iterable[ImageBlock], text: str, workspa
         data = raw if isinstance(raw, str) else _fitting(raw, limits)
         if isinstance(data, str):
             notes.append(f"{name}: {data}")
-        elif (kind := sniff(data)) is None:
+        elif (kind := sniff_image(data)) is None:
             notes.append(f"{name}: not a PNG, JPEG, GIF or WebP image")
         elif len(images) >= limits.most or used + len(data) > limits.total:
             notes.append(f"{name}: left out, this message has too many images")
@@ -101,12 +107,12 @@ def _load(paths: Iterable[str], inline: Iterable[ImageBlock], text: str, workspa
             encoded = base64.b64encode(data).decode()
             used += len(data) if encoded not in images else 0
             images[encoded] = ImageBlock(encoded, kind)
-    return Found(tuple(images.values()), tuple(notes), text)
+    return LoadedImages(tuple(images.values()), tuple(notes), text)
 
 
 def _fitting(data: bytes, limits: ImageLimits) -> bytes | str:
     """The image as it can be sent, or why not."""
-    kind = sniff(data)
+    kind = sniff_image(data)
     foreign = kind is None and data.startswith(_CONVERTED)
     if not foreign and (kind is None or not is_large_image(data, kind, limits.each, limits.side)):
         return data
@@ -130,7 +136,7 @@ def _real(path: str, workspace: str, home: str) -> str:
 
 def _read(real: str, allowed: Iterable[str], cap: int) -> bytes | str:
     """The bytes, or why not. The same answer for what is outside, whether it is there or not."""
-    if not any(inside(real, root) for root in allowed):
+    if not any(is_inside(real, root) for root in allowed):
         return "outside the workspace"
     try:
         handle = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -139,7 +145,7 @@ def _read(real: str, allowed: Iterable[str], cap: int) -> bytes | str:
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             return "not a file"
-        data = whole(handle, cap + 1)
+        data = read_whole(handle, cap + 1)
     except OSError as exc:
         return exc.strerror or "cannot be read"
     finally:
@@ -156,7 +162,7 @@ def _decoded(data: str, cap: int) -> bytes | str:
         return "is not base64"
 
 
-def sniff(data: bytes) -> str | None:
+def sniff_image(data: bytes) -> str | None:
     """What kind of image these bytes are, by the bytes; None if models do not read it."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"

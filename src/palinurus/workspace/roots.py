@@ -12,57 +12,57 @@ from typing import NamedTuple
 from palinurus.config.settings import AgentSettings, Settings, SkillSettings
 from palinurus.core.skills.gates import BUNDLED_SOURCE
 from palinurus.core.skills.skill import SKILL_FILE, BrokenSkill, Skill, parse_skill
-from palinurus.plugins.manifest import skill_folders
-from palinurus.workspace.texts import Identity, identity, inside, load
+from palinurus.plugins.manifest import list_skill_folders
+from palinurus.workspace.texts import FileIdentity, identify_file, is_inside, load_text
 
 _SKIPPED = frozenset(("node_modules", "__pycache__"))
 
 
-class Root(NamedTuple):
+class SkillRoot(NamedTuple):
     """A directory of skills. `source` is what people are told."""
 
     source: str
     path: str
 
 
-class Found(NamedTuple):
+class SkillScan(NamedTuple):
     """What a look at all roots gave. `watched`: nothing changed while all of these are the same."""
 
     skills: tuple[Skill, ...]  # one of each name, by name
     broken: tuple[BrokenSkill, ...]
     shadowed: tuple[Skill, ...]  # a higher root has one of that name
-    watched: tuple[tuple[str, Identity | None], ...]
+    watched: tuple[tuple[str, FileIdentity | None], ...]
 
 
-def bundled() -> str:
+def locate_bundled_skills() -> str:
     """The skills that come with the program."""
     return os.path.join(os.path.dirname(__file__), "skills")
 
 
-def managed(home: str) -> str:
+def locate_installed_skills(home: str) -> str:
     """Where `pal skills install` puts them."""
     return os.path.join(home, "skills")
 
 
-def roots(settings: Settings, agent: AgentSettings, user: str) -> tuple[Root, ...]:
+def list_skill_roots(settings: Settings, agent: AgentSettings, user: str) -> tuple[SkillRoot, ...]:
     """The roots of an agent, the highest first. `user` is the user's home directory."""
     return (
-        Root("workspace", os.path.join(agent.workspace, "skills")),
-        Root("workspace .agents", os.path.join(agent.workspace, ".agents", "skills")),
-        Root("personal .agents", os.path.join(user, ".agents", "skills")),
-        Root("installed", managed(settings.home)),
-        Root(BUNDLED_SOURCE, bundled()),
-        *(Root("extra", path) for path in settings.skills.extra),
-        *(Root(f"plugin {ident}", path) for ident, path in skill_folders(settings)),
+        SkillRoot("workspace", os.path.join(agent.workspace, "skills")),
+        SkillRoot("workspace .agents", os.path.join(agent.workspace, ".agents", "skills")),
+        SkillRoot("personal .agents", os.path.join(user, ".agents", "skills")),
+        SkillRoot("installed", locate_installed_skills(settings.home)),
+        SkillRoot(BUNDLED_SOURCE, locate_bundled_skills()),
+        *(SkillRoot("extra", path) for path in settings.skills.extra),
+        *(SkillRoot(f"plugin {ident}", path) for ident, path in list_skill_folders(settings)),
     )
 
 
-def look(where: tuple[Root, ...], limits: SkillSettings) -> Found:
+def scan_skills(where: tuple[SkillRoot, ...], limits: SkillSettings) -> SkillScan:
     """All skills of these roots. Never raises."""
     taken: dict[str, Skill] = {}
     broken: list[BrokenSkill] = []
     shadowed: list[Skill] = []
-    watched: list[tuple[str, Identity | None]] = []
+    watched: list[tuple[str, FileIdentity | None]] = []
     for root in where:
         for found in _Walk(root, limits, watched).skills():
             if isinstance(found, BrokenSkill):
@@ -70,18 +70,18 @@ def look(where: tuple[Root, ...], limits: SkillSettings) -> Found:
             elif taken.setdefault(found.name, found) is not found:
                 shadowed.append(found)
     ordered = tuple(taken[name] for name in sorted(taken))
-    return Found(ordered, tuple(broken), tuple(shadowed), tuple(watched))
+    return SkillScan(ordered, tuple(broken), tuple(shadowed), tuple(watched))
 
 
-def same(found: Found) -> bool:
+def is_unchanged(found: SkillScan) -> bool:
     """Is everything as it was then?"""
-    return all(identity(path) == seen for path, seen in found.watched)
+    return all(identify_file(path) == seen for path, seen in found.watched)
 
 
 class _Walk:
     """One walk through one root."""
 
-    def __init__(self, root: Root, limits: SkillSettings, watched: list[tuple[str, Identity | None]]) -> None:
+    def __init__(self, root: SkillRoot, limits: SkillSettings, watched: list[tuple[str, FileIdentity | None]]) -> None:
         self._root = root
         self._limits = limits
         self._watched = watched
@@ -105,7 +105,7 @@ class _Walk:
         return [one for one in made if id(one) not in over]
 
     def _watch(self, path: str) -> None:
-        self._watched.append((path, identity(path)))
+        self._watched.append((path, identify_file(path)))
 
     def _folders(self, path: str) -> list[str]:
         """The folders in a folder, by name. Each counts as a candidate."""
@@ -121,7 +121,7 @@ class _Walk:
 
     def _contained(self, folder: str) -> bool:
         real = os.path.realpath(folder)
-        return any(inside(real, allowed) for allowed in self._allowed)
+        return any(is_inside(real, allowed) for allowed in self._allowed)
 
     def _load(self, folder: str) -> Skill | BrokenSkill:
         path = os.path.join(folder, SKILL_FILE)
@@ -132,7 +132,7 @@ class _Walk:
             self._watch(path)
             return BrokenSkill(name, path, self._root.source, "a link in it leaves its root")
         cap = self._limits.file_bytes
-        found, seen = load(path, os.path.dirname(os.path.realpath(path)), SKILL_FILE, cap + 1)
+        found, seen = load_text(path, os.path.dirname(os.path.realpath(path)), SKILL_FILE, cap + 1)
         self._watched.append((path, seen))
         if found.text is None:
             return BrokenSkill(name, path, self._root.source, found.refused or "cannot be read")

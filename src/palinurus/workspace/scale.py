@@ -24,7 +24,7 @@ _LIMITS = (
 )
 
 
-def scaled(data: bytes, side: int, size: int) -> bytes:
+def scale_image(data: bytes, side: int, size: int) -> bytes:
     """A PNG or JPEG of at most `side` pixels and `size` bytes; of a film the first picture. Raises ValueError,
     OSError for what cannot be read or not made small enough."""
     with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
@@ -58,7 +58,7 @@ def main(side: int, size: int) -> int:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(kind, (most, most))
     try:
-        made = scaled(sys.stdin.buffer.read(), side, size)
+        made = scale_image(sys.stdin.buffer.read(), side, size)
     except MemoryError:
         sys.stderr.write("it needs too much memory")
         return 1

@@ -21,9 +21,9 @@ from palinurus.core.skills.offer import SkillOffer, offer_skills
 from palinurus.core.skills.skill import Skill
 from palinurus.core.types.keys import SessionKey
 from palinurus.plugins.hooks import Hooks
-from palinurus.workspace.roots import Found, look, roots, same
-from palinurus.workspace.texts import Text, Texts
-from palinurus.workspace.world import Machine
+from palinurus.workspace.roots import SkillScan, is_unchanged, list_skill_roots, scan_skills
+from palinurus.workspace.texts import FileText, FileTexts
+from palinurus.workspace.world import SkillMachine
 
 POINT = "agent:bootstrap"
 LOOK = 0.5  # seconds between two looks at the folders of skills
@@ -36,7 +36,7 @@ _REFUSED = re.compile(
 )
 
 
-class Given(NamedTuple):
+class WorkspaceSupply(NamedTuple):
     """What goes into a prompt, in the order `agent/facts.Supply` has it."""
 
     files: tuple[FileFact, ...] = ()
@@ -45,17 +45,17 @@ class Given(NamedTuple):
     skills_left: int = 0
 
 
-class Stock(NamedTuple):
+class SkillStock(NamedTuple):
     """The skills of an agent as they stand. `waiting`: found, with the reasons why they cannot be used."""
 
     generation: int
-    found: Found
+    found: SkillScan
     ready: tuple[Skill, ...]
     waiting: tuple[tuple[Skill, tuple[str, ...]], ...]
     offer: SkillOffer
 
 
-class Report(NamedTuple):
+class WorkspaceWeights(NamedTuple):
     """Sizes, for /context, /status and doctor."""
 
     files: tuple[BootstrapWeight, ...]
@@ -65,7 +65,7 @@ class Report(NamedTuple):
     broken: int
 
 
-class Shelf:
+class PromptSources:
     """One per configuration. `raw` is the config as written (gates ask for its keys), `path` the PATH of tools.
 
     With a clock (`seconds`) the folders of skills are looked at twice a second at most, however many runs begin.
@@ -86,23 +86,23 @@ class Shelf:
         self._environ = environ
         self._hooks = hooks
         self._user = paths.find_user_home(environ)
-        self._machine = Machine(environ, path or environ.get("PATH", ""), raw or {}, settings.skills)
-        self._texts = Texts()
+        self._machine = SkillMachine(environ, path or environ.get("PATH", ""), raw or {}, settings.skills)
+        self._texts = FileTexts()
         self._injections: dict[tuple[Any, ...], tuple[Any, BootstrapInjection]] = {}
-        self._stocks: dict[str, Stock] = {}
+        self._stocks: dict[str, SkillStock] = {}
         self._replaced: dict[str, tuple[BootstrapFile, ...]] = {}
         self._told: dict[str, tuple[frozenset[str], int]] = {}
         default = settings.agents[settings.default_agent].prompt
         self._beats = default.heartbeat_every > 0 and default.heartbeat_section
 
-    def __call__(self, agent: AgentSettings, key: SessionKey) -> Given:
+    def __call__(self, agent: AgentSettings, key: SessionKey) -> WorkspaceSupply:
         """For a prompt of this session."""
         injected = self._injection(agent, key)
         files = injected.files
         if self._quiet(agent, key):
             files = tuple(file._replace(truncated=False) for file in files)
         shown = self.stock(agent).offer
-        return Given(files, injected.pending, shown.skills, shown.left)
+        return WorkspaceSupply(files, injected.pending, shown.skills, shown.left)
 
     async def ready(self, agent: AgentSettings, key: SessionKey) -> None:
         """Before a run: look for changed skills without holding the loop up, call the hooks, count the warning."""
@@ -115,13 +115,15 @@ class Shelf:
             before, count = self._told.get(str(key), (cut, 0))
             _keep(self._told, str(key), (cut, count + 1 if before == cut else 1))
 
-    def report(self, agent: AgentSettings, key: SessionKey) -> Report:
+    def report(self, agent: AgentSettings, key: SessionKey) -> WorkspaceWeights:
         """What the files and the list of skills weigh."""
         stock = self.stock(agent)
         weights = self._injection(agent, key).weights
-        return Report(weights, agent.bootstrap_chars, agent.bootstrap_total, stock.offer, len(stock.found.broken))
+        return WorkspaceWeights(
+            weights, agent.bootstrap_chars, agent.bootstrap_total, stock.offer, len(stock.found.broken)
+        )
 
-    def stock(self, agent: AgentSettings) -> Stock:
+    def stock(self, agent: AgentSettings) -> SkillStock:
         """The agent's skills as they stand now."""
         if self._stale(agent):
             self._stocks[agent.id] = self._take(agent)
@@ -144,7 +146,7 @@ class Shelf:
 
     # files
 
-    def _raws(self, agent: AgentSettings, key: SessionKey) -> tuple[tuple[str, str, Text], ...]:
+    def _raws(self, agent: AgentSettings, key: SessionKey) -> tuple[tuple[str, str, FileText], ...]:
         names = bootstrap.list_bootstrap_names(key.kind, self._beats)
         return tuple((name, agent.workspace, self._texts.read(agent.workspace, name)) for name in names)
 
@@ -190,21 +192,21 @@ class Shelf:
             if now - self._looked.get(agent.id, -LOOK) < LOOK:
                 return False
             self._looked[agent.id] = now
-        return stock is None or stock.generation != self._machine.generation() or not same(stock.found)
+        return stock is None or stock.generation != self._machine.generation() or not is_unchanged(stock.found)
 
-    def _take(self, agent: AgentSettings) -> Stock:
+    def _take(self, agent: AgentSettings) -> SkillStock:
         generation = self._machine.generation()
         limits = self._settings.skills
-        found = look(roots(self._settings, agent, self._user), limits)
+        found = scan_skills(list_skill_roots(self._settings, agent, self._user), limits)
         world = self._machine.world(agent)
         judged = [(skill, list_unmet_needs(skill, world)) for skill in found.skills]
         ready = tuple(skill for skill, why in judged if not why)
         waiting = tuple((skill, why) for skill, why in judged if why)
         shown = offer_skills(ready, self._user, agent.skills_chars or limits.chars, limits.listed)
-        return Stock(generation, found, ready, waiting, shown)
+        return SkillStock(generation, found, ready, waiting, shown)
 
 
-def _raw(given: tuple[str, str, Text]) -> BootstrapFile:
+def _raw(given: tuple[str, str, FileText]) -> BootstrapFile:
     name, workspace, found = given
     return BootstrapFile(name, f"{workspace}/{name}", found.text, found.refused)
 

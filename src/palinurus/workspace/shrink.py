@@ -14,7 +14,7 @@ SECONDS = 30.0
 _CHILD = "palinurus.workspace.scale"
 
 
-def shrunk(data: bytes, size: int, side: int = MAX_IMAGE_SIDE) -> bytes | str:
+def shrink_image(data: bytes, size: int, side: int = MAX_IMAGE_SIDE) -> bytes | str:
     """A PNG or JPEG of at most `size` bytes and `side` pixels, or why there is none."""
     if importlib.util.find_spec("PIL") is None:
         return IMAGES_EXTRA_HINT

@@ -12,86 +12,86 @@ from typing import NamedTuple, TypeAlias
 CAP = 2 * 1024 * 1024  # bytes of one file that are read
 KEPT = 512  # files remembered
 
-Identity: TypeAlias = tuple[int, int, int, int, int]
+FileIdentity: TypeAlias = tuple[int, int, int, int, int]
 
 
-class Text(NamedTuple):
+class FileText(NamedTuple):
     """What a look found. `text` is None if there is no such file; `refused` says why one is not read."""
 
     text: str | None = None
     refused: str = ""
 
 
-def identity(path: str) -> Identity | None:
+def identify_file(path: str) -> FileIdentity | None:
     """What changes when the file does; None if it is not there."""
     try:
-        return of(os.stat(path))
+        return identify_stat(os.stat(path))
     except (OSError, ValueError):
         return None
 
 
-def of(found: os.stat_result) -> Identity:
+def identify_stat(found: os.stat_result) -> FileIdentity:
     """The identity of a stat."""
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def inside(path: str, root: str) -> bool:
+def is_inside(path: str, root: str) -> bool:
     """Does `path` lie in `root`? Both real paths."""
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 
-class Texts:
+class FileTexts:
     """The files seen so far."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[Identity | None, Text]] = {}
+        self._seen: dict[str, tuple[FileIdentity | None, FileText]] = {}
 
-    def read(self, root: str, name: str) -> Text:
+    def read(self, root: str, name: str) -> FileText:
         """The file `name` of the directory `root`. Never raises."""
         path = os.path.join(root, name)
-        now = identity(path)
+        now = identify_file(path)
         kept = self._seen.get(path)
         if kept is not None and kept[0] == now:
             return kept[1]
         if now is None:
             linked = os.path.islink(path)
-            found = Text(refused=f"{name} is a link that leads nowhere") if linked else Text()
+            found = FileText(refused=f"{name} is a link that leads nowhere") if linked else FileText()
         else:
-            found, now = load(path, root, name)
+            found, now = load_text(path, root, name)
         if len(self._seen) >= KEPT and path not in self._seen:
             self._seen.pop(next(iter(self._seen)))
         self._seen[path] = (now, found)
         return found
 
 
-def load(path: str, root: str, name: str, cap: int = CAP) -> tuple[Text, Identity | None]:
+def load_text(path: str, root: str, name: str, cap: int = CAP) -> tuple[FileText, FileIdentity | None]:
     """The file as it is now, with the identity of what was read."""
     real = os.path.realpath(path)
-    if not inside(real, os.path.realpath(root)):
-        return Text(refused=f"{name} is a link that leaves its directory"), identity(path)
+    if not is_inside(real, os.path.realpath(root)):
+        return FileText(refused=f"{name} is a link that leaves its directory"), identify_file(path)
     try:
         # NONBLOCK: a pipe in a file's place must not hold the program up
         handle = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as exc:
-        return Text(refused=f"{name} cannot be read: {exc.strerror}"), identity(path)
+        return FileText(refused=f"{name} cannot be read: {exc.strerror}"), identify_file(path)
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
-            return Text(refused=f"{name} is not a file"), of(found)
-        data = whole(handle, cap)
+            return FileText(refused=f"{name} is not a file"), identify_stat(found)
+        data = read_whole(handle, cap)
     except OSError as exc:
-        return Text(refused=f"{name} cannot be read: {exc.strerror}"), identity(path)
+        return FileText(refused=f"{name} cannot be read: {exc.strerror}"), identify_file(path)
     finally:
         os.close(handle)
-    return Text(decoded(data)), of(found)
+    return FileText(decode_text(data)), identify_stat(found)
 
 
-def decoded(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """The text of a file that should be UTF-8."""
     return data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").replace("\x00", "\ufffd")
 
 
-def whole(handle: int, cap: int) -> bytes:
+def read_whole(handle: int, cap: int) -> bytes:
     """All of an open file, up to `cap` bytes. Raises OSError."""
     parts, left = [], cap
     while left and (part := os.read(handle, min(left, 1 << 20))):

@@ -11,13 +11,13 @@ from typing import Any
 
 from palinurus.config.settings import AgentSettings, SkillSettings
 from palinurus.core.skills.gates import SkillEnvironment, SkillOverride
-from palinurus.workspace.texts import Identity, identity
+from palinurus.workspace.texts import FileIdentity, identify_file
 
 # Keys that count as set when nobody wrote them.
 _SET = frozenset(("browser.enabled", "browser.evaluateEnabled"))
 
 
-class Machine:
+class SkillMachine:
     """This machine, with one environment and one config. `path` is the PATH that the children of tools have."""
 
     def __init__(self, environ: Mapping[str, str], path: str, raw: Mapping[str, Any], settings: SkillSettings) -> None:
@@ -25,7 +25,7 @@ class Machine:
         self._raw = raw
         self._settings = settings
         self._folders = tuple(dict.fromkeys(p for p in path.split(os.pathsep) if os.path.isabs(p)))
-        self._seen: tuple[Identity | None, ...] = ()
+        self._seen: tuple[FileIdentity | None, ...] = ()
         self._known: dict[str, bool] = {}
         self._generation = 0
         self._entries = {
@@ -48,7 +48,7 @@ class Machine:
 
     def generation(self) -> int:
         """A number that grows when programs came or went."""
-        now = tuple(identity(folder) for folder in self._folders)
+        now = tuple(identify_file(folder) for folder in self._folders)
         if now != self._seen:
             self._seen = now
             self._known.clear()

@@ -18,7 +18,7 @@ from palinurus.config.load import load_config
 from palinurus.config.runtimes import RuntimeProgram
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Sender
-from palinurus.store.port import ItemRow
+from palinurus.store.port import InboxRow
 from palinurus.testing.channel import FakeChannel
 from support import inbound
 
@@ -70,7 +70,7 @@ async def begun(home: Path, count: int) -> None:
             await asyncio.sleep(0.02)
 
 
-async def ask(app: App, text: str) -> tuple[ItemRow, list[RunEvent]]:
+async def ask(app: App, text: str) -> tuple[InboxRow, list[RunEvent]]:
     """The owner's message, settled, with its events."""
     events: list[RunEvent] = []
     accepted = await app.submit(inbound(text, sender=OWNER), events.append)

@@ -19,7 +19,7 @@ from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.events import AgentEnd, ToolEnd
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.tool import ToolSettings
-from palinurus.testing.model import info
+from palinurus.testing.model import make_model_info
 from support import inbound, kinds, plan, tool
 
 MODEL = "claude-cli/claude-opus-4-8"
@@ -134,7 +134,7 @@ def test_policy_takes_tools_away_and_settings_do_not_give_them_back() -> None:
 @pytest.mark.seed(67)
 @pytest.mark.parametrize(("level", "sent"), [("off", None), ("minimal", "low"), ("max", "max")])
 def test_the_level_goes_along_as_effort(level: str, sent: str | None) -> None:
-    model = msgspec.structs.replace(info(), ref=ModelRef("claude-cli", "claude-opus-4-8"))
+    model = msgspec.structs.replace(make_model_info(), ref=ModelRef("claude-cli", "claude-opus-4-8"))
     choice = ModelCandidate(model, ThinkingDecision(level, level, "", level))
     args = build_arguments(plan(choices=(choice,)), RuntimeProgram(("claude",)), "")
     assert (("--effort" in args and after(args, "--effort")) or None) == sent

@@ -21,7 +21,7 @@ from palinurus.core.levels.resolve import FastMode
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.events import AgentEnd, ToolEnd, ToolUpdate
 from palinurus.core.types.tool import ToolSettings
-from palinurus.testing.model import info
+from palinurus.testing.model import make_model_info
 from support import inbound, kinds, plan, tool
 
 MODEL = "codex/gpt-5.5"
@@ -226,7 +226,7 @@ async def test_the_tier_is_sent_when_a_turn_starts_and_a_running_turn_keeps_it(t
 
 @pytest.mark.seed(81)
 def test_auto_is_asked_anew_for_every_turn_we_start() -> None:
-    auto = ModelCandidate(info(), fast=FastMode("auto", "agent", 60.0))
+    auto = ModelCandidate(make_model_info(), fast=FastMode("auto", "agent", 60.0))
     made = plan(choices=(auto,))
     assert choose_service_tier(made, 0) == {"serviceTier": "priority"}
     assert choose_service_tier(made, 61_000) == {"serviceTier": None}

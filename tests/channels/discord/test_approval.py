@@ -12,7 +12,7 @@ from channels.scene import texts, until
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
 from palinurus.testing.discord.server import FakeDiscord
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def card(discord: FakeDiscord, chat: str) -> str:
 @pytest.mark.parametrize("chat", ["", "group"])
 async def test_the_owner_presses(discord: FakeDiscord, tmp_path: Path, chat: str) -> None:
     owner = discord.world.person("human")["id"]
-    model = ScriptedModel([calls(("exec", {"command": "touch X"})), say("done")])
+    model = ScriptedModel([call_tools(("exec", {"command": "touch X"})), say("done")])
     commands = {"ownerAllowFrom": [f"discord:{owner}"]}
     async with running(tmp_path / "h", discord, model, commands=commands, tools=ASKING) as app:
         made = Path(app.settings.agents["main"].workspace) / "X"

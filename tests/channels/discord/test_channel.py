@@ -12,7 +12,7 @@ from channels.discord.scene import running
 from channels.scene import texts, until
 from palinurus.testing.discord.server import FakeDiscord
 from palinurus.testing.discord.world import GROUP, GUILD, ROLE
-from palinurus.testing.model import Gate, ScriptedModel, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, hold_at, say
 
 
 @pytest.fixture
@@ -150,9 +150,9 @@ async def test_roles_and_server_choose_the_agent(discord: FakeDiscord, tmp_path:
 
 
 async def test_an_answer_grows_in_one_message(discord: FakeDiscord, tmp_path: Path) -> None:
-    gate = Gate()
+    gate = StreamGate()
     whole = "The first sentence is here. The second one is here too, and with it all is said."
-    model = ScriptedModel([held(say(whole), gate, 6)])
+    model = ScriptedModel([hold_at(say(whole), gate, 6)])
     async with running(tmp_path / "h", discord, model, {"streaming": "partial"}):
         await discord.say("tell me")
         await gate.wait_reached()
@@ -166,8 +166,8 @@ async def test_an_answer_grows_in_one_message(discord: FakeDiscord, tmp_path: Pa
 
 
 async def test_people_see_that_an_answer_is_coming(discord: FakeDiscord, tmp_path: Path) -> None:
-    gate = Gate()
-    async with running(tmp_path / "h", discord, ScriptedModel([held(say("here"), gate, 0)]), {"ackReaction": "👀"}):
+    gate = StreamGate()
+    async with running(tmp_path / "h", discord, ScriptedModel([hold_at(say("here"), gate, 0)]), {"ackReaction": "👀"}):
         asked = await discord.say("hello", chat="group", mention=True)
         await gate.wait_reached()
         await until(lambda: GROUP in discord.world.typed)

@@ -7,12 +7,12 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.channels.discord.gap import MOST, Floor, Lanes
+from palinurus.channels.discord.gap import MOST, DiscordLanes, DiscordReadMark
 
 
 @given(st.lists(st.integers(min_value=1, max_value=50), min_size=1, max_size=30), st.randoms(use_true_random=False))
 def test_the_floor_never_passes_what_is_open(ids: list[int], chance: object) -> None:
-    floor, under_way, done = Floor(), [], 0
+    floor, under_way, done = DiscordReadMark(), [], 0
     for ident in ids:
         floor.begin(ident)
         under_way.append(ident)
@@ -25,7 +25,7 @@ def test_the_floor_never_passes_what_is_open(ids: list[int], chance: object) -> 
 
 
 async def test_one_chat_goes_in_order_and_others_do_not_wait() -> None:
-    lanes, gate, diary = Lanes(), asyncio.Event(), []
+    lanes, gate, diary = DiscordLanes(), asyncio.Event(), []
 
     def work(name: str, wait: bool = False) -> object:
         async def do() -> None:
@@ -46,7 +46,7 @@ async def test_one_chat_goes_in_order_and_others_do_not_wait() -> None:
 
 
 async def test_work_that_fails_stops_nothing_and_counts_as_done() -> None:
-    lanes, diary = Lanes(), []
+    lanes, diary = DiscordLanes(), []
 
     async def bad() -> None:
         raise ValueError("no such thing")
@@ -64,7 +64,7 @@ async def test_work_that_fails_stops_nothing_and_counts_as_done() -> None:
 
 
 async def test_there_is_room_until_there_is_too_much() -> None:
-    lanes, gate = Lanes(), asyncio.Event()
+    lanes, gate = DiscordLanes(), asyncio.Event()
 
     async def wait() -> None:
         await gate.wait()
@@ -79,7 +79,7 @@ async def test_there_is_room_until_there_is_too_much() -> None:
 
 
 async def test_what_is_stopped_was_not_done() -> None:
-    lanes, diary = Lanes(), []
+    lanes, diary = DiscordLanes(), []
 
     async def wait() -> None:
         await asyncio.get_running_loop().create_future()

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.channels.discord import inbound
-from palinurus.channels.discord.inbound import Me, Place
+from palinurus.channels.discord.inbound import DiscordChat, DiscordIdentity
 from palinurus.core.types.inbound import MessageQuote, Sender, Target
 
-ME = Me("1", "pal", frozenset({"55"}), "work")
+ME = DiscordIdentity("1", "pal", frozenset({"55"}), "work")
 AUTHOR = {"id": "9", "username": "ann", "global_name": "Ann"}
 
 
@@ -21,7 +21,7 @@ def raw(**changes: Any) -> dict[str, Any]:
 
 
 def read(**changes: Any) -> Any:
-    return inbound.message(raw(**changes), ME, Place())
+    return inbound.parse_message(raw(**changes), ME, DiscordChat())
 
 
 def test_a_direct_message() -> None:
@@ -33,16 +33,18 @@ def test_a_direct_message() -> None:
 
 def test_a_message_in_a_server() -> None:
     member = {"roles": ["77", "78"], "nick": "Annie"}
-    found = inbound.message(raw(guild_id="3", member=member), ME, Place("", "general"))
+    found = inbound.parse_message(raw(guild_id="3", member=member), ME, DiscordChat("", "general"))
     assert found is not None and (found.kind, found.guild, found.roles) == ("channel", "3", ("77", "78"))
     assert (found.sender.name, found.title, found.mentioned) == ("Annie", "general", False)
 
 
 def test_a_thread_has_its_channel() -> None:
-    where = inbound.place({"id": "7", "type": 11, "parent_id": "6", "name": "plans"})
-    found = inbound.message(raw(guild_id="3"), ME, where)
+    where = inbound.parse_chat({"id": "7", "type": 11, "parent_id": "6", "name": "plans"})
+    found = inbound.parse_message(raw(guild_id="3"), ME, where)
     assert found is not None and found.target == Target("discord", "6", "work", "7") and found.title == "plans"
-    assert inbound.place({"id": "7", "type": 0, "parent_id": "5", "name": "x"}) == Place("", "x")  # a category
+    assert inbound.parse_chat({"id": "7", "type": 0, "parent_id": "5", "name": "x"}) == DiscordChat(
+        "", "x"
+    )  # a category
 
 
 @pytest.mark.parametrize(
@@ -90,33 +92,36 @@ def test_bots_are_said_to_be_bots() -> None:
 def test_forwarded_and_stickers_are_words() -> None:
     inner = {"message": {"content": "old news", "attachments": [FILE]}}
     found = raw(content="", message_snapshots=[inner], sticker_items=[{"name": "wave"}])
-    assert inbound.text_of(found, ME) == "[forwarded]\nold news\n[sticker: wave]"
-    assert inbound.message(found, ME, Place()).source == "forwarded" and read().source == ""
-    assert [one.name for one in inbound.attachments(found)] == ["a.ogg"]
+    assert inbound.read_text(found, ME) == "[forwarded]\nold news\n[sticker: wave]"
+    assert inbound.parse_message(found, ME, DiscordChat()).source == "forwarded" and read().source == ""
+    assert [one.name for one in inbound.list_attachments(found)] == ["a.ogg"]
 
 
 FILE = {"url": "https://cdn.discordapp.com/a", "filename": "a.ogg", "content_type": "audio/ogg", "size": 3}
 
 
 def test_a_voice_message_is_a_voice_message() -> None:
-    assert [one.voice for one in inbound.attachments(raw(attachments=[FILE], flags=1 << 13))] == [True]
-    assert [one.voice for one in inbound.attachments(raw(attachments=[FILE]))] == [False]
+    assert [one.voice for one in inbound.list_attachments(raw(attachments=[FILE], flags=1 << 13))] == [True]
+    assert [one.voice for one in inbound.list_attachments(raw(attachments=[FILE]))] == [False]
 
 
 def test_a_button_is_pressed_by_who_pressed_it() -> None:
     press = {"id": "5", "type": 3, "channel_id": "7", "user": AUTHOR, "message": {"id": "6", "author": {"id": "1"}}}
-    found = inbound.interaction(press, ME, Place(), "/approve 1 deny")
+    found = inbound.parse_interaction(press, ME, DiscordChat(), "/approve 1 deny")
     assert (found.sender.id, found.pressed, found.text, found.mentioned) == ("9", "6", "/approve 1 deny", True)
     member = {"user": {"id": "10", "username": "eve"}, "roles": ["77"]}
-    there = inbound.interaction({**press, "user": None, "member": member, "guild_id": "3"}, ME, Place(), "x")
+    there = inbound.parse_interaction(
+        {**press, "user": None, "member": member, "guild_id": "3"}, ME, DiscordChat(), "x"
+    )
     assert (there.sender.id, there.roles, there.kind) == ("10", ("77",), "channel")
 
 
 def test_a_command_is_text() -> None:
     assert (
-        inbound.command({"data": {"name": "model", "options": [{"name": "text", "value": "gpt 5"}]}}) == "/model gpt 5"
+        inbound.read_command_text({"data": {"name": "model", "options": [{"name": "text", "value": "gpt 5"}]}})
+        == "/model gpt 5"
     )
-    assert inbound.command({"data": {"name": "help"}}) == "/help"
+    assert inbound.read_command_text({"data": {"name": "help"}}) == "/help"
 
 
 @given(st.text(max_size=200))
@@ -127,4 +132,4 @@ def test_no_text_makes_it_ours_or_fails(text: str) -> None:
 
 @given(st.integers(min_value=inbound.EPOCH, max_value=inbound.EPOCH + 10**12))
 def test_ids_are_times(millis: int) -> None:
-    assert inbound.moment(inbound.ident_at(millis)) == millis
+    assert inbound.read_id_time(inbound.make_lowest_id(millis)) == millis

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from channels.discord.scene import running, settled
 from channels.scene import texts, until
 from palinurus.channels.discord import outbound
-from palinurus.channels.discord.wire import Limited
+from palinurus.channels.discord.wire import DiscordRateLimit
 from palinurus.core.types.channel import SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
-from palinurus.testing.discord.server import FakeDiscord, checked
-from palinurus.testing.discord.world import GROUP, read
+from palinurus.testing.discord.server import FakeDiscord, find_refusal
+from palinurus.testing.discord.world import GROUP, strip_marks
 from palinurus.testing.model import ScriptedModel, say
 
 
@@ -49,32 +49,35 @@ class Answered:
 )  # fmt: skip
 def test_every_answer_has_its_word(status: int, code: int, trouble: str) -> None:
     exc = HTTPException(Answered(status), {"code": code, "message": "no"})  # type: ignore[arg-type]
-    assert outbound.failed(exc).trouble == trouble
+    assert outbound.explain_discord_error(exc).trouble == trouble
 
 
 def test_every_break_has_its_word() -> None:
     key: Any = None
-    assert outbound.failed(aiohttp.ClientConnectorError(key, OSError("refused"))).trouble == "down"
-    assert outbound.failed(aiohttp.ServerDisconnectedError()).trouble == "cut"
-    assert outbound.failed(TimeoutError()).trouble == "cut"
-    assert outbound.failed(Limited(3.0, True)) == SendFailure(
+    assert outbound.explain_discord_error(aiohttp.ClientConnectorError(key, OSError("refused"))).trouble == "down"
+    assert outbound.explain_discord_error(aiohttp.ServerDisconnectedError()).trouble == "cut"
+    assert outbound.explain_discord_error(TimeoutError()).trouble == "cut"
+    assert outbound.explain_discord_error(DiscordRateLimit(3.0, True)) == SendFailure(
         "Discord wants fewer requests for a moment", "limited", 3.0, True
     )
-    assert outbound.failed(KeyError("secret")) == SendFailure("unexpected: KeyError", "refused")
+    assert outbound.explain_discord_error(KeyError("secret")) == SendFailure("unexpected: KeyError", "refused")
 
 
 @given(st.lists(st.builds(Button, st.text(min_size=1), st.text(max_size=300)), max_size=30), st.text(max_size=60))
 def test_what_we_make_discord_takes(buttons: list[Button], client: str) -> None:
-    assert checked(outbound.new("x", buttons, client, "123"), []) is None
+    assert find_refusal(outbound.build_message("x", buttons, client, "123"), []) is None
 
 
 @given(st.text(alphabet="ab *_~`|>\\#-[]()\n", max_size=80))
 def test_a_plain_text_is_read_as_it_is(text: str) -> None:
-    assert "".join(read(outbound.written(text, True)).split()) == "".join(text.split())
+    assert "".join(strip_marks(outbound.render_content(text, True)).split()) == "".join(text.split())
 
 
 def test_nobody_is_woken_but_who_is_named() -> None:
-    assert outbound.new("@everyone", (), "c", "")["allowed_mentions"] == {"parse": ["users"], "replied_user": False}
+    assert outbound.build_message("@everyone", (), "c", "")["allowed_mentions"] == {
+        "parse": ["users"],
+        "replied_user": False,
+    }
 
 
 async def test_a_storm_of_429_loses_nothing_and_doubles_nothing(discord: FakeDiscord, tmp_path: Path) -> None:

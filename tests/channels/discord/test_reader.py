@@ -11,9 +11,9 @@ import pytest
 
 from channels.discord.scene import running
 from channels.scene import texts, until
-from palinurus.channels.discord.inbound import Me, ident_at
-from palinurus.channels.discord.reader import Reader
-from palinurus.channels.discord.wire import Rest
+from palinurus.channels.discord.inbound import DiscordIdentity, make_lowest_id
+from palinurus.channels.discord.reader import DiscordReader
+from palinurus.channels.discord.wire import DiscordRest
 from palinurus.clock import SystemClock
 from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Inbound, Target
@@ -22,7 +22,7 @@ from palinurus.errors import BadRequest, PalinurusError, QueueFull
 from palinurus.testing.discord.server import FakeDiscord
 from palinurus.testing.discord.world import GROUP, GUILD, ME, TOKEN
 from palinurus.testing.model import ScriptedModel, say
-from palinurus.testing.platform import kit
+from palinurus.testing.platform import make_channel_kit
 
 
 @pytest.fixture
@@ -219,17 +219,17 @@ async def test_few_intents_and_nothing_of_members(discord: FakeDiscord, tmp_path
 async def test_a_session_that_ends_before_it_told_of_its_servers(discord: FakeDiscord, tmp_path: Path) -> None:
     """What was missed there is still to be read in the next, though later messages of other chats were taken."""
     now, heard = SystemClock().now(), []
-    own = kit("discord", str(tmp_path), discord.section)
-    await own.memo.put("read", b'{"floor": %d}' % ident_at(now - 120_000))
-    missed = await discord.say("missed", chat="group", event=str(ident_at(now - 60_000)))
+    own = make_channel_kit("discord", str(tmp_path), discord.section)
+    await own.memo.put("read", b'{"floor": %d}' % make_lowest_id(now - 120_000))
+    missed = await discord.say("missed", chat="group", event=str(make_lowest_id(now - 60_000)))
     later = discord.world.write(discord.world.chat("")["id"], discord.world.person(""), "later")
 
     async def submit(inbound: Inbound) -> str:
         heard.append(inbound.event)
         return inbound.event
 
-    rest = Rest(TOKEN, discord.section["apiBase"])
-    reader = Reader(own, rest, Me(ME), submit, lambda: None)
+    rest = DiscordRest(TOKEN, discord.section["apiBase"])
+    reader = DiscordReader(own, rest, DiscordIdentity(ME), submit, lambda: None)
     await reader.load()
     ready = {"application": {"id": "1"}, "guilds": [{"id": GUILD, "unavailable": True}]}
     reader.parsers["READY"](ready)

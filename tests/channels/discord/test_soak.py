@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from channels.scene import until
-from palinurus.channels.discord.channel import make
+from palinurus.channels.discord.channel import make_discord_channel
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import QueueFull
 from palinurus.testing.discord.server import FakeDiscord
 from palinurus.testing.discord.world import GROUP
-from palinurus.testing.platform import Hasty, kit
+from palinurus.testing.platform import FastClock, make_channel_kit
 
 CHATS = ("", "group", "thread")
 
@@ -39,7 +39,7 @@ class Day:
         return inbound.event
 
     async def up(self) -> None:
-        channel = make(kit("discord", self._folder, self._discord.section, Hasty()))
+        channel = make_discord_channel(make_channel_kit("discord", self._folder, self._discord.section, FastClock()))
         self.task = asyncio.ensure_future(channel.run(self.submit))
         await until(lambda: channel.status().state == "ready")
 

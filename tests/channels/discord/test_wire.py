@@ -12,7 +12,7 @@ from discord.http import Route
 
 from channels.discord.scene import running
 from channels.scene import texts, until
-from palinurus.channels.discord.wire import Rest
+from palinurus.channels.discord.wire import DiscordRest
 from palinurus.testing.discord.server import FakeDiscord
 from palinurus.testing.discord.world import TOKEN
 from palinurus.testing.model import ScriptedModel, say
@@ -33,7 +33,7 @@ async def test_every_client_has_its_own_server(tmp_path: Path) -> None:
 
 async def test_files_come_from_discord_only() -> None:
     async with FakeDiscord() as discord:
-        rest = Rest(TOKEN, f"{discord.base}/api/v10")
+        rest = DiscordRest(TOKEN, f"{discord.base}/api/v10")
         try:
             for url in (
                 "http://169.254.169.254/latest",

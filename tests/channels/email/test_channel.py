@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from channels.scene import asked, running, texts, until
-from palinurus.channels.email.channel import Email, make
+from palinurus.channels.email.channel import EmailChannel, make_email_channel
 from palinurus.core.types.channel import SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
@@ -21,7 +21,7 @@ from palinurus.errors import ConfigError
 from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.mail import HUMAN, OURS, FakeMail
 from palinurus.testing.model import ScriptedModel, say
-from palinurus.testing.platform import kit
+from palinurus.testing.platform import make_channel_kit
 
 FRESH = {"In_Reply_To": "", "References": ""}
 
@@ -172,7 +172,7 @@ async def test_a_wrong_password_is_told_and_not_tried_for_ever(tmp_path: Path) -
     async with FakeMail() as people:
         section = people.section
         people.secret = "another"
-        channel = make(kit("email", str(tmp_path), section))
+        channel = make_email_channel(make_channel_kit("email", str(tmp_path), section))
         await channel.run(lambda inbound: None)  # type: ignore[arg-type,return-value]
         assert channel.status().state == "signed_out" and "password" in channel.status().detail
 
@@ -219,9 +219,9 @@ class _unready:
     """A channel that does not become ready, running."""
 
     def __init__(self, folder: Path, people: FakeMail) -> None:
-        self._channel = make(kit("email", str(folder), people.section))
+        self._channel = make_email_channel(make_channel_kit("email", str(folder), people.section))
 
-    async def __aenter__(self) -> Email:
+    async def __aenter__(self) -> EmailChannel:
         self._task: Any = asyncio.ensure_future(self._channel.run(lambda inbound: None))  # type: ignore[arg-type,return-value]
         return self._channel
 
@@ -231,7 +231,7 @@ class _unready:
 
 def test_what_is_missing_or_unsafe_is_told_at_the_start(tmp_path: Path) -> None:
     good: dict[str, Any] = {"address": "a@b.c", "password": "p", "imap": {"host": "i"}, "smtp": {"host": "s"}}
-    assert isinstance(make(kit("email", str(tmp_path), good)), Email)
+    assert isinstance(make_email_channel(make_channel_kit("email", str(tmp_path), good)), EmailChannel)
     for change, words in (
         ({"address": ""}, "address"),
         ({"imap": {}}, "imap.host"),
@@ -239,12 +239,12 @@ def test_what_is_missing_or_unsafe_is_told_at_the_start(tmp_path: Path) -> None:
         ({"smtp": {"host": "s.test", "tls": False}}, "smtp.tls"),
     ):
         with pytest.raises(ConfigError, match=words):
-            make(kit("email", str(tmp_path), {**good, **change}))
+            make_email_channel(make_channel_kit("email", str(tmp_path), {**good, **change}))
 
 
 def test_secrets_do_not_show(tmp_path: Path) -> None:
-    made = make(
-        kit(
+    made = make_email_channel(
+        make_channel_kit(
             "email",
             str(tmp_path),
             {"address": "a@b.c", "password": "hunter2", "imap": {"host": "i"}, "smtp": {"host": "s"}},

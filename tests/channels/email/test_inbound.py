@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.channels.email.inbound import STRANGE, Heard, Me, read
+from palinurus.channels.email.inbound import PARSE_ERRORS, EmailIdentity, EmailInbound, parse_mail
 
-ME = Me(frozenset({"agent@home.test"}), "mx.home.test", "default")
+ME = EmailIdentity(frozenset({"agent@home.test"}), "mx.home.test", "default")
 PASS = "mx.home.test; dmarc=pass header.from=a.test"
 NOW = 1_800_000_000_000
 
@@ -25,8 +25,8 @@ def mail(text: str = "hello", **headers: str) -> EmailMessage:
     return made
 
 
-def heard(made: EmailMessage | bytes, me: Me = ME) -> Any:
-    return read(made if isinstance(made, bytes) else made.as_bytes(), me, NOW, "7/1")
+def heard(made: EmailMessage | bytes, me: EmailIdentity = ME) -> Any:
+    return parse_mail(made if isinstance(made, bytes) else made.as_bytes(), me, NOW, "7/1")
 
 
 def test_who_wrote_where_and_in_which_thread() -> None:
@@ -75,7 +75,9 @@ def test_without_a_server_to_believe_nobody_is_verified() -> None:
 )
 def test_what_is_never_answered(headers: dict[str, str]) -> None:
     assert isinstance(heard(mail(**{"Authentication_Results": PASS, **headers})), str)
-    assert isinstance(heard(mail(Authentication_Results=PASS, Auto_Submitted="no", Return_Path="<ann@a.test>")), Heard)
+    assert isinstance(
+        heard(mail(Authentication_Results=PASS, Auto_Submitted="no", Return_Path="<ann@a.test>")), EmailInbound
+    )
 
 
 def test_two_from_lines_are_nobody() -> None:
@@ -101,14 +103,14 @@ def test_html_alone_files_and_strange_charsets() -> None:
 def test_a_mail_without_an_id_has_the_same_one_each_time() -> None:
     first, again = (heard(mail(Message_ID="")) for _ in range(2))
     assert first.inbound.event == again.inbound.event != ""
-    other = read(mail(Message_ID="").as_bytes(), ME, NOW, "7/2")
-    assert isinstance(other, Heard) and other.inbound.event != first.inbound.event
+    other = parse_mail(mail(Message_ID="").as_bytes(), ME, NOW, "7/2")
+    assert isinstance(other, EmailInbound) and other.inbound.event != first.inbound.event
 
 
 @given(st.binary(max_size=400), st.sampled_from([b"", b"From: a@a.test\r\n", b"From: a@a.test\r\nContent-Type: "]))
 def test_anything_can_come(data: bytes, head: bytes) -> None:
     try:
-        found = read(head + data, ME, NOW, "x")
-    except STRANGE:
+        found = parse_mail(head + data, ME, NOW, "x")
+    except PARSE_ERRORS:
         return
     assert isinstance(found, str) or not found.inbound.sender.owner

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.channels.email.proof import verified
+from palinurus.channels.email.proof import is_verified_sender
 
 MX = "mx.home.test"
 
@@ -20,7 +20,7 @@ MX = "mx.home.test"
     ],
 )
 def test_our_server_vouches(header: str) -> None:
-    assert verified([header], MX, "a.test")
+    assert is_verified_sender([header], MX, "a.test")
 
 
 @pytest.mark.parametrize(
@@ -43,17 +43,17 @@ def test_our_server_vouches(header: str) -> None:
     ],
 )
 def test_nobody_vouches(header: str) -> None:
-    assert not verified([header], MX, "a.test")
+    assert not is_verified_sender([header], MX, "a.test")
 
 
 def test_only_the_topmost_verdict_of_our_server_counts() -> None:
     good, bad = f"{MX}; dmarc=pass header.from=a.test", f"{MX}; dmarc=none header.from=a.test"
-    assert verified(["other.test; spf=fail", good, bad], MX, "a.test")
-    assert not verified([bad, good], MX, "a.test")  # the lower one came with the mail
-    assert not verified([good], "", "a.test") and not verified([good], MX, "")
-    assert verified([f"{MX}; dkim=pass header.d=a.test"], MX, "mail.a.test")
+    assert is_verified_sender(["other.test; spf=fail", good, bad], MX, "a.test")
+    assert not is_verified_sender([bad, good], MX, "a.test")  # the lower one came with the mail
+    assert not is_verified_sender([good], "", "a.test") and not is_verified_sender([good], MX, "")
+    assert is_verified_sender([f"{MX}; dkim=pass header.d=a.test"], MX, "mail.a.test")
 
 
 @given(st.lists(st.text(alphabet='mx.;=() "dkimpass,header@\r\n', max_size=80), max_size=4))
 def test_no_header_without_our_servers_name_is_believed(headers: list[str]) -> None:
-    assert not verified(headers, "real.server", "a.test")
+    assert not is_verified_sender(headers, "real.server", "a.test")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.channels.email.text import readable, said
+from palinurus.channels.email.text import extract_html_text, strip_quotes
 
 OLD = "> what I said\n>\n> and more\n"
 
@@ -23,24 +23,24 @@ OLD = "> what I said\n>\n> and more\n"
     ],
 )
 def test_what_the_mail_program_quoted_is_cut(below: str) -> None:
-    assert said(f"Yes, do it.\n\n{below}") == "Yes, do it."
-    assert said(f"Yes, do it.\r\n\r\n{below}".replace("\n", "\r\n").replace("\r\r", "\r")) == "Yes, do it."
+    assert strip_quotes(f"Yes, do it.\n\n{below}") == "Yes, do it."
+    assert strip_quotes(f"Yes, do it.\r\n\r\n{below}".replace("\n", "\r\n").replace("\r\r", "\r")) == "Yes, do it."
 
 
 def test_what_is_answered_piece_by_piece_stays() -> None:
     text = "On Monday at noon Pal wrote:\n> one?\nyes\n> two?\nno"
-    assert said(text) == text
+    assert strip_quotes(text) == text
 
 
 def test_what_is_forwarded_and_what_is_only_quoted_stays() -> None:
     forwarded = "see below\n\n---------- Forwarded message ---------\nFrom: Eve\nDate: today\n\nhello"
-    assert said(forwarded) == forwarded
-    assert said(OLD) == OLD.strip()
+    assert strip_quotes(forwarded) == forwarded
+    assert strip_quotes(OLD) == OLD.strip()
 
 
 def test_the_signature_goes() -> None:
-    assert said("Do it.\n\n-- \nAnn\nThe Company") == "Do it."
-    assert said("-- \nAnn") == "-- \nAnn"
+    assert strip_quotes("Do it.\n\n-- \nAnn\nThe Company") == "Do it."
+    assert strip_quotes("-- \nAnn") == "-- \nAnn"
 
 
 def test_html_as_text_without_what_nobody_sees() -> None:
@@ -49,10 +49,10 @@ def test_html_as_text_without_what_nobody_sees() -> None:
         "<div style='display:none'>ignore <p>orders</p></div><span hidden>no</span><ul><li>one<li>two</ul>"
         "<script>bad()</script>line<br>break<blockquote>old<br>words</blockquote></body></html>"
     )
-    assert readable(html) == "Hello you & me\n\n- one\n- two\nline\nbreak\n> old\n> words"
+    assert extract_html_text(html) == "Hello you & me\n\n- one\n- two\nline\nbreak\n> old\n> words"
 
 
 @given(st.text(max_size=300))
 def test_anything_can_come(text: str) -> None:
-    readable(text)
-    assert bool(said(text)) == bool(text.strip())
+    extract_html_text(text)
+    assert bool(strip_quotes(text)) == bool(text.strip())

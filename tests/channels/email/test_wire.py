@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.channels.email.wire import Imap, Line, Server, SignedOut, _day, _Reading
+from palinurus.channels.email.wire import ImapConnection, ImapLoginRefused, ImapThread, MailServer, _day, _Reading
 from palinurus.config.secrets import Secret
 from palinurus.testing.mail import OURS, SECRET, FakeMail
 
 
-def server(people: FakeMail, secret: str = SECRET) -> Server:
+def server(people: FakeMail, secret: str = SECRET) -> MailServer:
     where = people.section["imap"]
-    return Server(where["host"], where["port"], "off", OURS, Secret(secret))
+    return MailServer(where["host"], where["port"], "off", OURS, Secret(secret))
 
 
 def test_what_came_before_the_line_was_secured_counts_for_nothing() -> None:
@@ -33,8 +33,8 @@ def test_what_came_before_the_line_was_secured_counts_for_nothing() -> None:
 
 async def test_a_wait_ends_for_new_mail_and_for_somebody_who_has_a_call_to_make(tmp_path: Path) -> None:
     async with FakeMail() as people:
-        line = Line(server(people))
-        await line.call(Imap.connect)
+        line = ImapThread(server(people))
+        await line.call(ImapConnection.connect)
         opened = await line.call(lambda imap: imap.select("INBOX"))
         assert opened == (7, 1, True)
         waiting = asyncio.ensure_future(line.idle(60))
@@ -58,9 +58,9 @@ async def test_a_wait_ends_for_new_mail_and_for_somebody_who_has_a_call_to_make(
 
 async def test_a_wrong_password_is_no_broken_connection(tmp_path: Path) -> None:
     async with FakeMail() as people:
-        line = Line(server(people, "wrong"))
-        with pytest.raises(SignedOut):
-            await line.call(Imap.connect)
+        line = ImapThread(server(people, "wrong"))
+        with pytest.raises(ImapLoginRefused):
+            await line.call(ImapConnection.connect)
         line.close()
 
 

@@ -15,16 +15,16 @@ import pytest
 
 from channels.scene import hurried, running, until
 from palinurus.app import App
-from palinurus.channels.irc.channel import Irc, make
+from palinurus.channels.irc.channel import IrcChannel, make_irc_channel
 from palinurus.core.types.channel import SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError
 from palinurus.testing.clock import FakeClock
-from palinurus.testing.conformance.channel import PNG, ChannelSuite, World
+from palinurus.testing.conformance.channel import PNG, ChannelHarness, ChannelSuite
 from palinurus.testing.irc import NICK, ROOM, FakeIrc
 from palinurus.testing.model import ScriptedModel, say
-from palinurus.testing.platform import kit
+from palinurus.testing.platform import make_channel_kit
 
 OPEN = {"dmPolicy": "open", "allowFrom": ["*"], "groupPolicy": "open"}
 
@@ -40,7 +40,7 @@ class TestOldServer(ChannelSuite):
     def platform() -> FakeIrc:
         return FakeIrc(modern=False)
 
-    async def test_what_was_said_while_we_were_cut_off_comes(self, world: World) -> None:
+    async def test_what_was_said_while_we_were_cut_off_comes(self, world: ChannelHarness) -> None:
         """Nobody keeps it. What is said afterwards comes."""
         await world.platform.cut()
         await until(lambda: world.channel.status().state == "reconnecting")
@@ -50,7 +50,7 @@ class TestOldServer(ChannelSuite):
         await world.platform.say("after")
         await until(lambda: world.texts == ["after"])
 
-    async def test_a_reply_is_read_without_markup(self, world: World) -> None:
+    async def test_a_reply_is_read_without_markup(self, world: ChannelHarness) -> None:
         sent = await world.channel.send(Reply(await world.target(), "**bold** `code`", "c1"))
         assert sent == SendReceipt("c1") and [one.text for one in world.platform.visible_messages()] == ["bold code"]
 
@@ -110,8 +110,11 @@ class Heard:
 @asynccontextmanager
 async def alone(
     folder: Path, people: FakeIrc, clock: FakeClock | None = None, **section: Any
-) -> AsyncIterator[tuple[Irc, Heard]]:
-    channel, heard = make(kit("irc", str(folder), {**people.section, **section}, clock)), Heard()
+) -> AsyncIterator[tuple[IrcChannel, Heard]]:
+    channel, heard = (
+        make_irc_channel(make_channel_kit("irc", str(folder), {**people.section, **section}, clock)),
+        Heard(),
+    )
     task = asyncio.ensure_future(channel.run(heard))
     try:
         yield channel, heard
@@ -232,9 +235,9 @@ async def test_tls_is_on_unless_it_is_switched_off_and_certificates_are_checked(
 def test_passwords_need_tls_and_a_nick_is_needed(tmp_path: Path) -> None:
     secret = {"host": "irc.example", "nick": "pal", "tls": False, "nickserv": {"password": "x"}}
     with pytest.raises(ConfigError, match=r"channels\.irc\.tls"):
-        make(kit("irc", str(tmp_path), secret))
+        make_irc_channel(make_channel_kit("irc", str(tmp_path), secret))
     with pytest.raises(ConfigError, match=r"channels\.irc\.nick"):
-        make(kit("irc", str(tmp_path), {"host": "irc.example"}))
+        make_irc_channel(make_channel_kit("irc", str(tmp_path), {"host": "irc.example"}))
 
 
 async def test_what_goes_wrong_with_an_answer_and_what_people_see_then(tmp_path: Path) -> None:

@@ -4,24 +4,24 @@ import base64
 
 import pytest
 
-from palinurus.channels.irc.line import Line, parse
-from palinurus.channels.irc.session import Plan, Refusal, Session
+from palinurus.channels.irc.line import IrcLine, parse_line
+from palinurus.channels.irc.session import IrcRefusal, IrcSession, IrcSettings
 from palinurus.config.secrets import Secret
 
-PLAN = Plan("pal", "pal", "A pal", ("#den",), "default")
+PLAN = IrcSettings("pal", "pal", "A pal", ("#den",), "default")
 
 
-def fed(session: Session, *lines: str) -> list[str]:
+def fed(session: IrcSession, *lines: str) -> list[str]:
     out: list[bytes] = []
     for one in lines:
-        got = parse(one.encode())
+        got = parse_line(one.encode())
         assert got is not None
         out += session.feed(got)
     return [one.decode().strip() for one in out]
 
 
 def test_a_server_of_today() -> None:
-    session = Session(PLAN._replace(secret=Secret("pw"), login="me", password=Secret("server")))
+    session = IrcSession(PLAN._replace(secret=Secret("pw"), login="me", password=Secret("server")))
     assert session.opening() == [b"CAP LS 302\r\n", b"PASS :server\r\n", b"NICK :pal\r\n", b"USER pal 0 * :A pal\r\n"]
     assert fed(session, ":s CAP * LS * :account-tag multi-prefix") == []
     assert fed(session, ":s CAP * LS :sasl=PLAIN,EXTERNAL") == ["CAP REQ :account-tag sasl"]
@@ -38,18 +38,18 @@ def test_a_server_of_today() -> None:
 
 
 def test_nicks_that_are_taken_and_passwords_that_are_wrong() -> None:
-    session = Session(PLAN)
+    session = IrcSession(PLAN)
     tried = [fed(session, ":s 433 * x :taken")[0] for _ in range(4)]
     assert tried[:3] == ["NICK :pal_", "NICK :pal__", "NICK :pal___"] and tried[3].startswith("NICK :pal")
     for number, login in (("904", True), ("464", True), ("465", False), ("432", False)):
-        with pytest.raises(Refusal) as caught:
-            fed(Session(PLAN), f":s {number} * :no")
+        with pytest.raises(IrcRefusal) as caught:
+            fed(IrcSession(PLAN), f":s {number} * :no")
         assert caught.value.login is login
 
 
 def test_a_login_is_forgotten_when_its_nick_may_change_hands() -> None:
     def known(*lines: str) -> dict[str, str]:
-        session = Session(PLAN)
+        session = IrcSession(PLAN)
         session.caps = {"extended-join"}
         fed(session, ":ann!a@h JOIN #den ann-account :Ann", *lines)
         return session.here.logins
@@ -62,7 +62,7 @@ def test_a_login_is_forgotten_when_its_nick_may_change_hands() -> None:
     assert known(":op!o@h KICK #den ann :out") == {}
     assert known(":op!o@h KICK #den pal :out") == {}
     assert known(":eve!e@h NICK ann") == {}
-    session = Session(PLAN)
+    session = IrcSession(PLAN)
     session.caps = {"extended-join", "account-tag"}
-    session.feed(Line("JOIN", ("#den", "x", "X"), "ann!a@h"))
+    session.feed(IrcLine("JOIN", ("#den", "x", "X"), "ann!a@h"))
     assert session.here.logins == {}  # lines say it themselves

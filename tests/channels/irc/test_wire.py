@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from palinurus.channels.irc.wire import BURST, Broken, Where, Wire, connect
+from palinurus.channels.irc.wire import BURST, IrcAddress, IrcConnection, IrcConnectionLost, connect_irc
 from palinurus.clock import SystemClock
 from palinurus.testing.clock import FakeClock
 
@@ -30,9 +30,9 @@ class Writer:
         self.closed = True
 
 
-def wire(clock: Any, pace: float = 2.0) -> tuple[Wire, asyncio.StreamReader, Writer]:
+def wire(clock: Any, pace: float = 2.0) -> tuple[IrcConnection, asyncio.StreamReader, Writer]:
     reader, writer = asyncio.StreamReader(limit=1024), Writer()
-    return Wire(reader, cast("asyncio.StreamWriter", writer), clock, pace), reader, writer
+    return IrcConnection(reader, cast("asyncio.StreamWriter", writer), clock, pace), reader, writer
 
 
 async def test_a_few_lines_at_once_then_one_at_a_time() -> None:
@@ -49,7 +49,7 @@ async def test_a_few_lines_at_once_then_one_at_a_time() -> None:
     assert writer.sent == [b"%d" % n for n in range(BURST + 2)]
     await asyncio.gather(*tasks)
     writer.closed = True
-    with pytest.raises(Broken):
+    with pytest.raises(IrcConnectionLost):
         await made.send_paced(b"x")
 
 
@@ -58,7 +58,7 @@ async def test_a_silent_server_is_asked_and_then_given_up() -> None:
     reader.feed_data(b":s 001 pal :hi\r\n\r\n")
     lines = made.lines(silence=0.02)
     assert (await anext(lines)).command == "001"
-    with pytest.raises(Broken, match="said nothing"):
+    with pytest.raises(IrcConnectionLost, match="said nothing"):
         await anext(lines)
     assert writer.sent == [b"PING :alive\r\n"]
 
@@ -68,7 +68,7 @@ async def test_an_end_and_a_line_without_one(data: bytes) -> None:
     made, reader, _ = wire(SystemClock())
     reader.feed_data(data)
     reader.feed_eof()
-    with pytest.raises(Broken):
+    with pytest.raises(IrcConnectionLost):
         await asyncio.wait_for(anext(made.lines()), 5)
 
 
@@ -77,5 +77,5 @@ async def test_nobody_there() -> None:
     port = server.sockets[0].getsockname()[1]
     server.close()
     await server.wait_closed()
-    with pytest.raises(Broken, match="not reachable"):
-        await connect(Where("127.0.0.1", port, tls=False), SystemClock(), 0)
+    with pytest.raises(IrcConnectionLost, match="not reachable"):
+        await connect_irc(IrcAddress("127.0.0.1", port, tls=False), SystemClock(), 0)

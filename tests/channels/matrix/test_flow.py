@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from channels.scene import asked, hurried, running, texts, until
-from palinurus.channels.matrix.channel import make
+from palinurus.channels.matrix.channel import make_matrix_channel
 from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.matrix.api import ALICE, BOB, ME
 from palinurus.testing.matrix.server import DIRECT, PASSWORD, TOKEN, FakeMatrix
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
-from palinurus.testing.platform import kit
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
+from palinurus.testing.platform import make_channel_kit
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ async def test_a_conversation(matrix: FakeMatrix, tmp_path: Path) -> None:
 
 
 async def test_that_we_write_is_shown_until_we_have(matrix: FakeMatrix, tmp_path: Path) -> None:
-    gate = Gate()
-    async with running(tmp_path / "h", ScriptedModel([held(say("at last"), gate, 0)]), matrix, ALICE):
+    gate = StreamGate()
+    async with running(tmp_path / "h", ScriptedModel([hold_at(say("at last"), gate, 0)]), matrix, ALICE):
         await matrix.say("hello")
         await until(lambda: (DIRECT, True) in matrix.typing)
         gate.open()
@@ -124,8 +124,8 @@ async def test_a_file_that_the_server_does_not_take_becomes_words(matrix: FakeMa
 
 
 async def test_an_answer_grows_by_edits_and_is_one_message(matrix: FakeMatrix, tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("It begins here. " * 10 + "And it ends."), gate, 4)])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("It begins here. " * 10 + "And it ends."), gate, 4)])
     async with running(tmp_path / "h", model, matrix, ALICE, {"streaming": "partial"}):
         await matrix.say("go on")
         await gate.wait_reached()
@@ -138,7 +138,7 @@ async def test_an_answer_grows_by_edits_and_is_one_message(matrix: FakeMatrix, t
 
 
 async def test_an_approval_is_typed_and_counts_only_from_who_may(matrix: FakeMatrix, tmp_path: Path) -> None:
-    model = ScriptedModel([calls(("exec", {"command": "touch X"})), say("done")])
+    model = ScriptedModel([call_tools(("exec", {"command": "touch X"})), say("done")])
     async with running(tmp_path / "h", model, matrix, ALICE, tools={"exec": {"ask": "always"}}) as app:
         made = Path(app.settings.agents["main"].workspace) / "X"
         await matrix.say("make X", chat="group", mention=True)
@@ -168,8 +168,8 @@ async def test_what_is_told_again_is_one_turn_also_after_a_restart(matrix: FakeM
 
 
 async def test_a_disconnect_loses_nothing(matrix: FakeMatrix, tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("written while the line was dead"), gate, 0), say("two")])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("written while the line was dead"), gate, 0), say("two")])
     async with running(tmp_path / "h", model, matrix, ALICE) as app:
         channel = app.channels["matrix"]
         await matrix.say("first")
@@ -245,7 +245,9 @@ async def test_signing_in_with_a_password(matrix: FakeMatrix, tmp_path: Path, ca
         await until(lambda: len(texts(matrix)) == 2)
     assert len(matrix.logins) == 2 and matrix.logins[1]["device_id"] == "D1"
     assert PASSWORD not in caplog.text and TOKEN not in caplog.text
-    wrong = make(kit("matrix", str(tmp_path / "w"), {**matrix.section, **own, "password": "wrong"}))
+    wrong = make_matrix_channel(
+        make_channel_kit("matrix", str(tmp_path / "w"), {**matrix.section, **own, "password": "wrong"})
+    )
     await wrong.run(None)  # type: ignore[arg-type]
     assert wrong.status().state == "signed_out"
 

@@ -9,11 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.channels.matrix import inbound as words
-from palinurus.channels.matrix.inbound import Around, message, since_joined, unquoted, without
+from palinurus.channels.matrix.inbound import (
+    MatrixContext,
+    parse_message,
+    select_since_joined,
+    strip_mention,
+    strip_quotation,
+)
 from palinurus.core.types.inbound import MessageQuote
 
 ME, ANN = "@pal:e.x", "@ann:e.x"
-GROUP = Around(ME, "default", "group", "harbour", "Ann", "Pal", commands=("status", "approve"))
+GROUP = MatrixContext(ME, "default", "group", "harbour", "Ann", "Pal", commands=("status", "approve"))
 DIRECT = GROUP._replace(kind="direct", title="")
 
 
@@ -23,8 +29,8 @@ def event(body: str = "hi", **changes: Any) -> dict[str, Any]:
     return {**base, **changes}
 
 
-def heard(told: dict[str, Any], around: Around = GROUP) -> Any:
-    found = message(told, "!r:e.x", around)
+def heard(told: dict[str, Any], around: MatrixContext = GROUP) -> Any:
+    found = parse_message(told, "!r:e.x", around)
     assert found is not None
     return found.inbound
 
@@ -50,7 +56,7 @@ def test_a_message() -> None:
     ],
 )
 def test_what_is_no_message_to_us(told: dict[str, Any]) -> None:
-    assert message(told, "!r", GROUP) is None
+    assert parse_message(told, "!r", GROUP) is None
 
 
 @pytest.mark.parametrize(
@@ -86,9 +92,9 @@ def test_an_answer_to_us_means_us_and_is_quoted() -> None:
 def test_threads() -> None:
     about = {"rel_type": "m.thread", "event_id": "$root", "is_falling_back": True, "m.in_reply_to": {"event_id": "$9"}}
     told = event(content={"m.relates_to": about})
-    assert words.thread(told) == "$root" and words.answered(told) == ""
+    assert words.find_thread_root(told) == "$root" and words.find_answered_event(told) == ""
     assert heard(told).target.thread == "$root"
-    assert words.answered(event(content={"m.relates_to": {**about, "is_falling_back": False}})) == "$9"
+    assert words.find_answered_event(event(content={"m.relates_to": {**about, "is_falling_back": False}})) == "$9"
 
 
 def test_notices_are_of_programs_and_emotes_say_who() -> None:
@@ -105,15 +111,17 @@ def test_commands_begin_with_an_exclamation_mark(body: str, text: str) -> None:
 
 
 def test_files_and_what_is_said_with_them() -> None:
-    bare = message(event("a.png", content={"msgtype": "m.image", "url": "mxc://e.x/1"}), "!r", GROUP)
-    said = message(event("look", content={"msgtype": "m.image", "filename": "a.png"}), "!r", GROUP)
+    bare = parse_message(event("a.png", content={"msgtype": "m.image", "url": "mxc://e.x/1"}), "!r", GROUP)
+    said = parse_message(event("look", content={"msgtype": "m.image", "filename": "a.png"}), "!r", GROUP)
     assert bare is not None and said is not None
     assert (bare.inbound.text, said.inbound.text) == ("", "look")
     assert [one.name for one in (*bare.files, *said.files)] == ["a.png", "a.png"]
     assert not bare.files[0].voice
     voice = {"msgtype": "m.audio", "org.matrix.msc3245.voice": {}, "file": {"url": "mxc://e.x/2"}, "url": "mxc://e.x/2"}
-    spoken = message(event("v.ogg", content=voice), "!r", GROUP)
-    assert spoken is not None and spoken.files == (words.Found("v.ogg", "", "", True),)  # encrypted: nothing to fetch
+    spoken = parse_message(event("v.ogg", content=voice), "!r", GROUP)
+    assert spoken is not None and spoken.files == (
+        words.MatrixFile("v.ogg", "", "", True),
+    )  # encrypted: nothing to fetch
 
 
 def member(who: str, how: str, before: str = "") -> dict[str, Any]:
@@ -124,10 +132,13 @@ def member(who: str, how: str, before: str = "") -> dict[str, Any]:
 def test_what_was_said_before_we_were_asked_in_is_not_for_us() -> None:
     old, new, late = event("old"), event("while invited"), event("later")
     timeline = [old, member(ME, "invite"), new, member(ME, "join", "invite"), late]
-    assert since_joined(timeline, ME) == ([new, member(ME, "join", "invite"), late], True)
-    assert since_joined([old, member(ME, "join"), late], ME) == ([late], True)
-    assert since_joined([old, member(ME, "join", "join"), late], ME) == ([old, member(ME, "join", "join"), late], False)
-    assert since_joined([old, member(ANN, "join")], ME) == ([old, member(ANN, "join")], False)
+    assert select_since_joined(timeline, ME) == ([new, member(ME, "join", "invite"), late], True)
+    assert select_since_joined([old, member(ME, "join"), late], ME) == ([late], True)
+    assert select_since_joined([old, member(ME, "join", "join"), late], ME) == (
+        [old, member(ME, "join", "join"), late],
+        False,
+    )
+    assert select_since_joined([old, member(ANN, "join")], ME) == ([old, member(ANN, "join")], False)
 
 
 JSON = st.recursive(
@@ -141,12 +152,12 @@ KEYS = ("msgtype", "body", "m.relates_to", "m.mentions", "formatted_body", "file
 @given(st.dictionaries(st.sampled_from(KEYS), JSON | st.sampled_from(["m.text", "m.image", ME])), JSON, JSON)
 def test_no_event_breaks_it(content: dict[str, Any], at: Any, unsigned: Any) -> None:
     told = {**event(), "content": {"msgtype": "m.text", **content}, "origin_server_ts": at, "unsigned": unsigned}
-    found = message(told, "!r", GROUP)
+    found = parse_message(told, "!r", GROUP)
     assert found is None or isinstance(found.inbound.text, str)
-    since_joined([told, {**told, "type": "m.room.member", "state_key": ME}], ME)
+    select_since_joined([told, {**told, "type": "m.room.member", "state_key": ME}], ME)
 
 
 @given(st.text(), st.text(max_size=10))
 def test_any_text_can_be_read(text: str, called: str) -> None:
-    unquoted(text)
-    without(text, ME, called)
+    strip_quotation(text)
+    strip_mention(text, ME, called)

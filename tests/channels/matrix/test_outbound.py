@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from palinurus.channels.matrix import outbound
-from palinurus.channels.matrix.outbound import failed, path, placed
+from palinurus.channels.matrix.outbound import add_relation, build_path, explain_matrix_error
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from palinurus.channels.matrix.outbound import failed, path, placed
     ],
 )
 def test_every_error_has_its_trouble(status: int, code: str, trouble: str) -> None:
-    made = failed(status, {"errcode": code, "error": "no"} if code else {}, {})
+    made = explain_matrix_error(status, {"errcode": code, "error": "no"} if code else {}, {})
     assert made.trouble == trouble and made.reason
     assert (made.retry_after is not None) == (trouble == "limited")
 
@@ -43,15 +43,15 @@ def test_every_error_has_its_trouble(status: int, code: str, trouble: str) -> No
     ],
 )
 def test_how_long_to_wait(told: dict[str, Any], headers: dict[str, str], seconds: float) -> None:
-    assert failed(429, told, headers).retry_after == seconds
+    assert explain_matrix_error(429, told, headers).retry_after == seconds
 
 
 def test_parts_of_an_address_are_escaped_as_a_whole() -> None:
-    assert path("rooms", "!a/b:e.x", "send") == "/_matrix/client/v3/rooms/%21a%2Fb%3Ae.x/send"
+    assert build_path("rooms", "!a/b:e.x", "send") == "/_matrix/client/v3/rooms/%21a%2Fb%3Ae.x/send"
 
 
 def test_contents() -> None:
-    made = outbound.text("**b** @room", plain=False)
+    made = outbound.build_text("**b** @room", plain=False)
     assert made == {
         "msgtype": "m.text",
         "body": "b @room",
@@ -59,16 +59,16 @@ def test_contents() -> None:
         "formatted_body": "<strong>b</strong> @room",
         "m.mentions": {},
     }
-    assert outbound.text("**b**", plain=True)["body"] == "**b**"
-    assert outbound.text("x", plain=True, notice=True)["msgtype"] == "m.notice"
-    assert "m.relates_to" not in placed({}, "", "")
-    assert placed({}, "", "$1")["m.relates_to"] == {"m.in_reply_to": {"event_id": "$1"}}
-    thread = placed({}, "$root", "")["m.relates_to"]
+    assert outbound.build_text("**b**", plain=True)["body"] == "**b**"
+    assert outbound.build_text("x", plain=True, notice=True)["msgtype"] == "m.notice"
+    assert "m.relates_to" not in add_relation({}, "", "")
+    assert add_relation({}, "", "$1")["m.relates_to"] == {"m.in_reply_to": {"event_id": "$1"}}
+    thread = add_relation({}, "$root", "")["m.relates_to"]
     assert thread["rel_type"] == "m.thread" and thread["is_falling_back"]
-    assert not placed({}, "$root", "$1")["m.relates_to"]["is_falling_back"]
-    edit = outbound.edited(outbound.text("new", plain=True), "$1")
+    assert not add_relation({}, "$root", "$1")["m.relates_to"]["is_falling_back"]
+    edit = outbound.build_edit(outbound.build_text("new", plain=True), "$1")
     assert edit["body"] == "* new" and edit["m.new_content"]["body"] == "new"
     assert edit["m.relates_to"] == {"rel_type": "m.replace", "event_id": "$1"}
-    voice = outbound.file("a.ogg", "audio/ogg", 3, "mxc://e.x/1", voice=True)
+    voice = outbound.build_file("a.ogg", "audio/ogg", 3, "mxc://e.x/1", voice=True)
     assert voice["msgtype"] == "m.audio" and "org.matrix.msc3245.voice" in voice
-    assert outbound.file("a.pdf", "application/pdf", 3, "mxc://e.x/1", voice=True)["msgtype"] == "m.file"
+    assert outbound.build_file("a.pdf", "application/pdf", 3, "mxc://e.x/1", voice=True)["msgtype"] == "m.file"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.channels.matrix.channel import Matrix
-from palinurus.channels.matrix.rooms import Room
+from palinurus.channels.matrix.channel import MatrixChannel
+from palinurus.channels.matrix.rooms import MatrixRoom
 from palinurus.core.types.channel import (
     DeleteAction,
     EditAction,
@@ -25,7 +25,7 @@ from palinurus.errors import ConfigError
 from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.matrix.api import ALICE, BOB, ME
 from palinurus.testing.matrix.server import DIRECT, TOKEN, FakeMatrix
-from palinurus.testing.platform import kit
+from palinurus.testing.platform import make_channel_kit
 
 CHAT = Target("matrix", DIRECT)
 
@@ -37,18 +37,18 @@ async def matrix() -> AsyncIterator[FakeMatrix]:
 
 
 @pytest.fixture
-async def channel(matrix: FakeMatrix, tmp_path: Path) -> Matrix:
+async def channel(matrix: FakeMatrix, tmp_path: Path) -> MatrixChannel:
     return await opened(matrix, tmp_path)
 
 
-async def opened(matrix: FakeMatrix, folder: Path) -> Matrix:
+async def opened(matrix: FakeMatrix, folder: Path) -> MatrixChannel:
     made = matrix.channel(str(folder))
-    assert isinstance(made, Matrix)
+    assert isinstance(made, MatrixChannel)
     assert await made._introduced() is None
     return made
 
 
-async def sent(channel: Matrix, reply: Reply) -> str:
+async def sent(channel: MatrixChannel, reply: Reply) -> str:
     answer = await channel.send(reply)
     assert isinstance(answer, SendReceipt), answer
     return answer.message_id
@@ -57,12 +57,12 @@ async def sent(channel: Matrix, reply: Reply) -> str:
 def test_what_is_missing_is_named_and_tokens_are_not_shown(tmp_path: Path) -> None:
     for own, missing in (({}, "homeserver"), ({"homeserver": "https://e.x"}, "accessToken")):
         with pytest.raises(ConfigError, match=missing):
-            Matrix(kit("matrix", str(tmp_path), own))
-    made = Matrix(kit("matrix", str(tmp_path), {"homeserver": "https://e.x", "accessToken": TOKEN}))
+            MatrixChannel(make_channel_kit("matrix", str(tmp_path), own))
+    made = MatrixChannel(make_channel_kit("matrix", str(tmp_path), {"homeserver": "https://e.x", "accessToken": TOKEN}))
     assert TOKEN not in repr(vars(made))
 
 
-async def test_reactions_come_and_go(matrix: FakeMatrix, channel: Matrix) -> None:
+async def test_reactions_come_and_go(matrix: FakeMatrix, channel: MatrixChannel) -> None:
     def left() -> list[str]:
         gone = matrix.redacted_ids()
         found = [e for e in matrix.stream if e["type"] == "m.reaction" and e["event_id"] not in gone]
@@ -77,7 +77,7 @@ async def test_reactions_come_and_go(matrix: FakeMatrix, channel: Matrix) -> Non
     assert left() == []
 
 
-async def test_pins_threads_and_reading(matrix: FakeMatrix, channel: Matrix) -> None:
+async def test_pins_threads_and_reading(matrix: FakeMatrix, channel: MatrixChannel) -> None:
     await matrix.say("one")
     ident = await sent(channel, Reply(CHAT, "two", "c1"))
     await channel.act(CHAT, PinAction("$other"))
@@ -98,7 +98,7 @@ async def test_pins_threads_and_reading(matrix: FakeMatrix, channel: Matrix) -> 
     ]
 
 
-async def test_a_person_can_be_written_to_by_id(matrix: FakeMatrix, channel: Matrix, tmp_path: Path) -> None:
+async def test_a_person_can_be_written_to_by_id(matrix: FakeMatrix, channel: MatrixChannel, tmp_path: Path) -> None:
     target = Target("matrix", BOB)
     await sent(channel, Reply(target, "hello", "c1"))
     again = await opened(matrix, tmp_path)
@@ -110,7 +110,7 @@ async def test_a_person_can_be_written_to_by_id(matrix: FakeMatrix, channel: Mat
 
 
 async def test_a_file_that_was_half_sent_is_completed_and_nothing_doubles(
-    matrix: FakeMatrix, channel: Matrix, tmp_path: Path
+    matrix: FakeMatrix, channel: MatrixChannel, tmp_path: Path
 ) -> None:
     (tmp_path / "a.png").write_bytes(PNG)
     reply = Reply(CHAT, "look", "c1", media=(str(tmp_path / "a.png"),))
@@ -127,7 +127,7 @@ async def test_a_file_that_was_half_sent_is_completed_and_nothing_doubles(
 
 
 async def test_what_was_sent_is_found_also_when_the_server_forgot_its_transaction(
-    matrix: FakeMatrix, channel: Matrix, tmp_path: Path
+    matrix: FakeMatrix, channel: MatrixChannel, tmp_path: Path
 ) -> None:
     reply = Reply(CHAT, "once", "c1")
     ident = await sent(channel, reply)
@@ -140,12 +140,12 @@ async def test_what_was_sent_is_found_also_when_the_server_forgot_its_transactio
     assert await channel.find(Reply(CHAT, "fake", "c2")) is None
 
 
-async def test_only_two_alone_in_a_room_are_a_direct_chat(channel: Matrix) -> None:
+async def test_only_two_alone_in_a_room_are_a_direct_chat(channel: MatrixChannel) -> None:
     rooms = channel._rooms
     two, three = {ME: "Pal", ALICE: "Alice"}, {ME: "Pal", ALICE: "Alice", BOB: "Bob"}
-    assert rooms.kind("!r", Room(two, "")) == "direct"
-    assert rooms.kind("!r", Room(two, "project")) == "group"
+    assert rooms.kind("!r", MatrixRoom(two, "")) == "direct"
+    assert rooms.kind("!r", MatrixRoom(two, "project")) == "group"
     assert rooms.kind("!r", None) == "group"
     rooms.direct = {ALICE: ["!r"]}
-    assert rooms.kind("!r", Room(two, "project")) == "direct"
-    assert rooms.kind("!r", Room(three, "")) == "group"  # whatever it is marked as
+    assert rooms.kind("!r", MatrixRoom(two, "project")) == "direct"
+    assert rooms.kind("!r", MatrixRoom(three, "")) == "group"  # whatever it is marked as

@@ -19,7 +19,7 @@ import aiohttp
 import pytest
 
 from channels.scene import Gateway, asked, running, until
-from palinurus.channels.matrix.channel import make
+from palinurus.channels.matrix.channel import make_matrix_channel
 from palinurus.core.types.channel import (
     DeleteAction,
     EditAction,
@@ -33,8 +33,8 @@ from palinurus.core.types.channel import (
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.testing.conformance.channel import PNG
-from palinurus.testing.model import Gate, ScriptedModel, held, say
-from palinurus.testing.platform import kit
+from palinurus.testing.model import ScriptedModel, StreamGate, hold_at, say
+from palinurus.testing.platform import make_channel_kit
 from palinurus.testing.server import ModelServer
 
 PYTHON = os.environ.get("PALINURUS_SYNAPSE", "")
@@ -160,9 +160,9 @@ async def test_a_direct_chat_that_begins_with_an_invitation(people: tuple[Person
     work = tmp_path / "work"
     work.mkdir()
     (work / "chart.png").write_bytes(PNG)
-    gate = Gate()
+    gate = StreamGate()
     long = "It begins here. " * 20 + "And it ends."
-    model = ScriptedModel([say(f"Hello.\nMEDIA:{work}/chart.png"), held(say(long), gate, 6)])
+    model = ScriptedModel([say(f"Hello.\nMEDIA:{work}/chart.png"), hold_at(say(long), gate, 6)])
     agents = {"defaults": {"model": {"primary": "fake/m"}, "workspace": str(work)}}
     own = {"streaming": "partial"}
     async with running(tmp_path / "h", model, pal, alice.id, own, agents=agents):
@@ -214,7 +214,7 @@ async def test_killed_between_send_and_receipt_there_is_one_copy(people: tuple[P
 async def test_everything_else_we_do(people: tuple[Person, Person], tmp_path: Path) -> None:
     """Acts, answers, threads and reading back, as the real server takes them."""
     alice, pal = people
-    channel = make(kit("matrix", str(tmp_path), pal.section))  # type: ignore[attr-defined]
+    channel = make_matrix_channel(make_channel_kit("matrix", str(tmp_path), pal.section))  # type: ignore[attr-defined]
     assert await channel._introduced() is None
     wanted = {"name": "harbour", "invite": [pal.id], "preset": "trusted_private_chat"}
     room = (await alice.call("POST", "createRoom", wanted))["room_id"]

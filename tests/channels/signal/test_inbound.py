@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.channels.signal.inbound import Found, Me, heard
+from palinurus.channels.signal.inbound import SignalFile, SignalIdentity, parse_event
 from palinurus.core.types.inbound import MessageQuote
 
-ME = Me("+1000", "me-uuid")
+ME = SignalIdentity("+1000", "me-uuid")
 ANN = {"sourceUuid": "ann-uuid", "sourceNumber": "+2000", "sourceName": "Ann", "timestamp": 7}
 
 
@@ -17,20 +17,20 @@ def event(data: dict[str, Any] | None = None, **envelope: Any) -> dict[str, Any]
 
 
 def test_a_message_and_who_wrote_it() -> None:
-    found = heard(event({"message": "hi"}), ME, "default")
+    found = parse_event(event({"message": "hi"}), ME, "default")
     assert found is not None and found.inbound.event == "ann-uuid:7"
     assert (found.inbound.sender.id, found.inbound.sender.also) == ("ann-uuid", ("+2000",))
     assert (found.inbound.target.to, found.inbound.kind, found.inbound.at) == ("ann-uuid", "direct", 7)
-    hidden = heard(event({"message": "hi"}, sourceNumber=None), ME, "default")
+    hidden = parse_event(event({"message": "hi"}, sourceNumber=None), ME, "default")
     assert hidden is not None and hidden.inbound.sender.also == ()
-    wrapped = heard({"subscription": 0, "result": event({"message": "hi"})}, ME, "default")
+    wrapped = parse_event({"subscription": 0, "result": event({"message": "hi"})}, ME, "default")
     assert wrapped == found
 
 
 def test_mentions_are_names_and_ours_is_cut_out() -> None:
     us = {"uuid": "me-uuid", "start": 0, "length": 1}
     bob = {"uuid": "bob", "name": "Bob", "start": 9, "length": 1}
-    found = heard(event({"message": "\ufffc 🜂 ask \ufffc!", "mentions": [us, bob]}), ME, "default")
+    found = parse_event(event({"message": "\ufffc 🜂 ask \ufffc!", "mentions": [us, bob]}), ME, "default")
     assert found is not None and found.inbound.mentioned and found.inbound.text == "🜂 ask @Bob!"
 
 
@@ -40,8 +40,8 @@ def test_quotes_groups_and_files() -> None:
         "quote": {"id": 5, "authorUuid": "me-uuid", "text": "as I said"},
         "attachments": [{"id": "a1", "contentType": "audio/aac", "filename": None, "size": 3}, {"id": None}],
     }  # fmt: skip
-    found = heard(event(data), ME, "work")
-    assert found is not None and found.files == (Found("a1", "signal-7", "audio/aac", 3, True),)
+    found = parse_event(event(data), ME, "work")
+    assert found is not None and found.files == (SignalFile("a1", "signal-7", "audio/aac", 3, True),)
     inbound = found.inbound
     assert (inbound.target.to, inbound.target.account, inbound.kind, inbound.title) == ("gid=", "work", "group", "Den")
     assert inbound.mentioned and inbound.quote == MessageQuote("5", "", "as I said")
@@ -58,7 +58,7 @@ def test_what_is_nobody_speaking_to_us() -> None:
         event({"groupInfo": {"groupId": "g", "type": "UPDATE"}, "message": None}),
         event({"message": "x"}, sourceUuid=None, sourceNumber=None),
     ):  # fmt: skip
-        assert heard(one, ME, "default") is None, one
+        assert parse_event(one, ME, "default") is None, one
 
 
 JSON = st.recursive(
@@ -72,5 +72,5 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_nothing_a_daemon_says_breaks_the_reader(data: Any) -> None:
-    heard(event(data if isinstance(data, dict) else {"message": "x", "mentions": data}), ME, "default")
-    heard({"envelope": data}, ME, "default")
+    parse_event(event(data if isinstance(data, dict) else {"message": "x", "mentions": data}), ME, "default")
+    parse_event({"envelope": data}, ME, "default")

@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from palinurus.channels.signal.link import Broken, Link, RpcError, Unknown, link
+from palinurus.channels.signal.link import (
+    SignalLink,
+    SignalRpcError,
+    SignalUnknownAccount,
+    SignalUnreachable,
+    make_link,
+)
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -29,13 +35,13 @@ async def daemon(talk: Talk, path: Path | None = None) -> AsyncIterator[str]:
     server.close()
 
 
-async def all_of(made: Link, account: str = "") -> tuple[list[dict[str, Any]], str]:
+async def all_of(made: SignalLink, account: str = "") -> tuple[list[dict[str, Any]], str]:
     """What came, and why it ended."""
     found: list[dict[str, Any]] = []
     try:
         async for event in made.events(account):
             found.append(event)
-    except Broken as exc:
+    except SignalUnreachable as exc:
         return found, str(exc)
     finally:
         await made.close()
@@ -59,7 +65,7 @@ async def test_events_however_they_are_cut(size: int) -> None:
             await writer.drain()
 
     async with daemon(talk) as where:
-        found, why = await all_of(link(f"http://{where}"), "+1555")
+        found, why = await all_of(make_link(f"http://{where}"), "+1555")
     assert found == [{}, {"a": 1}, {"b": 2}] and "closed" in why
     assert asked[0].startswith(b"GET /api/v1/events?account=%2B1555 ")
 
@@ -75,16 +81,16 @@ async def test_answers_that_are_none_and_calls_that_may_have_arrived() -> None:
         writer.write(answers.pop(0))
 
     async with daemon(talk) as where:
-        made = link(f"http://{where}")
+        made = make_link(f"http://{where}")
         for sent in (True, True, False, True):
-            with pytest.raises(Broken) as caught:
+            with pytest.raises(SignalUnreachable) as caught:
                 await made.call("send", {})
             assert caught.value.sent is sent
-        with pytest.raises(Unknown):
+        with pytest.raises(SignalUnknownAccount):
             await anext(made.events("+1"))
         await made.close()
-    made = link(f"http://{where}")
-    with pytest.raises(Broken, match="not reachable") as caught:
+    made = make_link(f"http://{where}")
+    with pytest.raises(SignalUnreachable, match="not reachable") as caught:
         await made.call("send", {})
     assert not caught.value.sent
     await made.close()
@@ -100,8 +106,8 @@ async def test_a_unix_socket_carries_calls_and_messages(tmp_path: Path) -> None:
         await reader.readline()
 
     async with daemon(talk, tmp_path / "s") as where:
-        made = link(where)
-        with pytest.raises(Broken) as caught:
+        made = make_link(where)
+        with pytest.raises(SignalUnreachable) as caught:
             await made.call("version", {})
         assert not caught.value.sent
         reading = asyncio.ensure_future(all_of(made))
@@ -110,14 +116,14 @@ async def test_a_unix_socket_carries_calls_and_messages(tmp_path: Path) -> None:
             try:
                 assert await made.call("version", {}) == 7
                 break
-            except Broken:
+            except SignalUnreachable:
                 continue
-        with pytest.raises(RpcError, match="slow"):
+        with pytest.raises(SignalRpcError, match="slow"):
             await made.call("version", {})
-        with pytest.raises(Broken) as caught:
+        with pytest.raises(SignalUnreachable) as caught:
             await made.call("version", {})
         assert caught.value.sent
         found, why = await asyncio.wait_for(reading, 10)
     assert found == [{}, {"n": 1}] and "closed" in why
-    _, why = await all_of(link(f"unix:{tmp_path}/nobody"))
+    _, why = await all_of(make_link(f"unix:{tmp_path}/nobody"))
     assert "not reachable" in why

@@ -13,11 +13,11 @@ from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from palinurus.channels.slack.channel import make
+from palinurus.channels.slack.channel import make_slack_channel
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import ConfigError, Draining
-from palinurus.testing.conformance.channel import until
-from palinurus.testing.platform import kit
+from palinurus.testing.conformance.channel import wait_until
+from palinurus.testing.platform import make_channel_kit
 from palinurus.testing.slack.server import APP, BOT, SIGNING, FakeSlack
 
 KEYS = (
@@ -42,11 +42,11 @@ JSON = st.recursive(
 )
 def test_what_is_missing_is_named(tmp_path: Path, own: dict[str, Any], missing: str) -> None:
     with pytest.raises(ConfigError, match=missing):
-        make(kit("slack", str(tmp_path), own))
+        make_slack_channel(make_channel_kit("slack", str(tmp_path), own))
 
 
 def test_tokens_are_not_shown(tmp_path: Path) -> None:
-    made = make(kit("slack", str(tmp_path), {"botToken": BOT, "appToken": APP}))
+    made = make_slack_channel(make_channel_kit("slack", str(tmp_path), {"botToken": BOT, "appToken": APP}))
     assert BOT not in repr(vars(made)) and APP not in repr(vars(made))
 
 
@@ -64,7 +64,7 @@ async def test_slacks_own_client_gets_along_with_the_fake() -> None:
         try:
             await client.connect()
             await slack.say("hello")
-            await until(lambda: heard == ["hello"] and len(slack.acknowledged) == 1)
+            await wait_until(lambda: heard == ["hello"] and len(slack.acknowledged) == 1)
             await web.chat_postMessage(channel="DALICE", text="*hi*")
             assert [one.text for one in slack.visible_messages()] == ["hi"]
             await web.files_upload_v2(filename="a.txt", content="x", channel="DALICE", initial_comment="look")
@@ -74,7 +74,9 @@ async def test_slacks_own_client_gets_along_with_the_fake() -> None:
 
 
 async def hooked(tmp_path: Path, slack: FakeSlack) -> Any:
-    return make(kit("slack", str(tmp_path), {**slack.section, "mode": "http", "signingSecret": SIGNING}))
+    return make_slack_channel(
+        make_channel_kit("slack", str(tmp_path), {**slack.section, "mode": "http", "signingSecret": SIGNING})
+    )
 
 
 async def test_a_program_that_goes_down_has_slack_come_again(tmp_path: Path) -> None:

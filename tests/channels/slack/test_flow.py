@@ -16,9 +16,9 @@ import pytest
 
 from channels.scene import asked, hurried, running, texts, until
 from palinurus.core.types.channel import ChannelHttpResponse
-from palinurus.gateway.server import Gateway as Server
+from palinurus.gateway.server import GatewayServer as Server
 from palinurus.testing.conformance.channel import PNG
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from palinurus.testing.slack.api import TEAM
 from palinurus.testing.slack.server import APP, BOT, SIGNING, FakeSlack
 
@@ -122,8 +122,8 @@ async def test_the_token_goes_to_slack_only(slack: FakeSlack, tmp_path: Path) ->
 
 
 async def test_an_answer_grows_by_edits_and_is_one_message(slack: FakeSlack, tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("It begins here. " * 10 + "And it ends."), gate, 4)])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("It begins here. " * 10 + "And it ends."), gate, 4)])
     async with running(tmp_path / "h", model, slack, ALICE, {"streaming": "partial"}):
         await slack.say("go on")
         await gate.wait_reached()
@@ -138,7 +138,7 @@ async def test_an_answer_grows_by_edits_and_is_one_message(slack: FakeSlack, tmp
 
 @pytest.mark.parametrize("chat", ["", "group"])
 async def test_an_approval_by_button_counts_only_from_who_may(slack: FakeSlack, tmp_path: Path, chat: str) -> None:
-    model = ScriptedModel([calls(("exec", {"command": "touch X"})), say("done")])
+    model = ScriptedModel([call_tools(("exec", {"command": "touch X"})), say("done")])
     async with running(tmp_path / "h", model, slack, ALICE, tools={"exec": {"ask": "always"}}) as app:
         made = Path(app.settings.agents["main"].workspace) / "X"
         await slack.say("make X", chat=chat, mention=bool(chat))
@@ -179,8 +179,8 @@ async def test_what_is_told_again_is_one_turn_also_after_a_restart(slack: FakeSl
 
 
 async def test_a_disconnect_loses_nothing(slack: FakeSlack, tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("written while the line was dead"), gate, 0), say("two"), say("three")])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("written while the line was dead"), gate, 0), say("two"), say("three")])
     async with running(tmp_path / "h", model, slack, ALICE) as app:
         channel = app.channels["slack"]
         await slack.say("first")
@@ -260,7 +260,7 @@ async def hooked(
 
 
 async def test_requests_instead_of_a_socket(slack: FakeSlack, tmp_path: Path) -> None:
-    model = ScriptedModel([calls(("exec", {"command": "touch X", "elevated": True})), say("by request")])
+    model = ScriptedModel([call_tools(("exec", {"command": "touch X", "elevated": True})), say("by request")])
     form = "application/x-www-form-urlencoded"
     async with running(tmp_path / "h", model, slack, ALICE, HTTP) as app:
         greeting = json.dumps({"type": "url_verification", "challenge": "c-1"}).encode()

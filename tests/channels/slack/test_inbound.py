@@ -8,11 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.channels.slack.inbound import Around, Me, chat_kind, command, message, millis, press, readable
+from palinurus.channels.slack.inbound import (
+    SlackContext,
+    SlackIdentity,
+    find_chat_kind,
+    parse_command,
+    parse_message,
+    parse_press,
+    to_millis,
+    to_readable,
+)
 
-ME = Me("UPAL", "BPAL", "T1")
-DIRECT = Around(ME, "default", "direct")
-CHANNEL = Around(ME, "work", "channel", "harbour", "bob")
+ME = SlackIdentity("UPAL", "BPAL", "T1")
+DIRECT = SlackContext(ME, "default", "direct")
+CHANNEL = SlackContext(ME, "work", "channel", "harbour", "bob")
 
 
 def event(**changes: Any) -> dict[str, Any]:
@@ -21,7 +30,7 @@ def event(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_message() -> None:
-    heard = message(event(text="<@UPAL> hello"), CHANNEL)
+    heard = parse_message(event(text="<@UPAL> hello"), CHANNEL)
     assert heard is not None
     one = heard.inbound
     assert (one.target.channel, one.target.to, one.target.account, one.target.thread) == ("slack", "C1", "work", "")
@@ -44,7 +53,7 @@ def test_a_message() -> None:
     ],
 )
 def test_what_is_no_message_to_us(changes: dict[str, Any]) -> None:
-    assert message(event(**changes), CHANNEL) is None
+    assert parse_message(event(**changes), CHANNEL) is None
 
 
 @pytest.mark.parametrize(
@@ -58,13 +67,13 @@ def test_what_is_no_message_to_us(changes: dict[str, Any]) -> None:
         ({"thread_ts": "1.2", "parent_user_id": "UBOB"}, CHANNEL, False),
     ],
 )
-def test_when_we_are_meant(changes: dict[str, Any], around: Around, meant: bool) -> None:
-    heard = message(event(**changes), around)
+def test_when_we_are_meant(changes: dict[str, Any], around: SlackContext, meant: bool) -> None:
+    heard = parse_message(event(**changes), around)
     assert heard is not None and heard.inbound.mentioned is meant
 
 
 def test_a_program_that_writes_is_one() -> None:
-    heard = message(event(user="", bot_id="B9", subtype="bot_message"), CHANNEL)
+    heard = parse_message(event(user="", bot_id="B9", subtype="bot_message"), CHANNEL)
     assert heard is not None and heard.inbound.sender.bot and heard.inbound.sender.id == "B9"
 
 
@@ -82,7 +91,7 @@ def test_a_program_that_writes_is_one() -> None:
     ],
 )
 def test_what_a_person_reads(written: str, read: str) -> None:
-    assert readable(written, ME) == read
+    assert to_readable(written, ME) == read
 
 
 @pytest.mark.parametrize(
@@ -97,7 +106,7 @@ def test_what_a_person_reads(written: str, read: str) -> None:
 )
 def test_slash_commands(name: str, rest: str, text: str) -> None:
     payload = {"command": name, "text": rest, "user_id": "U1", "channel_id": "D1", "trigger_id": "t"}
-    made = command(payload, DIRECT, {"status", "think"}, 5)
+    made = parse_command(payload, DIRECT, {"status", "think"}, 5)
     assert made is not None and (made.text, made.event, made.sender.id) == (text, "command:t", "U1")
 
 
@@ -109,15 +118,15 @@ def test_a_button_is_said_by_who_presses_it() -> None:
         "container": {"message_ts": "5.6", "thread_ts": "1.2"},
         "actions": [{"action_ts": "7.8", "value": "x"}],
     }
-    made = press(payload, CHANNEL, "/approve 1 allow-once")
+    made = parse_press(payload, CHANNEL, "/approve 1 allow-once")
     assert made is not None
     assert (made.text, made.pressed, made.sender.id, made.mentioned) == ("/approve 1 allow-once", "5.6", "U1", True)
     assert made.target.thread == "1.2" and made.event == "press:C1:5.6:U1:7.8"
-    assert press(payload, CHANNEL, "") is None
+    assert parse_press(payload, CHANNEL, "") is None
 
 
 def test_kinds_of_chats() -> None:
-    assert [chat_kind("D1"), chat_kind("C1"), chat_kind("G1", "mpim"), chat_kind("C1", "im")] == [
+    assert [find_chat_kind("D1"), find_chat_kind("C1"), find_chat_kind("G1", "mpim"), find_chat_kind("C1", "im")] == [
         "direct",
         "channel",
         "group",
@@ -129,10 +138,10 @@ def test_kinds_of_chats() -> None:
     ("ts", "at"), [("12.345678", 12345), ("12", 12000), ("", 0), ("x.y", 0), ("²", 0), ("1.²", 1000)]
 )
 def test_times(ts: str, at: int) -> None:
-    assert millis(ts) == at
+    assert to_millis(ts) == at
 
 
 @given(st.text())
 def test_any_text_can_be_read(text: str) -> None:
-    assert f"<@{ME.user}>" not in readable(text, ME)
-    millis(text)
+    assert f"<@{ME.user}>" not in to_readable(text, ME)
+    to_millis(text)

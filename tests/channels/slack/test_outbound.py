@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.channels.slack import emoji
-from palinurus.channels.slack.outbound import SECTION, body, failed
+from palinurus.channels.slack.outbound import SECTION, build_body, explain_slack_error
 from palinurus.core.types.outbound import Button
 
 
@@ -37,25 +37,25 @@ def answer(status: int, code: str = "", **headers: str) -> Any:
     ],
 )
 def test_every_error_has_its_trouble(given_answer: Any, trouble: str) -> None:
-    made = failed(given_answer)
+    made = explain_slack_error(given_answer)
     assert made.trouble == trouble and made.reason
     assert (made.retry_after is not None) == (trouble == "limited")
 
 
 def test_how_long_to_wait() -> None:
-    assert failed(answer(429, **{"Retry-After": "7"})).retry_after == 7
-    assert failed(answer(429, **{"Retry-After": "soon"})).retry_after == 30
-    assert failed(answer(429)).retry_after == 30
+    assert explain_slack_error(answer(429, **{"Retry-After": "7"})).retry_after == 7
+    assert explain_slack_error(answer(429, **{"Retry-After": "soon"})).retry_after == 30
+    assert explain_slack_error(answer(429)).retry_after == 30
 
 
 def test_what_is_needed_is_said() -> None:
     response = SimpleNamespace(status_code=200, data={"error": "missing_scope", "needed": "chat:write"}, headers={})
-    assert failed(response).reason == "the app lacks a permission (scope): chat:write"
+    assert explain_slack_error(response).reason == "the app lacks a permission (scope): chat:write"
 
 
 def test_buttons_are_blocks_and_long_texts_several() -> None:
     text = "\n".join(f"line {number}" for number in range(600))
-    made = body(text, [Button("Yes", "/yes", "good"), Button("No", "/no", "bad")], ["/yes", "/no"], plain=False)
+    made = build_body(text, [Button("Yes", "/yes", "good"), Button("No", "/no", "bad")], ["/yes", "/no"], plain=False)
     *sections, actions = made["blocks"]
     assert len(sections) == 2 and "".join(one["text"]["text"] for one in sections) == text
     assert [(one["text"]["text"], one["value"], one["style"]) for one in actions["elements"]] == [
@@ -66,11 +66,15 @@ def test_buttons_are_blocks_and_long_texts_several() -> None:
 
 @given(st.text(max_size=9000), st.booleans())
 def test_nobody_is_called_by_a_text_and_no_block_is_too_long(text: str, plain: bool) -> None:
-    made = body(text, [Button("A", "a")], ["a"], plain=plain)
+    made = build_body(text, [Button("A", "a")], ["a"], plain=plain)
     assert "<!" not in made["text"] and "<@" not in made["text"]
     assert all(len(block["text"]["text"]) <= SECTION for block in made["blocks"][:-1])
 
 
 def test_names_of_emoji() -> None:
-    assert emoji.name("👀") == "eyes" and emoji.name("❤️") == "heart" and emoji.name(":party-parrot:") == "party-parrot"
-    assert emoji.name("🫥") == "" and emoji.name("") == "" and emoji.name("a b") == ""
+    assert (
+        emoji.find_emoji_name("👀") == "eyes"
+        and emoji.find_emoji_name("❤️") == "heart"
+        and emoji.find_emoji_name(":party-parrot:") == "party-parrot"
+    )
+    assert emoji.find_emoji_name("🫥") == "" and emoji.find_emoji_name("") == "" and emoji.find_emoji_name("a b") == ""

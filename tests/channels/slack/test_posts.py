@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.channels.slack.channel import make
+from palinurus.channels.slack.channel import make_slack_channel
 from palinurus.core.types.channel import (
     Channel,
     EditAction,
@@ -21,7 +21,7 @@ from palinurus.core.types.channel import (
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
 from palinurus.testing.conformance.channel import PNG
-from palinurus.testing.platform import kit
+from palinurus.testing.platform import make_channel_kit
 from palinurus.testing.slack.server import FakeSlack
 
 CHAT = Target("slack", "DALICE")
@@ -87,7 +87,10 @@ async def test_a_very_long_text_behind_a_button_is_kept(slack: FakeSlack, channe
     await sent(channel, Reply(CHAT, "?", "c1", buttons=(Button("Go", long),)))
     (value,) = (e["value"] for e in slack.chats["DALICE"][0]["blocks"][-1]["elements"])
     assert len(value) < 100
-    assert await make(kit("slack", str(tmp_path), slack.section))._posts.decode_button(value) == long
+    assert (
+        await make_slack_channel(make_channel_kit("slack", str(tmp_path), slack.section))._posts.decode_button(value)
+        == long
+    )
 
 
 async def test_find_reads_threads_and_pages(slack: FakeSlack, channel: Channel) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from channels.scene import until
-from palinurus.channels.telegram.channel import BUSY, Telegram, make
+from palinurus.channels.telegram.channel import BUSY, TelegramChannel, make_telegram_channel
 from palinurus.core.types.channel import (
     ChannelHttpRequest,
     DeleteAction,
@@ -31,7 +31,7 @@ from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError, Draining, PalinurusError, QueueFull
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.conformance.channel import PNG
-from palinurus.testing.platform import kit
+from palinurus.testing.platform import make_channel_kit
 from palinurus.testing.telegram.people import ANN, FORUM, GROUP, FakeTelegram
 from palinurus.testing.telegram.server import TOKEN
 
@@ -65,7 +65,7 @@ class Taker:
 
 
 @asynccontextmanager
-async def receiving(channel: Telegram, submit: Any) -> AsyncIterator[Telegram]:
+async def receiving(channel: TelegramChannel, submit: Any) -> AsyncIterator[TelegramChannel]:
     task = asyncio.ensure_future(channel.run(submit))
     try:
         await until(lambda: channel.status().state == "ready" or task.done())
@@ -151,7 +151,7 @@ async def test_an_update_that_cannot_be_read_stops_nothing(tmp_path: Path, fake:
 
 async def test_a_minute_without_telegram_is_a_handful_of_tries(tmp_path: Path, fake: FakeTelegram) -> None:
     clock, taker = FakeClock(), Taker()
-    channel = make(kit("telegram", str(tmp_path), fake.section, clock))
+    channel = make_telegram_channel(make_channel_kit("telegram", str(tmp_path), fake.section, clock))
     async with receiving(channel, taker):
         await fake.cut()
         await until(lambda: clock.sleeper_count)
@@ -184,11 +184,13 @@ async def test_another_program_with_the_same_token_is_told_of(tmp_path: Path, fa
 
 def test_a_token_is_needed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="botToken"):
-        make(kit("telegram", str(tmp_path), {}))
+        make_telegram_channel(make_channel_kit("telegram", str(tmp_path), {}))
     with pytest.raises(ConfigError, match="webhookSecret"):
-        make(kit("telegram", str(tmp_path), {"botToken": "1:x", "webhookUrl": "https://e.x/"}))
+        make_telegram_channel(
+            make_channel_kit("telegram", str(tmp_path), {"botToken": "1:x", "webhookUrl": "https://e.x/"})
+        )
     with pytest.raises(ConfigError, match="tokenFile"):
-        make(kit("telegram", str(tmp_path), {"tokenFile": str(tmp_path / "none")}))
+        make_telegram_channel(make_channel_kit("telegram", str(tmp_path), {"tokenFile": str(tmp_path / "none")}))
 
 
 async def test_the_token_of_a_file(tmp_path: Path, fake: FakeTelegram) -> None:

@@ -16,9 +16,9 @@ import pytest
 from channels.scene import asked, hurried, until
 from channels.telegram.world import running
 from palinurus.app import App
-from palinurus.gateway.server import Gateway
+from palinurus.gateway.server import GatewayServer
 from palinurus.testing.conformance.channel import PNG
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from palinurus.testing.telegram.people import BOB, GROUP, FakeTelegram
 from palinurus.testing.telegram.server import ME, TOKEN
 
@@ -135,8 +135,8 @@ async def test_files_that_the_agent_sends_are_seen(tmp_path: Path, fake: FakeTel
 
 
 async def test_an_answer_grows_in_place(tmp_path: Path, fake: FakeTelegram) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("The whole answer, in **one** message."), gate, 4)])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("The whole answer, in **one** message."), gate, 4)])
     async with running(tmp_path / "h", model, fake, {"streaming": "partial"}):
         await fake.say("tell me")
         await gate.wait_reached()
@@ -149,8 +149,8 @@ async def test_an_answer_grows_in_place(tmp_path: Path, fake: FakeTelegram) -> N
 
 
 async def test_typing_and_the_reaction_that_says_it_was_taken(tmp_path: Path, fake: FakeTelegram) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("done"), gate, 0)])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("done"), gate, 0)])
     async with running(tmp_path / "h", model, fake, {"ackReaction": "👀"}, messages={"ackReactionScope": "all"}):
         ident = await fake.say("work")
         await gate.wait_reached()
@@ -162,7 +162,7 @@ async def test_typing_and_the_reaction_that_says_it_was_taken(tmp_path: Path, fa
 
 
 async def test_an_approval_by_button_counts_from_the_owner_only(tmp_path: Path, fake: FakeTelegram) -> None:
-    model = ScriptedModel([calls(("exec", {"command": "touch X"})), say("made")])
+    model = ScriptedModel([call_tools(("exec", {"command": "touch X"})), say("made")])
     made = tmp_path / "h" / "workspace" / "X"
     rules = {"exec": {"security": "full", "ask": "always", "host": "gateway"}}
     async with running(tmp_path / "h", model, fake, tools=rules) as app:
@@ -208,8 +208,8 @@ async def test_what_telegram_tells_again_is_one_turn(tmp_path: Path, fake: FakeT
 
 
 async def test_a_disconnect_loses_nothing(tmp_path: Path, fake: FakeTelegram) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("first"), gate, 0), say("second")])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("first"), gate, 0), say("second")])
     async with running(tmp_path / "h", model, fake) as app:
         await fake.say("one")
         await gate.wait_reached()
@@ -272,8 +272,8 @@ async def test_a_receipt_that_is_lost_shows_two_copies_at_most(tmp_path: Path, f
 
 
 async def test_a_group_that_becomes_a_supergroup_keeps_its_conversation(tmp_path: Path, fake: FakeTelegram) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("first"), gate, 0), say("second"), say("third")])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("first"), gate, 0), say("second"), say("third")])
     new = -100999
 
     def again(text: str) -> None:
@@ -335,7 +335,7 @@ async def test_requests_of_telegram_through_the_gateway(tmp_path: Path, fake: Fa
     url = f"http://127.0.0.1:{port}/channels/telegram/default"
     model = ScriptedModel([say("first"), say("second")])
     async with running(tmp_path / "h", model, fake, {"webhookUrl": url, "webhookSecret": "s-1"}) as app:
-        gateway = Gateway(app, app.clock, "token")
+        gateway = GatewayServer(app, app.clock, "token")
         await fake.say("one", times=2)
         await until(lambda: fake.hook)  # nobody listens yet: Telegram tries again
         await gateway.start("127.0.0.1", port)

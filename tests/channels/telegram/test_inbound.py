@@ -9,10 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from telegram import Update
 
-from palinurus.channels.telegram.inbound import STRANGE, Heard, Me, Wanted, albums, chat, moved, number, read
+from palinurus.channels.telegram.inbound import (
+    PARSE_ERRORS,
+    TelegramFile,
+    TelegramIdentity,
+    TelegramInbound,
+    find_chat_id,
+    find_migration,
+    group_albums,
+    parse_update,
+    read_message_number,
+)
 from palinurus.core.types.inbound import MessageQuote, Sender, Target
 
-ME = Me(4242, "pal_bot", "work", {"export_session": "export-session"})
+ME = TelegramIdentity(4242, "pal_bot", "work", {"export_session": "export-session"})
 ANN = {"id": 1001, "is_bot": False, "first_name": "Ann", "last_name": "Lee"}
 BOT = {"id": 4242, "is_bot": True, "first_name": "Pal", "username": "pal_bot"}
 PRIVATE = {"id": 1001, "type": "private", "first_name": "Ann"}
@@ -24,8 +34,8 @@ def update(kind: str = "message", **fields: Any) -> Update:
     return Update.de_json({"update_id": 1, kind: {k: v for k, v in message.items() if v is not None}}, None)
 
 
-def heard(**fields: Any) -> Heard:
-    found = read(update(**fields), ME)
+def heard(**fields: Any) -> TelegramInbound:
+    found = parse_update(update(**fields), ME)
     assert found is not None
     return found
 
@@ -120,14 +130,14 @@ def test_who_writes_as_a_chat_is_that_chat() -> None:
     inbound = heard(chat=GROUP, text="hi", **{"from": shared}, sender_chat=GROUP).inbound
     assert inbound.sender == Sender("-1001", "Friends")
     channel = {"id": -1009, "type": "channel", "title": "News"}
-    found = read(update("channel_post", chat=channel, sender_chat=channel, text="today", **{"from": None}), ME)
+    found = parse_update(update("channel_post", chat=channel, sender_chat=channel, text="today", **{"from": None}), ME)
     assert found is not None and (found.inbound.kind, found.inbound.sender.id) == ("channel", "-1009")
 
 
 def test_bots_are_bots_and_we_never_hear_ourselves() -> None:
     other = {"id": 7, "is_bot": True, "first_name": "R2"}
     assert heard(chat=GROUP, text="beep", **{"from": other}).inbound.sender.bot
-    assert read(update(chat=GROUP, text="hi", **{"from": BOT}), ME) is None
+    assert parse_update(update(chat=GROUP, text="hi", **{"from": BOT}), ME) is None
 
 
 def test_what_is_passed_on_is_no_command_and_not_the_senders_words() -> None:
@@ -145,29 +155,29 @@ FILE = {"file_id": "f", "file_unique_id": "u", "file_size": 10}
     [
         (
             {"photo": [{**FILE, "file_id": "small", "width": 1, "height": 1}, {**FILE, "width": 9, "height": 9}]},
-            Wanted("f", "photo.jpg", "image/jpeg", 10),
+            TelegramFile("f", "photo.jpg", "image/jpeg", 10),
             "[file: photo.jpg]",
         ),
-        ({"voice": {**FILE, "duration": 3}}, Wanted("f", "voice.ogg", "audio/ogg", 10, True), "[voice note]"),
+        ({"voice": {**FILE, "duration": 3}}, TelegramFile("f", "voice.ogg", "audio/ogg", 10, True), "[voice note]"),
         (
             {"document": {**FILE, "file_name": "a.pdf", "mime_type": "application/pdf"}, "caption": "read"},
-            Wanted("f", "a.pdf", "application/pdf", 10),
+            TelegramFile("f", "a.pdf", "application/pdf", 10),
             "read",
         ),
-        ({"audio": {**FILE, "duration": 3}}, Wanted("f", "audio.mp3", "audio/mpeg", 10), "[file: audio.mp3]"),
+        ({"audio": {**FILE, "duration": 3}}, TelegramFile("f", "audio.mp3", "audio/mpeg", 10), "[file: audio.mp3]"),
         (
             {"video": {**FILE, "duration": 3, "width": 1, "height": 1}},
-            Wanted("f", "video.mp4", "video/mp4", 10),
+            TelegramFile("f", "video.mp4", "video/mp4", 10),
             "[file: video.mp4]",
         ),
         (
             {"video_note": {**FILE, "duration": 3, "length": 1}},
-            Wanted("f", "video-note.mp4", "video/mp4", 10),
+            TelegramFile("f", "video-note.mp4", "video/mp4", 10),
             "[file: video-note.mp4]",
         ),
     ],
 )
-def test_files_are_named(fields: Any, wanted: Wanted, words: str) -> None:
+def test_files_are_named(fields: Any, wanted: TelegramFile, words: str) -> None:
     found = heard(**fields)
     assert found.files == (wanted,) and found.inbound.text == words
 
@@ -193,13 +203,13 @@ def test_what_has_no_text_is_described(fields: Any, words: str) -> None:
     "fields", [{"new_chat_members": [ANN]}, {"group_chat_created": True}, {"pinned_message": None}, {"text": ""}]
 )
 def test_service_messages_say_nothing(fields: Any) -> None:
-    assert read(update(chat=GROUP, **fields), ME) is None
+    assert parse_update(update(chat=GROUP, **fields), ME) is None
 
 
 def test_edits_and_reactions_say_nothing() -> None:
-    assert read(update("edited_message", text="better"), ME) is None
+    assert parse_update(update("edited_message", text="better"), ME) is None
     reaction = {"chat": PRIVATE, "message_id": 5, "date": 1, "old_reaction": [], "new_reaction": [], "user": ANN}
-    assert read(Update.de_json({"update_id": 1, "message_reaction": reaction}, None), ME) is None
+    assert parse_update(Update.de_json({"update_id": 1, "message_reaction": reaction}, None), ME) is None
 
 
 def press(**more: Any) -> Update:
@@ -209,23 +219,32 @@ def press(**more: Any) -> Update:
 
 
 def test_a_press_is_of_who_pressed_where_the_button_is() -> None:
-    found = read(press(message_thread_id=3, is_topic_message=True), ME)
+    found = parse_update(press(message_thread_id=3, is_topic_message=True), ME)
     assert found is not None and (found.data, found.query) == ("tyes", "77")
     inbound = found.inbound
     assert inbound.target == Target("telegram", "-1001", "work", "3") and inbound.sender.id == "1001"
     assert (inbound.event, inbound.pressed, inbound.mentioned) == ("press/77", "8", True)
-    old = read(press(date=0), ME)  # too old for Telegram to say more than its id
+    old = parse_update(press(date=0), ME)  # too old for Telegram to say more than its id
     assert old is not None and old.inbound.pressed == "8"
 
 
 def test_a_group_that_moves() -> None:
-    assert moved(update(chat=GROUP, migrate_to_chat_id=-2)) == ("-1001", "-2")
-    assert moved(update(chat=GROUP, migrate_from_chat_id=-2)) == ("-2", "-1001")
-    assert moved(update(text="hi")) is None and moved(press()) is None
+    assert find_migration(update(chat=GROUP, migrate_to_chat_id=-2)) == ("-1001", "-2")
+    assert find_migration(update(chat=GROUP, migrate_from_chat_id=-2)) == ("-2", "-1001")
+    assert find_migration(update(text="hi")) is None and find_migration(press()) is None
 
 
 def test_numbers_of_messages() -> None:
-    assert [number(i) for i in ("5", "-1001:5", "press/77", "", "x", "-5", "9" * 40, "٣")] == [5, 5, 0, 0, 0, 0, 0, 0]
+    assert [read_message_number(i) for i in ("5", "-1001:5", "press/77", "", "x", "-5", "9" * 40, "٣")] == [
+        5,
+        5,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ]
 
 
 @given(
@@ -234,7 +253,7 @@ def test_numbers_of_messages() -> None:
 )
 def test_no_entities_of_any_kind_break_it(text: str, entities: list[tuple[str, int, int]]) -> None:
     listed = [{"type": kind, "offset": offset, "length": length} for kind, offset, length in entities]
-    found = read(update(chat=GROUP, text=text, entities=listed), ME)
+    found = parse_update(update(chat=GROUP, text=text, entities=listed), ME)
     assert found is None or found.inbound.text.encode()
 
 
@@ -249,10 +268,10 @@ JUNK = st.recursive(
 @given(st.sampled_from(("message", "channel_post", "callback_query", "edited_message")), JUNK)
 def test_what_is_no_update_is_left_out(kind: str, junk: Any) -> None:
     raw = {"update_id": 1, kind: junk}
-    assert isinstance(chat(raw), str) and len(albums([raw])) == 1
+    assert isinstance(find_chat_id(raw), str) and len(group_albums([raw])) == 1
     try:
         parsed = Update.de_json(raw, None)
-        moved(parsed)
-        read(parsed, ME)
-    except STRANGE:
+        find_migration(parsed)
+        parse_update(parsed, ME)
+    except PARSE_ERRORS:
         pass

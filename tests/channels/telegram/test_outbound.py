@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from telegram import error as errors
 
-from palinurus.channels.telegram.outbound import behind, rows, unsent
+from palinurus.channels.telegram.outbound import arrange_buttons, encode_button, explain_telegram_error
 from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.outbound import Button
 
@@ -53,19 +53,19 @@ def network(cause: Exception) -> errors.NetworkError:
     ],
 )
 def test_every_error_has_its_word(exc: errors.TelegramError, trouble: str) -> None:
-    found = unsent(exc)
+    found = explain_telegram_error(exc)
     assert isinstance(found, SendFailure) and found.trouble == trouble and found.reason
     assert found.retry_after == (7.0 if trouble == "limited" else None)
 
 
 @given(st.text(max_size=100))
 def test_what_stands_behind_a_button_fits(text: str) -> None:
-    data = behind(text)
+    data = encode_button(text)
     assert 1 <= len(data.encode()) <= 64
-    assert data == f"t{text}" if len(text.encode()) < 64 else data.startswith("k") and data == behind(text)
+    assert data == f"t{text}" if len(text.encode()) < 64 else data.startswith("k") and data == encode_button(text)
 
 
 def test_short_buttons_stand_side_by_side() -> None:
     labels = ["Allow once", "Allow always", "Deny", "a" * 40, "b" * 40, "", "c" * 100]
-    shown = [[one.text for one in row] for row in rows([Button(label, label) for label in labels])]
+    shown = [[one.text for one in row] for row in arrange_buttons([Button(label, label) for label in labels])]
     assert shown == [labels[:3], ["a" * 40], ["b" * 40], ["…"], ["c" * 64]]

@@ -14,17 +14,17 @@ import pytest
 from channels.scene import hurried, running, until
 from gateway.host import TOKEN
 from palinurus.app import App
-from palinurus.channels.webhook.channel import make
-from palinurus.channels.webhook.outbound import signed
+from palinurus.channels.webhook.channel import make_webhook_channel
+from palinurus.channels.webhook.outbound import make_signed_headers
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError
-from palinurus.gateway.server import Gateway
-from palinurus.testing.conformance.channel import PNG, ChannelSuite, World
+from palinurus.gateway.server import GatewayServer
+from palinurus.testing.conformance.channel import PNG, ChannelHarness, ChannelSuite
 from palinurus.testing.model import ScriptedModel, say
-from palinurus.testing.platform import kit
+from palinurus.testing.platform import make_channel_kit
 from palinurus.testing.webhook import SECRET, FakeWebhook
 
 OPEN = {"dmPolicy": "open", "allowFrom": ["*"], "groupPolicy": "open"}
@@ -33,7 +33,7 @@ OPEN = {"dmPolicy": "open", "allowFrom": ["*"], "groupPolicy": "open"}
 class TestConformance(ChannelSuite):
     platform = FakeWebhook
 
-    async def test_what_was_said_while_we_were_cut_off_comes(self, world: World) -> None:
+    async def test_what_was_said_while_we_were_cut_off_comes(self, world: ChannelHarness) -> None:
         """There is no connection whose loss could be seen; the other side sends again."""
         await world.platform.cut()
         await world.platform.say("meanwhile")
@@ -43,7 +43,7 @@ class TestConformance(ChannelSuite):
 
 
 class Site:
-    def __init__(self, app: App, server: Gateway, people: FakeWebhook, http: aiohttp.ClientSession) -> None:
+    def __init__(self, app: App, server: GatewayServer, people: FakeWebhook, http: aiohttp.ClientSession) -> None:
         self.app, self.people, self._http = app, people, http
         self.url = f"http://127.0.0.1:{server.port}/channels/webhook/default"
 
@@ -60,7 +60,7 @@ class Site:
 async def site(home: Path, model: ScriptedModel, people: FakeWebhook, **section: Any) -> AsyncIterator[Site]:
     agents = {"defaults": {"model": {"primary": "fake/m"}, "workspace": str(home.parent / "w")}}
     async with running(home, model, people, "", {**OPEN, **section}, agents=agents, commands={}) as app:
-        server = Gateway(app, app.clock, TOKEN)
+        server = GatewayServer(app, app.clock, TOKEN)
         await server.start("127.0.0.1", 0)
         try:
             async with aiohttp.ClientSession() as http:
@@ -125,21 +125,21 @@ async def test_what_is_not_signed_or_not_understood_starts_nothing(tmp_path: Pat
     async with FakeWebhook() as people, site(tmp_path / "h", model, people) as here:
         data, now = b'{"id": "1", "from": "x", "text": "hi"}', here.app.clock.now()
         assert await here.post(data, {}) == 401
-        assert await here.post(data, signed(Secret("wrong"), data, now)) == 401
-        assert await here.post(data + b" ", signed(Secret(SECRET), data, now)) == 401
-        assert await here.post(data, signed(Secret(SECRET), data, now - 301_000)) == 401
+        assert await here.post(data, make_signed_headers(Secret("wrong"), data, now)) == 401
+        assert await here.post(data + b" ", make_signed_headers(Secret(SECRET), data, now)) == 401
+        assert await here.post(data, make_signed_headers(Secret(SECRET), data, now - 301_000)) == 401
         for bad in (b"[]", b"{", b'{"id":"1"}', b'{"id":"","from":"x","text":"y"}',
                     b'{"id":"1","from":"x","text":"y","kind":"odd"}',
                     b'{"id":"1","from":"x","files":[{"data":"%%"}]}'):  # fmt: skip
-            assert await here.post(bad, signed(Secret(SECRET), bad, now)) == 400, bad
+            assert await here.post(bad, make_signed_headers(Secret(SECRET), bad, now)) == 400, bad
     assert model.requests == []
 
 
 async def test_without_an_address_answers_have_nowhere_to_go(tmp_path: Path) -> None:
-    channel = make(kit("webhook", str(tmp_path), {"secret": "s"}))
+    channel = make_webhook_channel(make_channel_kit("webhook", str(tmp_path), {"secret": "s"}))
     answer = await channel.send(Reply(Target("webhook", "x"), "hi", "c"))
     assert isinstance(answer, SendFailure) and answer.trouble == "refused" and "url" in answer.reason
     with pytest.raises(ConfigError, match=r"channels\.webhook\.secret"):
-        make(kit("webhook", str(tmp_path), {}))
+        make_webhook_channel(make_channel_kit("webhook", str(tmp_path), {}))
     with pytest.raises(ConfigError, match=r"channels\.webhook\.url"):
-        make(kit("webhook", str(tmp_path), {"secret": "s", "url": "ftp://x"}))
+        make_webhook_channel(make_channel_kit("webhook", str(tmp_path), {"secret": "s", "url": "ftp://x"}))

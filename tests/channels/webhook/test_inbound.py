@@ -4,8 +4,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.channels.kit import File
-from palinurus.channels.webhook.inbound import posted
+from palinurus.channels.kit import ChannelFile
+from palinurus.channels.webhook.inbound import parse_request
 from palinurus.core.types.inbound import MessageQuote
 
 
@@ -15,8 +15,8 @@ def test_all_that_can_be_said() -> None:
         "mentioned": True, "bot": True, "quote": {"id": "q", "sender": "s", "text": "t"}, "unknown": 1,
         "files": [{"name": "a.txt", "mime": "text/plain", "data": "YQ=="}],
     }  # fmt: skip
-    found = posted(msgspec.json.encode(body), "work", 5)
-    assert not isinstance(found, str) and found.files == (File("a.txt", "text/plain", b"a"),)
+    found = parse_request(msgspec.json.encode(body), "work", 5)
+    assert not isinstance(found, str) and found.files == (ChannelFile("a.txt", "text/plain", b"a"),)
     one = found.inbound
     assert (one.event, one.text, one.at, one.kind, one.title, one.mentioned) == ("17", "hi", 5, "group", "Den", True)
     assert (one.target.to, one.target.thread, one.target.account) == ("room", "9", "work")
@@ -27,5 +27,5 @@ def test_all_that_can_be_said() -> None:
 @given(st.binary(max_size=200) | st.dictionaries(st.sampled_from(["id", "from", "text", "files", "kind"]),
        st.none() | st.integers() | st.text() | st.lists(st.text(), max_size=2)).map(msgspec.json.encode))  # fmt: skip
 def test_nothing_that_is_posted_breaks_the_reader(body: bytes) -> None:
-    found = posted(body, "default", 0)
+    found = parse_request(body, "default", 0)
     assert isinstance(found, str) or (found.inbound.event and found.inbound.sender.id)

@@ -8,16 +8,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from channels.scene import PROVIDER, Hasty, asked, rules, texts, until
+from channels.scene import PROVIDER, FastClock, asked, rules, texts, until
 from palinurus.app import App
-from palinurus.channels.whatsapp.channel import WhatsApp
-from palinurus.channels.whatsapp.port import Broke, Media
+from palinurus.channels.whatsapp.channel import WhatsAppChannel
+from palinurus.channels.whatsapp.port import WhatsAppCrash, WhatsAppFile
 from palinurus.config.load import load_config
 from palinurus.core.types.model import Model
 from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.model import ScriptedModel, say
-from palinurus.testing.platform import kit
-from palinurus.testing.whatsapp import GROUP, HUMAN, FakeWhatsApp, quoted
+from palinurus.testing.platform import make_channel_kit
+from palinurus.testing.whatsapp import GROUP, HUMAN, FakeWhatsApp, quote_message
 
 
 @asynccontextmanager
@@ -30,11 +30,11 @@ async def running(root: Path, model: Model, people: FakeWhatsApp, **own: Any) ->
     }
     (root / "h").mkdir(exist_ok=True)
     (root / "h" / "palinurus.json").write_text(json.dumps(config))
-    channel = WhatsApp(kit("whatsapp", str(root), people.section), people.client())
+    channel = WhatsAppChannel(make_channel_kit("whatsapp", str(root), people.section), people.client())
     app = App(
         load_config(str(root / "h"), {}).settings,
         {"HOME": str(root)},
-        Hasty(),
+        FastClock(),
         model=model,
         channels={"whatsapp": channel},
     )
@@ -62,7 +62,7 @@ async def test_a_group_in_which_we_are_named_or_answered(tmp_path: Path) -> None
         await people.say("among ourselves", chat="group", sender="ann")
         await people.say("and you?", chat="group", sender="bob", mention=True)
         await until(lambda: texts(people, "group") == ["Here."])
-        mine = quoted(people.seen[0]["id"], "Here.")
+        mine = quote_message(people.seen[0]["id"], "Here.")
         await people.say("really?", chat="group", sender="ann", quoted=mine)
         await until(lambda: texts(people, "group") == ["Here.", "I meant it."])
     assert "[In the group “The group”]" in asked(model, 0) and "Ann: among ourselves" in asked(model, 0)
@@ -86,11 +86,11 @@ async def test_files_in_and_out_and_a_long_answer_in_parts(tmp_path: Path) -> No
     async with FakeWhatsApp() as people, running(tmp_path, model, people):
         (tmp_path / "w" / "cat.png").write_bytes(PNG)
         people.files["f"] = b"spoken"
-        await people.say("", media=Media("audio", "audio/ogg", 6, True, "f"))
+        await people.say("", media=WhatsAppFile("audio", "audio/ogg", 6, True, "f"))
         await until(lambda: bool(people.visible_messages()))
         assert people.visible_messages()[-1][1:3] == ("Look.", ("cat.png",))
         assert "[voice note: could not be transcribed" in asked(model)
-        await people.say("old", media=Media("a.pdf", "application/pdf", 6, False, "gone"))
+        await people.say("old", media=WhatsAppFile("a.pdf", "application/pdf", 6, False, "gone"))
         await until(lambda: len(model.requests) == 2)
         assert "a.pdf could not be fetched: download failed" in asked(model)
         await people.say("tell me more")
@@ -136,6 +136,6 @@ async def test_without_a_sign_in_it_says_so_and_a_client_that_ends_is_begun_agai
             assert await app.lines.start("whatsapp")
             await until(lambda: app.channels["whatsapp"].status().state == "ready")
             assert people._client is not None
-            people._client.hear(Broke("it died"))
+            people._client.hear(WhatsAppCrash("it died"))
             await people.say("hello")
             await until(lambda: texts(people) == ["Back."])

@@ -16,18 +16,18 @@ CHILD = """
 import asyncio, json, os, sys
 from palinurus import points
 from palinurus.app import App
-from palinurus.channels.whatsapp.channel import WhatsApp
+from palinurus.channels.whatsapp.channel import WhatsAppChannel
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.testing.model import ScriptedModel, say
-from palinurus.testing.platform import kit
-from palinurus.testing.whatsapp import FakeClient, FakeWhatsApp
+from palinurus.testing.platform import make_channel_kit
+from palinurus.testing.whatsapp import FakeWhatsAppClient, FakeWhatsApp
 
 home, crash = sys.argv[1:]
 people = FakeWhatsApp()
 
 
-class Kept(FakeClient):
+class Kept(FakeWhatsAppClient):
     async def send(self, to, post):
         ident = await super().send(to, post)
         with open(os.path.join(home, "phone"), "a") as out:
@@ -37,10 +37,11 @@ class Kept(FakeClient):
 
 
 async def main():
-    points.arm(crash)
-    channel = WhatsApp(kit("whatsapp", home, {}), Kept(people))
+    points.arm_crashpoint(crash)
+    channel = WhatsAppChannel(make_channel_kit("whatsapp", home, {}), Kept(people))
     model = ScriptedModel([say("Hello there." if crash else "And again.")])
-    app = App(load(home, {}).settings, {"HOME": home}, SystemClock(), model=model, channels={"whatsapp": channel})
+    settings = load_config(home, {}).settings
+    app = App(settings, {"HOME": home}, SystemClock(), model=model, channels={"whatsapp": channel})
     await app.start()
     if not crash:  # what is left over goes first
         while True:

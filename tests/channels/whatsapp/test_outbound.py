@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.channels.whatsapp.outbound import unsent
-from palinurus.channels.whatsapp.port import Refused
+from palinurus.channels.whatsapp.outbound import explain_whatsapp_error
+from palinurus.channels.whatsapp.port import WhatsAppRefusal
 from palinurus.core.types.channel import EditAction, ReactAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
@@ -29,7 +29,7 @@ from palinurus.testing.whatsapp import HUMAN, FakeWhatsApp
     ],
 )
 def test_every_complaint_has_its_word(text: str, sending: bool, word: str) -> None:
-    found = unsent(Refused(text, sending=sending))
+    found = explain_whatsapp_error(WhatsAppRefusal(text, sending=sending))
     assert found.trouble == word and text in found.reason and (found.retry_after is not None) == (word == "limited")
 
 

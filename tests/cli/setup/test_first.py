@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.cli.setup import run
-from palinurus.cli.setup.first import First, Person
+from palinurus.cli.setup import run_setup
+from palinurus.cli.setup.first import SetupPerson, SetupQuestions
 from palinurus.config.load import load_config
 from palinurus.testing.script import say
-from palinurus.testing.server import ModelServer, status
+from palinurus.testing.server import ModelServer, respond_status
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -24,8 +24,8 @@ class Script(list[str]):
 
     heard = ""
 
-    def person(self) -> Person:
-        return Person(self._next, self._next, self._say)
+    def person(self) -> SetupPerson:
+        return SetupPerson(self._next, self._next, self._say)
 
     def _next(self, text: str) -> str:
         self._say(text)
@@ -53,14 +53,14 @@ def server() -> Iterator[ModelServer]:
 
 @pytest.fixture
 def fresh(home: Path, server: ModelServer) -> Path:
-    run(["--non-interactive"])
+    run_setup(["--non-interactive"])
     base = server.url.removesuffix("/v1")
     (home / "palinurus.json").write_text(f'{{models: {{providers: {{anthropic: {{baseUrl: "{base}"}}}}}}}} // mine')
     return home
 
 
-def first(home: Path, script: Script) -> First:
-    return First(str(home), dict(os.environ), script.person())
+def first(home: Path, script: Script) -> SetupQuestions:
+    return SetupQuestions(str(home), dict(os.environ), script.person())
 
 
 def test_a_key_is_tried_and_kept(fresh: Path, server: ModelServer) -> None:
@@ -81,7 +81,7 @@ def test_a_key_is_tried_and_kept(fresh: Path, server: ModelServer) -> None:
 
 def test_a_wrong_key_says_why_and_asks_again(fresh: Path, server: ModelServer) -> None:
     before = (fresh / "palinurus.json").read_text()
-    server.add(status(401, "invalid x-api-key"), say("Yes."))
+    server.add(respond_status(401, "invalid x-api-key"), say("Yes."))
     script = Script(["anthropic", "wrong-key-0123456789", "anthropic", KEY])
     made = first(fresh, script).model()
     assert "no answer: " in script.heard and before != (fresh / "palinurus.json").read_text()
@@ -90,7 +90,7 @@ def test_a_wrong_key_says_why_and_asks_again(fresh: Path, server: ModelServer) -
 
 
 def test_a_key_that_cannot_be_tried_can_be_kept(fresh: Path, server: ModelServer) -> None:
-    server.add(status(401, "no"))
+    server.add(respond_status(401, "no"))
     first(fresh, Script(["anthropic", KEY, ""])).model()
     assert load_config(str(fresh), dict(os.environ)).settings.providers["anthropic"].api_key.reveal() == KEY
 

@@ -13,12 +13,12 @@ from textual.widgets import Input
 
 from gateway.host import TOKEN
 from gateway.whole import KEY, Place, place
-from palinurus.cli.link import Line
-from palinurus.cli.tui.app import Chat, Start
-from palinurus.cli.tui.talk import Block
+from palinurus.cli.link import ScreenLink
+from palinurus.cli.tui.app import ChatScreen, ScreenStart
+from palinurus.cli.tui.talk import ConversationBlock
 from palinurus.core.types.model import Model
-from palinurus.gateway.client import Options, connect, identity
-from palinurus.testing.client import url
+from palinurus.gateway.client import LoginOptions, connect_gateway, make_identity
+from palinurus.testing.client import make_gateway_url
 
 
 class House:
@@ -28,13 +28,15 @@ class House:
 
     def __init__(self, here: Place) -> None:
         self._here = here
-        self._who = identity()
-        self.lines: list[Line] = []
+        self._who = make_identity()
+        self.lines: list[ScreenLink] = []
         self.closed = 0
 
-    async def open(self) -> Line:
-        options = Options(token=TOKEN, identity=self._who)
-        self.lines.append(Line(await connect(url(self._here.server.port), self._here.app.clock, options)))
+    async def open(self) -> ScreenLink:
+        options = LoginOptions(token=TOKEN, identity=self._who)
+        self.lines.append(
+            ScreenLink(await connect_gateway(make_gateway_url(self._here.server.port), self._here.app.clock, options))
+        )
         return self.lines[-1]
 
     async def cut(self) -> None:
@@ -47,7 +49,7 @@ class House:
 class Seat:
     """A person in front of the screen."""
 
-    def __init__(self, chat: Chat, pilot: Pilot[None], here: Place, house: House) -> None:
+    def __init__(self, chat: ChatScreen, pilot: Pilot[None], here: Place, house: House) -> None:
         self.chat = chat
         self.pilot = pilot
         self.here = here
@@ -72,7 +74,7 @@ class Seat:
         await self.pilot.press("enter")
 
     @property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[ConversationBlock]:
         """What is on the screen, from the top; our own greeting left out."""
         return [one.block for one in self.chat.talk._pieces.values()][1:]
 
@@ -97,8 +99,8 @@ async def seat(
         async def enter() -> House:
             return house
 
-        start = Start(enter, KEY, "", str(home / "history"), environ or {})
-        chat = Chat(start, here.app.clock)
+        start = ScreenStart(enter, KEY, "", str(home / "history"), environ or {})
+        chat = ChatScreen(start, here.app.clock)
         async with chat.run_test(size=size) as pilot:
             found = Seat(chat, pilot, here, house)
             await found.until(lambda: chat.desk.models)

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from cli.tui.screen import seat
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import ScriptedModel, call_tools, say
 
 ANSWER = """The suite is green again. What was wrong:
 
@@ -36,7 +36,9 @@ THINKER = {
 
 async def main(folder: Path) -> None:
     """Draw them all."""
-    tests = calls(("exec", {"command": "echo '9 passed'; echo '12 passed in 0.41s'"}), text="I run the tests first.")
+    tests = call_tools(
+        ("exec", {"command": "echo '9 passed'; echo '12 passed in 0.41s'"}), text="I run the tests first."
+    )
     model = ScriptedModel([tests, say(ANSWER, thinking="The timer may be late.")])
     with tempfile.TemporaryDirectory() as home:
         async with seat(Path(home), model, size=(80, 32), **THINKER) as here:

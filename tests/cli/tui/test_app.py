@@ -8,14 +8,14 @@ from typing import Any
 
 from cli.tui.screen import seat
 from gateway.whole import KEY
-from palinurus.cli.tui.app import Chat, Start
-from palinurus.cli.tui.blocks import Words
+from palinurus.cli.tui.app import ChatScreen, ScreenStart
+from palinurus.cli.tui.blocks import AnswerWidget
 from palinurus.cli.tui.complete import OURS
-from palinurus.cli.tui.composer import Menu
+from palinurus.cli.tui.composer import CompletionMenu
 from palinurus.cli.tui.pick import Picker
 from palinurus.clock import SystemClock
 from palinurus.errors import StateLocked
-from palinurus.testing.model import Gate, ScriptedModel, calls, fail, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, fail, hold_at, say
 
 THINKER = {
     "models": {
@@ -46,7 +46,7 @@ async def test_a_message_is_answered_as_markdown_and_the_status_line_tells_where
 async def test_a_tool_is_a_card_that_unfolds_and_escape_sequences_are_text(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "a.txt").write_text("\n".join(f"line {n}\x1b[31m" for n in range(20)))
-    model = ScriptedModel([calls(("read", {"path": "a.txt"}), text="Let me look."), say("Done\x1b]0;x\x07.")])
+    model = ScriptedModel([call_tools(("read", {"path": "a.txt"}), text="Let me look."), say("Done\x1b]0;x\x07.")])
     async with seat(tmp_path, model) as here:
         await here.type("look")
         await here.until(lambda: len(here.said("words")) == 2)
@@ -68,8 +68,8 @@ async def test_lines_stay_lines_and_files_are_no_addresses(tmp_path: Path) -> No
         drawn = str(here.chat.query_one("MarkdownParagraph").render())
         assert drawn == "see NOTES.md\nand then"
         assert "@click" not in repr(here.chat.query_one("MarkdownParagraph").render())
-        words = here.chat.query_one(Words)
-        words.post_message(Words.LinkClicked(words, "https://x.test/\x1b[31m"))
+        words = here.chat.query_one(AnswerWidget)
+        words.post_message(AnswerWidget.LinkClicked(words, "https://x.test/\x1b[31m"))
         await here.until(lambda: here.chat.clipboard == "https://x.test/[31m")
 
 
@@ -77,7 +77,7 @@ async def test_leaving_before_anybody_is_there(tmp_path: Path) -> None:
     async def never() -> Any:
         await asyncio.Event().wait()
 
-    chat = Chat(Start(never, KEY), SystemClock())
+    chat = ChatScreen(ScreenStart(never, KEY), SystemClock())
     async with chat.run_test() as pilot:
         await pilot.press("h", "i")
         assert chat.composer.text == "hi" and "starting" in str(chat.query_one("#status").render())
@@ -90,15 +90,15 @@ async def test_an_agent_that_cannot_be_reached_is_said_after_the_screen_is_gone(
     async def locked() -> Any:
         raise StateLocked("somebody else has it", fix="wait")
 
-    chat = Chat(Start(locked, KEY), SystemClock())
+    chat = ChatScreen(ScreenStart(locked, KEY), SystemClock())
     async with chat.run_test() as pilot:
         await pilot.pause(0.05)
     assert isinstance(chat.trouble, StateLocked) and chat.return_code == 1
 
 
 async def test_escape_stops_a_run(tmp_path: Path) -> None:
-    gate = Gate()
-    async with seat(tmp_path, ScriptedModel([held(say("never"), gate), say("again")])) as here:
+    gate = StreamGate()
+    async with seat(tmp_path, ScriptedModel([hold_at(say("never"), gate), say("again")])) as here:
         await here.type("go")
         await gate.wait_reached()
         await here.until(lambda: here.chat.desk.talk.run)
@@ -111,8 +111,8 @@ async def test_escape_stops_a_run(tmp_path: Path) -> None:
 
 
 async def test_what_is_said_while_it_works_is_steered_in(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(calls(("ls", {"path": "."})), gate), say("both done")])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(call_tools(("ls", {"path": "."})), gate), say("both done")])
     async with seat(tmp_path, model) as here:
         await here.type("first")
         await gate.wait_reached()
@@ -142,7 +142,7 @@ async def test_thoughts_are_shown_folded_and_a_failure_says_why(tmp_path: Path) 
 
 async def test_completion_and_commands(tmp_path: Path) -> None:
     async with seat(tmp_path, ScriptedModel([]), **THINKER) as here:
-        menu = here.chat.query_one(Menu)
+        menu = here.chat.query_one(CompletionMenu)
         await here.pilot.press("/", "t", "h")
         await here.until(lambda: menu.display)
         assert [offer.label for offer in menu.found] == ["/think"]
@@ -220,7 +220,7 @@ async def test_a_session_that_is_begun_anew_is_empty_but_for_the_answer(tmp_path
 
 
 async def test_a_question_is_answered_only_from_its_card(tmp_path: Path) -> None:
-    wanted = calls(("exec", {"command": "touch X", "elevated": True}))
+    wanted = call_tools(("exec", {"command": "touch X", "elevated": True}))
     model = ScriptedModel([wanted, say("made"), wanted, say("not made")])
     async with seat(tmp_path, model) as here:
         card, box = here.chat.card, here.chat.composer.box
@@ -265,8 +265,8 @@ async def test_a_shell_line_asks_the_first_time_and_stays_here(tmp_path: Path) -
 
 
 async def test_a_broken_line_is_made_again_and_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("a long answer"), gate), say("more")])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("a long answer"), gate), say("more")])
     async with seat(tmp_path, model) as here:
         await here.type("tell me")
         await gate.wait_reached()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from palinurus.cli.tui.desk import Desk, Told
+from palinurus.cli.tui.desk import ScreenChange, ScreenSession
 from palinurus.errors import BadRequest, GatewayUnreachable, Unauthorized
-from palinurus.testing.clock import FakeClock, settle
+from palinurus.testing.clock import FakeClock, run_ready_tasks
 
 KEY = "agent:main:main"
 
@@ -71,14 +71,14 @@ class House:
     async def close(self) -> None: ...
 
 
-def desk(house: House, told: list[Told], clock: FakeClock) -> Desk:
+def desk(house: House, told: list[ScreenChange], clock: FakeClock) -> ScreenSession:
     async def enter() -> House:
         return house
 
-    async def tell(news: Told) -> None:
+    async def tell(news: ScreenChange) -> None:
         told.append(news)
 
-    return Desk(enter, KEY, "", clock, tell)
+    return ScreenSession(enter, KEY, "", clock, tell)
 
 
 async def test_a_first_connection_that_fails_is_the_end() -> None:
@@ -88,18 +88,18 @@ async def test_a_first_connection_that_fails_is_the_end() -> None:
 
 
 async def test_a_message_is_sent_again_under_its_own_name_when_the_line_breaks() -> None:
-    clock, told = FakeClock(), list[Told]()
+    clock, told = FakeClock(), list[ScreenChange]()
     first = Line(answers(chat_send=GatewayUnreachable("cut")))
     second = Line(answers(chat_send={"runId": "x", "status": "started"}))
     one = desk(House(first, GatewayUnreachable("still starting"), second), told, clock)
     task = asyncio.ensure_future(one.live())
-    await settle()
+    await run_ready_tasks()
     await one.send("hello")
-    await settle()
+    await run_ready_tasks()
     first.cut.set()
     for _ in range(20):
         await clock.advance(1)
-        await settle()
+        await run_ready_tasks()
     (again,) = second.named("chat.send")
     assert again == first.named("chat.send")[0] and again["message"] == "hello"
     assert [b.state for news in told for b in news.blocks if b.kind == "user"][-1] == "waiting"
@@ -109,13 +109,13 @@ async def test_a_message_is_sent_again_under_its_own_name_when_the_line_breaks()
 
 
 async def test_a_refusal_is_shown_and_the_message_marked() -> None:
-    told = list[Told]()
+    told = list[ScreenChange]()
     line = Line(answers(chat_send=BadRequest("the queue is full")))
     one = desk(House(line), told, FakeClock())
     task = asyncio.ensure_future(one.live())
-    await settle()
+    await run_ready_tasks()
     await one.send("hello")
-    await settle()
+    await run_ready_tasks()
     shown = [(b.kind, b.state, b.text) for b in told[-1].blocks]
     assert shown == [("user", "failed", "hello"), ("error", "", "the queue is full")]
     task.cancel()
@@ -132,10 +132,10 @@ async def test_what_happens_while_the_history_is_read_is_read_again_not_drawn_tw
         return answers()["chat.history"]
 
     line.answers = answers(chat_history=history)
-    told = list[Told]()
+    told = list[ScreenChange]()
     one = desk(House(line), told, FakeClock())
     task = asyncio.ensure_future(one.live())
-    await settle()
+    await run_ready_tasks()
     assert len(line.named("chat.history")) == 2
     assert not [b for news in told for b in news.blocks]
     task.cancel()
@@ -147,11 +147,11 @@ async def test_a_run_joined_in_its_middle_is_read_from_disk_at_its_end() -> None
     line.answers["chat.history"] = {**line.answers["chat.history"], "inFlightRun": {"runId": "r", "text": "so"}}
     one = desk(House(line), [], FakeClock())
     task = asyncio.ensure_future(one.live())
-    await settle()
+    await run_ready_tasks()
     assert one.talk.run == "r"
     line.answers = answers()
     line.events.put_nowait({"event": "chat", "payload": {"runId": "r", "sessionKey": KEY, "state": "final"}})
-    await settle()
+    await run_ready_tasks()
     assert len(line.named("chat.history")) == 2 and one.talk.run == ""
     task.cancel()
     await one.close()
@@ -161,27 +161,27 @@ async def test_a_session_that_begins_anew_is_read_anew() -> None:
     line = Line(answers())
     one = desk(House(line), [], FakeClock())
     task = asyncio.ensure_future(one.live())
-    await settle()
+    await run_ready_tasks()
     fresh = {"sessionKey": KEY, "session": {"sessionId": "s2"}}
     line.answers["chat.history"] = {**line.answers["chat.history"], "sessionInfo": {"sessionId": "s2"}}
     for _ in range(2):
         line.events.put_nowait({"event": "sessions.changed", "payload": fresh})
-        await settle()
+        await run_ready_tasks()
     assert len(line.named("chat.history")) == 2
     task.cancel()
     await one.close()
 
 
 async def test_a_gateway_that_comes_back_and_says_no_says_why_once() -> None:
-    clock, told, first = FakeClock(), list[Told](), Line(answers())
+    clock, told, first = FakeClock(), list[ScreenChange](), Line(answers())
     no = Unauthorized("the token is another")
     one = desk(House(first, GatewayUnreachable("away"), no, no, Line(answers())), told, clock)
     task = asyncio.ensure_future(one.live())
-    await settle()
+    await run_ready_tasks()
     first.cut.set()
     for _ in range(20):
         await clock.advance(1)
-        await settle()
+        await run_ready_tasks()
     assert [b.text for news in told for b in news.blocks] == ["the token is another"] and one.line == ""
     task.cancel()
     await one.close()

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from palinurus.cli.tui.pick import Choice, matching
+from palinurus.cli.tui.pick import PickerChoice, filter_choices
 
 
 def test_every_word_must_be_somewhere() -> None:
-    rows = [Choice("a/one", "a/one", "Big model"), Choice("b/two", "b/two", "small")]
-    assert matching(rows, "BIG one") == rows[:1]
-    assert matching(rows, "") == rows and matching(rows, "one two") == []
+    rows = [PickerChoice("a/one", "a/one", "Big model"), PickerChoice("b/two", "b/two", "small")]
+    assert filter_choices(rows, "BIG one") == rows[:1]
+    assert filter_choices(rows, "") == rows and filter_choices(rows, "one two") == []

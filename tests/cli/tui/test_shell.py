@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from palinurus.cli.tui.shell import OUTPUT, Shell
+from palinurus.cli.tui.shell import OUTPUT, UserShell
 
 ENV = {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
 
 
 async def test_output_comes_as_it_is_printed_and_the_end_of_a_long_one_is_kept() -> None:
-    shell, heard = Shell(ENV), list[str]()
+    shell, heard = UserShell(ENV), list[str]()
     assert await shell.run("echo out; echo err >&2; exit 3", heard.append) == 3
     assert heard[-1] == "out\nerr\n" and not shell.busy
     assert await shell.run(f"head -c {OUTPUT + 100} /dev/zero | tr '\\0' x; printf end", heard.append) == 0
@@ -18,7 +18,7 @@ async def test_output_comes_as_it_is_printed_and_the_end_of_a_long_one_is_kept()
 
 
 async def test_stopping_ends_the_line_and_its_children() -> None:
-    shell, started = Shell(ENV), asyncio.Event()
+    shell, started = UserShell(ENV), asyncio.Event()
     running = asyncio.ensure_future(shell.run("echo go; (sleep 60; echo late) & wait", lambda _: started.set()))
     await asyncio.wait_for(started.wait(), 10)
     shell.stop()
@@ -26,7 +26,7 @@ async def test_stopping_ends_the_line_and_its_children() -> None:
 
 
 async def test_leaving_in_the_middle_leaves_nothing_behind() -> None:
-    shell, heard = Shell(ENV), list[str]()
+    shell, heard = UserShell(ENV), list[str]()
     running = asyncio.ensure_future(shell.run("echo $$; exec sleep 60", heard.append))
     while not heard:
         await asyncio.sleep(0.01)
@@ -38,4 +38,4 @@ async def test_leaving_in_the_middle_leaves_nothing_behind() -> None:
 
 async def test_no_shell_is_an_error_that_says_so() -> None:
     with pytest.raises(OSError):
-        await Shell({"SHELL": "/no/such/shell"}).run("x", lambda _: None)
+        await UserShell({"SHELL": "/no/such/shell"}).run("x", lambda _: None)

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.cli.tui.talk import Block, Talk, summary, words
+from palinurus.cli.tui.talk import ConversationBlock, ScreenConversation, extract_words, summarize_arguments
 
 
 def agent(stream: str, run: str = "r", ts: int = 0, **data: Any) -> tuple[str, dict[str, Any]]:
@@ -21,9 +21,9 @@ def line(ident: str, role: str, content: Any, **more: Any) -> dict[str, Any]:
     return {"role": role, "content": content, "__openclaw": {"id": ident}, **more}
 
 
-def shown(talk: Talk, *events: tuple[str, dict[str, Any]]) -> list[Block]:
+def shown(talk: ScreenConversation, *events: tuple[str, dict[str, Any]]) -> list[ConversationBlock]:
     """What stands on the screen after these events."""
-    found: dict[str, Block] = {}
+    found: dict[str, ConversationBlock] = {}
     for event, payload in events:
         for block in talk.feed(event, payload):
             found[block.id] = block
@@ -32,7 +32,7 @@ def shown(talk: Talk, *events: tuple[str, dict[str, Any]]) -> list[Block]:
 
 def test_words_grow_in_one_block_and_begin_anew_after_a_tool() -> None:
     blocks = shown(
-        Talk(),
+        ScreenConversation(),
         agent("lifecycle", phase="start"),
         agent("assistant", text="Let"),
         agent("assistant", text="Let me"),
@@ -51,40 +51,42 @@ def test_words_grow_in_one_block_and_begin_anew_after_a_tool() -> None:
 
 
 def test_what_comes_between_does_not_split_what_is_being_said() -> None:
-    talk = Talk()
+    talk = ScreenConversation()
     first = shown(talk, agent("lifecycle", phase="start"), agent("assistant", text="Hel"))
     talk.send("s", "wait", 0)
     talk.note("by the way")
     heard = ("session.message", {"message": line("u9", "user", "from elsewhere")})
     answer = chat("final", "set", run="c", message={"command": True})
     rest = shown(talk, heard, answer, agent("assistant", text="Hello"))
-    assert [b for b in rest if b.kind == "words"] == [Block(first[0].id, "words", "Hello")]
+    assert [b for b in rest if b.kind == "words"] == [ConversationBlock(first[0].id, "words", "Hello")]
 
 
 def test_a_replacement_takes_the_place_of_what_was_shown() -> None:
-    talk = Talk()
+    talk = ScreenConversation()
     blocks = shown(talk, agent("assistant", text="<thi"), agent("assistant", text="Hello", replace=True))
     assert [b.text for b in blocks] == ["Hello"]
 
 
 def test_a_run_that_was_not_streamed_shows_its_whole_at_the_end() -> None:
-    assert [b.text for b in shown(Talk(), agent("lifecycle", phase="start"), chat("final", "all"))] == ["all"]
+    assert [b.text for b in shown(ScreenConversation(), agent("lifecycle", phase="start"), chat("final", "all"))] == [
+        "all"
+    ]
 
 
 def test_our_message_is_shown_once_whatever_comes_first() -> None:
     heard = ("session.message", {"message": line("u1", "user", "hello")})
     for events in ([heard, agent("lifecycle", phase="start")], [agent("lifecycle", phase="start"), heard]):
-        talk = Talk()
+        talk = ScreenConversation()
         sent = talk.send("r", "hello", 0)
         blocks = shown(talk, *events)
         assert {b.id for b in blocks} == {sent.id} and blocks[-1].state == "done"
         assert talk.mark("r", "waiting") == []
-    other = shown(Talk(), ("session.message", {"message": line("u2", "user", "from elsewhere")}))
+    other = shown(ScreenConversation(), ("session.message", {"message": line("u2", "user", "from elsewhere")}))
     assert [(b.kind, b.text) for b in other] == [("user", "from elsewhere")]
 
 
 def test_what_is_on_its_way_outlives_a_new_look_at_the_disk() -> None:
-    talk = Talk()
+    talk = ScreenConversation()
     talk.send("r", "hello", 10_000)
     old = line("u0", "user", "hello", timestamp=1)
     assert [b.id for b in talk.reset({"messages": [old]})] == ["u0", "sent:r"]
@@ -102,7 +104,7 @@ def test_history_is_shown_as_it_was_said() -> None:
         line("e", "assistant", [], stopReason="error", errorMessage="broke"),
         line("f", "system", [{"text": "summary"}]),
     ]
-    talk = Talk()
+    talk = ScreenConversation()
     shown = {"sessionInfo": {"reasoningLevel": "on"}}
     blocks = talk.reset({"messages": messages, "inFlightRun": {"runId": "x"}, **shown})
     assert [(b.kind, b.text, b.state) for b in blocks] == [
@@ -118,7 +120,7 @@ def test_history_is_shown_as_it_was_said() -> None:
 
 
 def test_commands_notices_failures_and_stops_are_lines_of_ours() -> None:
-    talk = Talk()
+    talk = ScreenConversation()
     talk.send("r", "/think high", 0)
     blocks = shown(talk, chat("final", "set", message={"command": True}))
     assert [(b.kind, b.text, b.state) for b in blocks] == [("user", "/think high", "done"), ("note", "set", "")]
@@ -131,7 +133,7 @@ def test_commands_notices_failures_and_stops_are_lines_of_ours() -> None:
 def test_nothing_that_is_shown_can_act_on_a_terminal(text: str, other: Any) -> None:
     bad = {chr(c) for c in (*range(9), *range(11, 32), *range(0x7F, 0xA0), 0x202E, 0x2066)}
     blocks = shown(
-        Talk(),
+        ScreenConversation(),
         agent("assistant", text=text),
         agent("thinking", delta=text),
         agent("tool", phase="start", name=text, toolCallId="1", args={"a": text, "b": other}),
@@ -140,4 +142,4 @@ def test_nothing_that_is_shown_can_act_on_a_terminal(text: str, other: Any) -> N
         ("session.message", {"message": line("u", "user", text)}),
     )
     assert not any(bad & set(b.text + b.head) for b in blocks)
-    assert len(summary({"a": text * 50})) <= 200 and not bad & set(words([{"text": text}]))
+    assert len(summarize_arguments({"a": text * 50})) <= 200 and not bad & set(extract_words([{"text": text}]))

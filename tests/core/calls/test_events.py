@@ -29,13 +29,13 @@ from palinurus.core.types.model import (
     TextDelta,
     ThinkingDelta,
 )
-from palinurus.testing.model import info
+from palinurus.testing.model import make_model_info
 
 CALL = '<tool_call>{"name": "read", "arguments": {"path": "a"}}</tool_call>'
 
 
 def request(*messages: Message, tools: bool = True) -> ModelRequest:
-    return ModelRequest(info(), Prompt("p"), messages or (UserMessage("hi"),), TOOLS if tools else ())
+    return ModelRequest(make_model_info(), Prompt("p"), messages or (UserMessage("hi"),), TOOLS if tools else ())
 
 
 def run(text: str, asked: ModelRequest, stop: StopReason = "stop", size: int = 3) -> list[ModelEvent]:

@@ -7,7 +7,7 @@ from palinurus.core.prompt.facts import PromptFacts, SandboxFact, ToolFact
 from palinurus.core.prompt.knobs import PromptOptions
 from palinurus.core.prompt.render import render_prompt
 from palinurus.core.prompt.tooling import order_tools, write_delegation, write_tooling
-from palinurus.tools.collect import builtin
+from palinurus.tools.collect import make_builtin_tools
 
 
 def said(*names: str, **changes: object) -> str:
@@ -105,7 +105,7 @@ def test_delegation_changes_words_only() -> None:
 
 @pytest.mark.seed(218)
 def test_tools_are_described_alike_on_every_channel() -> None:
-    found = [t.description.lower() for t in builtin().values()]
+    found = [t.description.lower() for t in make_builtin_tools().values()]
     for channel in ("telegram", "discord", "whatsapp", "signal", "slack", "webchat"):
         assert not any(channel in text for text in found)
         assert write_tooling(full(channel=channel)) == write_tooling(full())

@@ -9,13 +9,13 @@ import pytest
 
 from flow.test_app import until
 from gateway.whole import KEY, place
-from palinurus.gateway.rpc import WRITE, RpcError
-from palinurus.testing.model import Gate, ScriptedModel, fail, held, say
+from palinurus.gateway.rpc import WRITE, MethodError
+from palinurus.testing.model import ScriptedModel, StreamGate, fail, hold_at, say
 
 
 async def test_two_answers_under_one_id(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say("four"), gate, 0)])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say("four"), gate, 0)])
     async with place(tmp_path / "h", model) as here, here.other(scopes=(WRITE,)) as link:
         first = await link.call("agent", {"message": "2+2", "idempotencyKey": "k1"})
         assert (first["status"], first["runId"], first["sessionKey"]) == ("accepted", "k1", KEY)
@@ -35,7 +35,7 @@ async def test_two_answers_under_one_id(tmp_path: Path) -> None:
 
 async def test_a_run_that_fails_fails_the_call(tmp_path: Path) -> None:
     async with place(tmp_path / "h", ScriptedModel([fail("auth", "no such key")], repeat=True)) as here:
-        with pytest.raises(RpcError) as found:
+        with pytest.raises(MethodError) as found:
             await asyncio.wait_for(here.link.call("agent", {"message": "x", "idempotencyKey": "k1"}, final=True), 10)
         waited = await here.call("agent.wait", runId="k1")
     assert "no such key" in found.value.message and waited["status"] == "error"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gateway.whole import KEY, Place, gathered, named, place, until_over
-from palinurus.gateway.rpc import APPROVALS, READ, RpcError
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.gateway.rpc import APPROVALS, READ, MethodError
+from palinurus.testing.model import ScriptedModel, call_tools, say
 
 ASKING = {"tools": {"exec": {"security": "allowlist", "ask": "always", "host": "gateway"}}}
 
@@ -24,7 +24,7 @@ async def asked(here: Place, run: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("decision", ["allow-once", "deny"])
 async def test_a_run_waits_for_a_clients_answer(tmp_path: Path, decision: str) -> None:
-    model = ScriptedModel([calls(("exec", {"command": "touch made.txt"})), say("done")])
+    model = ScriptedModel([call_tools(("exec", {"command": "touch made.txt"})), say("done")])
     async with place(tmp_path / "h", model, **ASKING) as here, here.other(scopes=(APPROVALS,)) as judge:
         card = await asked(here, "k1")
         (listed,) = await judge.call("exec.approval.list", {})
@@ -47,10 +47,10 @@ async def test_a_run_waits_for_a_clients_answer(tmp_path: Path, decision: str) -
 
 
 async def test_only_approvers_hear_of_questions(tmp_path: Path) -> None:
-    model = ScriptedModel([calls(("exec", {"command": "touch x"})), say("done")])
+    model = ScriptedModel([call_tools(("exec", {"command": "touch x"})), say("done")])
     async with place(tmp_path / "h", model, **ASKING) as here, here.other(scopes=(READ,)) as reader:
         card = await asked(here, "k1")
-        with pytest.raises(RpcError, match=r"missing scope: operator\.approvals"):
+        with pytest.raises(MethodError, match=r"missing scope: operator\.approvals"):
             await reader.call("exec.approval.resolve", {"id": card["id"], "decision": "allow-once"})
         await here.call("exec.approval.resolve", id=card["id"], decision="deny")
         seen = await until_over(reader, "k1")
@@ -75,7 +75,7 @@ async def test_a_client_can_ask_and_another_answers(tmp_path: Path) -> None:
         error = None
         try:
             await judge.call("exec.approval.resolve", {"id": card["id"], "decision": "allow-always"})
-        except RpcError as found:
+        except MethodError as found:
             error = found
         assert error is not None and error.details["reason"] == "APPROVAL_ALLOW_ALWAYS_UNAVAILABLE"
         await judge.call("exec.approval.resolve", {"id": card["id"], "decision": "deny"})

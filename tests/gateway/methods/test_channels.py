@@ -13,10 +13,10 @@ from gateway.host import TOKEN
 from gateway.whole import Place
 from palinurus.core.types.channel import ChannelAbilities, ChannelStatus, ReactAction
 from palinurus.gateway import token
-from palinurus.gateway.rpc import PAIRING, READ, RpcError
-from palinurus.gateway.server import Gateway
+from palinurus.gateway.rpc import PAIRING, READ, MethodError
+from palinurus.gateway.server import GatewayServer
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.client import knock
+from palinurus.testing.client import connect_to_gateway
 from palinurus.testing.model import ScriptedModel, say
 
 
@@ -24,11 +24,11 @@ from palinurus.testing.model import ScriptedModel, say
 async def place(home: Path, channel: FakeChannel) -> AsyncIterator[Place]:
     config = {"channels": {"fake": {"dmPolicy": "pairing"}}, "gateway": {"auth": {"token": TOKEN}}}
     async with running(home, ScriptedModel([say("answer")], repeat=True), channel, **config) as app:
-        server = Gateway(app, app.clock, TOKEN)
+        server = GatewayServer(app, app.clock, TOKEN)
         port = await server.start("127.0.0.1", 0)
-        token.announce(str(home), token.Place("127.0.0.1", port, 1))  # for the commands
+        token.announce_location(str(home), token.GatewayLocation("127.0.0.1", port, 1))  # for the commands
         try:
-            async with knock(server.port, app.clock, token=TOKEN) as link:
+            async with connect_to_gateway(server.port, app.clock, token=TOKEN) as link:
                 yield Place(app, server, link)
         finally:
             await server.stop()
@@ -68,7 +68,7 @@ async def test_a_message_to_somebody_and_its_receipt(tmp_path: Path) -> None:
         assert (failed["state"], failed["error"]) == ("failed", "the chat does not exist")
         assert "no channel" in (await here.refused("send", **{**params, "channel": "x"})).message
         async with here.other(scopes=(READ,)) as reader:
-            with pytest.raises(RpcError, match="scope"):
+            with pytest.raises(MethodError, match="scope"):
                 await reader.call("send", params)
     assert channel.texts == ["ahoy"]
 
@@ -97,7 +97,7 @@ async def test_what_the_message_tool_can_do_for_a_client(tmp_path: Path) -> None
         ):
             assert why in (await here.refused("message.action", **asked(action, **params))).message
         async with here.other(scopes=(READ,)) as reader:
-            with pytest.raises(RpcError, match="scope"):
+            with pytest.raises(MethodError, match="scope"):
                 await reader.call("message.action", asked("send", to="5", message="x"))
     assert channel.texts == ["ahoy"] and [act for _, act in channel.acts] == [ReactAction("1", "x")]
 

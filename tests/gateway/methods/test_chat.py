@@ -11,16 +11,16 @@ import pytest
 
 from flow.test_app import until
 from gateway.whole import KEY, gathered, named, place, until_over
-from palinurus.gateway.client import identity
+from palinurus.gateway.client import make_identity
 from palinurus.gateway.rpc import READ
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 
 LONG = "one two three four five six seven eight nine ten"
 
 
 async def test_text_streams_cumulatively_in_one_numbered_stream(tmp_path: Path) -> None:
-    gate = Gate()
-    async with place(tmp_path / "h", ScriptedModel([held(say(LONG), gate, 3)])) as here:
+    gate = StreamGate()
+    async with place(tmp_path / "h", ScriptedModel([hold_at(say(LONG), gate, 3)])) as here:
         await here.call("chat.send", sessionKey="main", message="count", idempotencyKey="k1")
         first = await gathered(here.link, lambda f: f["event"] == "chat")
         async with here.other(scopes=(READ,)) as late:
@@ -47,7 +47,7 @@ async def test_text_streams_cumulatively_in_one_numbered_stream(tmp_path: Path) 
 
 @pytest.mark.seed(324)
 async def test_tools_are_told_to_the_starter_and_to_followers_only(tmp_path: Path) -> None:
-    model = ScriptedModel([calls(("ls", {"path": "."}), text="Let me look."), say("Done.")])
+    model = ScriptedModel([call_tools(("ls", {"path": "."}), text="Let me look."), say("Done.")])
     async with (
         place(tmp_path / "h", model) as here,
         here.other(scopes=(READ,)) as follower,
@@ -71,8 +71,8 @@ async def test_tools_are_told_to_the_starter_and_to_followers_only(tmp_path: Pat
 
 
 async def test_abort_reaches_the_run_and_says_so(tmp_path: Path) -> None:
-    gate = Gate()
-    async with place(tmp_path / "h", ScriptedModel([held(say(LONG), gate, 2), say("after")])) as here:
+    gate = StreamGate()
+    async with place(tmp_path / "h", ScriptedModel([hold_at(say(LONG), gate, 2), say("after")])) as here:
         await here.call("chat.send", sessionKey="main", message="count", idempotencyKey="k1")
         await gathered(here.link, lambda f: f["event"] == "chat")
         again = await here.call("chat.send", sessionKey="main", message="count", idempotencyKey="k1")
@@ -89,8 +89,8 @@ async def test_abort_reaches_the_run_and_says_so(tmp_path: Path) -> None:
 
 
 async def test_a_message_for_a_busy_session_is_kept_and_answered(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(calls(("ls", {"path": "."})), gate, 0), say("both"), say("late")])
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(call_tools(("ls", {"path": "."})), gate, 0), say("both"), say("late")])
     async with place(tmp_path / "h", model) as here:
         await here.call("chat.send", sessionKey="main", message="one", idempotencyKey="k1")
         await until(lambda: here.app.dispatcher.running(KEY))
@@ -143,9 +143,9 @@ async def test_a_note_is_put_into_the_conversation(tmp_path: Path) -> None:
 
 
 async def test_whoever_comes_back_gets_what_was_missed_once(tmp_path: Path) -> None:
-    gate, me = Gate(), identity()
+    gate, me = StreamGate(), make_identity()
     caps = ("tool-events", "resume")
-    model = ScriptedModel([held(calls(("ls", {"path": "."})), gate, 0), say("Done.")])
+    model = ScriptedModel([hold_at(call_tools(("ls", {"path": "."})), gate, 0), say("Done.")])
     async with place(tmp_path / "h", model) as here:
         async with here.other(identity=me, caps=caps) as link:
             await link.call("sessions.messages.subscribe", {"key": "main"})
@@ -175,8 +175,8 @@ async def test_whoever_comes_back_gets_what_was_missed_once(tmp_path: Path) -> N
 
 
 async def test_messages_that_wait_are_told_with_the_history(tmp_path: Path) -> None:
-    gate = Gate()
-    model = ScriptedModel([held(say(LONG), gate, 2), say("after")], repeat=True)
+    gate = StreamGate()
+    model = ScriptedModel([hold_at(say(LONG), gate, 2), say("after")], repeat=True)
     async with place(tmp_path / "h", model, messages={"queue": {"mode": "followup"}}) as here:
         await here.call("chat.send", sessionKey="main", message="first", idempotencyKey="k1")
         await gathered(here.link, lambda f: f["event"] == "chat")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.whole import Place, place
-from palinurus.sessions.entries import Compaction
+from palinurus.sessions.entries import CompactionEntry
 from palinurus.testing.model import ScriptedModel, say
 
 
@@ -19,7 +19,7 @@ async def shortened(here: Place) -> str:
     transcript = await rows.rows.transcript(seen)
     assert transcript is not None
     kept = transcript.path_to_leaf()[2].id
-    entry = Compaction(summary="they met", firstKeptEntryId=kept, tokensBefore=900, details={"reason": "manual"})
+    entry = CompactionEntry(summary="they met", firstKeptEntryId=kept, tokensBefore=900, details={"reason": "manual"})
     lines = transcript.add_entry(entry, here.app.clock.now())
     await here.app.store.write(lines)
     await here.say("third", "k3")

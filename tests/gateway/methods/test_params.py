@@ -12,7 +12,7 @@ import pytest
 
 from gateway.whole import place
 from palinurus.gateway.methods import METHODS
-from palinurus.gateway.rpc import RpcError
+from palinurus.gateway.rpc import MethodError
 from palinurus.testing.model import ScriptedModel, say
 
 WORDS = (
@@ -52,7 +52,7 @@ async def test_no_params_break_a_method(tmp_path: Path, seed: int) -> None:
             try:
                 async with asyncio.timeout(10):
                     await here.link.call(name, params)
-            except RpcError as error:
+            except MethodError as error:
                 if error.message.startswith("internal error"):
                     broken.append((name, params))
                 assert error.code and error.message

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.whole import KEY, gathered, named, place
-from palinurus.gateway.rpc import READ, WRITE, RpcError
+from palinurus.gateway.rpc import READ, WRITE, MethodError
 from palinurus.testing.model import ScriptedModel, say
 
 
@@ -45,7 +45,7 @@ async def test_changes_need_admin_and_are_refused_in_the_words_clients_match(tmp
         assert (await here.refused("sessions.patch", key="main", verboseLevel="loud")).message == (
             "invalid verboseLevel (use on|off|full)"
         )
-        with pytest.raises(RpcError, match=r"missing scope: operator\.admin"):
+        with pytest.raises(MethodError, match=r"missing scope: operator\.admin"):
             await writer.call("sessions.patch", {"key": "main", "label": "x"})
         done = await here.call("sessions.patch", key="main", thinkingLevel="off", fastMode=True, verboseLevel="full")
         assert done["entry"]["verboseLevel"] == "full" and done["resolved"]["model"] == "m"

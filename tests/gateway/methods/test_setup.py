@@ -9,9 +9,9 @@ from aiohttp import web
 
 from gateway.whole import place
 from palinurus.config.load import load_config
-from palinurus.gateway.rpc import READ, RpcError
+from palinurus.gateway.rpc import READ, MethodError
 from palinurus.testing.script import say
-from palinurus.testing.server import ModelServer, status
+from palinurus.testing.server import ModelServer, respond_status
 
 KEY = "sk-test-0123456789abcdef"
 NEW: dict[str, Any] = {"models": {}, "agents": {}}
@@ -23,7 +23,7 @@ async def test_a_new_install_is_told_apart_from_one_with_a_model(tmp_path: Path)
         async with here.other(scopes=(READ,)) as reader:
             try:
                 await reader.call("setup.status", {})
-            except RpcError as refused:
+            except MethodError as refused:
                 assert "operator.admin" in refused.message
             else:
                 raise AssertionError("a reader may not set up")
@@ -38,7 +38,7 @@ async def test_a_new_install_is_told_apart_from_one_with_a_model(tmp_path: Path)
 
 async def test_a_key_is_tried_where_it_would_be_used_and_then_written(tmp_path: Path) -> None:
     home = tmp_path / "h"
-    async with ModelServer([status(401), say("Yes.")]) as server, place(home, **NEW) as here:
+    async with ModelServer([respond_status(401), say("Yes.")]) as server, place(home, **NEW) as here:
         base = server.url.removesuffix("/v1")
         chosen = {"provider": "anthropic", "key": KEY, "baseUrl": base}
         wrong = await here.call("setup.try", **{**chosen, "key": "sk-wrong"})

@@ -9,18 +9,18 @@ from flow.test_app import until
 from gateway.whole import place
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import ModelRequest
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 
 
 async def test_a_sub_agent_is_listed_steered_and_ended(tmp_path: Path) -> None:
-    gate = Gate()
+    gate = StreamGate()
 
     def answer(request: ModelRequest) -> Any:
         text = "\n".join(message.text for message in request.messages)
         if "row to the island" in text and "start it" not in text:
-            return held(say("rowing"), gate, 0)
+            return hold_at(say("rowing"), gate, 0)
         started = any(isinstance(message, ToolResult) for message in request.messages)
-        return say("ok") if started else calls(("sessions_spawn", {"task": "row to the island", "label": "rower"}))
+        return say("ok") if started else call_tools(("sessions_spawn", {"task": "row to the island", "label": "rower"}))
 
     model = ScriptedModel([answer], repeat=True)
     async with place(tmp_path / "h", model) as here:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from flow.test_app import until
 from gateway.whole import KEY, named, place, until_over
-from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 
 
 async def test_runs_and_commands_are_tasks(tmp_path: Path) -> None:
-    gate = Gate()
-    script = [calls(("exec", {"command": "sleep 30", "background": True})), held(say("started"), gate, 0)]
+    gate = StreamGate()
+    script = [call_tools(("exec", {"command": "sleep 30", "background": True})), hold_at(say("started"), gate, 0)]
     config = {"tools": {"exec": {"security": "full", "ask": "off", "host": "gateway"}}}
     async with place(tmp_path / "h", ScriptedModel(script), **config) as here:
         await here.call("chat.send", sessionKey="main", message="work on it", idempotencyKey="k1")

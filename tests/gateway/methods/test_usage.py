@@ -6,11 +6,11 @@ from pathlib import Path
 
 from gateway.whole import KEY, place
 from palinurus.core.types.usage import TokenUsage
-from palinurus.testing.model import ScriptedModel, Turn
+from palinurus.testing.model import ScriptedModel, ScriptedTurn
 
 
-def turn(text: str, read: int) -> Turn:
-    return Turn(text=text, usage=TokenUsage(input=10, output=5, cacheRead=read, totalTokens=15 + read))
+def turn(text: str, read: int) -> ScriptedTurn:
+    return ScriptedTurn(text=text, usage=TokenUsage(input=10, output=5, cacheRead=read, totalTokens=15 + read))
 
 
 async def test_sums_by_day_session_model_and_time(tmp_path: Path) -> None:

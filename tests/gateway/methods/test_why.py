@@ -7,15 +7,15 @@ from pathlib import Path
 from gateway.whole import KEY, place
 from palinurus.core.types.usage import TokenUsage
 from palinurus.gateway.rpc import READ
-from palinurus.testing.model import ScriptedModel, Turn, calls
+from palinurus.testing.model import ScriptedModel, ScriptedTurn, call_tools
 
 
-def said(text: str) -> Turn:
-    return Turn(text=text, usage=TokenUsage(input=20, output=5, cacheRead=80, totalTokens=105))
+def said(text: str) -> ScriptedTurn:
+    return ScriptedTurn(text=text, usage=TokenUsage(input=20, output=5, cacheRead=80, totalTokens=105))
 
 
 async def test_a_message_is_explained_from_what_is_on_file(tmp_path: Path) -> None:
-    model = ScriptedModel([calls(("memory_search", {"query": "boat"})), said("Halcyon."), said("Yes.")])
+    model = ScriptedModel([call_tools(("memory_search", {"query": "boat"})), said("Halcyon."), said("Yes.")])
     async with place(tmp_path / "h", model, tools={"deny": ["exec"]}) as here, here.other(scopes=(READ,)) as reader:
         workspace = Path(here.app.settings.agents["main"].workspace)
         (workspace / "MEMORY.md").write_text("# Facts\n\nThe boat is called Halcyon.\n")
@@ -48,7 +48,7 @@ async def test_a_message_is_explained_from_what_is_on_file(tmp_path: Path) -> No
 
 
 async def test_a_run_is_followed_step_by_step(tmp_path: Path) -> None:
-    model = ScriptedModel([calls(("ls", {"path": "."})), said("Done.")])
+    model = ScriptedModel([call_tools(("ls", {"path": "."})), said("Done.")])
     async with place(tmp_path / "h", model) as here:
         await here.say("look", "k1")
         found = await here.call("runs.trace", item="k1")

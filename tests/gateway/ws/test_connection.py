@@ -14,14 +14,14 @@ import msgspec
 import pytest
 
 from gateway.host import TOKEN
-from palinurus.gateway.client import Link, Options, connect_params, identity, open_link
+from palinurus.gateway.client import GatewayLink, LoginOptions, make_connect_params, make_identity, open_link
 from palinurus.gateway.methods import core, devices
-from palinurus.gateway.server import Gateway
-from palinurus.testing.client import knock, url
+from palinurus.gateway.server import GatewayServer
+from palinurus.testing.client import connect_to_gateway, make_gateway_url
 from palinurus.testing.clock import FakeClock
 
 # The methods that need nothing but the gateway: what they get wrong is ours.
-METHODS = {method.name: method for method in (*core.METHODS, *devices.METHODS)}
+METHODS = {method.name: method for method in (*core.CORE_METHODS, *devices.METHODS)}
 ATOMS: tuple[Any, ...] = (
     None,
     True,
@@ -86,17 +86,19 @@ def frame(dice: random.Random) -> bytes:
             return whole
 
 
-async def login(server: Gateway, clock: FakeClock) -> Link:
+async def login(server: GatewayServer, clock: FakeClock) -> GatewayLink:
     """Logged in, with nobody reading: the test sees every frame itself."""
-    link = await open_link(url(server.port), clock)
+    link = await open_link(make_gateway_url(server.port), clock)
     challenge = await link.ws.receive_json()
-    params = connect_params(Options(token=TOKEN, identity=identity()), challenge["payload"]["nonce"], clock.now())
+    params = make_connect_params(
+        LoginOptions(token=TOKEN, identity=make_identity()), challenge["payload"]["nonce"], clock.now()
+    )
     await link.send({"type": "req", "id": "connect", "method": "connect", "params": params})
     assert (await link.ws.receive_json())["ok"]
     return link
 
 
-async def storm(server: Gateway, clock: FakeClock, count: int, seed: int) -> Counter[str]:
+async def storm(server: GatewayServer, clock: FakeClock, count: int, seed: int) -> Counter[str]:
     """`count` frames in one connection that is logged in; what came back, by kind. It must answer to the end."""
     dice, seen = random.Random(seed), Counter[str]()
     link = await login(server, clock)
@@ -146,25 +148,25 @@ def _utf8(data: bytes) -> bool:
     return True
 
 
-async def test_fuzzed_frames_after_login_break_nothing(server: Gateway, clock: FakeClock) -> None:
+async def test_fuzzed_frames_after_login_break_nothing(server: GatewayServer, clock: FakeClock) -> None:
     enough(await storm(server, clock, 2000, 1), 2000)
     await _quiet(server)
 
 
-async def test_fuzzed_first_frames_end_in_a_close_and_nothing_else(server: Gateway, clock: FakeClock) -> None:
+async def test_fuzzed_first_frames_end_in_a_close_and_nothing_else(server: GatewayServer, clock: FakeClock) -> None:
     dice = random.Random(2)
     for _ in range(100):
-        link = await open_link(url(server.port), clock)
+        link = await open_link(make_gateway_url(server.port), clock)
         data = frame(dice)
         await link.ws.send_frame(data, aiohttp.WSMsgType.TEXT if _utf8(data) else aiohttp.WSMsgType.BINARY)
         while (message := await asyncio.wait_for(link.ws.receive(), 10)).type is aiohttp.WSMsgType.TEXT:
             assert '"hello-ok"' not in message.data
         await link.close()
-    async with knock(server.port, clock, token=TOKEN) as link:
+    async with connect_to_gateway(server.port, clock, token=TOKEN) as link:
         assert (await link.call("health"))["ok"]
 
 
-async def test_fuzzed_bytes_below_the_frames(server: Gateway, clock: FakeClock) -> None:
+async def test_fuzzed_bytes_below_the_frames(server: GatewayServer, clock: FakeClock) -> None:
     dice = random.Random(3)
     head = (
         b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -174,21 +176,21 @@ async def test_fuzzed_bytes_below_the_frames(server: Gateway, clock: FakeClock) 
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(head + dice.randbytes(dice.randrange(400)))
         writer.close()
-    async with knock(server.port, clock, token=TOKEN) as link:
+    async with connect_to_gateway(server.port, clock, token=TOKEN) as link:
         assert (await link.call("health"))["ok"]
     await _quiet(server)
 
 
-async def test_clients_that_come_and_go_leave_nothing_behind(server: Gateway, clock: FakeClock) -> None:
+async def test_clients_that_come_and_go_leave_nothing_behind(server: GatewayServer, clock: FakeClock) -> None:
     for _ in range(20):
-        async with knock(server.port, clock, token=TOKEN) as link:
+        async with connect_to_gateway(server.port, clock, token=TOKEN) as link:
             await link.call("health")
     await _quiet(server)
     gc.collect()
     assert not [o for o in gc.get_objects() if type(o).__name__ == "Connection" and "gateway.ws" in type(o).__module__]
 
 
-async def _quiet(server: Gateway) -> None:
+async def _quiet(server: GatewayServer) -> None:
     async with asyncio.timeout(10):
         while server.room._open:
             await asyncio.sleep(0.01)
@@ -196,7 +198,7 @@ async def _quiet(server: Gateway) -> None:
 
 
 @pytest.mark.torture
-async def test_a_hundred_thousand_fuzzed_frames(server: Gateway, clock: FakeClock) -> None:
+async def test_a_hundred_thousand_fuzzed_frames(server: GatewayServer, clock: FakeClock) -> None:
     await storm(server, clock, 1000, 0)
     gc.collect()
     before = len(gc.get_objects())

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.gateway.rpc import Params, RpcError
+from palinurus.gateway.rpc import MethodError, MethodParams
 from palinurus.gateway.ws import frames
 
 
-class Inner(Params, frozen=True):
+class Inner(MethodParams, frozen=True):
     size: int = 0
 
 
-class Sample(Params, frozen=True):
+class Sample(MethodParams, frozen=True):
     session_key: str
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 5
     name: Annotated[str, msgspec.Meta(min_length=1)] = "x"
@@ -49,16 +49,16 @@ class Sample(Params, frozen=True):
     ],
 )
 def test_params_are_refused_in_the_words_clients_know(given: str, said: str) -> None:
-    with pytest.raises(RpcError) as found:
-        frames.params("some.method", Sample, msgspec.Raw(given.encode()))
+    with pytest.raises(MethodError) as found:
+        frames.decode_params("some.method", Sample, msgspec.Raw(given.encode()))
     assert (found.value.code, found.value.message) == ("INVALID_REQUEST", f"invalid some.method params: {said}")
 
 
 def test_params_may_be_missing_or_null() -> None:
-    frame = frames.request(b'{"type":"req","id":"1","method":"m"}')
-    assert isinstance(frame, frames.Request)
-    assert frames.params("m", Inner, frame.params) == Inner()
-    assert frames.params("m", Inner, msgspec.Raw(b"null")) == Inner()
+    frame = frames.decode_request(b'{"type":"req","id":"1","method":"m"}')
+    assert isinstance(frame, frames.RequestFrame)
+    assert frames.decode_params("m", Inner, frame.params) == Inner()
+    assert frames.decode_params("m", Inner, msgspec.Raw(b"null")) == Inner()
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_params_may_be_missing_or_null() -> None:
     ],
 )
 def test_json_that_is_no_request_is_answered(frame: str, ident: str, said: str) -> None:
-    assert frames.request(frame) == frames.Bad(ident, f"invalid request frame: {said}")
+    assert frames.decode_request(frame) == frames.BadFrame(ident, f"invalid request frame: {said}")
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"garbage", b"{", b"\xff\xfe", b'{"type":"req"', b"[" * 100_000, b'{"a":' * 50_000]
 )
 def test_what_is_not_json_is_ignored(data: bytes) -> None:
-    assert frames.request(data) is None
+    assert frames.decode_request(data) is None
 
 
 WORDS = st.sampled_from(
@@ -93,28 +93,30 @@ WORDS = st.sampled_from(
 @given(st.one_of(st.binary(max_size=200), st.lists(WORDS, max_size=40).map(lambda parts: "".join(parts).encode())))
 @settings(max_examples=300, deadline=None)
 def test_no_bytes_raise(data: bytes) -> None:
-    assert frames.request(data) is None or isinstance(frames.request(data), frames.Request | frames.Bad)
+    assert frames.decode_request(data) is None or isinstance(
+        frames.decode_request(data), frames.RequestFrame | frames.BadFrame
+    )
 
 
 @given(st.recursive(st.none() | st.booleans() | st.text(), lambda c: st.lists(c) | st.dictionaries(st.text(), c)))
 @settings(deadline=None)
 def test_every_answer_is_json(payload: object) -> None:
-    frame = json.loads(frames.answer("i", payload))
+    frame = json.loads(frames.encode_answer("i", payload))
     assert (frame["type"], frame["id"], frame["ok"]) == ("res", "i", True)
 
 
 def test_half_a_surrogate_pair_does_not_break_an_answer() -> None:
-    frame = json.loads(frames.answer("i", {"text": "a\ud800b", "list": ["\udfff"]}))
+    frame = json.loads(frames.encode_answer("i", {"text": "a\ud800b", "list": ["\udfff"]}))
     assert frame["payload"] == {"text": "a?b", "list": ["?"]}
 
 
 def test_a_refusal_always_has_code_and_message() -> None:
-    frame = json.loads(frames.refusal("i", RpcError("", code="", retryable=True, retry_after_ms=-5)))
+    frame = json.loads(frames.encode_refusal("i", MethodError("", code="", retryable=True, retry_after_ms=-5)))
     assert frame["error"] == {"code": "UNAVAILABLE", "message": "failed", "retryable": True, "retryAfterMs": 0}
 
 
 def test_an_event_is_put_together_from_pieces() -> None:
-    made = frames.head("chat") + b'{"a":1}' + frames.tail(3, b'{"presence":1,"health":2}', 9)
+    made = frames.encode_event_head("chat") + b'{"a":1}' + frames.encode_event_tail(3, b'{"presence":1,"health":2}', 9)
     assert json.loads(made) == {
         "type": "event",
         "event": "chat",
@@ -123,9 +125,13 @@ def test_an_event_is_put_together_from_pieces() -> None:
         "stateVersion": {"presence": 1, "health": 2},
         "pos": 9,
     }
-    assert json.loads(frames.head("x") + b"{}" + frames.tail()) == {"type": "event", "event": "x", "payload": {}}
+    assert json.loads(frames.encode_event_head("x") + b"{}" + frames.encode_event_tail()) == {
+        "type": "event",
+        "event": "x",
+        "payload": {},
+    }
 
 
 def test_a_close_reason_fits() -> None:
-    assert len(frames.reason("ä" * 200)) <= 123
-    assert frames.reason("ä" * 200).decode() == "ä" * 60
+    assert len(frames.encode_close_reason("ä" * 200)) <= 123
+    assert frames.encode_close_reason("ä" * 200).decode() == "ä" * 60

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from gateway.host import TOKEN, Ledger, settings
 from palinurus.config.settings import Secret, TrustedProxySettings
-from palinurus.gateway.auth import Gate, Knock
-from palinurus.gateway.client import Identity, Options, connect_params, identity
-from palinurus.gateway.pairing import Pairing
-from palinurus.gateway.rpc import ADMIN, PAIRING, READ, WRITE, ClientInfo
-from palinurus.gateway.ws.handshake import Handshake, Login, Refused, Wish
+from palinurus.gateway.auth import GatewayAuth, GatewayPeer
+from palinurus.gateway.client import DeviceIdentity, LoginOptions, make_connect_params, make_identity
+from palinurus.gateway.pairing import DevicePairing
+from palinurus.gateway.rpc import ADMIN, PAIRING, READ, WRITE, ClientDescription
+from palinurus.gateway.ws.handshake import ClientLogin, Handshake, LoginRefusal, PairingNeeded
 from palinurus.testing.clock import FakeClock
 
 NONCE = "nonce-1"
-ME = identity(b"m" * 32)
-UI = ClientInfo("openclaw-control-ui", "control-ui", "Linux x86_64", "webchat")
+ME = make_identity(b"m" * 32)
+UI = ClientDescription("openclaw-control-ui", "control-ui", "Linux x86_64", "webchat")
 OWN = ("http://127.0.0.1:18789",)
 
 
@@ -30,26 +30,26 @@ class Desk:
 
     def __init__(self, **gateway: Any) -> None:
         self.clock = FakeClock()
-        self.gate = Gate(settings(**gateway).gateway, TOKEN, self.clock.monotonic)
-        self.pairing = Pairing(Ledger(), self.clock)
+        self.gate = GatewayAuth(settings(**gateway).gateway, TOKEN, self.clock.monotonic)
+        self.pairing = DevicePairing(Ledger(), self.clock)
 
-    def feed(self, frame: object, knock: Knock | None = None) -> Refused | Login | Wish:
+    def feed(self, frame: object, knock: GatewayPeer | None = None) -> LoginRefusal | ClientLogin | PairingNeeded:
         data = frame if isinstance(frame, str) else json.dumps(frame)
         return Handshake(self.gate, self.pairing, knock or door(), NONCE).feed(data, self.clock.now())
 
-    def connect(self, knock: Knock | None = None, change: dict[str, Any] | None = None, **options: Any) -> Any:
+    def connect(self, knock: GatewayPeer | None = None, change: dict[str, Any] | None = None, **options: Any) -> Any:
         options.setdefault("identity", ME)
-        params = connect_params(Options(**options), NONCE, self.clock.now()) | (change or {})
+        params = make_connect_params(LoginOptions(**options), NONCE, self.clock.now()) | (change or {})
         return self.feed({"type": "req", "id": "c", "method": "connect", "params": params}, knock)
 
 
-def door(**changes: Any) -> Knock:
-    return Knock("/", ("127.0.0.1:18789",), (), (), "127.0.0.1")._replace(**changes)
+def door(**changes: Any) -> GatewayPeer:
+    return GatewayPeer("/", ("127.0.0.1:18789",), (), (), "127.0.0.1")._replace(**changes)
 
 
 def refused(outcome: object) -> tuple[str, str | None, int]:
     """message, details.code, close code"""
-    assert isinstance(outcome, Refused) and outcome.error is not None, outcome
+    assert isinstance(outcome, LoginRefusal) and outcome.error is not None, outcome
     return outcome.error.message, (outcome.error.details or {}).get("code"), outcome.close
 
 
@@ -108,12 +108,12 @@ def test_a_browser_needs_an_origin_and_a_device(mode: str) -> None:
     assert refused(desk.connect(client=UI, **right))[1] == "CONTROL_UI_ORIGIN_NOT_ALLOWED"
     outcome = desk.connect(door(origins=OWN), client=UI, identity=None, **right)
     assert refused(outcome) == (UI_TEXT, "CONTROL_UI_DEVICE_IDENTITY_REQUIRED", 1008)
-    assert isinstance(desk.connect(door(origins=OWN), client=UI, version=2, **right), Login)
+    assert isinstance(desk.connect(door(origins=OWN), client=UI, version=2, **right), ClientLogin)
 
 
 def test_a_token_mismatch_tells_the_client_what_to_do() -> None:
     outcome = Desk().connect(token="wrong")
-    assert isinstance(outcome, Refused) and outcome.error is not None
+    assert isinstance(outcome, LoginRefusal) and outcome.error is not None
     assert outcome.error.details == {
         "code": "AUTH_TOKEN_MISMATCH",
         "authReason": "token_mismatch",
@@ -128,10 +128,10 @@ def test_a_token_mismatch_tells_the_client_what_to_do() -> None:
 def test_protocols(least: int, most: int, fine: bool) -> None:
     outcome = Desk().connect(token=TOKEN, change={"minProtocol": least, "maxProtocol": most})
     if fine:
-        assert isinstance(outcome, Login)
+        assert isinstance(outcome, ClientLogin)
         return
     assert refused(outcome) == ("protocol mismatch", "PROTOCOL_MISMATCH", 1002)
-    assert isinstance(outcome, Refused) and outcome.error is not None
+    assert isinstance(outcome, LoginRefusal) and outcome.error is not None
     assert outcome.error.details | {"code": ""} == {
         "code": "",
         "clientMinProtocol": least,
@@ -154,7 +154,7 @@ def test_protocols(least: int, most: int, fine: bool) -> None:
 )
 def test_a_first_frame_that_is_no_connect_ends_it(frame: object, said: str, close: int) -> None:
     outcome = Desk().feed(frame)
-    assert isinstance(outcome, Refused) and outcome.close == close
+    assert isinstance(outcome, LoginRefusal) and outcome.close == close
     assert (outcome.error is None) is (said == "")
     assert outcome.error is None or outcome.error.message.startswith(said)
 
@@ -162,7 +162,7 @@ def test_a_first_frame_that_is_no_connect_ends_it(frame: object, said: str, clos
 def test_a_broken_device_is_refused_even_with_the_right_token() -> None:
     desk = Desk()
     assert refused(desk.connect(token=TOKEN, change=BAD_SIGNATURE))[1] == "DEVICE_AUTH_PUBLIC_KEY_INVALID"
-    stolen = connect_params(Options(token=TOKEN, identity=ME), "another nonce", desk.clock.now())
+    stolen = make_connect_params(LoginOptions(token=TOKEN, identity=ME), "another nonce", desk.clock.now())
     outcome = desk.feed({"type": "req", "id": "c", "method": "connect", "params": stolen})
     assert refused(outcome) == ("device nonce mismatch", "DEVICE_AUTH_NONCE_MISMATCH", 1008)
 
@@ -175,12 +175,12 @@ def test_only_the_token_itself_opens(token: str) -> None:
 @pytest.mark.parametrize("token", [None, [], {}, 0, True, [TOKEN]])
 def test_a_token_of_another_kind_is_no_token(token: object) -> None:
     outcome = Desk().connect(change={"auth": {"token": token}})
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, LoginRefusal)
 
 
 def test_the_shared_token_opens_what_was_asked_and_no_more() -> None:
     outcome = Desk().connect(token=TOKEN, scopes=(READ, "operator.king", "owner", READ))
-    assert isinstance(outcome, Login) and outcome.scopes == (READ,) and outcome.how == "token"
+    assert isinstance(outcome, ClientLogin) and outcome.scopes == (READ,) and outcome.how == "token"
     assert Desk().connect(token=TOKEN, scopes=()).scopes == ()
     ask = {"owner": True, "isOwner": True, "effectiveScopes": [ADMIN]}
     assert Desk().connect(token=TOKEN, scopes=(), change=ask).scopes == ()
@@ -204,9 +204,9 @@ def test_no_address_and_no_header_lets_anyone_in(address: str, headers: dict[str
     assert refused(outcome)[1] == "AUTH_TOKEN_MISSING"
 
 
-async def enrolled(desk: Desk, who: Identity, scopes: tuple[str, ...]) -> str:
+async def enrolled(desk: Desk, who: DeviceIdentity, scopes: tuple[str, ...]) -> str:
     login = desk.connect(token=TOKEN, identity=who, scopes=scopes)
-    assert isinstance(login, Login) and login.enrol is not None
+    assert isinstance(login, ClientLogin) and login.enrol is not None
     return (await desk.pairing.enrol(login.enrol))[1]
 
 
@@ -215,16 +215,20 @@ async def test_a_device_token_opens_what_its_device_was_given() -> None:
     token = await enrolled(desk, ME, (READ, PAIRING))
     for options in ({"token": token}, {"device_token": token}):
         outcome = desk.connect(scopes=(READ,), **options)
-        assert isinstance(outcome, Login) and (outcome.scopes, outcome.how, outcome.enrol) == ((READ,), "device", None)
+        assert isinstance(outcome, ClientLogin) and (outcome.scopes, outcome.how, outcome.enrol) == (
+            (READ,),
+            "device",
+            None,
+        )
     wish = desk.connect(device_token=token, scopes=(READ, WRITE))
-    assert isinstance(wish, Wish)
+    assert isinstance(wish, PairingNeeded)
     assert (wish.reason, wish.device.scopes, wish.approved) == ("scope-upgrade", (READ, WRITE), (PAIRING, READ))
 
 
 async def test_a_device_token_is_worth_nothing_to_another_device_or_without_a_proof() -> None:
     desk = Desk()
     token = await enrolled(desk, ME, (READ,))
-    assert refused(desk.connect(token=token, identity=identity(b"z" * 32)))[1] == "AUTH_TOKEN_MISMATCH"
+    assert refused(desk.connect(token=token, identity=make_identity(b"z" * 32)))[1] == "AUTH_TOKEN_MISMATCH"
     assert refused(desk.connect(token=token, identity=None))[1] == "AUTH_TOKEN_MISMATCH"
     assert refused(desk.connect(token=token, change=BAD_SIGNATURE))[1] == "AUTH_TOKEN_MISMATCH"
 
@@ -235,7 +239,7 @@ async def test_a_blocked_device_must_be_approved_again_whatever_it_brings() -> N
     await desk.pairing.remove(ME.id, (ADMIN,))
     assert refused(desk.connect(token=token))[1] == "AUTH_TOKEN_MISMATCH"
     wish = desk.connect(token=TOKEN)
-    assert isinstance(wish, Wish) and (wish.reason, wish.approved) == ("not-paired", ())
+    assert isinstance(wish, PairingNeeded) and (wish.reason, wish.approved) == ("not-paired", ())
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
@@ -246,8 +250,8 @@ def test_guesses_are_limited_before_anything_is_compared(address: str) -> None:
     assert set(seen[10:]) == {"AUTH_RATE_LIMITED"}
     outcome = desk.connect(token=TOKEN)
     assert refused(outcome)[1] == "AUTH_RATE_LIMITED"
-    assert isinstance(outcome, Refused) and outcome.error is not None and outcome.error.retry_after_ms
-    assert isinstance(desk.connect(door(address="10.1.1.1"), token=TOKEN), Login)
+    assert isinstance(outcome, LoginRefusal) and outcome.error is not None and outcome.error.retry_after_ms
+    assert isinstance(desk.connect(door(address="10.1.1.1"), token=TOKEN), ClientLogin)
 
 
 async def test_guessing_device_tokens_is_limited_too_and_the_window_passes() -> None:
@@ -256,7 +260,7 @@ async def test_guessing_device_tokens_is_limited_too_and_the_window_passes() -> 
         desk.connect(device_token=f"guess{n}")
     assert refused(desk.connect(token=TOKEN))[1] == "AUTH_RATE_LIMITED"
     await desk.clock.advance(61)
-    assert isinstance(desk.connect(token=TOKEN), Login)
+    assert isinstance(desk.connect(token=TOKEN), ClientLogin)
 
 
 def proxied(**rules: Any) -> Desk:
@@ -289,7 +293,7 @@ def test_only_the_configured_proxy_names_a_user(
 ) -> None:
     outcome = proxied(**rules).connect(door(address=address, headers=headers), token=TOKEN)
     if fine:
-        assert isinstance(outcome, Login) and (outcome.principal, outcome.how) == ("alice", "proxy")
+        assert isinstance(outcome, ClientLogin) and (outcome.principal, outcome.how) == ("alice", "proxy")
     else:
         assert refused(outcome)[1] == "AUTH_UNAUTHORIZED"
 
@@ -320,7 +324,7 @@ def test_no_change_of_what_was_signed_gets_in(field: str, value: object) -> None
     crash. Leaving the device out altogether is a login with the token alone, for the scopes it asked for; the role
     `operator` is what was signed."""
     outcome = Desk().connect(token=TOKEN, scopes=(READ,), change={field: value})
-    if isinstance(outcome, Login):
+    if isinstance(outcome, ClientLogin):
         assert outcome.scopes == (READ,) and (field, value) in (("device", None), ("role", "operator"))
     else:
-        assert isinstance(outcome, Refused) and outcome.error is not None and outcome.error.message
+        assert isinstance(outcome, LoginRefusal) and outcome.error is not None and outcome.error.message

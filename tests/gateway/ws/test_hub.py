@@ -9,16 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.gateway.rpc import ADMIN, APPROVALS, EVENTS, PAIRING, READ, SCOPES, WRITE, Client, ClientInfo, allows
-from palinurus.gateway.ws.hub import Hub
-from palinurus.gateway.ws.resume import Resume, Ring
+from palinurus.gateway.rpc import (
+    ADMIN,
+    APPROVALS,
+    EVENTS,
+    PAIRING,
+    READ,
+    SCOPES,
+    WRITE,
+    ClientDescription,
+    ConnectedClient,
+    has_scope,
+)
+from palinurus.gateway.ws.hub import ClientHub
+from palinurus.gateway.ws.resume import ResumePoint, Ring
 
-INFO = ClientInfo("cli", "1", "linux", "cli")
+INFO = ClientDescription("cli", "1", "linux", "cli")
 
 
 class Fake:
     def __init__(self, conn: str, *scopes: str, caps: tuple[str, ...] = (), device: str = "d") -> None:
-        self.client = Client(conn, "operator", frozenset(scopes), INFO, device, caps=frozenset(caps))
+        self.client = ConnectedClient(conn, "operator", frozenset(scopes), INFO, device, caps=frozenset(caps))
         self.got: list[dict[str, Any]] = []
         self.ended: tuple[int, str] | None = None
 
@@ -29,8 +40,8 @@ class Fake:
         self.ended = (code, reason)
 
 
-def hub(*members: Fake) -> Hub:
-    made = Hub(lambda: 0.0)
+def hub(*members: Fake) -> ClientHub:
+    made = ClientHub(lambda: 0.0)
     for member in members:
         made.join(member)
     return made
@@ -86,9 +97,9 @@ def test_an_event_nobody_declared_is_a_mistake() -> None:
         hub().broadcast("no.such", {})
 
 
-def back(made: Hub, conn: str, old: Fake, pos: int, **client: Any) -> tuple[Fake, list[dict[str, Any]] | None]:
+def back(made: ClientHub, conn: str, old: Fake, pos: int, **client: Any) -> tuple[Fake, list[dict[str, Any]] | None]:
     member = Fake(conn, READ, caps=("resume",), **client)
-    resumed = made.join(member, Resume(made.epoch, pos, old.client.conn))
+    resumed = made.join(member, ResumePoint(made.epoch, pos, old.client.conn))
     assert resumed is not None
     if resumed.missed is None:
         return member, None
@@ -130,20 +141,20 @@ def test_another_device_does_not_inherit() -> None:
 
 
 def test_a_gap_or_another_life_is_said_so() -> None:
-    made = Hub(lambda: 0.0, Ring(events=2))
+    made = ClientHub(lambda: 0.0, Ring(events=2))
     for n in range(5):
         made.broadcast("chat", {"n": n})
     old = Fake("a", READ, caps=("resume",))
     assert back(made, "b", old, 1)[1] is None
     assert back(made, "c", old, 3)[1] is not None
     assert back(made, "d", old, 99)[1] is None
-    resumed = made.join(Fake("e", READ), Resume("another epoch", 5))
+    resumed = made.join(Fake("e", READ), ResumePoint("another epoch", 5))
     assert resumed is not None and resumed.missed is None
 
 
 @given(st.lists(st.sampled_from(["chat", "tell", "send", "drop", "other"]), max_size=60))
 def test_however_often_a_client_loses_its_connection_it_sees_everything_once(script: list[str]) -> None:
-    made = Hub(lambda: 0.0)
+    made = ClientHub(lambda: 0.0)
     member = Fake("c0", READ, caps=("resume",))
     made.join(member)
     made.follow("c0", "session:x")
@@ -185,5 +196,5 @@ def test_disconnect_closes_those_that_may_not_stay() -> None:
 
 
 def test_scopes_open_what_they_should() -> None:
-    assert allows({ADMIN}, PAIRING) and allows({WRITE}, READ) and not allows({READ}, WRITE)
-    assert allows(set(), None) and not allows({ADMIN}, "node")
+    assert has_scope({ADMIN}, PAIRING) and has_scope({WRITE}, READ) and not has_scope({READ}, WRITE)
+    assert has_scope(set(), None) and not has_scope({ADMIN}, "node")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.gateway.ws.resume import GONE, GONE_SECONDS, Gone, Ring
+from palinurus.gateway.ws.resume import RECONNECT_MOST, RECONNECT_SECONDS, ReconnectWindow, Ring
 
 
 @given(st.integers(0, 60), st.integers(0, 70), st.integers(1, 20))
@@ -37,7 +37,7 @@ def test_a_negative_position_is_no_position() -> None:
 
 def test_only_its_owner_takes_a_connection_up_and_only_once() -> None:
     now = 0.0
-    gone = Gone(lambda: now)
+    gone = ReconnectWindow(lambda: now)
     gone.add("a", ("owner", "d1"), frozenset({"t"}), frozenset({"a"}))
     assert gone.take("a", ("owner", "d2")) is None
     assert gone.take("b", ("owner", "d1")) is None
@@ -45,13 +45,13 @@ def test_only_its_owner_takes_a_connection_up_and_only_once() -> None:
     assert left is not None and left.topics == {"t"}
     assert gone.take("a", ("owner", "d1")) is None
     gone.add("a", ("owner", "d1"), frozenset(), frozenset())
-    now = GONE_SECONDS
+    now = RECONNECT_SECONDS
     assert gone.take("a", ("owner", "d1")) is None
 
 
 def test_ended_connections_are_bounded() -> None:
-    gone = Gone(lambda: 0.0)
-    for n in range(GONE + 5):
+    gone = ReconnectWindow(lambda: 0.0)
+    for n in range(RECONNECT_MOST + 5):
         gone.add(str(n), ("o", ""), frozenset(), frozenset())
     assert gone.take("4", ("o", "")) is None
     assert gone.take("5", ("o", "")) is not None

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.inbox.children import files
-from palinurus.tools.spawn import Attachment
+from palinurus.tools.spawn import SubagentAttachment
 
 
 @given(st.text(max_size=30))
 def test_a_name_is_taken_only_if_it_stays_in_its_folder(name: str) -> None:
-    found = files.read_attachments([Attachment(name, "x")])
+    found = files.read_attachments([SubagentAttachment(name, "x")])
     if isinstance(found, dict):
         (kept,) = found
         assert kept == os.path.basename(kept) and kept not in ("", ".", "..") and "\\" not in kept
@@ -24,13 +24,13 @@ def test_a_name_is_taken_only_if_it_stays_in_its_folder(name: str) -> None:
 @pytest.mark.parametrize(
     ("given_", "word"),
     [
-        ([Attachment("a", "x"), Attachment("a", "y")], "twice"),
-        ([Attachment("a", "%%%", "base64")], "cannot be read"),
-        ([Attachment("a", "\ud800")], "cannot be read"),
-        ([Attachment("a", "x" * (files.MOST + 1))], "more than"),
+        ([SubagentAttachment("a", "x"), SubagentAttachment("a", "y")], "twice"),
+        ([SubagentAttachment("a", "%%%", "base64")], "cannot be read"),
+        ([SubagentAttachment("a", "\ud800")], "cannot be read"),
+        ([SubagentAttachment("a", "x" * (files.MOST + 1))], "more than"),
     ],
 )
-def test_what_is_refused(given_: list[Attachment], word: str) -> None:
+def test_what_is_refused(given_: list[SubagentAttachment], word: str) -> None:
     found = files.read_attachments(given_)
     assert isinstance(found, str) and word in found
 

@@ -16,7 +16,7 @@ from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolCall,
 from palinurus.core.types.model import Prompt, PromptPart
 from palinurus.inbox.commands.export import render_markdown
 from palinurus.inbox.control import CommandController
-from palinurus.store.port import Settlement, Spent
+from palinurus.store.port import Settlement, UsageRow
 
 KEY = SessionKey("main", "main")
 
@@ -113,8 +113,8 @@ async def test_usage(office: Any) -> None:
     claim = await office.claim(office.message("x"))
     now = office.clock.now()
     spent = [
-        Spent("i", "r", str(KEY), "main", "fake", "m", now, 1000, 20, 500, 0, 0.25),
-        Spent("i", "r", str(KEY), "main", "fake", "m", now, 1, 1, 0, 0, None),
+        UsageRow("i", "r", str(KEY), "main", "fake", "m", now, 1000, 20, 500, 0, 0.25),
+        UsageRow("i", "r", str(KEY), "main", "fake", "m", now, 1, 1, 0, 0, None),
     ]
     await office.store.settle(claim, Settlement("answered", spent=tuple(spent)))
     first, second = (await office.say("/usage")).splitlines()

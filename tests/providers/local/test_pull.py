@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from palinurus.cli.pull import find, line, run, shown
+from palinurus.cli.pull import find_weights, format_progress, make_progress_drawer, run_models_pull
 from palinurus.errors import BadRequest
 from palinurus.providers.local.fetch import FetchProgress
 from palinurus.providers.local.weights import DEFAULT_WEIGHTS, WEIGHTS
@@ -18,24 +18,24 @@ class Terminal(io.StringIO):
 
 
 def test_names() -> None:
-    assert find("smollm2-135m") is WEIGHTS["smollm2-135m"]
-    assert find("local/Qwen2.5-coder-1.5b") is WEIGHTS[DEFAULT_WEIGHTS]
+    assert find_weights("smollm2-135m") is WEIGHTS["smollm2-135m"]
+    assert find_weights("local/Qwen2.5-coder-1.5b") is WEIGHTS[DEFAULT_WEIGHTS]
     with pytest.raises(BadRequest) as caught:
-        run(["smolm-135"])
+        run_models_pull(["smolm-135"])
     assert "smollm2-135m" in caught.value.fix
 
 
 def test_the_bar() -> None:
-    text = line(FetchProgress("fetching", 3, 22, 500_000_000, 1_000_000_000), 10.0, 100_000_000)
+    text = format_progress(FetchProgress("fetching", 3, 22, 500_000_000, 1_000_000_000), 10.0, 100_000_000)
     assert text == "[############            ] fetching part 3/22  500 MB of 1.00 GB  10 MB/s"
-    assert "/s" not in line(FetchProgress("checking", 1, 22, 0, 100), 10.0, 0)
+    assert "/s" not in format_progress(FetchProgress("checking", 1, 22, 0, 100), 10.0, 0)
 
 
 def test_a_terminal_gets_a_bar_and_a_file_gets_lines() -> None:
     ticks = iter(range(100))
     bar, lines = Terminal(), io.StringIO()
     for out in (bar, lines):
-        show = shown(out, WEIGHTS[DEFAULT_WEIGHTS], lambda: float(next(ticks)))
+        show = make_progress_drawer(out, WEIGHTS[DEFAULT_WEIGHTS], lambda: float(next(ticks)))
         for at in (
             FetchProgress("fetching", 1, 2, 0, 10**9),
             FetchProgress("fetching", 1, 2, 5 * 10**8, 10**9),

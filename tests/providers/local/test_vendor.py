@@ -17,7 +17,7 @@ from palinurus.providers.local.model import LocalModel
 from palinurus.providers.local.weights import WEIGHTS, list_pulled, locate_weights
 from palinurus.providers.vendors.local import VENDOR
 from palinurus.providers.wire.completions import WIRE
-from palinurus.tools.collect import builtin
+from palinurus.tools.collect import make_builtin_tools
 
 
 def body(*tools: ToolSpec, **changes: object) -> dict[str, object]:
@@ -37,7 +37,7 @@ def test_the_answer_is_bounded_and_calm() -> None:
 
 
 def test_tools_are_told_in_few_words() -> None:
-    specs = tuple(t.spec for t in builtin().values())
+    specs = tuple(t.spec for t in make_builtin_tools().values())
     short, long = body(*specs)["tools"], [msgspec.to_builtins(s) for s in specs]
     assert len(msgspec.json.encode(short)) < 0.6 * len(msgspec.json.encode(long))
     for tool, spec in zip(short, specs, strict=True):  # type: ignore[call-overload]

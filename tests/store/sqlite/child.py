@@ -13,7 +13,7 @@ import sys
 from palinurus import points
 from palinurus.clock import SystemClock
 from palinurus.errors import DiskFull, PalinurusError
-from palinurus.store.port import Item, Line, Outgoing, Settlement, Spent
+from palinurus.store.port import InboxItem, OutboxRow, Settlement, TranscriptLine, UsageRow
 from palinurus.store.sqlite import open_store
 
 A = "agents/main/sessions/a.jsonl"
@@ -23,25 +23,25 @@ def say(*words: object) -> None:
     print(*words, flush=True)
 
 
-def line(ident: str, path: str = A, pad: int = 0) -> Line:
-    return Line(path, ident, b'{"type":"message","id":"%s","x":"%s"}' % (ident.encode(), b"y" * pad))
+def line(ident: str, path: str = A, pad: int = 0) -> TranscriptLine:
+    return TranscriptLine(path, ident, b'{"type":"message","id":"%s","x":"%s"}' % (ident.encode(), b"y" * pad))
 
 
 async def turns(home: str, spec: str) -> None:
     """Two messages, the first answered and delivered; the crash point of `spec` strikes somewhere."""
-    points.arm(spec)
+    points.arm_crashpoint(spec)
     store = await open_store(home, SystemClock())
     await store.recover()
     say("recovered")
-    first = await store.accept(Item("m1", "d1", "a", "main", b"1", 1), claim=True)
+    first = await store.accept(InboxItem("m1", "d1", "a", "main", b"1", 1), claim=True)
     say("accepted", "m1")
-    await store.accept(Item("m2", "d2", "a", "main", b"2", 2), claim=True)
+    await store.accept(InboxItem("m2", "d2", "a", "main", b"2", 2), claim=True)
     say("accepted", "m2")
     assert first.claim is not None
     await store.append(first.claim, [line("e1")])
     say("appended", "e1")
-    spent = Spent("m1", "run", "a", "main", "p", "m", 1, 1, 1, 1, 1)
-    reply = Outgoing("r1", "m1", "fake", "chat", b"hi", 1)
+    spent = UsageRow("m1", "run", "a", "main", "p", "m", 1, 1, 1, 1, 1)
+    reply = OutboxRow("r1", "m1", "fake", "chat", b"hi", 1)
     await store.settle(first.claim, Settlement("answered", "hi", (line("e2"),), (reply,), spent=(spent,)))
     say("settled", "m1")
     await store.mark_sending("r1", 5)
@@ -67,11 +67,11 @@ async def work(home: str, spec: str) -> None:
     async def lane(name: str) -> None:
         for n in range(100_000):
             ident = f"{name}-{n:05}"
-            got = await store.accept(Item(ident, ident, name, "main", b"x" * 300, 1), claim=True)
+            got = await store.accept(InboxItem(ident, ident, name, "main", b"x" * 300, 1), claim=True)
             assert got.claim is not None
             path = f"agents/main/sessions/{name}.jsonl"
             await store.append(got.claim, [line(f"i{ident}", path, 200)])
-            reply = Outgoing(f"r{ident}", ident, "fake", name, b"hi", 1)
+            reply = OutboxRow(f"r{ident}", ident, "fake", name, b"hi", 1)
             await store.settle(got.claim, Settlement("answered", "", (line(f"o{ident}", path, 200),), (reply,)))
             say(ident)
 
@@ -87,7 +87,7 @@ async def full(home: str, spec: str) -> None:
     accepted, refused = 0, 0
     for n in range(400):
         try:
-            await store.accept(Item(f"m{n}", f"d{n}", f"s{n}", "main", b"x" * 20_000, n), claim=False)
+            await store.accept(InboxItem(f"m{n}", f"d{n}", f"s{n}", "main", b"x" * 20_000, n), claim=False)
             accepted += 1
         except DiskFull:
             refused += 1
@@ -97,7 +97,7 @@ async def full(home: str, spec: str) -> None:
             if refused == 3:
                 break
     os.remove(filler)
-    await store.accept(Item("after", "after", "after", "main", b"x" * 1000, 1), claim=False)
+    await store.accept(InboxItem("after", "after", "after", "main", b"x" * 1000, 1), claim=False)
     await store.close()
     store = await open_store(home, SystemClock())
     found = [await store.item(f"m{n}") is not None for n in range(accepted)]
@@ -112,7 +112,7 @@ async def small(home: str, spec: str) -> None:
     with open(big, "wb") as file:
         file.write(b'{"id":"old"}'.ljust((1 << 20) - 1) + b"\n")
     store = await open_store(home, SystemClock())
-    held = (await store.accept(Item("m1", "d1", "a", "main", b"1", 1), claim=True)).claim
+    held = (await store.accept(InboxItem("m1", "d1", "a", "main", b"1", 1), claim=True)).claim
     assert held is not None
     before = os.path.getsize(big)
     resource.setrlimit(resource.RLIMIT_FSIZE, (before + 20, resource.RLIM_INFINITY))
@@ -120,7 +120,7 @@ async def small(home: str, spec: str) -> None:
     say("size", os.path.getsize(big) == before)  # nothing of the half line is left
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, resource.RLIM_INFINITY))
     try:
-        await store.accept(Item("m2", "d2", "b", "main", b"x" * 200_000, 1), claim=False)
+        await store.accept(InboxItem("m2", "d2", "b", "main", b"x" * 200_000, 1), claim=False)
     except PalinurusError as error:
         say(type(error).__name__)
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from palinurus.clock import SystemClock
-from palinurus.store.port import Item, Store
+from palinurus.store.port import InboxItem, Store
 from palinurus.store.sqlite import open_store
 from store.sqlite.child import A, line, turns
 from store.sqlite.processes import child, command
@@ -89,8 +89,8 @@ async def test_killed_while_recovering(tmp_path: Path, spec: str) -> None:
     await store.close()
 
 
-def turn(ident: str, dedupe: str) -> Item:
-    return Item(ident, dedupe, "a", "main", b"", 1)
+def turn(ident: str, dedupe: str) -> InboxItem:
+    return InboxItem(ident, dedupe, "a", "main", b"", 1)
 
 
 async def test_nothing_strikes_unless_armed(tmp_path: Path) -> None:

@@ -11,16 +11,16 @@ import pytest
 
 from palinurus.clock import SystemClock
 from palinurus.errors import NotFound, StateBroken, StateUnwritable
-from palinurus.store.port import Item, Settlement
+from palinurus.store.port import InboxItem, Settlement
 from palinurus.store.sqlite import open_store
 from palinurus.store.sqlite.reader import open_reader
-from palinurus.testing.conformance.inbox import line
+from palinurus.testing.conformance.inbox import make_line
 
 
 async def filled(home: Path, count: int = 200) -> Path:
     store = await open_store(str(home), SystemClock())
     for n in range(count):
-        await store.accept(Item(f"m{n:05}", f"d{n}", f"s{n}", "main", b"x" * 500, n), claim=False)
+        await store.accept(InboxItem(f"m{n:05}", f"d{n}", f"s{n}", "main", b"x" * 500, n), claim=False)
     await store.close()
     return home / "state.db"
 
@@ -77,9 +77,9 @@ async def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         store = await open_store(str(tmp_path / "home"), SystemClock())
-        held = (await store.accept(Item("m1", "d1", "a", "main", b"", 1), claim=True)).claim
+        held = (await store.accept(InboxItem("m1", "d1", "a", "main", b"", 1), claim=True)).claim
         assert held is not None
-        await store.settle(held, Settlement("answered", lines=(line("e1"),)))
+        await store.settle(held, Settlement("answered", lines=(make_line("e1"),)))
         found = {p: p.stat().st_mode & 0o777 for p in [tmp_path / "home", *(tmp_path / "home").rglob("*")]}
         await store.close()
     finally:

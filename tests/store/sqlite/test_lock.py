@@ -12,7 +12,7 @@ import pytest
 from palinurus.clock import SystemClock
 from palinurus.errors import StateLocked, StateUnwritable
 from palinurus.store.sqlite import open_store
-from palinurus.store.sqlite.lock import NAME, take
+from palinurus.store.sqlite.lock import LOCK_NAME, take_lock
 from store.sqlite.processes import command, on_tmpfs
 
 
@@ -32,28 +32,28 @@ def test_the_lock_dies_with_its_process(tmp_path: Path) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "open\n"
         with pytest.raises(StateLocked, match=str(holder.pid)):
-            take(str(tmp_path))
+            take_lock(str(tmp_path))
         holder.send_signal(signal.SIGKILL)
         holder.wait()
-        assert (tmp_path / NAME).read_text().strip() == str(holder.pid)  # left behind, and in nobody's way
-        take(str(tmp_path)).release()
+        assert (tmp_path / LOCK_NAME).read_text().strip() == str(holder.pid)  # left behind, and in nobody's way
+        take_lock(str(tmp_path)).release()
 
 
 def test_children_do_not_inherit_it(tmp_path: Path) -> None:
-    lock = take(str(tmp_path))
+    lock = take_lock(str(tmp_path))
     with subprocess.Popen(["sleep", "60"], close_fds=False) as sleeper:
         lock.release()
-        take(str(tmp_path)).release()
+        take_lock(str(tmp_path)).release()
         sleeper.kill()
 
 
 def test_a_removed_lock_file_is_no_way_in_for_the_next(tmp_path: Path) -> None:
-    first = take(str(tmp_path))
+    first = take_lock(str(tmp_path))
     first.release()
-    (tmp_path / NAME).unlink()
-    second = take(str(tmp_path))
+    (tmp_path / LOCK_NAME).unlink()
+    second = take_lock(str(tmp_path))
     with pytest.raises(StateLocked):
-        take(str(tmp_path))
+        take_lock(str(tmp_path))
     second.release()
     second.release()
 
@@ -62,7 +62,7 @@ def test_not_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(StateUnwritable, match="not a directory"):
-            take(str(path))
+            take_lock(str(path))
 
 
 def test_somebody_elses(tmp_path: Path) -> None:
@@ -73,15 +73,15 @@ def test_somebody_elses(tmp_path: Path) -> None:
     else:
         home = Path("/usr")
     with pytest.raises(StateUnwritable, match="belongs to user"):
-        take(str(home))
-    assert not (home / NAME).exists()
+        take_lock(str(home))
+    assert not (home / LOCK_NAME).exists()
 
 
 def test_read_only(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         tmp_path.chmod(0o500)
         with pytest.raises(StateUnwritable, match="cannot be written"):
-            take(str(tmp_path))
+            take_lock(str(tmp_path))
         tmp_path.chmod(0o700)
     done = on_tmpfs("refuse", tmp_path, "ro,mode=700")
     assert done.stdout.startswith(f"StateUnwritable {tmp_path} cannot be written"), done.stderr
@@ -91,5 +91,5 @@ def test_read_only(tmp_path: Path) -> None:
 def test_an_open_directory_is_closed_to_others(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o755)
-    take(str(home)).release()
+    take_lock(str(home)).release()
     assert home.stat().st_mode & 0o777 == 0o700

@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from palinurus.store.port import Claim, Item, Line, Outgoing, Settlement, StaleClaim, Store
+from palinurus.store.port import InboxItem, OutboxRow, RunClaim, Settlement, StaleClaim, Store, TranscriptLine
 from palinurus.store.sqlite import open_store
 from palinurus.store.sqlite.reader import open_reader
 from palinurus.testing.clock import FakeClock
@@ -42,8 +42,8 @@ class Life(RuleBasedStateMachine):
         self.root = Path(tempfile.mkdtemp(prefix="store-"))
         self.lives = 0
         self.messages: list[Message] = []
-        self.held: dict[str, Claim] = {}
-        self.past: list[Claim] = []  # claims that have ended
+        self.held: dict[str, RunClaim] = {}
+        self.past: list[RunClaim] = []  # claims that have ended
         self.lines: dict[str, list[bytes]] = {s: [] for s in "abc"}
         self.entries = 0
         self.store = self.run(open_store(str(self.home), FakeClock()))
@@ -63,11 +63,11 @@ class Life(RuleBasedStateMachine):
     def free(self, session: str) -> bool:
         return not any(m.session == session and m.state in ("queued", "running") for m in self.messages)
 
-    def line(self, session: str) -> Line:
+    def line(self, session: str) -> TranscriptLine:
         self.entries += 1
         data = b'{"id":"e%d","text":"%s"}' % (self.entries, b"." * (self.entries % 7))
         self.lines[session].append(data)
-        return Line(f"agents/main/sessions/{session}.jsonl", f"e{self.entries}", data)
+        return TranscriptLine(f"agents/main/sessions/{session}.jsonl", f"e{self.entries}", data)
 
     def by_id(self, ident: str) -> Message:
         return next(m for m in self.messages if m.id == ident)
@@ -79,7 +79,7 @@ class Life(RuleBasedStateMachine):
         free = self.free(session)
         message = Message(len(self.messages), session)
         self.messages.append(message)
-        got = self.run(self.store.accept(Item(message.id, message.dedupe, session, "main", b"x", 1), claim=claim))
+        got = self.run(self.store.accept(InboxItem(message.id, message.dedupe, session, "main", b"x", 1), claim=claim))
         assert (got.id, got.duplicate, got.claim is not None) == (message.id, False, claim and free)
         if got.claim is not None:
             self.taken(got.claim)
@@ -88,7 +88,9 @@ class Life(RuleBasedStateMachine):
     @rule(data=st.data(), claim=st.booleans())
     def redelivered(self, data: st.DataObject, claim: bool) -> None:
         message = data.draw(st.sampled_from(self.messages))
-        got = self.run(self.store.accept(Item("other", message.dedupe, message.session, "main", b"x", 1), claim=claim))
+        got = self.run(
+            self.store.accept(InboxItem("other", message.dedupe, message.session, "main", b"x", 1), claim=claim)
+        )
         assert (got.id, got.duplicate, got.state, got.claim) == (message.id, True, message.state, None)
 
     @rule(skip=st.lists(SESSIONS, max_size=2))
@@ -99,7 +101,7 @@ class Life(RuleBasedStateMachine):
         if got is not None:
             self.taken(got)
 
-    def taken(self, claim: Claim) -> None:
+    def taken(self, claim: RunClaim) -> None:
         message = self.by_id(claim.id)
         message.state = "running"
         message.attempts += 1
@@ -113,7 +115,7 @@ class Life(RuleBasedStateMachine):
         session = data.draw(st.sampled_from(sorted(self.held)))
         claim = self.held.pop(session)
         message = self.by_id(claim.id)
-        replies = tuple(Outgoing(f"r{claim.id}.{n}", claim.id, "fake", session, b"hi", 1) for n in range(parts))
+        replies = tuple(OutboxRow(f"r{claim.id}.{n}", claim.id, "fake", session, b"hi", 1) for n in range(parts))
         self.run(self.store.settle(claim, Settlement(outcome, lines=(self.line(session),), replies=replies)))
         message.state, message.replies = "done", parts
         self.past.append(claim)
@@ -144,7 +146,7 @@ class Life(RuleBasedStateMachine):
         claim = data.draw(st.sampled_from(self.past))
         with pytest.raises(StaleClaim):
             self.run(
-                self.store.settle(claim, Settlement("answered", replies=(Outgoing("no", "no", "f", "t", b"", 1),)))
+                self.store.settle(claim, Settlement("answered", replies=(OutboxRow("no", "no", "f", "t", b"", 1),)))
             )
 
     @rule(data=st.data())

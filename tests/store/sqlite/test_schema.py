@@ -9,16 +9,16 @@ from palinurus.store.port import Settlement
 from palinurus.store.sqlite import open_store, schema
 from palinurus.store.sqlite.reader import open_reader
 from palinurus.testing.clock import FakeClock
-from palinurus.testing.conformance.inbox import item, part
+from palinurus.testing.conformance.inbox import make_item, make_reply_part
 
 
 def test_every_step_runs_once() -> None:
     conn = sqlite3.connect(":memory:", isolation_level=None)
-    schema.migrate(conn, "x")
-    assert schema.version(conn, "x") == len(schema.MIGRATIONS)
+    schema.migrate_schema(conn, "x")
+    assert schema.read_version(conn, "x") == len(schema.MIGRATIONS)
     tables = {row[0] for row in conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     assert {"inbox", "outbox", "sessions", "spent", "slots", "steps", "journal", "meta"} <= tables
-    schema.migrate(conn, "x")
+    schema.migrate_schema(conn, "x")
 
 
 async def test_old_finished_rows_go_and_unfinished_stay(tmp_path: Path) -> None:
@@ -26,10 +26,12 @@ async def test_old_finished_rows_go_and_unfinished_stay(tmp_path: Path) -> None:
     store = await open_store(str(tmp_path), clock)
     now = clock.now()
     for n in range(3):
-        held = (await store.accept(item(f"m{n}", f"s{n}"), claim=True)).claim
+        held = (await store.accept(make_item(f"m{n}", f"s{n}"), claim=True)).claim
         assert held is not None
         if n < 2:
-            await store.settle(held, Settlement("answered", replies=(part(f"r{n}", of=f"m{n}", target=f"t{n}"),)))
+            await store.settle(
+                held, Settlement("answered", replies=(make_reply_part(f"r{n}", of=f"m{n}", target=f"t{n}"),))
+            )
     await store.mark_sending("r0", now)
     await store.mark_delivered("r0", "55", now)
     assert await store.claim_slot("job", now)

@@ -13,9 +13,9 @@ import pytest
 
 from palinurus.clock import SystemClock
 from palinurus.errors import StateBroken
-from palinurus.store.port import Accepted, Item
+from palinurus.store.port import Acceptance, InboxItem
 from palinurus.store.sqlite import open_store
-from palinurus.testing.conformance.inbox import item
+from palinurus.testing.conformance.inbox import make_item
 from store.sqlite.processes import child, on_tmpfs
 
 
@@ -45,17 +45,17 @@ def swapped(file: Path, other: int) -> Iterator[None]:
 
 async def test_after_a_failed_write_nothing_is_believed_any_more(tmp_path: Path) -> None:
     store = await open_store(str(tmp_path), SystemClock())
-    await store.accept(item("m1", "s1"), claim=False)
+    await store.accept(make_item("m1", "s1"), claim=False)
     wal = tmp_path / "state.db-wal"
     unwritable = os.open(wal, os.O_RDONLY)
     with swapped(wal, unwritable):
         with pytest.raises(StateBroken) as caught:
-            await store.accept(item("m2", "s2"), claim=False)
+            await store.accept(make_item("m2", "s2"), claim=False)
         assert "disk" in caught.value.message
     os.close(unwritable)
     for ident in ("m3", "m4", "m5"):
         with pytest.raises(StateBroken):  # although the disk works again
-            await store.accept(item(ident, ident), claim=False)
+            await store.accept(make_item(ident, ident), claim=False)
     await store.close()
     store = await open_store(str(tmp_path), SystemClock())
     assert await store.item("m1") is not None
@@ -76,14 +76,14 @@ def test_a_file_that_may_not_grow_is_a_full_disk_too(tmp_path: Path) -> None:
 async def test_a_bad_value_fails_only_its_own_caller(tmp_path: Path) -> None:
     store = await open_store(str(tmp_path), SystemClock())
     bad = [
-        Item("b1", "b1", "s", "main", object(), 1),  # type: ignore[arg-type]
-        Item("b2", "b2", "s", "main", b"", 1 << 70),
-        Item("b3", "b3\ud800", "s", "main", b"", 1),
-        Item("g0", "other", "s", "main", b"", 1),  # an id that exists
+        InboxItem("b1", "b1", "s", "main", object(), 1),  # type: ignore[arg-type]
+        InboxItem("b2", "b2", "s", "main", b"", 1 << 70),
+        InboxItem("b3", "b3\ud800", "s", "main", b"", 1),
+        InboxItem("g0", "other", "s", "main", b"", 1),  # an id that exists
     ]
-    mixed = [item("g0", "s0"), bad[0], item("g1", "s1"), bad[1], bad[2], item("g2", "s2"), bad[3]]
+    mixed = [make_item("g0", "s0"), bad[0], make_item("g1", "s1"), bad[1], bad[2], make_item("g2", "s2"), bad[3]]
     got = await asyncio.gather(*(store.accept(each, claim=True) for each in mixed), return_exceptions=True)
-    assert [isinstance(g, Accepted) for g in got] == [True, False, True, False, False, True, False]
+    assert [isinstance(g, Acceptance) for g in got] == [True, False, True, False, False, True, False]
     assert not any(isinstance(g, StateBroken) for g in got)
     assert [await store.item(f"b{n}") for n in (1, 2, 3)] == [None, None, None]
     await store.close()
@@ -93,10 +93,10 @@ async def test_many_callers_share_a_commit(tmp_path: Path) -> None:
     store = await open_store(str(tmp_path), SystemClock())
     wal = tmp_path / "state.db-wal"
     before = wal.stat().st_size
-    await asyncio.gather(*(store.accept(item(f"m{n:03}", f"s{n}"), claim=False) for n in range(200)))
+    await asyncio.gather(*(store.accept(make_item(f"m{n:03}", f"s{n}"), claim=False) for n in range(200)))
     together = wal.stat().st_size - before
     for n in range(10):
-        await store.accept(item(f"n{n}", f"t{n}"), claim=False)
+        await store.accept(make_item(f"n{n}", f"t{n}"), claim=False)
     alone = wal.stat().st_size - before - together
     assert together / 200 < alone / 10 / 4
     await store.close()
@@ -104,7 +104,7 @@ async def test_many_callers_share_a_commit(tmp_path: Path) -> None:
 
 async def test_close_finishes_what_was_queued_though_nobody_waits(tmp_path: Path) -> None:
     store = await open_store(str(tmp_path), SystemClock())
-    tasks = [asyncio.ensure_future(store.accept(item(f"m{n}", f"s{n}"), claim=False)) for n in range(50)]
+    tasks = [asyncio.ensure_future(store.accept(make_item(f"m{n}", f"s{n}"), claim=False)) for n in range(50)]
     await asyncio.sleep(0)
     for task in tasks:
         task.cancel()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.core.format.render import render_markdown
-from palinurus.testing.telegram.markup import Unreadable, readable
+from palinurus.testing.telegram.markup import TelegramHtmlError, strip_html
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from palinurus.testing.telegram.markup import Unreadable, readable
     ],
 )
 def test_what_people_read(source: str, text: str) -> None:
-    assert readable(source) == text
+    assert strip_html(source) == text
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_what_people_read(source: str, text: str) -> None:
     ],
 )
 def test_what_telegram_refuses(source: str, error: str) -> None:
-    with pytest.raises(Unreadable, match=r"^can't parse entities: "):
-        readable(source)
-    with pytest.raises(Unreadable) as caught:
-        readable(source)
+    with pytest.raises(TelegramHtmlError, match=r"^can't parse entities: "):
+        strip_html(source)
+    with pytest.raises(TelegramHtmlError) as caught:
+        strip_html(source)
     assert error in str(caught.value)
 
 
 @given(st.text(st.sampled_from("ab <>&*_`~[]()#|>-\n\\!\"'1."), max_size=60))
 def test_what_we_send_is_always_readable(text: str) -> None:
-    readable(render_markdown(text, "telegram").text)
+    strip_html(render_markdown(text, "telegram").text)

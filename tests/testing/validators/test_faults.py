@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from palinurus.testing.validators import faults
-from palinurus.testing.validators.gemini import signed
+from palinurus.testing.validators import check_request
+from palinurus.testing.validators.gemini import check_gemini_signatures
 
 SCHEMA = {"type": "object"}
 GOOD: dict[str, dict[str, Any]] = {
@@ -185,42 +185,42 @@ BROKEN: list[tuple[str, Callable[[dict[str, Any]], None], str]] = [
 
 @pytest.mark.parametrize("api", GOOD)
 def test_a_good_body_is_accepted(api: str) -> None:
-    assert faults(api, GOOD[api]) == []
+    assert check_request(api, GOOD[api]) == []
 
 
 @pytest.mark.parametrize(("api", "change", "words"), BROKEN, ids=[f"{a}-{w}-{n}" for n, (a, _, w) in enumerate(BROKEN)])
 def test_one_fault_is_named(api: str, change: Callable[[dict[str, Any]], None], words: str) -> None:
     body = copy.deepcopy(GOOD[api])
     change(body)
-    assert any(words in fault for fault in faults(api, body)), faults(api, body)
+    assert any(words in fault for fault in check_request(api, body)), check_request(api, body)
 
 
 def test_errors_hold_text_only() -> None:
     body = copy.deepcopy(GOOD["anthropic-messages"])
     result = body[M][2]["content"][0]
     result.update(is_error=True, content=[])
-    assert any("cannot be empty" in fault for fault in faults("anthropic-messages", body))
+    assert any("cannot be empty" in fault for fault in check_request("anthropic-messages", body))
     result["content"] = [{**IMAGE, "source": {**IMAGE["source"], "media_type": "image/png"}}]  # type: ignore[dict-item]
-    assert any("must be text" in fault for fault in faults("anthropic-messages", body))
+    assert any("must be text" in fault for fault in check_request("anthropic-messages", body))
 
 
 def test_a_budget_needs_thoughts_before_the_calls() -> None:
     body = copy.deepcopy(GOOD["anthropic-messages"])
     body["thinking"] = {"type": "enabled", "budget_tokens": 1024}
-    assert faults("anthropic-messages", body) == []
+    assert check_request("anthropic-messages", body) == []
     del body[M][1]["content"][0]
-    assert any("must start with a thinking block" in fault for fault in faults("anthropic-messages", body))
+    assert any("must start with a thinking block" in fault for fault in check_request("anthropic-messages", body))
 
 
 def test_what_single_vendors_add() -> None:
     body = copy.deepcopy(GOOD["openai-completions"])
-    assert any("nine letters" in fault for fault in faults("openai-completions", body, "mistral"))
+    assert any("nine letters" in fault for fault in check_request("openai-completions", body, "mistral"))
     body["thinking"] = {"type": "enabled"}
-    assert any("reasoning_content" in fault for fault in faults("openai-completions", body, "deepseek"))
+    assert any("reasoning_content" in fault for fault in check_request("openai-completions", body, "deepseek"))
     body["tool_choice"] = "required"
-    assert any("incompatible" in fault for fault in faults("openai-completions", body, "moonshot"))
+    assert any("incompatible" in fault for fault in check_request("openai-completions", body, "moonshot"))
     codex = {**GOOD["openai-responses"], "store": False, "stream": True, "temperature": 1}
-    assert faults("openai-codex-responses", codex) == [
+    assert check_request("openai-codex-responses", codex) == [
         "instructions are required",
         "unsupported parameter: temperature",
     ]
@@ -228,8 +228,8 @@ def test_what_single_vendors_add() -> None:
 
 def test_gemini_3_wants_signatures_in_the_turn_that_goes_on() -> None:
     body = copy.deepcopy(GOOD["google-generative-ai"])
-    assert signed(body) == []
+    assert check_gemini_signatures(body) == []
     del body["contents"][1]["parts"][0]["thoughtSignature"]
-    assert signed(body) == ["function call read is missing a thought_signature"]
+    assert check_gemini_signatures(body) == ["function call read is missing a thought_signature"]
     body["contents"] += [{"role": "model", "parts": [{"text": "a"}]}, {"role": "user", "parts": [{"text": "q"}]}]
-    assert signed(body) == []
+    assert check_gemini_signatures(body) == []

@@ -14,8 +14,8 @@ from palinurus.app import mcp
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.core.types.tool import Tool, ToolContext, ToolOutput
-from palinurus.tools.mcp.servers import Servers
-from palinurus.tools.web.door import Door
+from palinurus.tools.mcp.servers import McpServers
+from palinurus.tools.web.door import EgressGuard
 
 HERE = Path(__file__).parent
 TINY: dict[str, Any] = {"command": sys.executable, "args": [str(HERE / "tiny.py")]}
@@ -49,9 +49,9 @@ def settings(home: Path, servers: dict[str, Any], environ: dict[str, str] | None
 
 
 @asynccontextmanager
-async def joined(home: Path, **servers: Any) -> AsyncIterator[tuple[Servers, dict[str, Tool]]]:
+async def joined(home: Path, **servers: Any) -> AsyncIterator[tuple[McpServers, dict[str, Tool]]]:
     """Connected, with the table of their tools."""
-    made = mcp.servers(settings(home, servers), os.environ, SystemClock(), Door())
+    made = mcp.make_mcp_servers(settings(home, servers), os.environ, SystemClock(), EgressGuard())
     table: dict[str, Tool] = {}
     made.attach(table, lambda: None)
     made.start()

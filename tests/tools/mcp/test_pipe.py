@@ -13,7 +13,7 @@ import pytest
 from palinurus.app import mcp
 from palinurus.core.types.tool import ToolFailure
 from palinurus.tools import family
-from palinurus.tools.sandbox.probe import have
+from palinurus.tools.sandbox.probe import detect_support
 from tools.mcp.kit import TINY, context, joined, settings, text
 
 
@@ -35,7 +35,7 @@ async def test_it_sees_the_allowlist_and_what_was_declared(tmp_path: Path, monke
     assert "hello, people" in servers.all["tiny"].noise and "a warning" in servers.all["tiny"].noise
 
 
-@pytest.mark.skipif(have().best() == "none", reason="this machine cannot contain programs")
+@pytest.mark.skipif(detect_support().best() == "none", reason="this machine cannot contain programs")
 async def test_it_cannot_write_outside_its_cell_unless_that_was_opened(tmp_path: Path) -> None:
     shut, opened = tmp_path / "shut", tmp_path / "opened"
     shut.mkdir()
@@ -60,19 +60,19 @@ async def test_what_it_started_ends_with_it(tmp_path: Path) -> None:
     async with joined(tmp_path / "h", tiny=variant("--child")) as (_, table):
         seen = json.loads(text(await table["tiny__env"].run(context())))
         mark = f"PALINURUS_MCP={seen['PALINURUS_MCP']}"
-        assert len(family.strays((mark,))) >= 2
-    assert not family.strays((mark,))
+        assert len(family.find_strays((mark,))) >= 2
+    assert not family.find_strays((mark,))
 
 
 async def test_what_a_killed_gateway_left_is_ended_at_the_next_start(tmp_path: Path) -> None:
     here = settings(tmp_path / "h", {"tiny": variant("--stay")})
     other = settings(tmp_path / "other", {"tiny": variant("--stay")})
-    launch = mcp.Launcher(here, os.environ, "")(here.mcp.servers["tiny"])
+    launch = mcp.McpLauncher(here, os.environ, "")(here.mcp.servers["tiny"])
     left = await asyncio.create_subprocess_exec(*launch.argv, env=dict(launch.env), stdin=asyncio.subprocess.PIPE)
-    mcp.sweep(other)
+    mcp.kill_stray_servers(other)
     await asyncio.sleep(0.05)
     assert left.returncode is None  # not ours
-    mcp.sweep(here)
+    mcp.kill_stray_servers(here)
     async with asyncio.timeout(10):
         assert await left.wait() == -signal.SIGKILL
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.core.types.messages import ImageBlock, TextBlock
-from palinurus.tools.mcp.result import MAX_PICTURES, contents, output
+from palinurus.tools.mcp.result import MAX_PICTURES, frame_resource, to_output
 from tools.mcp.kit import text
 
 KEYS = ["type", "text", "data", "mimeType", "resource", "uri", "blob", "name"]
@@ -25,7 +25,7 @@ PIXEL = "iVBORw0KGgo="
 
 
 def made(*blocks: dict[str, Any], **more: Any) -> Any:
-    return output("srv", "t", {"content": list(blocks), **more})
+    return to_output("srv", "t", {"content": list(blocks), **more})
 
 
 def test_text_is_framed_and_its_source_is_named() -> None:
@@ -77,16 +77,18 @@ def test_there_are_not_more_pictures_than_are_useful() -> None:
 
 
 def test_a_resource_that_was_read() -> None:
-    found = contents("srv", [{"uri": "a://b", "text": "t"}, {"uri": "a://c", "blob": PIXEL, "mimeType": "image/png"}])
+    found = frame_resource(
+        "srv", [{"uri": "a://b", "text": "t"}, {"uri": "a://c", "blob": PIXEL, "mimeType": "image/png"}]
+    )
     assert text(found) == "[resource a://b]\nt" and found.content[1] == ImageBlock(PIXEL, "image/png")
 
 
 @given(st.dictionaries(st.sampled_from(["content", "isError", "structuredContent"]), JSON))
 def test_whatever_is_answered_becomes_an_output_that_names_its_source(answer: dict[str, Any]) -> None:
-    found = output("srv", "t", answer)
+    found = to_output("srv", "t", answer)
     assert found.source == "mcp:srv" and len(found.content) <= MAX_PICTURES + 1
 
 
 def test_nonsense_is_an_empty_result() -> None:
-    assert output("srv", "t", {"content": "x"}).content == ()
-    assert output("srv", "t", {"content": [1, None]}).content == ()
+    assert to_output("srv", "t", {"content": "x"}).content == ()
+    assert to_output("srv", "t", {"content": [1, None]}).content == ()

@@ -12,27 +12,27 @@ import pytest
 from palinurus.config.mcp import McpServerSettings
 from palinurus.core.types.tool import ToolFailure
 from palinurus.testing.clock import FakeClock
-from palinurus.tools.mcp.port import Facts, Listed, Lost, Means, Progress, Watch
-from palinurus.tools.mcp.server import Server
+from palinurus.tools.mcp.port import McpConnectionLost, McpMeans, McpProgress, McpServerFacts, McpToolListing, McpWatch
+from palinurus.tools.mcp.server import McpServer
 
-MEANS = Means(None, None, None)  # type: ignore[arg-type]  # what is faked here starts nothing
+MEANS = McpMeans(None, None, None)  # type: ignore[arg-type]  # what is faked here starts nothing
 
 
 class Other:
     """A server: what it lists, how it fails, who called."""
 
     def __init__(self) -> None:
-        self.listed: tuple[Listed, ...] = ({"name": "a"},)
+        self.listed: tuple[McpToolListing, ...] = ({"name": "a"},)
         self.refuse: list[Exception] = []
-        self.lose: list[Lost] = []
+        self.lose: list[McpConnectionLost] = []
         self.opened: list[str] = []
         self.calls = 0
         self.stuck = False
-        self.watch = Watch()
-        self.facts = Facts("o", "1", "v", False)
+        self.watch = McpWatch()
+        self.facts = McpServerFacts("o", "1", "v", False)
 
     @asynccontextmanager
-    async def connect(self, server: Any, wire: str, means: Any, watch: Watch) -> AsyncIterator[Any]:
+    async def connect(self, server: Any, wire: str, means: Any, watch: McpWatch) -> AsyncIterator[Any]:
         self.opened.append(wire)
         self.watch = watch
         if self.refuse:
@@ -41,10 +41,10 @@ class Other:
             await asyncio.Event().wait()
         yield self
 
-    async def tools(self) -> tuple[Listed, ...]:
+    async def tools(self) -> tuple[McpToolListing, ...]:
         return self.listed
 
-    async def call(self, name: str, arguments: Mapping[str, Any], timeout: float, show: Progress) -> dict[str, Any]:
+    async def call(self, name: str, arguments: Mapping[str, Any], timeout: float, show: McpProgress) -> dict[str, Any]:
         self.calls += 1
         if self.lose:
             raise self.lose.pop(0)
@@ -54,12 +54,12 @@ class Other:
         return {"content": []}
 
 
-def made(other: Other, clock: FakeClock | None = None, **changes: Any) -> Server:
+def made(other: Other, clock: FakeClock | None = None, **changes: Any) -> McpServer:
     settings = McpServerSettings("srv", command="x", **changes)
-    return Server(settings, lambda: other.connect, MEANS, clock or FakeClock())
+    return McpServer(settings, lambda: other.connect, MEANS, clock or FakeClock())
 
 
-async def use(server: Server, name: str = "a") -> dict[str, Any]:
+async def use(server: McpServer, name: str = "a") -> dict[str, Any]:
     return await server.call(name, {}, lambda *_: None)
 
 
@@ -77,7 +77,7 @@ async def test_it_connects_when_it_is_called_and_stays_connected() -> None:
 async def test_a_call_that_was_cut_off_is_not_repeated_and_the_next_one_connects_again() -> None:
     other = Other()
     server = made(other)
-    other.lose = [Lost("closed")]
+    other.lose = [McpConnectionLost("closed")]
     with pytest.raises(ToolFailure, match="whether it was done is not known"):
         await use(server)
     assert other.calls == 1 and server.listed  # what models are told stays
@@ -89,10 +89,10 @@ async def test_a_call_that_was_cut_off_is_not_repeated_and_the_next_one_connects
 async def test_a_call_that_was_certainly_not_begun_is_repeated_once() -> None:
     other = Other()
     server = made(other)
-    other.lose = [Lost("forgotten", unsent=True)]
+    other.lose = [McpConnectionLost("forgotten", unsent=True)]
     await use(server)
     assert other.calls == 2 and len(other.opened) == 2
-    other.lose = [Lost("forgotten", unsent=True)] * 2
+    other.lose = [McpConnectionLost("forgotten", unsent=True)] * 2
     with pytest.raises(ToolFailure, match="is not connected"):
         await use(server)
     await server.close()

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.tools.patch.apply import apply
-from palinurus.tools.patch.parse import BEGIN, END, PatchError, Update, parse
+from palinurus.tools.patch.apply import apply_chunks
+from palinurus.tools.patch.parse import BEGIN, END, PatchError, UpdateFile, parse_patch
 
 
 def patched(text: str, *hunk: str, path: str = "f") -> str:
-    (update,) = parse("\n".join((BEGIN, f"*** Update File: {path}", *hunk, END)))
-    assert isinstance(update, Update)
-    return apply(text, update.chunks, path)
+    (update,) = parse_patch("\n".join((BEGIN, f"*** Update File: {path}", *hunk, END)))
+    assert isinstance(update, UpdateFile)
+    return apply_chunks(text, update.chunks, path)
 
 
 def as_patch(old: str, new: str) -> str:
@@ -39,9 +39,9 @@ FEW = st.lists(st.sampled_from(["a", "b", "  a", "", "@@", "*** x", "-", "+"]), 
 def test_the_difference_of_two_texts_applied_to_one_is_the_other(old: str, new: str) -> None:
     if not old and not new:
         return
-    (update,) = parse(as_patch(old, new))
-    assert isinstance(update, Update)
-    assert apply(old, update.chunks, "f") == new
+    (update,) = parse_patch(as_patch(old, new))
+    assert isinstance(update, UpdateFile)
+    assert apply_chunks(old, update.chunks, "f") == new
 
 
 @given(old=st.lists(st.integers(0, 9999), min_size=30, max_size=60, unique=True), data=st.data())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.tools.patch.parse import Add, Chunk, Delete, Line, PatchError, Update, parse
+from palinurus.tools.patch.parse import AddFile, DeleteFile, PatchChunk, PatchError, PatchLine, UpdateFile, parse_patch
 
 WHOLE = """*** Begin Patch
 *** Add File: a/new.txt
@@ -24,9 +24,13 @@ WHOLE = """*** Begin Patch
 *** End Patch"""
 
 CHANGES = (
-    Add("a/new.txt", "one\n\ntwo\n"),
-    Delete("old.txt"),
-    Update("b.py", "c.py", (Chunk(("def f():",), (Line(" ", "keep"), Line("-", "gone"), Line("+", "come")), True),)),
+    AddFile("a/new.txt", "one\n\ntwo\n"),
+    DeleteFile("old.txt"),
+    UpdateFile(
+        "b.py",
+        "c.py",
+        (PatchChunk(("def f():",), (PatchLine(" ", "keep"), PatchLine("-", "gone"), PatchLine("+", "come")), True),),
+    ),
 )
 
 
@@ -44,7 +48,7 @@ CHANGES = (
     ],
 )
 def test_the_grammar_and_what_is_around_it(text: str) -> None:
-    assert parse(text) == CHANGES
+    assert parse_patch(text) == CHANGES
 
 
 def patch(*lines: str) -> str:
@@ -71,7 +75,7 @@ def patch(*lines: str) -> str:
 )
 def test_what_is_wrong_is_said(text: str, says: str) -> None:
     with pytest.raises(PatchError) as caught:
-        parse(text)
+        parse_patch(text)
     assert says in str(caught.value)
 
 
@@ -85,13 +89,13 @@ PIECES = st.lists(
 def test_any_text_is_a_patch_or_an_error(lines: list[str]) -> None:
     for text in ("\n".join(lines), patch(*lines)):
         try:
-            assert parse(text)
+            assert parse_patch(text)
         except PatchError as exc:
             assert str(exc)
 
 
 def test_a_large_patch_is_read_quickly() -> None:
-    (added,) = parse(patch("*** Add File: big", *(["+" + "x" * 50] * 40_000)))
-    assert isinstance(added, Add) and added.text.count("\n") == 40_000
+    (added,) = parse_patch(patch("*** Add File: big", *(["+" + "x" * 50] * 40_000)))
+    assert isinstance(added, AddFile) and added.text.count("\n") == 40_000
     blank = patch("*** Add File: big", *([""] * 300_000), "+x")
-    assert parse(blank)  # hours, were every blank line to look ahead by itself
+    assert parse_patch(blank)  # hours, were every blank line to look ahead by itself

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.tools.patch.tool import MAX_FILES, MAX_PATCH, TOOL
+from palinurus.tools.patch.tool import APPLY_PATCH_TOOL, MAX_FILES, MAX_PATCH
 
 
 def patch(*lines: str) -> str:
@@ -179,6 +179,6 @@ async def test_bytes_that_are_no_utf8_and_a_bom_survive(do: Any, workspace: Path
 
 
 async def test_what_people_see_of_it(do: Any) -> None:
-    assert TOOL.summary is not None
-    assert TOOL.summary({"input": patch("*** Add File: a", "+x", "*** Delete File: b")}) == "a, b"
-    assert TOOL.summary({}) == ""
+    assert APPLY_PATCH_TOOL.summary is not None
+    assert APPLY_PATCH_TOOL.summary({"input": patch("*** Add File: a", "+x", "*** Delete File: b")}) == "a, b"
+    assert APPLY_PATCH_TOOL.summary({}) == ""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.tools.process.keys import END, START, encode, from_hex, key, pasted
+from palinurus.tools.process.keys import PASTE_END, PASTE_START, encode_key, encode_keys, encode_paste, from_hex
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,11 @@ from palinurus.tools.process.keys import END, START, encode, from_hex, key, past
     ],
 )  # fmt: skip
 def test_names(token: str, data: bytes | None) -> None:
-    assert key(token) == data
+    assert encode_key(token) == data
 
 
 def test_several_and_what_is_no_key() -> None:
-    made = encode(["l", "s", "Enter", "Nope", "C-c"])
+    made = encode_keys(["l", "s", "Enter", "Nope", "C-c"])
     assert made.data == b"ls\rNope\x03" and made.unknown == ("Nope",)
 
 
@@ -37,12 +37,16 @@ def test_hex() -> None:
 @given(st.text())
 def test_a_paste_has_one_beginning_and_one_end(text: str) -> None:
     hostile = text + "\x1b[201~" + text + "\x1b[20\x1b[201~1~rm"
-    data = pasted(hostile, bracketed=True)
-    assert data.startswith(START) and data.endswith(END) and data.count(START) == data.count(END) == 1
-    assert pasted(text, bracketed=False) == text.encode("utf-8", "replace")
+    data = encode_paste(hostile, bracketed=True)
+    assert (
+        data.startswith(PASTE_START)
+        and data.endswith(PASTE_END)
+        and data.count(PASTE_START) == data.count(PASTE_END) == 1
+    )
+    assert encode_paste(text, bracketed=False) == text.encode("utf-8", "replace")
 
 
 @given(st.lists(st.text()))
 def test_any_tokens_become_bytes(tokens: list[str]) -> None:
-    encode(tokens)
+    encode_keys(tokens)
     from_hex(tokens)

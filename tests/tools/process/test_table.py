@@ -13,12 +13,12 @@ from palinurus.config.exec import ProcessSettings
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import DiskFull
-from palinurus.store.port import Kept
+from palinurus.store.port import StoreRecord
 from palinurus.testing.clock import FakeClock
-from palinurus.tools.child import Spec
-from palinurus.tools.process.held import Job
-from palinurus.tools.process.record import KIND, Record, Records
-from palinurus.tools.process.table import SETTLED, Notice, Processes
+from palinurus.tools.child import ChildSpec
+from palinurus.tools.process.held import CommandJob
+from palinurus.tools.process.record import KIND, CommandRecord, CommandRecords
+from palinurus.tools.process.table import SETTLED, CommandNotice, CommandTable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts shell commands")
 
@@ -42,31 +42,33 @@ class Disk:
             self.diary.append("drop")
         else:
             self.rows[key] = data
-            record = msgspec.json.decode(data, type=Record)
+            record = msgspec.json.decode(data, type=CommandRecord)
             self.diary.append("notice" if record.notice else "background" if record.background else "waited for")
         return True
 
-    async def list_records(self, kind: str) -> list[Kept]:
-        return [Kept(KIND, key, data, 0) for key, data in self.rows.items()]
+    async def list_records(self, kind: str) -> list[StoreRecord]:
+        return [StoreRecord(KIND, key, data, 0) for key, data in self.rows.items()]
 
 
 class Told:
     def __init__(self, answer: bool = True) -> None:
-        self.notices: list[Notice] = []
+        self.notices: list[CommandNotice] = []
         self.answer = answer
 
-    async def __call__(self, notice: Notice) -> bool:
+    async def __call__(self, notice: CommandNotice) -> bool:
         self.notices.append(notice)
         return self.answer
 
 
-def job(command: str, **changes: Any) -> Job:
-    made = Job(command, Spec(("/bin/sh", "-c", command), "/", {}), None, "agent:main:main", "main", ASKER, 5)
+def job(command: str, **changes: Any) -> CommandJob:
+    made = CommandJob(
+        command, ChildSpec(("/bin/sh", "-c", command), "/", {}), None, "agent:main:main", "main", ASKER, 5
+    )
     return made._replace(**changes)
 
 
-def table(disk: Disk, told: Told, **settings: Any) -> Processes:
-    return Processes(ProcessSettings(**settings), None, Records(disk), told)
+def table(disk: Disk, told: Told, **settings: Any) -> CommandTable:
+    return CommandTable(ProcessSettings(**settings), None, CommandRecords(disk), told)
 
 
 async def settled(disk: Disk, *diary: str) -> None:
@@ -90,7 +92,7 @@ async def test_what_cannot_be_started_leaves_no_record() -> None:
     disk, told = Disk(), Told()
     processes = table(disk, told)
     with pytest.raises(OSError):
-        await processes.start(job("x", spec=Spec(("/no/such",), "/", {})), background=True)
+        await processes.start(job("x", spec=ChildSpec(("/no/such",), "/", {})), background=True)
 
     def changed() -> None:
         raise ToolFailure("it has changed")
@@ -130,7 +132,7 @@ async def test_a_notice_that_cannot_be_given_now_is_given_after_the_next_start_u
 
 async def test_what_a_restart_finds() -> None:
     disk, told = Disk(), Told()
-    base = Record("wee-owl", "m1", "agent:main:main", "main", "make\n all", 1, ASKER)
+    base = CommandRecord("wee-owl", "m1", "agent:main:main", "main", "make\n all", 1, ASKER)
     for record in (
         msgspec.structs.replace(base, mark="a", background=True, notify=True),
         msgspec.structs.replace(base, mark="b", background=True, notify=False),
@@ -183,7 +185,7 @@ async def test_a_snippet_is_short_and_one_line() -> None:
 
 
 async def test_a_clock_of_ones_own() -> None:
-    processes = Processes(clock=FakeClock())
+    processes = CommandTable(clock=FakeClock())
     held = await processes.start(job("exec sleep 100"), background=True)
     held.end("killed", 0.05)
     await held.task

@@ -8,14 +8,14 @@ import termios
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.tools.process.terminal import COLUMNS, ROWS, Answers, opened, possible
+from palinurus.tools.process.terminal import COLUMNS, ROWS, TerminalAnswers, has_terminals, open_terminal
 
 DATA = b"a\x1b[6nb\x1b[?6n\x1b[31m\x1b[5n\x1b[\x1b[6n"
 
 
 @given(cuts=st.sets(st.integers(0, len(DATA))))
 def test_queries_are_answered_once_wherever_they_are_cut(cuts: set[int]) -> None:
-    answers, at, said = Answers(), 0, b""
+    answers, at, said = TerminalAnswers(), 0, b""
     for cut in [*sorted(cuts), len(DATA)]:
         said += answers.feed(DATA[at:cut])
         at = cut
@@ -23,8 +23,8 @@ def test_queries_are_answered_once_wherever_they_are_cut(cuts: set[int]) -> None
 
 
 def test_a_terminal_has_a_size() -> None:
-    assert possible()
-    ours, theirs = opened()
+    assert has_terminals()
+    ours, theirs = open_terminal()
     try:
         assert termios.tcgetwinsize(ours) == (ROWS, COLUMNS) and os.isatty(theirs)
     finally:

@@ -14,10 +14,10 @@ import pytest
 from palinurus.core.types.messages import ToolCall
 from palinurus.plugins.hooks import Hooks
 from palinurus.testing.clock import FakeClock
-from palinurus.tools.call import call
-from palinurus.tools.collect import builtin
-from palinurus.tools.family import processes as alive
-from palinurus.tools.process.table import RUNNING, Processes
+from palinurus.tools.call import call_tool
+from palinurus.tools.collect import make_builtin_tools
+from palinurus.tools.family import list_processes as alive
+from palinurus.tools.process.table import RUNNING, CommandTable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 
@@ -217,7 +217,7 @@ async def test_the_log_shows_the_last_lines_and_pages(do: Any) -> None:
     assert (await do("process", action="log", sessionId=await started(do, "sleep 50"))).details["totalLines"] == 0
 
 
-async def test_a_flood_is_bounded_and_the_rest_goes_on(do: Any, processes: Processes) -> None:
+async def test_a_flood_is_bounded_and_the_rest_goes_on(do: Any, processes: CommandTable) -> None:
     ident = await started(do, "yes 0123456789abcde.")
     await asyncio.sleep(0.5)
     held = processes.find("agent:main:main", ident)
@@ -305,7 +305,7 @@ async def test_too_many_at_once_are_refused(do: Any) -> None:
 
 async def test_finished_ones_are_kept_for_a_while(ctx: Any) -> None:
     clock = FakeClock(0)
-    table = Processes(clock=clock)
+    table = CommandTable(clock=clock)
     made = table_do(table, ctx)
     ident = await started(made, "true")
     await finished(made, ident)
@@ -315,16 +315,16 @@ async def test_finished_ones_are_kept_for_a_while(ctx: Any) -> None:
     assert table.find(ctx.session, ident) is None and table.all() == ()
 
 
-def table_do(table: Processes, ctx: Any) -> Any:
-    tools = builtin(table)
+def table_do(table: CommandTable, ctx: Any) -> Any:
+    tools = make_builtin_tools(table)
 
     async def one(name: str, **args: Any) -> Any:
-        return await call(ToolCall("c", name, args), tools, ctx, Hooks())
+        return await call_tool(ToolCall("c", name, args), tools, ctx, Hooks())
 
     return one
 
 
-async def test_what_runs_is_seen_from_outside(do: Any, processes: Processes, workspace: Path) -> None:
+async def test_what_runs_is_seen_from_outside(do: Any, processes: CommandTable, workspace: Path) -> None:
     ident = await started(do, "sleep 1000", pty=True)
     (row,) = processes.all()
     assert (row.id, row.session, row.agent, row.command, row.cwd) == (

@@ -15,14 +15,18 @@ from palinurus.agent.cell import ToolSandbox, ToolSandboxes
 from palinurus.config.load import load_config
 from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.keys import SessionKey
-from palinurus.tools.environ import child_env
+from palinurus.tools.environ import build_child_env
 from palinurus.tools.sandbox import landlock
-from palinurus.tools.sandbox.launch import start, wrapped
-from palinurus.tools.sandbox.probe import have
+from palinurus.tools.sandbox.launch import prepare_launch, start_child
+from palinurus.tools.sandbox.probe import detect_support
 
 KINDS = [
-    pytest.param("landlock", marks=pytest.mark.skipif(landlock.version() < 6, reason="needs Landlock of kernel 6.12")),
-    pytest.param("bubblewrap", marks=pytest.mark.skipif(not have().bubblewrap, reason="bubblewrap does not work here")),
+    pytest.param(
+        "landlock", marks=pytest.mark.skipif(landlock.landlock_version() < 6, reason="needs Landlock of kernel 6.12")
+    ),
+    pytest.param(
+        "bubblewrap", marks=pytest.mark.skipif(not detect_support().bubblewrap, reason="bubblewrap does not work here")
+    ),
 ]
 
 
@@ -42,7 +46,7 @@ class Room:
         config = {"agents": {"defaults": {"sandbox": {"contain": kind, **sandbox}}}}
         (home / "palinurus.json").write_text(json.dumps(config))
         loaded = load_config(str(home), {"HOME": str(self.user)})
-        self.env = child_env({"HOME": str(self.user)}, {})
+        self.env = build_child_env({"HOME": str(self.user)}, {})
         agent = loaded.settings.agents["main"]
         self.where: ToolSandbox = ToolSandboxes(loaded.settings, self.env).of(agent, SessionKey("main", "main"))
         self.cell: SandboxSpec = self.where.cell
@@ -51,9 +55,9 @@ class Room:
     def run(self, command: str, **changes: Any) -> Ran:
         cell = msgspec.structs.replace(self.cell, **changes)
         argv = ("/bin/sh", "-c", command)
-        launch = wrapped(argv, str(self.workspace), {**self.env, **self.where.env}, cell)
+        launch = prepare_launch(argv, str(self.workspace), {**self.env, **self.where.env}, cell)
         options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        process = start(launch, start_new_session=True, **options)
+        process = start_child(launch, start_new_session=True, **options)
         out, _ = process.communicate(timeout=60)
         return Ran(process.returncode, out.decode("utf-8", "replace"))
 
@@ -66,7 +70,7 @@ def room(request: pytest.FixtureRequest, tmp_path: Path) -> Room:
 @pytest.fixture
 def room_of(tmp_path: Path) -> Callable[..., Room]:
     def make(kind: str = "landlock", **sandbox: Any) -> Room:
-        if kind == "landlock" and landlock.version() < 6:
+        if kind == "landlock" and landlock.landlock_version() < 6:
             pytest.skip("needs Landlock of kernel 6.12")
         return Room(tmp_path, kind, **sandbox)
 

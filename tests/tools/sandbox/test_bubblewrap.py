@@ -12,11 +12,11 @@ from palinurus.tools.sandbox import bubblewrap
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bubblewrap, "program", lambda: "/usr/bin/bwrap")
+    monkeypatch.setattr(bubblewrap, "find_bubblewrap", lambda: "/usr/bin/bwrap")
 
 
 def line(cell: SandboxSpec) -> str:
-    return " ".join(bubblewrap.argv(("/bin/sh", "-c", "x"), "/work", cell))
+    return " ".join(bubblewrap.wrap_bubblewrap(("/bin/sh", "-c", "x"), "/work", cell))
 
 
 def test_namespaces() -> None:
@@ -57,6 +57,6 @@ def test_etc_is_shown_as_a_whole_with_the_rest_covered(tmp_path: Path, monkeypat
 
 
 def test_without_bubblewrap_it_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bubblewrap, "program", lambda: "")
+    monkeypatch.setattr(bubblewrap, "find_bubblewrap", lambda: "")
     with pytest.raises(FileNotFoundError, match="bwrap"):
         line(SandboxSpec("bubblewrap"))

@@ -12,7 +12,7 @@ import pytest
 
 from palinurus.core.types.cell import ContainerMount, ContainerSpec, SandboxSpec
 from palinurus.tools.sandbox import docker
-from palinurus.tools.sandbox.launch import start, wrapped
+from palinurus.tools.sandbox.launch import prepare_launch, start_child
 
 # state: "<label> <running>" in a file; every call is a line in the diary
 FAKE = r"""#!/bin/sh
@@ -41,10 +41,10 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(box: ContainerSpec, command: str) -> tuple[int, str]:
-    launch = wrapped(("/bin/sh", "-c", command), "/", {"LANG": "C"}, SandboxSpec("docker", box=box))
+    launch = prepare_launch(("/bin/sh", "-c", command), "/", {"LANG": "C"}, SandboxSpec("docker", box=box))
     env = {**launch.env, "PATH": os.defpath}
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
-    process = start(launch._replace(env=env), **options)
+    process = start_child(launch._replace(env=env), **options)
     out, _ = process.communicate(timeout=60)
     return process.returncode, out.decode()
 
@@ -108,5 +108,5 @@ def test_two_at_once_share_the_one_that_won(fake: Path) -> None:
 
 
 def test_the_job_is_one_argument(fake: Path) -> None:
-    line = docker.argv(("sh", "-c", "echo '$x'"), "/", {}, BOX)
+    line = docker.wrap_docker(("sh", "-c", "echo '$x'"), "/", {}, BOX)
     assert json.loads(line[-1])["enter"][-3:] == ["sh", "-c", "echo '$x'"]

@@ -12,7 +12,7 @@ import pytest
 from palinurus.core.types.cell import SandboxSpec
 from palinurus.tools.sandbox import landlock, privileges
 
-needed = pytest.mark.skipif(landlock.version() == 0, reason="this kernel has no Landlock")
+needed = pytest.mark.skipif(landlock.landlock_version() == 0, reason="this kernel has no Landlock")
 
 
 def inside(cell: SandboxSpec, act: Any) -> Any:
@@ -20,9 +20,9 @@ def inside(cell: SandboxSpec, act: Any) -> Any:
     found: list[Any] = []
 
     def run() -> None:
-        handle = landlock.ruleset(cell)
-        privileges.settle()
-        landlock.restrict(handle)
+        handle = landlock.make_ruleset(cell)
+        privileges.forbid_new_privileges()
+        landlock.restrict_thread(handle)
         os.close(handle)
         try:
             found.append(act())
@@ -79,10 +79,10 @@ def test_older_kernels_are_asked_for_less(version: int, fields: int, monkeypatch
         asked.append(args)
         return os.open("/", os.O_PATH)
 
-    monkeypatch.setattr(landlock, "version", lambda: version)
-    monkeypatch.setattr(landlock.kernel, "call", call)
-    monkeypatch.setattr(landlock.kernel, "repeated", lambda number: lambda *args: None)
-    os.close(landlock.ruleset(SandboxSpec("landlock", ("/usr",), ("/tmp",), ((443, 443),))))
+    monkeypatch.setattr(landlock, "landlock_version", lambda: version)
+    monkeypatch.setattr(landlock.kernel, "call_kernel", call)
+    monkeypatch.setattr(landlock.kernel, "prepare_call", lambda number: lambda *args: None)
+    os.close(landlock.make_ruleset(SandboxSpec("landlock", ("/usr",), ("/tmp",), ((443, 443),))))
     rights = int.from_bytes(asked[0][1][:8], "little")
     assert len(asked[0][1]) == 8 * fields == asked[0][2]
     assert bool(rights & landlock.REFER) == (version >= 2)
@@ -93,6 +93,6 @@ def test_older_kernels_are_asked_for_less(version: int, fields: int, monkeypatch
 
 def test_no_rules_at_all_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only ports on a kernel that knows no ports: silently holding nothing would be a lie."""
-    monkeypatch.setattr(landlock, "version", lambda: 3)
+    monkeypatch.setattr(landlock, "landlock_version", lambda: 3)
     with pytest.raises(OSError):
-        landlock.ruleset(SandboxSpec("bubblewrap", connect=()), files=False)
+        landlock.make_ruleset(SandboxSpec("bubblewrap", connect=()), files=False)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from palinurus.core.types.cell import ContainerSpec, SandboxSpec
-from palinurus.tools.sandbox.launch import start, wrapped
+from palinurus.tools.sandbox.launch import prepare_launch, start_child
 
 PYTHON = sys.executable
 
@@ -81,7 +81,7 @@ def test_a_cell_that_cannot_be_made_is_an_error_and_no_child(
 ) -> None:
     monkeypatch.setattr("palinurus.tools.sandbox.docker._PLACES", "/nowhere")
     with pytest.raises(OSError, match=r"docker|container"):
-        wrapped(("/bin/true",), "/", {}, cell)
+        prepare_launch(("/bin/true",), "/", {}, cell)
 
 
 def test_a_kernel_that_refuses_is_an_error_and_no_child(room_of: Callable[..., Any], tmp_path: Path) -> None:
@@ -90,17 +90,17 @@ def test_a_kernel_that_refuses_is_an_error_and_no_child(room_of: Callable[..., A
     # a port that is none: the kernel does not take the rule
     cell = SandboxSpec("landlock", room.cell.read, room.cell.write, ((70_000, 70_000),))
     with pytest.raises(OSError):
-        start(wrapped(("/usr/bin/touch", str(proof)), "/", {}, cell))
+        start_child(prepare_launch(("/usr/bin/touch", str(proof)), "/", {}, cell))
     assert not proof.exists()
 
 
 def test_a_program_that_is_not_there_says_so(room: Any) -> None:
-    launch = wrapped(("/usr/bin/no-such-program",), "/usr", {}, room.cell)
-    process = start(launch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    launch = prepare_launch(("/usr/bin/no-such-program",), "/usr", {}, room.cell)
+    process = start_child(launch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode != 0 and b"no-such-program" in out
 
 
 def test_without_a_cell_nothing_is_changed() -> None:
-    launch = wrapped(("/bin/echo", "x"), "/", {"A": "b"}, SandboxSpec())
+    launch = prepare_launch(("/bin/echo", "x"), "/", {"A": "b"}, SandboxSpec())
     assert (launch.argv, launch.cwd, launch.env) == (("/bin/echo", "x"), "/", {"A": "b"})

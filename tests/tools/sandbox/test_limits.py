@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from palinurus.core.types.cell import ProcessLimits
-from palinurus.tools.sandbox.limits import limited
+from palinurus.tools.sandbox.limits import wrap_limits
 
 LOOK = (
     "import json, resource as r; print(json.dumps({n: r.getrlimit(getattr(r, 'RLIMIT_' + n))[1] "
@@ -16,7 +16,7 @@ LOOK = (
 
 
 def seen(limits: ProcessLimits, *before: str) -> dict[str, int]:
-    line = limited((*before, sys.executable, "-I", "-S", "-c", LOOK), limits)
+    line = wrap_limits((*before, sys.executable, "-I", "-S", "-c", LOOK), limits)
     found: dict[str, int] = json.loads(subprocess.run(line, capture_output=True, check=True).stdout)
     return found
 
@@ -29,13 +29,15 @@ def test_each_limit() -> None:
 
 
 def test_never_more_than_there_was() -> None:
-    inner = limited((sys.executable, "-I", "-S", "-c", LOOK), ProcessLimits(files=100))
+    inner = wrap_limits((sys.executable, "-I", "-S", "-c", LOOK), ProcessLimits(files=100))
     assert seen(ProcessLimits(files=100))["NOFILE"] == 100
-    outer = subprocess.run(limited(inner, ProcessLimits(files=50)), capture_output=True, check=True)
+    outer = subprocess.run(wrap_limits(inner, ProcessLimits(files=50)), capture_output=True, check=True)
     assert json.loads(outer.stdout)["NOFILE"] == 50
 
 
 def test_the_command_line_is_not_read_by_the_shell() -> None:
     words = ["/bin/echo", "$HOME", "`id`", "a  b", "*", "'", ""]
-    out = subprocess.run(limited(words, ProcessLimits()), capture_output=True, check=True, env={"HOME": "/x"}).stdout
+    out = subprocess.run(
+        wrap_limits(words, ProcessLimits()), capture_output=True, check=True, env={"HOME": "/x"}
+    ).stdout
     assert out.decode() == "$HOME `id` a  b * ' \n"

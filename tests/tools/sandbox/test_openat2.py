@@ -11,7 +11,7 @@ import pytest
 
 from palinurus.tools.sandbox import openat2
 
-pytestmark = pytest.mark.skipif(not openat2.available(), reason="this kernel has no openat2")
+pytestmark = pytest.mark.skipif(not openat2.has_openat2(), reason="this kernel has no openat2")
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Iterator[int]:
 
 @pytest.mark.parametrize("path", ["deep/file", "./deep/file", "deep/../deep/file", "deep//file"])
 def test_below(folder: int, path: str) -> None:
-    handle = openat2.beneath(folder, path, os.O_RDONLY)
+    handle = openat2.open_beneath(folder, path, os.O_RDONLY)
     assert os.read(handle, 9) == b"x" and not os.get_inheritable(handle)
     os.close(handle)
 
@@ -48,7 +48,7 @@ def test_below(folder: int, path: str) -> None:
 )
 def test_not_below(folder: int, path: str, code: int) -> None:
     with pytest.raises(OSError) as caught:
-        openat2.beneath(folder, path, os.O_RDONLY)
+        openat2.open_beneath(folder, path, os.O_RDONLY)
     assert caught.value.errno == code
 
 
@@ -57,7 +57,7 @@ def test_the_magic_links_of_proc(folder: int) -> None:
     try:
         for path in (f"proc/self/fd/{folder}", "proc/self/root/etc/passwd", "proc/self/cwd"):
             with pytest.raises(OSError) as caught:
-                openat2.beneath(root, path, os.O_RDONLY)
+                openat2.open_beneath(root, path, os.O_RDONLY)
             assert caught.value.errno == errno.ELOOP
     finally:
         os.close(root)

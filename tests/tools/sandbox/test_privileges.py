@@ -8,7 +8,7 @@ import pytest
 
 from palinurus.tools.sandbox import kernel, privileges
 
-pytestmark = pytest.mark.skipif(kernel.machine() is None, reason="a machine we have no numbers for")
+pytestmark = pytest.mark.skipif(kernel.detect_machine() is None, reason="a machine we have no numbers for")
 
 
 def status() -> dict[str, str]:
@@ -20,16 +20,16 @@ def test_of_one_thread_only() -> None:
     seen: list[dict[str, str]] = []
 
     def give_up() -> None:
-        privileges.settle()
-        privileges.drop()
-        privileges.drop()  # a second time is no error
+        privileges.forbid_new_privileges()
+        privileges.drop_capabilities()
+        privileges.drop_capabilities()  # a second time is no error
         seen.append(status())
 
     before = status()
     thread = threading.Thread(target=give_up)
     thread.start()
     thread.join()
-    kept = sum(1 << bit for bit in privileges.KEPT.values())
+    kept = sum(1 << bit for bit in privileges.KEPT_CAPABILITIES.values())
     assert seen[0]["NoNewPrivs"] == "1" and int(seen[0]["CapEff"], 16) & ~kept == 0
     after = status()
     assert (after["NoNewPrivs"], after["CapEff"]) == (before["NoNewPrivs"], before["CapEff"])

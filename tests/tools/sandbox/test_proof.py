@@ -15,20 +15,24 @@ from palinurus.agent.cell import ToolSandboxes
 from palinurus.config.load import load_config
 from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.keys import SessionKey
-from palinurus.tools.environ import child_env
+from palinurus.tools.environ import build_child_env
 from palinurus.tools.sandbox import landlock
-from palinurus.tools.sandbox.probe import have
-from palinurus.tools.sandbox.proof import Result, Scene, proof
+from palinurus.tools.sandbox.probe import detect_support
+from palinurus.tools.sandbox.proof import TrialResult, TrialSite, run_trials
 from palinurus.tools.sandbox.trial import TRIALS
 
 NOBODY = 65534
 KINDS = [
-    pytest.param("landlock", marks=pytest.mark.skipif(landlock.version() < 6, reason="needs Landlock of kernel 6.12")),
-    pytest.param("bubblewrap", marks=pytest.mark.skipif(not have().bubblewrap, reason="bubblewrap does not work here")),
+    pytest.param(
+        "landlock", marks=pytest.mark.skipif(landlock.landlock_version() < 6, reason="needs Landlock of kernel 6.12")
+    ),
+    pytest.param(
+        "bubblewrap", marks=pytest.mark.skipif(not detect_support().bubblewrap, reason="bubblewrap does not work here")
+    ),
 ]
 
 
-def proven(root: Path, kind: str) -> list[Result]:
+def proven(root: Path, kind: str) -> list[TrialResult]:
     """The trials in the cell of an agent with default settings, in a state directory with all that is in one."""
     home, user = root / "state", root / "user"
     for folder in (home, user / ".ssh"):
@@ -38,10 +42,10 @@ def proven(root: Path, kind: str) -> list[Result]:
     (home / "palinurus.json").write_text(json.dumps(config))
     (home / "gateway.token").write_text("canary")
     settings = load_config(str(home), {"HOME": str(user)}).settings
-    env = child_env({"HOME": str(user)}, {})
+    env = build_child_env({"HOME": str(user)}, {})
     where = ToolSandboxes(settings, env).of(settings.agents["main"], SessionKey("main", "main"))
     assert where.cell.kind == kind
-    return proof(where.cell, Scene(str(home), str(user), where.workspace, 18789), {**env, **where.env})
+    return run_trials(where.cell, TrialSite(str(home), str(user), where.workspace, 18789), {**env, **where.env})
 
 
 def judge(results: list[Any]) -> None:
@@ -94,7 +98,9 @@ def test_the_trials_can_fail(tmp_path: Path) -> None:
     (home / "palinurus.json").write_text("{}")
     (home / "gateway.token").write_text("x")
     env = {"PATH": os.defpath, "TMPDIR": str(tmp_path)}
-    results = {r.name: r.held for r in proof(SandboxSpec(), Scene(str(home), str(tmp_path), str(tmp_path), 0), env)}
+    results = {
+        r.name: r.held for r in run_trials(SandboxSpec(), TrialSite(str(home), str(tmp_path), str(tmp_path), 0), env)
+    }
     must = (
         "read the config", "read the gateway's token", "list the state directory", "read a file beside the workspace",
         "list the user's home", "write outside", "remove a file outside", "follow a planted link",

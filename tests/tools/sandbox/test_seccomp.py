@@ -9,7 +9,7 @@ import pytest
 
 from palinurus.core.types.cell import SandboxSpec
 from palinurus.tools.sandbox import kernel
-from palinurus.tools.sandbox.seccomp import program, rules
+from palinurus.tools.sandbox.seccomp import compile_filter, list_rules
 
 MACHINES = [pytest.param(machine, id=name) for name, machine in kernel._MACHINES.items()]
 GATEWAY, THREAD = 4242, 4243
@@ -35,8 +35,8 @@ def judged(code: bytes, arch: int, nr: int, args: tuple[int, ...] = ()) -> int:
     raise AssertionError("the filter does not end")
 
 
-def refusal(machine: kernel.Machine, cell: SandboxSpec, name: str, *args: int) -> int:
-    code = program(machine, rules(cell, (GATEWAY, THREAD)))
+def refusal(machine: kernel.KernelMachine, cell: SandboxSpec, name: str, *args: int) -> int:
+    code = compile_filter(machine, list_rules(cell, (GATEWAY, THREAD)))
     return judged(code, machine.audit, machine.calls[name], args)
 
 
@@ -83,20 +83,20 @@ CASES = [
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(("cell", "name", "args", "error"), CASES)
-def test_calls(machine: kernel.Machine, cell: SandboxSpec, name: str, args: tuple[int, ...], error: int) -> None:
+def test_calls(machine: kernel.KernelMachine, cell: SandboxSpec, name: str, args: tuple[int, ...], error: int) -> None:
     assert refusal(machine, cell, name, *args) == error
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_what_is_not_named_is_let_through(machine: kernel.Machine) -> None:
-    code = program(machine, rules(SOME, (GATEWAY,)))
+def test_what_is_not_named_is_let_through(machine: kernel.KernelMachine) -> None:
+    code = compile_filter(machine, list_rules(SOME, (GATEWAY,)))
     free = set(range(460)) - set(machine.calls.values())
     assert all(judged(code, machine.audit, nr) == 0 for nr in free)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_other_instruction_sets_are_refused(machine: kernel.Machine) -> None:
+def test_other_instruction_sets_are_refused(machine: kernel.KernelMachine) -> None:
     """The same numbers mean other calls there: 32-bit programs would walk around the filter."""
-    code = program(machine, rules(SOME, (GATEWAY,)))
+    code = compile_filter(machine, list_rules(SOME, (GATEWAY,)))
     assert judged(code, 0x40000003, 0) == errno.ENOSYS
     assert judged(code, machine.audit, 0x40000000 + 41) == errno.ENOSYS

@@ -51,7 +51,7 @@ def test_no_thread_is_left_in_the_childs_domain(room_of: Callable[..., Any]) -> 
 
 def test_children_of_two_cells_cannot_reach_each_other(room_of: Callable[..., Any]) -> None:
     room = room_of()
-    first = spawn.start(room.cell, lambda: subprocess.Popen(["/bin/sleep", "30"], env={}))
+    first = spawn.start_confined(room.cell, lambda: subprocess.Popen(["/bin/sleep", "30"], env={}))
     try:
         result = room.run(f"kill -0 {first.pid}; cat /proc/{first.pid}/environ")
         assert result.code != 0 and "not permitted" in result.out and "denied" in result.out
@@ -73,5 +73,5 @@ def test_old_rules_are_closed() -> None:
     before = len(spawn._rules)
     for port in range(1, spawn.RULES + 8):
         cell = SandboxSpec("landlock", ("/usr", "/bin", "/lib", "/lib64"), ("/dev/null",), ((port, port),))
-        spawn.start(cell, lambda: subprocess.Popen(["/bin/true"], env={})).wait()
+        spawn.start_confined(cell, lambda: subprocess.Popen(["/bin/true"], env={})).wait()
     assert before <= len(spawn._rules) <= spawn.RULES + spawn.SPARES

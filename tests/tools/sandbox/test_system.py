@@ -20,36 +20,36 @@ def tree(root: Path) -> Path:
 
 def test_a_clean_folder_is_one_path(tmp_path: Path) -> None:
     tree(tmp_path)
-    assert system.without(str(tmp_path), lambda entry: False) == [str(tmp_path)]
-    assert system.around(str(tmp_path), ("/elsewhere",)) == [str(tmp_path)]
+    assert system.cover_without_secrets(str(tmp_path), lambda entry: False) == [str(tmp_path)]
+    assert system.cover_around(str(tmp_path), ("/elsewhere",)) == [str(tmp_path)]
 
 
 def test_a_secret_is_cut_out_with_as_few_paths_as_possible(tmp_path: Path) -> None:
     tree(tmp_path)
-    got = system.without(str(tmp_path), lambda entry: entry.name == "d")
+    got = system.cover_without_secrets(str(tmp_path), lambda entry: entry.name == "d")
     assert got == [str(tmp_path / path) for path in ("a", "b/c/e", "f")]
-    assert system.around(str(tmp_path), (str(tmp_path / "b/c/d"),)) == got
+    assert system.cover_around(str(tmp_path), (str(tmp_path / "b/c/d"),)) == got
 
 
 @pytest.mark.parametrize(
     "name", ["/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssl/private", "/etc/environment"]
 )
 def test_secrets_of_etc_are_not_granted(name: str) -> None:
-    granted = system.readable()
+    granted = system.list_readable()
     assert not any(name == path or name.startswith(path + "/") for path in granted)
 
 
 def test_what_programs_need_is_granted() -> None:
-    granted = system.readable()
+    granted = system.list_readable()
     for path in ("/usr", "/proc", os.path.realpath("/etc/passwd"), os.path.realpath(sys.prefix)):
         assert any(path == one or path.startswith(one + "/") for one in granted), path
     assert "/" not in granted and "/etc" not in granted and "/root" not in granted and "/home" not in granted
     assert not any(path.startswith("/proc/") for path in granted)
-    assert "/dev/null" in system.devices()
+    assert "/dev/null" in system.list_devices()
 
 
 def test_files_that_others_may_not_read_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "open").write_text("")
     (tmp_path / "closed").write_text("")
     (tmp_path / "closed").chmod(0o600)
-    assert system.without(str(tmp_path), system._secret) == [str(tmp_path / "open")]
+    assert system.cover_without_secrets(str(tmp_path), system._secret) == [str(tmp_path / "open")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from palinurus.core.types.cell import SandboxSpec
-from palinurus.tools.sandbox.words import refusal
+from palinurus.tools.sandbox.words import explain_refusal
 
 SOME = SandboxSpec("landlock", connect=((443, 443),))
 
@@ -20,7 +20,7 @@ SOME = SandboxSpec("landlock", connect=((443, 443),))
     ],
 )
 def test_said(cell: SandboxSpec, code: int, text: str, says: str) -> None:
-    assert says in refusal(cell, code, text)
+    assert says in explain_refusal(cell, code, text)
 
 
 @pytest.mark.parametrize(
@@ -28,4 +28,4 @@ def test_said(cell: SandboxSpec, code: int, text: str, says: str) -> None:
     [(SOME, 0, "Permission denied"), (SOME, 1, "No such file"), (SandboxSpec(), 1, "Permission denied")],
 )
 def test_not_said(cell: SandboxSpec, code: int, text: str) -> None:
-    assert refusal(cell, code, text) == ""
+    assert explain_refusal(cell, code, text) == ""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.tools.search.glob import Glob, expanded, floating
+from palinurus.tools.search.glob import GlobPattern, expand_braces, widen_pattern
 
 
 @pytest.mark.parametrize(
@@ -54,32 +54,32 @@ from palinurus.tools.search.glob import Glob, expanded, floating
     ],
 )
 def test_matching(pattern: str, path: str, expected: bool) -> None:
-    assert Glob(floating(pattern)).match(path.split("/")) is expected
+    assert GlobPattern(widen_pattern(pattern)).match(path.split("/")) is expected
 
 
 def test_case() -> None:
-    assert Glob("**/*.PY", ignore_case=True).match(["a.py"])
-    assert not Glob("**/*.PY").match(["a.py"])
+    assert GlobPattern("**/*.PY", ignore_case=True).match(["a.py"])
+    assert not GlobPattern("**/*.PY").match(["a.py"])
 
 
 def test_braces_are_bounded() -> None:
-    assert len(expanded("{a,b}" * 5)) == 32
-    assert expanded("{a,b}" * 40) == ["{a,b}" * 40]
-    assert expanded("{a}") == ["{a}"]
+    assert len(expand_braces("{a,b}" * 5)) == 32
+    assert expand_braces("{a,b}" * 40) == ["{a,b}" * 40]
+    assert expand_braces("{a}") == ["{a}"]
 
 
 def test_patterns_that_make_others_explode() -> None:
-    assert not Glob("*a" * 60 + "b").match(["a" * 255])
-    assert not Glob("**/a/" * 40 + "b").match(["a"] * 200)
-    assert Glob("*" * 1000).match(["x" * 255])
+    assert not GlobPattern("*a" * 60 + "b").match(["a" * 255])
+    assert not GlobPattern("**/a/" * 40 + "b").match(["a"] * 200)
+    assert GlobPattern("*" * 1000).match(["x" * 255])
 
 
 @given(st.text("ab*?", max_size=8), st.text("ab", min_size=1, max_size=10))
 def test_agrees_with_fnmatch_on_one_name(pattern: str, name: str) -> None:
     if pattern != "**" and pattern:
-        assert Glob(pattern).match([name]) == fnmatch.fnmatchcase(name, pattern)
+        assert GlobPattern(pattern).match([name]) == fnmatch.fnmatchcase(name, pattern)
 
 
 @given(st.text("ab*?[]{},!\\/-", max_size=16), st.lists(st.text("ab-", min_size=1, max_size=4), max_size=4))
 def test_never_raises(pattern: str, segments: list[str]) -> None:
-    Glob(floating(pattern)).match(segments)
+    GlobPattern(widen_pattern(pattern)).match(segments)

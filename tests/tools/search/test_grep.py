@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.tools.family import processes
+from palinurus.tools.family import list_processes
 
 
 async def test_regex_literal_case_and_glob(do: Any, workspace: Path) -> None:
@@ -77,11 +77,11 @@ async def test_other_errors(do: Any) -> None:
 async def test_cancel_ends_a_search_that_is_stuck_in_a_match(do: Any, workspace: Path) -> None:
     (workspace / "f").write_text("a" * 60 + "!\n")
     mine = os.getpid()
-    before = set(processes())  # other tests of this worker may have left children
+    before = set(list_processes())  # other tests of this worker may have left children
     task = asyncio.ensure_future(do("grep", pattern="(a+)+$"))
-    while not (found := {p.pid for p in processes().values() if p.parent == mine} - before):
+    while not (found := {p.pid for p in list_processes().values() if p.parent == mine} - before):
         await asyncio.sleep(0.005)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not found & set(processes())
+    assert not found & set(list_processes())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.tools.search.ignore import ignored, parse
+from palinurus.tools.search.ignore import is_ignored, parse_ignore_file
 
 TEXT = """
 # a comment
@@ -31,7 +31,7 @@ PATHS = (
 
 
 def outcome(path: str) -> bool:
-    return ignored(path.rstrip("/").split("/"), path.endswith("/"), [parse(TEXT, 0)])
+    return is_ignored(path.rstrip("/").split("/"), path.endswith("/"), [parse_ignore_file(TEXT, 0)])
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is the reference")
@@ -50,16 +50,16 @@ def test_as_git_does(tmp_path: Path) -> None:
 
 
 def test_nearer_files_win() -> None:
-    outer, inner = parse("*.txt", 0), parse("!a.txt", 1)
-    assert not ignored(["sub", "a.txt"], False, [outer, inner])
-    assert ignored(["sub", "b.txt"], False, [outer, inner])
+    outer, inner = parse_ignore_file("*.txt", 0), parse_ignore_file("!a.txt", 1)
+    assert not is_ignored(["sub", "a.txt"], False, [outer, inner])
+    assert is_ignored(["sub", "b.txt"], False, [outer, inner])
 
 
 def test_files_above_the_start_see_the_path_from_their_own_folder() -> None:
-    above = parse("/sub/secret", 0, ("sub",))
-    assert ignored(["secret"], False, [above])
-    assert not ignored(["x", "secret"], False, [above])
+    above = parse_ignore_file("/sub/secret", 0, ("sub",))
+    assert is_ignored(["secret"], False, [above])
+    assert not is_ignored(["x", "secret"], False, [above])
 
 
 def test_nonsense_is_skipped() -> None:
-    assert parse("\n/\n!\n#\n" + "x" * 2000, 0).rules == ()
+    assert parse_ignore_file("\n/\n!\n#\n" + "x" * 2000, 0).rules == ()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from palinurus.tools.search.walk import regular, walk
+from palinurus.tools.search.walk import open_regular, walk_folder
 
 
 def names(folder: Path, barred: frozenset[tuple[int, int]] = frozenset()) -> list[str]:
     handle = os.open(folder, os.O_RDONLY)
     try:
-        return ["/".join(f.path) + ("/" if f.folder else "") for f in walk(handle, barred, ())]
+        return ["/".join(f.path) + ("/" if f.folder else "") for f in walk_folder(handle, barred, ())]
     finally:
         os.close(handle)
 
@@ -59,6 +59,6 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     handle = os.open(tmp_path, os.O_RDONLY)
     try:
-        assert [regular(handle, name) for name in ("link", "pipe", "none", ".")] == [None] * 4
+        assert [open_regular(handle, name) for name in ("link", "pipe", "none", ".")] == [None] * 4
     finally:
         os.close(handle)

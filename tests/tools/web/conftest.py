@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from palinurus.tools.web.door import Door
+from palinurus.tools.web.door import EgressGuard
 from tools.web.kit import Canary, Site
 
 
@@ -28,6 +28,6 @@ async def canary() -> AsyncIterator[Canary]:
 
 
 @pytest.fixture
-def door(site: Site) -> Door:
+def door(site: Site) -> EgressGuard:
     """Open for the site, closed for all else that is not public."""
-    return Door(site.rules)
+    return EgressGuard(site.rules)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from palinurus.tools.web.cache import COUNT, SIZE, Cache
+from palinurus.tools.web.cache import COUNT, SIZE, FetchCache
 
 
 def test_entries_age_and_the_least_used_go_first() -> None:
     now = [0.0]
-    cache = Cache[str](10, lambda: now[0])
+    cache = FetchCache[str](10, lambda: now[0])
     cache.put("a", "A", 1)
     assert cache.get("a") == "A" and cache.get("b") is None
     now[0] = 10.0
@@ -20,12 +20,12 @@ def test_entries_age_and_the_least_used_go_first() -> None:
 
 
 def test_size_is_bounded_and_nothing_is_kept_for_no_time() -> None:
-    cache = Cache[str](10, lambda: 0.0)
+    cache = FetchCache[str](10, lambda: 0.0)
     for n in range(8):
         cache.put(n, "x", SIZE // 4)
     assert [n for n in range(8) if cache.get(n)] == [4, 5, 6, 7]
     cache.put("huge", "x", SIZE)
     assert cache.get("huge") is None
-    off = Cache[str](0, lambda: 0.0)
+    off = FetchCache[str](0, lambda: 0.0)
     off.put("a", "A", 1)
     assert off.get("a") is None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.tools.web.charset import decode
+from palinurus.tools.web.charset import decode_page
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,9 @@ from palinurus.tools.web.charset import decode
     ],
 )
 def test_decode(data: bytes, told: str, text: str) -> None:
-    assert decode(data, told) == text
+    assert decode_page(data, told) == text
 
 
 @given(st.binary(max_size=200), st.text(max_size=20))
 def test_any_bytes_and_any_name_give_text(data: bytes, told: str) -> None:
-    assert isinstance(decode(data, told), str)
+    assert isinstance(decode_page(data, told), str)

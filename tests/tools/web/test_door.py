@@ -16,7 +16,7 @@ from aiohttp import web
 
 import palinurus
 from palinurus.core.policy.address import OpenHosts
-from palinurus.tools.web.door import Ask, Door, Limits, Shut
+from palinurus.tools.web.door import EgressGuard, FetchFailure, FetchLimits, FetchRequest
 from tools.web.kit import Canary, Names, Site, moved
 
 HOSTS = [
@@ -33,8 +33,8 @@ HOSTS = [
 @pytest.mark.parametrize("host", HOSTS)
 async def test_no_form_of_loopback_reaches_the_canary(host: str, canary: Canary) -> None:
     for scheme in ("http", "https"):
-        with pytest.raises(Shut):
-            await Door().get(Ask(f"{scheme}://{host}:{canary.port}/"), Limits(time=5))
+        with pytest.raises(FetchFailure):
+            await EgressGuard().get(FetchRequest(f"{scheme}://{host}:{canary.port}/"), FetchLimits(time=5))
 
 
 def test_there_are_more_than_forty_forms() -> None:
@@ -43,26 +43,30 @@ def test_there_are_more_than_forty_forms() -> None:
 
 async def test_the_canary_can_be_reached_at_all(canary: Canary) -> None:
     """Else the tests above would prove nothing."""
-    with pytest.raises(Shut):
-        await Door(OpenHosts(frozenset({f"127.0.0.1:{canary.port}"}))).get(Ask(f"http://127.1:{canary.port}/"))
+    with pytest.raises(FetchFailure):
+        await EgressGuard(OpenHosts(frozenset({f"127.0.0.1:{canary.port}"}))).get(
+            FetchRequest(f"http://127.1:{canary.port}/")
+        )
     assert canary.hits
     canary.hits = 0
 
 
 async def test_a_refusal_names_reason_and_config_line() -> None:
-    with pytest.raises(Shut) as shut:
-        await Door().get(Ask("http://127.0.0.1:8123/x"))
+    with pytest.raises(FetchFailure) as shut:
+        await EgressGuard().get(FetchRequest("http://127.0.0.1:8123/x"))
     assert "127.0.0.1 is a loopback address" in str(shut.value)
     assert 'tools.web.fetch.allowedHosts: ["127.0.0.1:8123"]' in str(shut.value)
 
 
-async def test_an_opened_host_is_fetched_and_its_neighbour_port_is_not(site: Site, canary: Canary, door: Door) -> None:
+async def test_an_opened_host_is_fetched_and_its_neighbour_port_is_not(
+    site: Site, canary: Canary, door: EgressGuard
+) -> None:
     site.routes["/a"] = "<p>hello</p>"
-    came = await door.get(Ask(site.url("/a?b=c#d")))
+    came = await door.get(FetchRequest(site.url("/a?b=c#d")))
     assert (came.status, came.type, came.data, came.cut, came.hops) == (200, "text/html", b"<p>hello</p>", False, ())
     assert site.seen[0].path_qs == "/a?b=c" and site.seen[0].headers["Host"] == site.entry
-    with pytest.raises(Shut):
-        await door.get(Ask(f"http://127.0.0.1:{canary.port}/"))
+    with pytest.raises(FetchFailure):
+        await door.get(FetchRequest(f"http://127.0.0.1:{canary.port}/"))
 
 
 # --- names ---------------------------------------------------------------------------------------------------------
@@ -71,17 +75,19 @@ async def test_an_opened_host_is_fetched_and_its_neighbour_port_is_not(site: Sit
 async def test_names_that_lead_inside_are_refused_with_all_their_addresses(canary: Canary) -> None:
     for answers in (["127.0.0.1"], ["8.8.8.8", "127.0.0.1"], ["::1"], ["10.0.0.1"], ["fe80::1%eth0"], ["rubbish"], []):
         names = Names(evil_example=[answers])
-        with pytest.raises(Shut):
-            await Door(resolve=names).get(Ask(f"http://evil.example:{canary.port}/"), Limits(time=5))
+        with pytest.raises(FetchFailure):
+            await EgressGuard(resolve=names).get(
+                FetchRequest(f"http://evil.example:{canary.port}/"), FetchLimits(time=5)
+            )
         assert names.asked == ["evil.example"]
 
 
 async def test_rebinding_a_name_is_resolved_once_and_the_judged_address_is_used(site: Site, canary: Canary) -> None:
     """First answer: allowed (the site under an opened name). Every later one: somewhere else. It is never asked."""
     names = Names(opened_example=[["127.0.0.1"], ["127.0.0.2"]])
-    door = Door(OpenHosts(frozenset({f"opened.example:{site.port}"})), names)
+    door = EgressGuard(OpenHosts(frozenset({f"opened.example:{site.port}"})), names)
     site.routes["/"] = lambda request: request.headers["Host"]
-    came = await door.get(Ask(f"http://opened.example:{site.port}/"))
+    came = await door.get(FetchRequest(f"http://opened.example:{site.port}/"))
     assert came.data == f"opened.example:{site.port}".encode()
     assert names.asked == ["opened.example"]
 
@@ -89,10 +95,10 @@ async def test_rebinding_a_name_is_resolved_once_and_the_judged_address_is_used(
 async def test_rebinding_between_redirects_is_judged_again(site: Site, canary: Canary) -> None:
     """The name was fine at the first hop and leads to loopback at the second: the second look sees it."""
     names = Names(evil_example=[["127.0.0.1"]], opened_example=[["127.0.0.1"]])
-    door = Door(OpenHosts(frozenset({f"opened.example:{site.port}"})), names)
+    door = EgressGuard(OpenHosts(frozenset({f"opened.example:{site.port}"})), names)
     site.routes["/"] = lambda _: moved(f"http://evil.example:{canary.port}/")
-    with pytest.raises(Shut, match=r"evil\.example leads to 127.0.0.1.*redirected there by opened.example"):
-        await door.get(Ask(f"http://opened.example:{site.port}/"))
+    with pytest.raises(FetchFailure, match=r"evil\.example leads to 127.0.0.1.*redirected there by opened.example"):
+        await door.get(FetchRequest(f"http://opened.example:{site.port}/"))
 
 
 async def test_the_system_resolver_is_not_asked_behind_our_back(site: Site) -> None:
@@ -106,9 +112,9 @@ async def test_the_system_resolver_is_not_asked_behind_our_back(site: Site) -> N
 
     sys.addaudithook(hook)
     names = Names(opened_example=[["127.0.0.1"]])
-    door = Door(OpenHosts(frozenset({f"opened.example:{site.port}"})), names)
+    door = EgressGuard(OpenHosts(frozenset({f"opened.example:{site.port}"})), names)
     try:
-        await door.get(Ask(f"http://opened.example:{site.port}/"))
+        await door.get(FetchRequest(f"http://opened.example:{site.port}/"))
     finally:
         on[0] = False
     connects = [where for event, where in touched if event == "socket.connect"]
@@ -117,8 +123,8 @@ async def test_the_system_resolver_is_not_asked_behind_our_back(site: Site) -> N
 
 
 async def test_unknown_names_are_said() -> None:
-    with pytest.raises(Shut, match=r"nowhere\.example cannot be found"):
-        await Door(resolve=Names()).get(Ask("http://nowhere.example/"))
+    with pytest.raises(FetchFailure, match=r"nowhere\.example cannot be found"):
+        await EgressGuard(resolve=Names()).get(FetchRequest("http://nowhere.example/"))
 
 
 # --- redirects -----------------------------------------------------------------------------------------------------
@@ -135,61 +141,61 @@ async def test_unknown_names_are_said() -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_redirects_are_judged_like_addresses(
-    target: str, status: int, site: Site, canary: Canary, door: Door
+    target: str, status: int, site: Site, canary: Canary, door: EgressGuard
 ) -> None:
     where = target.format(port=canary.port)
     site.routes["/"] = lambda _: moved(where, status)
-    with pytest.raises(Shut):
-        await door.get(Ask(site.url("/")), Limits(time=5))
+    with pytest.raises(FetchFailure):
+        await door.get(FetchRequest(site.url("/")), FetchLimits(time=5))
 
 
-async def test_redirects_within_are_followed_and_counted(site: Site, door: Door) -> None:
+async def test_redirects_within_are_followed_and_counted(site: Site, door: EgressGuard) -> None:
     for n in range(5):
         site.routes[f"/{n}"] = lambda _, n=n: moved(f"/{n + 1}")
     site.routes["/5"] = "there"
-    came = await door.get(Ask(site.url("/2")), Limits(redirects=3))
+    came = await door.get(FetchRequest(site.url("/2")), FetchLimits(redirects=3))
     assert came.data == b"there" and came.url == site.url("/5") and len(came.hops) == 3
-    with pytest.raises(Shut, match="redirects again"):
-        await door.get(Ask(site.url("/1")), Limits(redirects=3))
+    with pytest.raises(FetchFailure, match="redirects again"):
+        await door.get(FetchRequest(site.url("/1")), FetchLimits(redirects=3))
     site.routes["/loop"] = lambda _: moved("/loop")
-    with pytest.raises(Shut, match="redirects again"):
-        await door.get(Ask(site.url("/loop")))
+    with pytest.raises(FetchFailure, match="redirects again"):
+        await door.get(FetchRequest(site.url("/loop")))
 
 
-async def test_headers_and_body_do_not_follow_a_redirect(site: Site, door: Door) -> None:
+async def test_headers_and_body_do_not_follow_a_redirect(site: Site, door: EgressGuard) -> None:
     site.routes["/a"] = lambda _: moved("/b", 307)
-    await door.get(Ask(site.url("/a"), {"Authorization": "Bearer secret", "Cookie": "a=b"}))
+    await door.get(FetchRequest(site.url("/a"), {"Authorization": "Bearer secret", "Cookie": "a=b"}))
     first, second = site.seen
     assert first.headers["Authorization"] == "Bearer secret"
     assert "Authorization" not in second.headers and "Cookie" not in second.headers
-    with pytest.raises(Shut, match="body is not sent on"):
-        await door.get(Ask(site.url("/a"), body=b"data"))
+    with pytest.raises(FetchFailure, match="body is not sent on"):
+        await door.get(FetchRequest(site.url("/a"), body=b"data"))
     assert [request.path for request in site.seen] == ["/a", "/b", "/a"]
 
 
-async def test_cookies_are_not_kept(site: Site, door: Door) -> None:
+async def test_cookies_are_not_kept(site: Site, door: EgressGuard) -> None:
     site.routes["/"] = lambda _: web.Response(text="x", headers={"Set-Cookie": "id=1; Path=/"})
-    await door.get(Ask(site.url("/")))
-    await door.get(Ask(site.url("/")))
+    await door.get(FetchRequest(site.url("/")))
+    await door.get(FetchRequest(site.url("/")))
     assert "Cookie" not in site.seen[1].headers
 
 
 async def test_a_proxy_of_the_environment_is_not_used(
-    site: Site, canary: Canary, door: Door, monkeypatch: pytest.MonkeyPatch
+    site: Site, canary: Canary, door: EgressGuard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{canary.port}")
-    assert (await door.get(Ask(site.url("/")))).status == 200
+    assert (await door.get(FetchRequest(site.url("/")))).status == 200
 
 
 # --- limits --------------------------------------------------------------------------------------------------------
 
 
-async def test_long_answers_are_cut_at_the_limit(site: Site, door: Door) -> None:
+async def test_long_answers_are_cut_at_the_limit(site: Site, door: EgressGuard) -> None:
     site.routes["/"] = lambda _: web.Response(body=b"x" * 100_000)
-    came = await door.get(Ask(site.url("/")), Limits(size=1000))
+    came = await door.get(FetchRequest(site.url("/")), FetchLimits(size=1000))
     assert len(came.data) == 1000 and came.cut
-    assert not (await door.get(Ask(site.url("/")), Limits(size=100_000))).cut
+    assert not (await door.get(FetchRequest(site.url("/")), FetchLimits(size=100_000))).cut
 
 
 def packed(data: bytes, coding: str) -> bytes:
@@ -200,26 +206,26 @@ def packed(data: bytes, coding: str) -> bytes:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "raw deflate"])
-async def test_packed_answers_are_unpacked_within_the_limit(coding: str, site: Site, door: Door) -> None:
+async def test_packed_answers_are_unpacked_within_the_limit(coding: str, site: Site, door: EgressGuard) -> None:
     name = coding.removeprefix("raw ")
     for data in (b"hello " * 100, b"\x00" * 40_000_000 if coding == "gzip" else b"\x00" * 20_000_000):
         body = packed(data, coding)
         site.routes["/"] = lambda _, b=body: web.Response(body=b, headers={"Content-Encoding": name})
-        came = await door.get(Ask(site.url("/")), Limits(size=50_000))
+        came = await door.get(FetchRequest(site.url("/")), FetchLimits(size=50_000))
         assert came.data == data[:50_000] and came.cut == (len(data) > 50_000)
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip", "compress", "x" * 500])
-async def test_packings_that_nobody_asked_for_are_refused(coding: str, site: Site, door: Door) -> None:
+async def test_packings_that_nobody_asked_for_are_refused(coding: str, site: Site, door: EgressGuard) -> None:
     site.routes["/"] = lambda _: web.Response(body=b"x", headers={"Content-Encoding": coding})
-    with pytest.raises(Shut, match="not asked for"):
-        await door.get(Ask(site.url("/")))
+    with pytest.raises(FetchFailure, match="not asked for"):
+        await door.get(FetchRequest(site.url("/")))
     site.routes["/"] = lambda _: web.Response(body=b"no gzip", headers={"Content-Encoding": "gzip"})
-    with pytest.raises(Shut, match="cannot be unpacked"):
-        await door.get(Ask(site.url("/")))
+    with pytest.raises(FetchFailure, match="cannot be unpacked"):
+        await door.get(FetchRequest(site.url("/")))
 
 
-async def test_slow_bodies_and_silence_end_with_the_time(site: Site, door: Door) -> None:
+async def test_slow_bodies_and_silence_end_with_the_time(site: Site, door: EgressGuard) -> None:
     async def drip(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -236,8 +242,8 @@ async def test_slow_bodies_and_silence_end_with_the_time(site: Site, door: Door)
 
     site.routes |= {"/drip": drip, "/silent": silent}
     for path in ("/drip", "/silent"):
-        with pytest.raises(Shut, match=r"within 0\.2 seconds"):
-            await door.get(Ask(site.url(path)), Limits(time=0.2))
+        with pytest.raises(FetchFailure, match=r"within 0\.2 seconds"):
+            await door.get(FetchRequest(site.url(path)), FetchLimits(time=0.2))
 
 
 async def test_a_resolver_that_never_answers_ends_with_the_time() -> None:
@@ -245,8 +251,8 @@ async def test_a_resolver_that_never_answers_ends_with_the_time() -> None:
         await asyncio.Event().wait()
         return []
 
-    with pytest.raises(Shut, match="within"):
-        await Door(resolve=never).get(Ask("http://a.example/"), Limits(time=0.05))
+    with pytest.raises(FetchFailure, match="within"):
+        await EgressGuard(resolve=never).get(FetchRequest("http://a.example/"), FetchLimits(time=0.05))
 
 
 RAW = [
@@ -274,11 +280,11 @@ async def test_servers_that_speak_nonsense(raw: bytes) -> None:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     try:
-        came = await Door(OpenHosts(frozenset({f"127.0.0.1:{port}"}))).get(
-            Ask(f"http://127.0.0.1:{port}/"), Limits(time=5)
+        came = await EgressGuard(OpenHosts(frozenset({f"127.0.0.1:{port}"}))).get(
+            FetchRequest(f"http://127.0.0.1:{port}/"), FetchLimits(time=5)
         )
         assert came.status in (200, 302, 999)
-    except Shut as shut:
+    except FetchFailure as shut:
         assert len(str(shut)) < 300 and "\xff" not in str(shut)
     finally:
         server.close()
@@ -297,10 +303,10 @@ async def test_a_certificate_for_another_name_is_refused(tmp_path: Any) -> None:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
     port = server.sockets[0].getsockname()[1]
-    door = Door(OpenHosts(frozenset({f"secure.example:{port}"})), Names(secure_example=[["127.0.0.1"]]))
+    door = EgressGuard(OpenHosts(frozenset({f"secure.example:{port}"})), Names(secure_example=[["127.0.0.1"]]))
     try:
-        with pytest.raises(Shut, match="certificate"):
-            await door.get(Ask(f"https://secure.example:{port}/"), Limits(time=5))
+        with pytest.raises(FetchFailure, match="certificate"):
+            await door.get(FetchRequest(f"https://secure.example:{port}/"), FetchLimits(time=5))
     finally:
         server.close()
     assert hits == []
@@ -337,7 +343,7 @@ def _certificate(folder: Any) -> str:
     return str(path)
 
 
-async def test_a_cancelled_fetch_leaves_no_connection(site: Site, door: Door) -> None:
+async def test_a_cancelled_fetch_leaves_no_connection(site: Site, door: EgressGuard) -> None:
     arrived = asyncio.Event()
 
     async def hold(request: web.Request) -> web.StreamResponse:
@@ -346,7 +352,7 @@ async def test_a_cancelled_fetch_leaves_no_connection(site: Site, door: Door) ->
         return web.Response()
 
     site.routes["/"] = hold
-    task = asyncio.ensure_future(door.get(Ask(site.url("/"))))
+    task = asyncio.ensure_future(door.get(FetchRequest(site.url("/"))))
     await arrived.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

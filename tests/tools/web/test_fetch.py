@@ -14,9 +14,9 @@ from palinurus.config.settings import WebFetchSettings, WebSettings
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.plugins.hooks import Hooks
 from palinurus.testing.clock import FakeClock
-from palinurus.tools.call import call
-from palinurus.tools.web.family import Web
-from palinurus.tools.web.reader import PAPER, usable
+from palinurus.tools.call import call_tool
+from palinurus.tools.web.family import WebToolset
+from palinurus.tools.web.reader import PDF_MODULE, is_usable
 from tools.web.kit import Canary, Site, moved
 from tools.web.pages import HOSTILE, SECRET
 
@@ -31,16 +31,16 @@ def clock() -> FakeClock:
 @pytest.fixture
 async def fetch(site: Site, ctx: Any, clock: FakeClock) -> AsyncIterator[Fetch]:
     """`await fetch(url, …)`; `settings=` changes tools.web.fetch."""
-    made: dict[str, Web] = {}
+    made: dict[str, WebToolset] = {}
     tools: dict[str, Any] = {}
 
     async def one(url: str, settings: dict[str, Any] | None = None, **args: Any) -> ToolResult:
         key = json.dumps(settings)
         if key not in made:
             chosen = msgspec.structs.replace(WebFetchSettings(rules=site.rules), **(settings or {}))
-            made[key] = Web(WebSettings(fetch=chosen), clock)
+            made[key] = WebToolset(WebSettings(fetch=chosen), clock)
             tools[key] = made[key].tools()
-        return await call(ToolCall("c", "web_fetch", {"url": url, **args}), tools[key], ctx, Hooks())
+        return await call_tool(ToolCall("c", "web_fetch", {"url": url, **args}), tools[key], ctx, Hooks())
 
     yield one
     for each in made.values():
@@ -71,7 +71,7 @@ async def test_a_page_comes_back_as_markdown_in_a_frame(site: Site, fetch: Fetch
 async def test_each_result_has_its_own_boundary_and_counts_as_web(site: Site, ctx: Any, fetch: Fetch) -> None:
     first, second = body(await fetch(site.url("/a"))), body(await fetch(site.url("/a")))
     assert first["text"].splitlines()[0] != second["text"].splitlines()[0]
-    web_tools = Web(WebSettings(fetch=WebFetchSettings(rules=site.rules)), FakeClock(0))
+    web_tools = WebToolset(WebSettings(fetch=WebFetchSettings(rules=site.rules)), FakeClock(0))
     output = await web_tools.tools()["web_fetch"].run(ctx, url=site.url("/a"))
     assert output.source == "web"
     await web_tools.close()
@@ -176,11 +176,11 @@ async def test_hostile_pages_one_after_another(site: Site, fetch: Fetch) -> None
 
 
 async def test_turned_off_there_is_no_tool() -> None:
-    tools = Web(WebSettings(fetch=WebFetchSettings(enabled=False)), FakeClock(0)).tools()
+    tools = WebToolset(WebSettings(fetch=WebFetchSettings(enabled=False)), FakeClock(0)).tools()
     assert "web_fetch" not in tools and "web_search" in tools
 
 
-@pytest.mark.skipif(not usable(PAPER), reason="pypdf is not installed")
+@pytest.mark.skipif(not is_usable(PDF_MODULE), reason="pypdf is not installed")
 async def test_a_pdf_is_read_page_by_page(site: Site, fetch: Fetch) -> None:
     from tools.web.paper import pdf
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.tools.web.page import extract, pick
+from palinurus.tools.web.page import extract_page, pick_rows
 from tools.web.pages import HOSTILE, SECRET
 
 PAGE = """<!doctype html><html><head><title> The
@@ -19,7 +19,7 @@ PAGE = """<!doctype html><html><head><title> The
 
 def read(html: str | bytes, mode: str = "markdown") -> dict[str, str]:
     data = html.encode() if isinstance(html, str) else html
-    return extract({"mode": mode, "url": "https://example.com/dir/"}, data)
+    return extract_page({"mode": mode, "url": "https://example.com/dir/"}, data)
 
 
 def test_markdown_of_the_main_part() -> None:
@@ -63,8 +63,8 @@ def test_there_are_thirty() -> None:
 def test_rows_are_picked_by_selectors() -> None:
     html = "<div class='r a'><a href='/1'>One</a><i>x\n y</i></div><div class=r><a href='/2'>Two</a></div>"
     fields = {"title": "a", "url": "a@href", "text": "i", "kind": "@class"}
-    assert pick({"rows": "div.r", "fields": fields}, html.encode()) == [
+    assert pick_rows({"rows": "div.r", "fields": fields}, html.encode()) == [
         {"title": "One", "url": "/1", "text": "x y", "kind": "r a"},
         {"title": "Two", "url": "/2", "text": "", "kind": "r"},
     ]
-    assert pick({"rows": "div.r", "fields": {}, "limit": 1}, html.encode()) == [{}]
+    assert pick_rows({"rows": "div.r", "fields": {}, "limit": 1}, html.encode()) == [{}]

@@ -10,16 +10,16 @@ from collections.abc import AsyncIterator
 import pytest
 
 from palinurus.core.types.tool import ToolFailure
-from palinurus.tools.web.reader import PAGE, Reader, usable
+from palinurus.tools.web.reader import PAGE_MODULE, FormatReader, is_usable
 
 CHILD = """
 import os, time, sys
 sys.path[:0] = []
-from palinurus.tools.web.serve import serve
+from palinurus.tools.web.serve import serve_jobs
 def boom(told, data): raise ValueError("no good")
 def grow(told, data): return len(bytearray(4 << 30))
 def deep(told, data): return deep(told, data)
-serve({
+serve_jobs({
     "echo": lambda told, data: {"told": told, "size": len(data), "pid": os.getpid(), "env": dict(os.environ)},
     "boom": boom, "grow": grow, "deep": deep,
     "die": lambda told, data: os._exit(11),
@@ -31,13 +31,13 @@ serve({
 
 
 @pytest.fixture
-async def reader() -> AsyncIterator[Reader]:
-    made = Reader("", "the thing", (sys.executable, "-I", "-c", CHILD))
+async def reader() -> AsyncIterator[FormatReader]:
+    made = FormatReader("", "the thing", (sys.executable, "-I", "-c", CHILD))
     yield made
     await made.close()
 
 
-async def test_one_child_answers_again_and_again_with_an_empty_environment(reader: Reader) -> None:
+async def test_one_child_answers_again_and_again_with_an_empty_environment(reader: FormatReader) -> None:
     first = await reader.ask("echo", {"a": 1}, b"x" * 300_000, 20)
     again = await reader.ask("echo", {}, b"", 20)
     assert first["told"] == {"a": 1, "job": "echo"} and first["size"] == 300_000 and first["pid"] == again["pid"]
@@ -49,7 +49,7 @@ async def test_one_child_answers_again_and_again_with_an_empty_environment(reade
     [("boom", "no good"), ("grow", "memory"), ("deep", "nested"), ("none", "KeyError"), ("write", "File too large")],
 )  # fmt: skip
 async def test_a_job_that_fails_is_said_and_the_child_lives(
-    reader: Reader, job: str, words: str, tmp_path: object
+    reader: FormatReader, job: str, words: str, tmp_path: object
 ) -> None:
     before = await reader.ask("echo", {}, b"", 20)
     with pytest.raises(ToolFailure, match=words):
@@ -58,7 +58,7 @@ async def test_a_job_that_fails_is_said_and_the_child_lives(
 
 
 @pytest.mark.parametrize(("job", "seconds"), [("die", 20), ("hang", 0.3), ("flood", 20)])
-async def test_a_child_that_is_lost_is_replaced(reader: Reader, job: str, seconds: float) -> None:
+async def test_a_child_that_is_lost_is_replaced(reader: FormatReader, job: str, seconds: float) -> None:
     before = (await reader.ask("echo", {}, b"", 20))["pid"]
     with pytest.raises(ToolFailure, match="the thing could not be read"):
         await reader.ask(job, {}, b"", seconds)
@@ -67,7 +67,7 @@ async def test_a_child_that_is_lost_is_replaced(reader: Reader, job: str, second
     assert (await reader.ask("echo", {}, b"", 20))["pid"] != before
 
 
-async def test_who_gives_up_in_the_middle_does_not_leave_his_answer_to_the_next(reader: Reader) -> None:
+async def test_who_gives_up_in_the_middle_does_not_leave_his_answer_to_the_next(reader: FormatReader) -> None:
     task = asyncio.ensure_future(reader.ask("hang", {}, b"", 20))
     await asyncio.sleep(0.2)
     task.cancel()
@@ -76,15 +76,15 @@ async def test_who_gives_up_in_the_middle_does_not_leave_his_answer_to_the_next(
     assert (await reader.ask("echo", {"who": 2}, b"", 20))["told"]["who"] == 2
 
 
-async def test_questions_at_the_same_time_get_their_own_answers(reader: Reader) -> None:
+async def test_questions_at_the_same_time_get_their_own_answers(reader: FormatReader) -> None:
     found = await asyncio.gather(*(reader.ask("echo", {"n": n}, b"", 20) for n in range(20)))
     assert [one["told"]["n"] for one in found] == list(range(20))
 
 
 async def test_a_page_that_kills_its_parser_is_one_failed_page() -> None:
     """Twenty thousand levels crash the markdown writer when they reach it, and take long before that."""
-    pages = Reader(PAGE, "the page")
-    assert usable(PAGE)
+    pages = FormatReader(PAGE_MODULE, "the page")
+    assert is_usable(PAGE_MODULE)
     try:
         with pytest.raises(ToolFailure, match="the page could not be read"):
             await pages.ask("extract", {"mode": "markdown"}, b"<ul><li>" * 30_000, 1.0)

@@ -14,8 +14,8 @@ from palinurus.config.settings import Secret, WebSearchSettings, WebSettings
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.plugins.hooks import Hooks
 from palinurus.testing.clock import FakeClock
-from palinurus.tools.call import call
-from palinurus.tools.web.family import Web
+from palinurus.tools.call import call_tool
+from palinurus.tools.web.family import WebToolset
 from palinurus.tools.web.search import ENGINES
 from tools.web.kit import Canary, Site, moved
 
@@ -99,7 +99,7 @@ def answered(value: Any) -> web.Response:
 
 @pytest.fixture
 async def search(site: Site, ctx: Any) -> AsyncIterator[Search]:
-    made: dict[str, tuple[Web, Any]] = {}
+    made: dict[str, tuple[WebToolset, Any]] = {}
 
     async def one(
         engine: str, query: str = "spiny lobsters", settings: dict[str, Any] | None = None, **args: Any
@@ -107,9 +107,9 @@ async def search(site: Site, ctx: Any) -> AsyncIterator[Search]:
         key = f"{engine}{settings}"
         if key not in made:
             told = {"engine": engine, "key": Secret(KEY), "base_url": site.url(""), **(settings or {})}
-            kept = Web(WebSettings(search=WebSearchSettings(**told)), FakeClock(0))
+            kept = WebToolset(WebSettings(search=WebSearchSettings(**told)), FakeClock(0))
             made[key] = kept, kept.tools()
-        return await call(ToolCall("c", "web_search", {"query": query, **args}), made[key][1], ctx, Hooks())
+        return await call_tool(ToolCall("c", "web_search", {"query": query, **args}), made[key][1], ctx, Hooks())
 
     yield one
     for kept, _ in made.values():

@@ -4,7 +4,7 @@ import pytest
 
 from palinurus.core.skills.danger import SkillFile
 from palinurus.errors import BadRequest, NotFound
-from palinurus.workspace.install.parcel import asks, change, digest, parcel
+from palinurus.workspace.install.parcel import choose_package, compare_packages, hash_parts, list_demands
 
 
 def head(name: str, metadata: str = "{}") -> bytes:
@@ -13,7 +13,7 @@ def head(name: str, metadata: str = "{}") -> bytes:
 
 def test_the_one_skill_wherever_it_lies() -> None:
     parts = (SkillFile("x/y/SKILL.md", head("y")), SkillFile("x/y/a.md", b"1"), SkillFile("README.md", b"2"))
-    found = parcel(parts, "/from")
+    found = choose_package(parts, "/from")
     assert found.skill.name == "y"
     assert [part.name for part in found.parts] == ["SKILL.md", "a.md"]
 
@@ -25,19 +25,19 @@ def test_several_must_be_chosen_from() -> None:
         SkillFile("b/in/SKILL.md", head("c")),
     )
     with pytest.raises(BadRequest, match="2 skills in it: a, b"):
-        parcel(parts, "")
-    assert [part.name for part in parcel(parts, "", "b").parts] == ["SKILL.md", "in/SKILL.md"]
+        choose_package(parts, "")
+    assert [part.name for part in choose_package(parts, "", "b").parts] == ["SKILL.md", "in/SKILL.md"]
     with pytest.raises(NotFound):
-        parcel(parts, "", "c")
+        choose_package(parts, "", "c")
 
 
 def test_none_and_broken() -> None:
     with pytest.raises(BadRequest, match=r"no SKILL\.md"):
-        parcel((SkillFile("a.md", b""),), "")
+        choose_package((SkillFile("a.md", b""),), "")
     with pytest.raises(BadRequest, match="no description"):
-        parcel((SkillFile("SKILL.md", b"---\nname: a\n---\n"),), "")
+        choose_package((SkillFile("SKILL.md", b"---\nname: a\n---\n"),), "")
     with pytest.raises(BadRequest, match="larger"):
-        parcel((SkillFile("SKILL.md", head("a")),), "", "", 5)
+        choose_package((SkillFile("SKILL.md", head("a")),), "", "", 5)
 
 
 def test_the_hash_covers_names_contents_and_what_can_run() -> None:
@@ -49,13 +49,13 @@ def test_the_hash_covers_names_contents_and_what_can_run() -> None:
         (SkillFile("a", b"1"),),
         (SkillFile("a", b"2"), SkillFile("b", b"1")),
     ]
-    assert digest(base) == digest(base[::-1])
-    assert len({digest(base), *map(digest, others)}) == 6
+    assert hash_parts(base) == hash_parts(base[::-1])
+    assert len({hash_parts(base), *map(hash_parts, others)}) == 6
 
 
 def test_the_change_names_files_and_new_wishes() -> None:
-    old = parcel((SkillFile("SKILL.md", head("a")), SkillFile("gone", b""), SkillFile("same", b"")), "")
-    new = parcel(
+    old = choose_package((SkillFile("SKILL.md", head("a")), SkillFile("gone", b""), SkillFile("same", b"")), "")
+    new = choose_package(
         (
             SkillFile("SKILL.md", head("a", "{openclaw: {requires: {bins: [x], env: [K]}}}")),
             SkillFile("same", b""),
@@ -63,7 +63,7 @@ def test_the_change_names_files_and_new_wishes() -> None:
         ),
         "",
     )
-    found = change(old, new)
+    found = compare_packages(old, new)
     assert (found.added, found.removed, found.changed) == (("new",), ("gone",), ("SKILL.md",))
     assert found.asks == ("programs: x", "variables: K")
-    assert asks(old.skill) == ()
+    assert list_demands(old.skill) == ()

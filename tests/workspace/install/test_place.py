@@ -10,26 +10,26 @@ import pytest
 from palinurus.config.settings import SkillSettings
 from palinurus.core.skills.danger import SkillFile
 from palinurus.errors import BadRequest, NotFound, StateLocked
-from palinurus.workspace.install.parcel import Parcel, parcel
-from palinurus.workspace.install.place import LOCK, Pin, Place
-from palinurus.workspace.roots import Root, look
+from palinurus.workspace.install.parcel import SkillPackage, choose_package
+from palinurus.workspace.install.place import LOCK, InstalledSkills, SkillPin
+from palinurus.workspace.roots import SkillRoot, scan_skills
 
 
-def made(text: str = "body", name: str = "demo") -> Parcel:
+def made(text: str = "body", name: str = "demo") -> SkillPackage:
     head = f"---\nname: {name}\ndescription: d\n---\n{text}\n".encode()
-    return parcel((SkillFile("SKILL.md", head), SkillFile("bin/run", b"#!/bin/sh\n", True)), "")
+    return choose_package((SkillFile("SKILL.md", head), SkillFile("bin/run", b"#!/bin/sh\n", True)), "")
 
 
-def pin(of: Parcel) -> Pin:
-    return Pin(of.digest, "/from", 1)
+def pin(of: SkillPackage) -> SkillPin:
+    return SkillPin(of.digest, "/from", 1)
 
 
 def listed(root: Path) -> list[str]:
-    return [skill.name for skill in look((Root("installed", str(root)),), SkillSettings()).skills]
+    return [skill.name for skill in scan_skills((SkillRoot("installed", str(root)),), SkillSettings()).skills]
 
 
 def test_install_replace_remove(tmp_path: Path) -> None:
-    place = Place(str(tmp_path / "skills"))
+    place = InstalledSkills(str(tmp_path / "skills"))
     for text in ("one", "two"):
         new = made(text)
         where = Path(place.put(new, pin(new)))
@@ -47,7 +47,7 @@ def test_install_replace_remove(tmp_path: Path) -> None:
 
 
 def test_what_changes_afterwards_is_noticed(tmp_path: Path) -> None:
-    place = Place(str(tmp_path))
+    place = InstalledSkills(str(tmp_path))
     one, two = made(name="one"), made(name="two")
     place.put(one, pin(one))
     place.put(two, pin(two))
@@ -59,7 +59,7 @@ def test_what_changes_afterwards_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "", "x" * 65, "a b"])
 def test_names_that_are_no_folders(tmp_path: Path, name: str) -> None:
-    place = Place(str(tmp_path / "skills"))
+    place = InstalledSkills(str(tmp_path / "skills"))
     new = made()
     bad = new._replace(skill=type(new.skill)(name=name, description="d"))
     with pytest.raises(BadRequest):
@@ -71,7 +71,7 @@ def test_names_that_are_no_folders(tmp_path: Path, name: str) -> None:
 
 def test_killed_while_writing(tmp_path: Path) -> None:
     """Half a skill lies in a stage: nobody sees it, and the next change takes it away."""
-    place = Place(str(tmp_path))
+    place = InstalledSkills(str(tmp_path))
     stage = tmp_path / ".stage-1"
     stage.mkdir()
     (stage / "SKILL.md").write_text("---\nname: half\ndescription: d\n---\n")
@@ -83,7 +83,7 @@ def test_killed_while_writing(tmp_path: Path) -> None:
 
 def test_killed_between_the_renames(tmp_path: Path) -> None:
     """The old skill was put aside, the new one is not there yet: the next change brings the old one back."""
-    place = Place(str(tmp_path))
+    place = InstalledSkills(str(tmp_path))
     old = made("old")
     place.put(old, pin(old))
     (tmp_path / "demo").rename(tmp_path / ".old-demo")
@@ -95,7 +95,7 @@ def test_killed_between_the_renames(tmp_path: Path) -> None:
 
 def test_killed_before_the_pin(tmp_path: Path) -> None:
     """The new skill is there with the old pin: that shows as a change, and installing again puts it right."""
-    place = Place(str(tmp_path))
+    place = InstalledSkills(str(tmp_path))
     old, new = made("old"), made("new")
     place.put(new, pin(old))
     assert place.drift() == {"demo": "changed since it was installed"}
@@ -104,7 +104,7 @@ def test_killed_before_the_pin(tmp_path: Path) -> None:
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
-    place = Place(str(tmp_path))
+    place = InstalledSkills(str(tmp_path))
     handle = os.open(tmp_path / ".guard", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(handle, fcntl.LOCK_EX)
     new = made()
@@ -116,7 +116,7 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 
 def test_a_torn_lock_file_pins_nothing_and_breaks_nothing(tmp_path: Path) -> None:
     (tmp_path / LOCK).write_text('{"demo": {')
-    place = Place(str(tmp_path))
+    place = InstalledSkills(str(tmp_path))
     assert (place.pins(), place.drift()) == ({}, {})
     new = made()
     place.put(new, pin(new))

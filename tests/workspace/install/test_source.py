@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from palinurus.errors import BadRequest, NotFound
-from palinurus.workspace.install.source import fetched
+from palinurus.workspace.install.source import fetch_source
 
 TEXT = "---\nname: s\ndescription: d\n---\n"
 
@@ -16,7 +16,7 @@ TEXT = "---\nname: s\ndescription: d\n---\n"
 def test_a_skill_file_stands_for_its_folder(tmp_path: Path) -> None:
     (tmp_path / "SKILL.md").write_text(TEXT)
     (tmp_path / "more.md").write_text("x")
-    got = fetched(str(tmp_path / "SKILL.md"), {})
+    got = fetch_source(str(tmp_path / "SKILL.md"), {})
     assert [part.name for part in got.parts] == ["SKILL.md", "more.md"]
     assert got.origin == str(tmp_path)
 
@@ -35,13 +35,13 @@ def test_a_repository_without_its_hooks(tmp_path: Path) -> None:
     (hooks / "post-checkout").write_text(f"#!/bin/sh\ntouch {mark}\n")
     (hooks / "post-checkout").chmod(0o700)
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_TEMPLATE_DIR": str(tmp_path / "template")}
-    got = fetched(f"file://{repo}", environ)
+    got = fetch_source(f"file://{repo}", environ)
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repo, capture_output=True, text=True, env=env).stdout
     assert [part.name for part in got.parts] == ["SKILL.md"]
     assert got.commit == head.strip()
     assert not mark.exists()
     with pytest.raises(BadRequest, match="git cannot fetch"):
-        fetched(f"file://{tmp_path}/none", environ)
+        fetch_source(f"file://{tmp_path}/none", environ)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_a_repository_without_its_hooks(tmp_path: Path) -> None:
 )
 def test_addresses_that_are_refused(source: str) -> None:
     with pytest.raises(BadRequest, match="not fetched"):
-        fetched(source, {})
+        fetch_source(source, {})
 
 
 @pytest.mark.parametrize("source", ["nowhere", "--upload-pack=x", "-h"])
 def test_what_is_not_there(source: str) -> None:
     with pytest.raises(NotFound):
-        fetched(source, {})
+        fetch_source(source, {})

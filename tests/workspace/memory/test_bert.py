@@ -11,7 +11,7 @@ import tiny
 
 pytest.importorskip("numpy")
 
-from palinurus.workspace.memory.bert import Bert
+from palinurus.workspace.memory.bert import BertModel
 
 Rows = list[list[float]]
 
@@ -66,14 +66,14 @@ def slow(numbers: list[int]) -> list[float]:
 
 
 def test_the_numbers_are_right(tmp_path: Path) -> None:
-    bert = Bert(str(tiny.model(tmp_path)))
+    bert = BertModel(str(tiny.model(tmp_path)))
     words = [*tiny.OTHERS, *(word for kind in tiny.KINDS for word in kind)]
     numbers = [words.index(piece) for piece in ("[CLS]", "an", "##na", "likes", "green", "tea", ".", "[SEP]")]
     assert bert.vector("Anna likes green tea.").tolist() == pytest.approx(slow(numbers), abs=2e-5)
 
 
 def test_like_is_nearer_than_unlike_and_the_end_of_a_long_text_counts(tmp_path: Path) -> None:
-    bert = Bert(str(tiny.model(tmp_path)))
+    bert = BertModel(str(tiny.model(tmp_path)))
     tea, drink, cat = (bert.vector(text) for text in ("a tea", "the beverage", "the cat"))
     assert tea @ drink > tea @ cat + 0.2
     assert float(tea @ tea) == pytest.approx(1.0, abs=1e-5)
@@ -87,4 +87,4 @@ def test_a_file_that_is_no_model(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.bert"
     path.write_bytes(data)
     with pytest.raises((ValueError, KeyError, OSError)):
-        Bert(str(path))
+        BertModel(str(path))

@@ -97,8 +97,8 @@ def test_without_the_extras_the_program_says_which(tmp_path: Path) -> None:
         "import sys\n"
         "sys.path.insert(0, sys.argv[1])\n"
         "from palinurus.workspace.memory.embedder import Embedder\n"
-        "from palinurus.workspace.shrink import shrunk\n"
-        "print(Embedder(sys.argv[2]).why(), shrunk(b'', 1), sep='|')\n"
+        "from palinurus.workspace.shrink import shrink_image\n"
+        "print(Embedder(sys.argv[2]).why(), shrink_image(b'', 1), sep='|')\n"
     )
     source = str(Path(palinurus.__file__).parents[1])
     tiny.model(tmp_path)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.workspace.memory.files import Roots
+from palinurus.workspace.memory.files import MemoryRoots
 
 
 @pytest.fixture
@@ -24,14 +24,14 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def test_the_files(workspace: Path) -> None:
-    found = [entry.path for entry in Roots(str(workspace)).scan()]
+    found = [entry.path for entry in MemoryRoots(str(workspace)).scan()]
     assert found == ["MEMORY.md", "memory/2026-01-31.md", "memory/deep/x.md"]
 
 
 def test_extra_paths(workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "n.md").write_text("n")
-    roots = Roots(str(workspace), (str(tmp_path / "notes"), "AGENTS.md", "memory"))
+    roots = MemoryRoots(str(workspace), (str(tmp_path / "notes"), "AGENTS.md", "memory"))
     assert [entry.path for entry in roots.scan()][3:] == [str(tmp_path / "notes" / "n.md"), "AGENTS.md"]
     assert roots.read(roots.real("AGENTS.md") or "") == b"no memory"
 
@@ -42,21 +42,21 @@ def test_extra_paths(workspace: Path, tmp_path: Path) -> None:
      "memory/../../secret.md", "x" * 5000 + ".md", "\ud800.md"],
 )  # fmt: skip
 def test_what_is_no_memory(workspace: Path, path: str) -> None:
-    assert Roots(str(workspace)).real(path) is None
+    assert MemoryRoots(str(workspace)).real(path) is None
 
 
 def test_links_lead_nowhere_else(workspace: Path, tmp_path: Path) -> None:
     (workspace / "memory" / "out.md").symlink_to(tmp_path / "secret.md")
     (workspace / "memory" / "folder").symlink_to(tmp_path)
     (workspace / "memory" / "inside.md").symlink_to(workspace / "MEMORY.md")
-    roots = Roots(str(workspace))
+    roots = MemoryRoots(str(workspace))
     assert roots.real("memory/out.md") is None and roots.real("memory/folder/secret.md") is None
     assert roots.real("memory/inside.md") == os.path.realpath(workspace / "MEMORY.md")
     assert len(list(roots.scan())) == 3
 
 
 def test_a_link_planted_after_the_judgement_is_not_followed(workspace: Path, tmp_path: Path) -> None:
-    roots = Roots(str(workspace))
+    roots = MemoryRoots(str(workspace))
     real = roots.real("memory/deep/x.md")
     assert real is not None
     (workspace / "memory" / "deep" / "x.md").unlink()
@@ -72,14 +72,14 @@ def test_a_link_planted_after_the_judgement_is_not_followed(workspace: Path, tmp
 
 def test_a_pipe_does_not_hang(workspace: Path) -> None:
     os.mkfifo(workspace / "memory" / "pipe.md")
-    roots = Roots(str(workspace))
+    roots = MemoryRoots(str(workspace))
     assert len(list(roots.scan())) == 3
     with pytest.raises(OSError):
         roots.read(roots.real("memory/pipe.md") or "")
 
 
 def test_replacing_keeps_the_mode_and_makes_folders(workspace: Path) -> None:
-    roots = Roots(str(workspace))
+    roots = MemoryRoots(str(workspace))
     (workspace / "MEMORY.md").chmod(0o640)
     roots.replace(roots.real("MEMORY.md") or "", b"new")
     assert (workspace / "MEMORY.md").read_text() == "new"

@@ -18,11 +18,11 @@ from palinurus.clock import SystemClock
 from palinurus.core.memory.values import MemoryExcerpt, MemoryFindings, MemoryOptions, MemoryRefusal
 from palinurus.errors import BadRequest, NotFound
 from palinurus.workspace.memory.embedder import Embedder
-from palinurus.workspace.memory.history import KEPT, Author
-from palinurus.workspace.memory.memory import Change, Memory
+from palinurus.workspace.memory.history import KEPT, MemoryAuthor
+from palinurus.workspace.memory.memory import AgentMemory, MemoryChange
 
 DIRECT, GROUP = "agent:main:main", "agent:main:telegram:group:5"
-ME = Author("edit", DIRECT, "run-1", "call-1")
+ME = MemoryAuthor("edit", DIRECT, "run-1", "call-1")
 
 
 @pytest.fixture
@@ -34,12 +34,12 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
-def make(workspace: Path, **options: Any) -> Memory:
-    return Memory(str(workspace.parent / "home"), "main", str(workspace), MemoryOptions(**options), SystemClock())
+def make(workspace: Path, **options: Any) -> AgentMemory:
+    return AgentMemory(str(workspace.parent / "home"), "main", str(workspace), MemoryOptions(**options), SystemClock())
 
 
 @pytest.fixture
-def memory(workspace: Path) -> Memory:
+def memory(workspace: Path) -> AgentMemory:
     return make(workspace)
 
 
@@ -48,25 +48,25 @@ def paths(found: MemoryFindings) -> list[str]:
     return [hit.path for hit in found.hits]
 
 
-def test_what_is_found_and_where(memory: Memory) -> None:
+def test_what_is_found_and_where(memory: AgentMemory) -> None:
     (hit,) = memory.search("what tea does anna like?", DIRECT).hits
     assert (hit.path, hit.start_line, hit.source) == ("MEMORY.md", 1, "memory")
     assert "green tea" in hit.snippet and hit.score > 0.6 and hit.citation == "MEMORY.md#L1-L4"
 
 
-def test_forms_of_a_word_and_parts_of_it(memory: Memory) -> None:
+def test_forms_of_a_word_and_parts_of_it(memory: AgentMemory) -> None:
     assert paths(memory.search("deploying", DIRECT)) == ["MEMORY.md"]
     assert paths(memory.search("postp", DIRECT)) == ["memory/2026-01-31.md"]
     assert paths(memory.search("iday", DIRECT)) == ["MEMORY.md"]  # inside a word: the fallback
 
 
-def test_titles_weigh_more(memory: Memory, workspace: Path) -> None:
+def test_titles_weigh_more(memory: AgentMemory, workspace: Path) -> None:
     (workspace / "memory" / "a.md").write_text("# Other\n" + "the garden is nice\n" * 3)
     (workspace / "memory" / "b.md").write_text("# Garden\n" + "nothing of note here\n" * 3)
     assert paths(memory.search("garden", DIRECT))[0] == "memory/b.md"
 
 
-def test_scripts_without_spaces(memory: Memory, workspace: Path) -> None:
+def test_scripts_without_spaces(memory: AgentMemory, workspace: Path) -> None:
     (workspace / "memory" / "cjk.md").write_text("明日の会議は東京で行います。\n")
     assert paths(memory.search("東京会議", DIRECT)) == ["memory/cjk.md"]
 
@@ -83,13 +83,13 @@ def test_limits(workspace: Path) -> None:
     assert {hit.path for hit in best[:3]} == {"memory/00.md", "memory/01.md", "memory/02.md"}
 
 
-def test_citations_are_left_out_in_groups(memory: Memory, workspace: Path) -> None:
+def test_citations_are_left_out_in_groups(memory: AgentMemory, workspace: Path) -> None:
     assert memory.search("tea", GROUP).hits[0].citation is None
     assert make(workspace, citations="on").search("tea", GROUP).hits[0].citation
     assert make(workspace, citations="off").search("tea", DIRECT).hits[0].citation is None
 
 
-def test_it_is_always_fresh(memory: Memory, workspace: Path) -> None:
+def test_it_is_always_fresh(memory: AgentMemory, workspace: Path) -> None:
     assert paths(memory.search("zebra", DIRECT)) == []
     (workspace / "memory" / "new.md").write_text("a zebra\n")
     assert paths(memory.search("zebra", DIRECT)) == ["memory/new.md"]
@@ -100,14 +100,14 @@ def test_it_is_always_fresh(memory: Memory, workspace: Path) -> None:
     assert paths(memory.search("horse", DIRECT)) == []
 
 
-def test_a_touched_file_is_not_a_change(memory: Memory, workspace: Path) -> None:
+def test_a_touched_file_is_not_a_change(memory: AgentMemory, workspace: Path) -> None:
     memory.refresh()
     os.utime(workspace / "MEMORY.md", (1, 1))
     memory.refresh()
     assert len(memory.versions("MEMORY.md")) == 1
 
 
-def test_files_are_private(memory: Memory, workspace: Path) -> None:
+def test_files_are_private(memory: AgentMemory, workspace: Path) -> None:
     memory.refresh()
     folder = workspace.parent / "home" / "memory"
     assert {f.stat().st_mode & 0o777 for f in folder.iterdir()} == {0o600}
@@ -135,7 +135,7 @@ def test_a_damaged_index_is_made_anew(workspace: Path, damage: str) -> None:
     assert third.search("tea", DIRECT) == again.search("tea", DIRECT)
 
 
-def test_damage_while_it_is_open(workspace: Path, memory: Memory) -> None:
+def test_damage_while_it_is_open(workspace: Path, memory: AgentMemory) -> None:
     assert paths(memory.search("tea", DIRECT))
     with sqlite3.connect(workspace.parent / "home" / "memory" / "main.sqlite") as conn:
         conn.execute("DROP TABLE chunks")
@@ -174,12 +174,12 @@ def test_switched_off(workspace: Path) -> None:
 
 @given(st.text(max_size=60))
 @hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
-def test_no_question_breaks_it(memory: Memory, text: str) -> None:
+def test_no_question_breaks_it(memory: AgentMemory, text: str) -> None:
     found = memory.search(text, DIRECT)
     assert not found.disabled and all(0 <= hit.score <= 1 and len(hit.snippet) <= 700 for hit in found.hits)
 
 
-def test_bytes_that_are_no_text(memory: Memory, workspace: Path) -> None:
+def test_bytes_that_are_no_text(memory: AgentMemory, workspace: Path) -> None:
     (workspace / "memory" / "b.md").write_bytes(b"\xef\xbb\xbfwombat \xff\xfe\x00 end\n")
     assert paths(memory.search("wombat", DIRECT)) == ["memory/b.md"]
     got = memory.get("memory/b.md")
@@ -197,7 +197,7 @@ def test_get_keeps_to_the_configured_limits(workspace: Path) -> None:
     assert isinstance(small, MemoryExcerpt) and small.text == "line 3\nline 4" and small.next == 5
 
 
-def test_get_of_what_is_missing_or_no_memory(memory: Memory, workspace: Path) -> None:
+def test_get_of_what_is_missing_or_no_memory(memory: AgentMemory, workspace: Path) -> None:
     missing = memory.get("memory/never.md")
     assert isinstance(missing, MemoryExcerpt) and missing.missing and missing.text == ""
     (workspace.parent / "secret.md").write_text("secret")
@@ -209,14 +209,14 @@ def test_get_of_what_is_missing_or_no_memory(memory: Memory, workspace: Path) ->
 # --- who wrote what ---------------------------------------------------------------------------------------------
 
 
-def edited(memory: Memory, workspace: Path, text: str, author: Author = ME) -> None:
+def edited(memory: AgentMemory, workspace: Path, text: str, author: MemoryAuthor = ME) -> None:
     """A tool call that names MEMORY.md."""
     since = SystemClock().now() - 100
     (workspace / "MEMORY.md").write_text(text)
-    memory.note(Change(author, since, memory.roots.real("MEMORY.md") or ""))
+    memory.note(MemoryChange(author, since, memory.roots.real("MEMORY.md") or ""))
 
 
-def test_a_line_is_traced_to_the_call_that_wrote_it(memory: Memory, workspace: Path) -> None:
+def test_a_line_is_traced_to_the_call_that_wrote_it(memory: AgentMemory, workspace: Path) -> None:
     memory.refresh()
     edited(memory, workspace, "# People\nAnna likes black tea.\nBob deploys on Fridays.\n")
     told = [(t.text, t.version.kind, t.version.author.run) for t in memory.trace_lines("MEMORY.md")]
@@ -227,35 +227,35 @@ def test_a_line_is_traced_to_the_call_that_wrote_it(memory: Memory, workspace: P
     ]
 
 
-def test_a_search_before_the_note_does_not_hide_the_author(memory: Memory, workspace: Path) -> None:
+def test_a_search_before_the_note_does_not_hide_the_author(memory: AgentMemory, workspace: Path) -> None:
     memory.refresh()
     since = SystemClock().now() - 100
     (workspace / "MEMORY.md").write_text("new\n")
     memory.search("new", DIRECT)
     assert memory.versions("MEMORY.md")[-1].kind == "changed"
-    memory.note(Change(ME, since, memory.roots.real("MEMORY.md") or ""))
+    memory.note(MemoryChange(ME, since, memory.roots.real("MEMORY.md") or ""))
     assert memory.versions("MEMORY.md")[-1].author == ME
 
 
-def test_a_command_is_only_suspected_and_not_of_older_changes(memory: Memory, workspace: Path) -> None:
+def test_a_command_is_only_suspected_and_not_of_older_changes(memory: AgentMemory, workspace: Path) -> None:
     memory.refresh()
     (workspace / "MEMORY.md").write_text("by hand\n")
     os.utime(workspace / "MEMORY.md", (1000, 1000))
     (workspace / "memory" / "new.md").write_text("by the command\n")
-    memory.note(Change(ME._replace(tool="exec"), SystemClock().now() - 1000))
+    memory.note(MemoryChange(ME._replace(tool="exec"), SystemClock().now() - 1000))
     assert memory.versions("MEMORY.md")[-1].kind == "changed"
     last = memory.versions("memory/new.md")[-1]
     assert (last.kind, last.author.tool) == ("during", "exec")
 
 
-def test_a_call_is_not_blamed_for_other_files(memory: Memory, workspace: Path) -> None:
+def test_a_call_is_not_blamed_for_other_files(memory: AgentMemory, workspace: Path) -> None:
     memory.refresh()
     (workspace / "memory" / "other.md").write_text("somebody else\n")
     edited(memory, workspace, "mine\n")
     assert memory.versions("memory/other.md")[-1].kind == "changed"
 
 
-def test_undo_goes_back_step_by_step(memory: Memory, workspace: Path) -> None:
+def test_undo_goes_back_step_by_step(memory: AgentMemory, workspace: Path) -> None:
     file = workspace / "MEMORY.md"
     first = file.read_text()
     memory.refresh()
@@ -275,12 +275,12 @@ def test_undo_goes_back_step_by_step(memory: Memory, workspace: Path) -> None:
     assert [v.kind for v in memory.versions("MEMORY.md")] == ["found", "written", "written", *["undone"] * 3]
 
 
-def test_undo_of_a_new_file_removes_it_and_of_a_removal_brings_it_back(memory: Memory, workspace: Path) -> None:
+def test_undo_of_a_new_file_removes_it_and_of_a_removal_brings_it_back(memory: AgentMemory, workspace: Path) -> None:
     memory.refresh()
     file = workspace / "memory" / "new.md"
     since = SystemClock().now() - 100
     file.write_bytes(b"\xef\xbb\xbfnew \xff\n")
-    memory.note(Change(ME, since, memory.roots.real("memory/new.md") or ""))
+    memory.note(MemoryChange(ME, since, memory.roots.real("memory/new.md") or ""))
     assert memory.undo("memory/new.md").to == 0 and not file.exists()
     written = memory.versions("memory/new.md")[0]
     memory.undo("memory/new.md", written.n)
@@ -289,7 +289,7 @@ def test_undo_of_a_new_file_removes_it_and_of_a_removal_brings_it_back(memory: M
     assert memory.undo().path == "memory/new.md" and file.read_bytes() == b"\xef\xbb\xbfnew \xff\n"
 
 
-def test_undo_never_removes_what_people_made(memory: Memory, workspace: Path) -> None:
+def test_undo_never_removes_what_people_made(memory: AgentMemory, workspace: Path) -> None:
     memory.refresh()
     (workspace / "memory" / "mine.md").write_text("by hand\n")
     for path in ("memory/mine.md", "MEMORY.md"):
@@ -316,7 +316,7 @@ def test_changes_while_nobody_watched_are_kept_too(workspace: Path) -> None:
     assert "postpone" in (workspace / "memory" / "2026-01-31.md").read_text()
 
 
-def test_the_history_is_bounded(memory: Memory, workspace: Path) -> None:
+def test_the_history_is_bounded(memory: AgentMemory, workspace: Path) -> None:
     for n in range(KEPT + 20):
         edited(memory, workspace, f"version {n}\n")
     versions = memory.versions("MEMORY.md")
@@ -327,20 +327,20 @@ def test_the_history_is_bounded(memory: Memory, workspace: Path) -> None:
 
 
 @pytest.fixture
-def meaning(workspace: Path) -> Iterator[tuple[Memory, Embedder]]:
+def meaning(workspace: Path) -> Iterator[tuple[AgentMemory, Embedder]]:
     pytest.importorskip("numpy")
     home = workspace.parent / "home"
     tiny.model(home)
     (workspace / "MEMORY.md").write_text("green tea tea tea\n")
     (workspace / "memory" / "2026-01-31.md").write_text("the cat cat cat\n")
     embedder = Embedder(str(home))
-    memory = Memory(str(home), "main", str(workspace), MemoryOptions(), SystemClock(), embedder)
+    memory = AgentMemory(str(home), "main", str(workspace), MemoryOptions(), SystemClock(), embedder)
     yield memory, embedder
     embedder.close()
     memory.close()
 
 
-def filled(memory: Memory) -> int:
+def filled(memory: AgentMemory) -> int:
     memory.refresh()
     made = 0
     while count := memory.fill():
@@ -348,7 +348,7 @@ def filled(memory: Memory) -> int:
     return made
 
 
-def test_other_words_of_the_same_meaning_are_found(meaning: tuple[Memory, Embedder], workspace: Path) -> None:
+def test_other_words_of_the_same_meaning_are_found(meaning: tuple[AgentMemory, Embedder], workspace: Path) -> None:
     memory, _ = meaning
     assert paths(memory.search("beverage", DIRECT)) == []  # words alone, as long as nothing has a vector
     assert filled(memory) == 2 and memory.vectors() == (2, "")
@@ -363,7 +363,7 @@ def test_other_words_of_the_same_meaning_are_found(meaning: tuple[Memory, Embedd
     assert "MEMORY.md" not in paths(memory.search("money", DIRECT, least=0.0))
 
 
-def test_a_model_that_breaks_leaves_the_words(meaning: tuple[Memory, Embedder]) -> None:
+def test_a_model_that_breaks_leaves_the_words(meaning: tuple[AgentMemory, Embedder]) -> None:
     memory, embedder = meaning
     assert filled(memory) == 2
     embedder._retire()
@@ -374,7 +374,7 @@ def test_a_model_that_breaks_leaves_the_words(meaning: tuple[Memory, Embedder]) 
     assert memory.search("green tea", DIRECT).note == "" and "pull" in memory.vectors()[1]
 
 
-def test_an_index_made_anew_is_searched_anew(meaning: tuple[Memory, Embedder], workspace: Path) -> None:
+def test_an_index_made_anew_is_searched_anew(meaning: tuple[AgentMemory, Embedder], workspace: Path) -> None:
     memory, _ = meaning
     assert filled(memory) == 2 and paths(memory.search("beverage", DIRECT))
     memory._index.renew(sqlite3.DatabaseError("damaged"))

@@ -11,8 +11,8 @@ from palinurus.clock import SystemClock
 from palinurus.config.settings import AgentSettings
 from palinurus.core.memory.values import MemoryExcerpt, MemoryOptions, MemoryRefusal
 from palinurus.plugins.hooks import Hooks
-from palinurus.workspace.memory.memory import Memory
-from palinurus.workspace.memory.shelf import Shelf
+from palinurus.workspace.memory.memory import AgentMemory
+from palinurus.workspace.memory.shelf import Memories
 
 SESSION = "agent:main:main"
 
@@ -27,7 +27,7 @@ def agents(tmp_path: Path) -> dict[str, AgentSettings]:
 
 
 async def test_each_agent_has_its_own(tmp_path: Path) -> None:
-    shelf = Shelf(str(tmp_path / "home"), agents(tmp_path), SystemClock())
+    shelf = Memories(str(tmp_path / "home"), agents(tmp_path), SystemClock())
     for name in ("main", "other"):
         (hit,) = (await shelf.search(name, SESSION, "belong")).hits
         assert name in hit.snippet
@@ -39,7 +39,7 @@ async def test_each_agent_has_its_own(tmp_path: Path) -> None:
 
 
 async def test_hooks_tell_who_wrote(tmp_path: Path) -> None:
-    shelf, hooks = Shelf(str(tmp_path / "home"), agents(tmp_path), SystemClock()), Hooks()
+    shelf, hooks = Memories(str(tmp_path / "home"), agents(tmp_path), SystemClock()), Hooks()
     shelf.attach(hooks)
     hooks.observe("gateway_start", {})
     await hooks.drain()
@@ -55,7 +55,7 @@ async def test_hooks_tell_who_wrote(tmp_path: Path) -> None:
     hooks.observe("after_tool_call", {**payload, "toolName": "exec", "params": {"command": "x"}, "error": "exit 1"})
     await hooks.drain()
     await shelf.close()
-    memory = Memory(str(tmp_path / "home"), "main", str(tmp_path / "main"), MemoryOptions(), SystemClock())
+    memory = AgentMemory(str(tmp_path / "home"), "main", str(tmp_path / "main"), MemoryOptions(), SystemClock())
     last = memory.versions("MEMORY.md")[-1]
     assert (last.kind, *last.author) == ("written", "write", SESSION, "r", "c")
     assert memory.versions("memory/a.md")[-1].kind == "during"
@@ -65,7 +65,7 @@ async def test_hooks_tell_who_wrote(tmp_path: Path) -> None:
 async def test_vectors_are_made_in_the_background(tmp_path: Path) -> None:
     pytest.importorskip("numpy")
     tiny.model(tmp_path / "home")
-    shelf, hooks = Shelf(str(tmp_path / "home"), agents(tmp_path), SystemClock()), Hooks()
+    shelf, hooks = Memories(str(tmp_path / "home"), agents(tmp_path), SystemClock()), Hooks()
     shelf.attach(hooks)
     (tmp_path / "other" / "MEMORY.md").write_text("green tea tea\n")
     hooks.observe("gateway_start", {})

@@ -37,4 +37,4 @@ class Runtimes:
         """Who does this run; None: our own loop."""
         ref = plan.model.ref
         name = self._settings.runtimes.choose_program(plan.route.agent, ref.provider, ref.model)
-        return partial(late.part("programs")(*self._needs).run, name) if name else None
+        return partial(late.load_part("programs")(*self._needs).run, name) if name else None

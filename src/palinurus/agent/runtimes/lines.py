@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from palinurus.tools import family
-from palinurus.tools.child import MARK
+from palinurus.tools.child import MARK_VARIABLE
 
 LONGEST = 1 << 26  # bytes of one line
 TAIL = 2_000  # characters of what it says on stderr that an error message may quote
@@ -27,8 +27,8 @@ class JsonLinesChild:
 
     def __init__(self, process: asyncio.subprocess.Process, mark: str) -> None:
         self._process = process
-        self._mark = f"{MARK}={mark}"
-        self._since = family.started(process.pid)
+        self._mark = f"{MARK_VARIABLE}={mark}"
+        self._since = family.read_start_time(process.pid)
         self._tail = ""
         self._errors = asyncio.ensure_future(self._listen())
 
@@ -36,12 +36,12 @@ class JsonLinesChild:
     async def start(argv: Sequence[str], cwd: str, env: Mapping[str, str], mark: str) -> JsonLinesChild:
         """Raises OSError if there is no such program. Who has the same mark is ended first: it is what a process of
         ours that was killed has left behind."""
-        await asyncio.to_thread(_sweep, f"{MARK}={mark}")
+        await asyncio.to_thread(_sweep, f"{MARK_VARIABLE}={mark}")
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *argv,
             cwd=cwd,
-            env={**env, MARK: mark},
+            env={**env, MARK_VARIABLE: mark},
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
@@ -86,16 +86,16 @@ class JsonLinesChild:
     async def end(self, grace: float = GRACE) -> None:
         """No more input; who is still there after `grace` seconds is killed, with all it started."""
         assert self._process.stdin is not None
-        known = family.members(self.pid, self._mark, self._since)
+        known = family.find_descendants(self.pid, self._mark, self._since)
         self._process.stdin.close()
         try:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), grace)
         finally:
             self._errors.cancel()
-            known |= family.members(self.pid, self._mark, self._since)
+            known |= family.find_descendants(self.pid, self._mark, self._since)
             if known:
-                family.send(self.pid, known, signal.SIGKILL)
+                family.signal_family(self.pid, known, signal.SIGKILL)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), GRACE)
 
@@ -106,4 +106,4 @@ class JsonLinesChild:
 
 
 def _sweep(mark: str) -> None:
-    family.each(family.strays((mark,)), signal.SIGKILL)
+    family.signal_each(family.find_strays((mark,)), signal.SIGKILL)

@@ -38,7 +38,7 @@ from palinurus.core.types.messages import (
 )
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.usage import TokenUsage
-from palinurus.tools.paths import brief
+from palinurus.tools.paths import shorten_path
 
 BETWEEN = "\n\n"  # two texts of one message
 _SUMMARY = ("command", "path", "file_path", "query", "url", "pattern", "description")
@@ -117,7 +117,7 @@ class RunMirror:
             return []
         call = ToolCall(ident, name, args)
         self._going[ident] = _Going(call, self._ports.clock.monotonic())
-        summary = brief(next((str(args[key]) for key in _SUMMARY if args.get(key)), ""))
+        summary = shorten_path(next((str(args[key]) for key in _SUMMARY if args.get(key)), ""))
         self._ports.record.step("tool", f"{name} {summary}".strip())
         made = self._started()
         return [*made, self._message("toolUse", (call,)), ToolStart(ident, name, args, summary)]

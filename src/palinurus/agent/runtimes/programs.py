@@ -27,9 +27,9 @@ from palinurus.agent.trigger import TRIGGER, is_triggered
 from palinurus.config.runtimes import ACP, CLAUDE, CODEX
 from palinurus.config.settings import Settings
 from palinurus.core.types.events import RunEvent
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import SessionRow, Store
-from palinurus.tools.environ import child_env
+from palinurus.tools.environ import build_child_env
 
 BINDINGS = "cliSessionBindings"  # field of a session's record
 
@@ -71,7 +71,7 @@ class ProgramRunner:
             raise ProgramGone("it would run outside this session's sandbox", "config", final=True)
         passed = {key: self._environ[key] for key in ("PATH", *sort.variables) if self._environ.get(key)}
         declared = {key: value.reveal() for key, value in program.env.items()}
-        env = {**child_env(self._environ, {}), **passed, **declared}
+        env = {**build_child_env(self._environ, {}), **passed, **declared}
         found = shutil.which(program.command[0], path=env["PATH"])
         if found is None:
             raise ProgramGone(f"no program {program.command[0]!r} is installed", "config", final=True)
@@ -107,7 +107,7 @@ class ProgramThreads:
     async def known(self) -> str:
         """ "" if there is none yet."""
         row = await self._store.session(str(self._plan.route.key))
-        bound = Record.decode(row.data).extra.get(BINDINGS) if row is not None else None
+        bound = SessionRecord.decode(row.data).extra.get(BINDINGS) if row is not None else None
         own = bound.get(self._name) if isinstance(bound, dict) else None
         if not isinstance(own, dict) or own.get("of") != self._plan.session_id:
             return ""

@@ -20,14 +20,14 @@ from discord.gateway import ReconnectWebSocket
 from discord.http import Route
 
 from palinurus.channels.backoff import Backoff
-from palinurus.channels.basic import Basic
+from palinurus.channels.basic import BasicChannel
 from palinurus.channels.discord import inbound, outbound
 from palinurus.channels.discord.acts import ACTS
-from palinurus.channels.discord.inbound import Me
-from palinurus.channels.discord.reader import Reader
-from palinurus.channels.discord.wire import API, LEAVING, Gateway, Limited, Rest
-from palinurus.channels.kit import File, Kit
-from palinurus.channels.order import Order
+from palinurus.channels.discord.inbound import DiscordIdentity
+from palinurus.channels.discord.reader import DiscordReader
+from palinurus.channels.discord.wire import API, LEAVING, DiscordGateway, DiscordRateLimit, DiscordRest
+from palinurus.channels.kit import ChannelFile, ChannelKit
+from palinurus.channels.order import ChatOrder
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,
@@ -54,13 +54,13 @@ NO_CONTENT = "Discord shows us only messages that name the bot; turn on Message 
 BAD_TOKEN, NOT_ALLOWED = 4004, 4014  # why the gateway hangs up
 
 
-def make(kit: Kit) -> Discord:
+def make_discord_channel(kit: ChannelKit) -> DiscordChannel:
     """Raises ConfigError without a token."""
     kit.secret("token")
-    return Discord(kit)
+    return DiscordChannel(kit)
 
 
-class Going(msgspec.Struct, frozen=True):
+class DiscordPendingReply(msgspec.Struct, frozen=True):
     """A message on its way out: its client id, the id of what came before it, and what it says, digested."""
 
     id: str
@@ -68,7 +68,7 @@ class Going(msgspec.Struct, frozen=True):
     text: str
 
 
-class Discord(Basic):
+class DiscordChannel(BasicChannel):
     """Implements `Channel`."""
 
     name = "discord"
@@ -85,14 +85,14 @@ class Discord(Basic):
         media=MEDIA,
     )
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(self, kit: ChannelKit) -> None:
         super().__init__()
         self._kit = kit
-        self._rest: Rest | None = None
+        self._rest: DiscordRest | None = None
         self._stopped = False
-        self._me = Me(account=kit.account)
+        self._me = DiscordIdentity(account=kit.account)
         self._backoff = Backoff()
-        self._order = Order()
+        self._order = ChatOrder()
         self._tries = 0
         self._content = True  # may we read what people write?
         self._people: dict[str, str] = {}  # whom we wrote to -> the chat with them
@@ -106,9 +106,9 @@ class Discord(Basic):
         rest = self._opened()
         try:
             if await self._signed_in(rest):
-                reader = Reader(self._kit, rest, self._me, submit, self._up)
+                reader = DiscordReader(self._kit, rest, self._me, submit, self._up)
                 await reader.load()
-                gateway = Gateway(rest, reader.parsers)
+                gateway = DiscordGateway(rest, reader.parsers)
                 try:
                     await self._listen(gateway, reader)
                 finally:
@@ -121,13 +121,13 @@ class Discord(Basic):
             self._rest = None
             await rest.close()
 
-    def _opened(self) -> Rest:
+    def _opened(self) -> DiscordRest:
         if self._rest is None:
             token = self._kit.secret("token").reveal().strip().removeprefix("Bot ")
-            self._rest = Rest(token, self._kit.text("apiBase", API))
+            self._rest = DiscordRest(token, self._kit.text("apiBase", API))
         return self._rest
 
-    async def _signed_in(self, rest: Rest) -> bool:
+    async def _signed_in(self, rest: DiscordRest) -> bool:
         """Who are we? False when Discord does not know us."""
         while True:
             try:
@@ -137,19 +137,19 @@ class Discord(Basic):
                 if exc.status == 401:
                     self.set_status("signed_out", SIGNED_OUT)
                     return False
-                self.set_status("reconnecting", outbound.failed(exc).reason)
-            except (Limited, aiohttp.ClientError, TimeoutError) as exc:
-                self.set_status("reconnecting", outbound.failed(exc).reason)
+                self.set_status("reconnecting", outbound.explain_discord_error(exc).reason)
+            except (DiscordRateLimit, aiohttp.ClientError, TimeoutError) as exc:
+                self.set_status("reconnecting", outbound.explain_discord_error(exc).reason)
             await self._pause()
 
-    async def _know(self, rest: Rest) -> str:
+    async def _know(self, rest: DiscordRest) -> str:
         """Our id. Raises what a request raises."""
         if not self._me.id:
             raw = await rest.request(Route("GET", "/users/@me"))
             self._me = self._me._replace(id=str(raw["id"]), name=str(raw["username"]))
         return self._me.id
 
-    async def _listen(self, gateway: Gateway, reader: Reader) -> None:
+    async def _listen(self, gateway: DiscordGateway, reader: DiscordReader) -> None:
         """Until the token is not taken. A broken connection is taken up again."""
         while True:
             try:
@@ -172,9 +172,9 @@ class Discord(Basic):
                 if exc.status == 401:
                     self.set_status("signed_out", SIGNED_OUT)
                     return
-                self.set_status("reconnecting", outbound.failed(exc).reason)
-            except (Limited, aiohttp.ClientError, TimeoutError, OSError) as exc:
-                self.set_status("reconnecting", outbound.failed(exc).reason)
+                self.set_status("reconnecting", outbound.explain_discord_error(exc).reason)
+            except (DiscordRateLimit, aiohttp.ClientError, TimeoutError, OSError) as exc:
+                self.set_status("reconnecting", outbound.explain_discord_error(exc).reason)
             if self._tries >= PATIENCE:
                 gateway.forget_session()
             await gateway.close()
@@ -207,15 +207,15 @@ class Discord(Basic):
     async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         return await self._tried(lambda rest: self._send(rest, reply))
 
-    async def _send(self, rest: Rest, reply: Reply) -> SendReceipt | SendFailure:
+    async def _send(self, rest: DiscordRest, reply: Reply) -> SendReceipt | SendFailure:
         files = await self._loaded(reply)
         if isinstance(files, str):
             return SendFailure(files, "media")
         chat = await self._chat(rest, reply.target)
-        text = outbound.written(reply.text, reply.plain)
+        text = outbound.render_content(reply.text, reply.plain)
         await self._remember(chat, reply, text)
-        body = outbound.new(text, reply.buttons, reply.client_id, reply.reply_to)
-        options: dict[str, Any] = {"form": outbound.form(body, files)} if files else {"json": body}
+        body = outbound.build_message(text, reply.buttons, reply.client_id, reply.reply_to)
+        options: dict[str, Any] = {"form": outbound.build_form(body, files)} if files else {"json": body}
         raw = await rest.request(Route("POST", "/channels/{channel_id}/messages", channel_id=chat), **options)
         self._said.pop(chat, None)
         self._said[chat] = int(raw["id"])
@@ -223,10 +223,10 @@ class Discord(Basic):
             del self._said[next(iter(self._said))]
         return SendReceipt(str(raw["id"]))
 
-    async def _loaded(self, reply: Reply) -> list[File] | str:
+    async def _loaded(self, reply: Reply) -> list[ChannelFile] | str:
         if len(reply.media) > outbound.FILES:
             return f"Discord takes {outbound.FILES} files with one message"
-        files: list[File] = []
+        files: list[ChannelFile] = []
         for source in reply.media:
             file = await self._kit.media.load(source, MEDIA)
             if isinstance(file, str):
@@ -237,31 +237,31 @@ class Discord(Basic):
     async def _remember(self, chat: str, reply: Reply, text: str) -> None:
         """Before it is sent: what it is, and since when it can be there; and the texts behind its buttons."""
         for number, button in enumerate(reply.buttons):
-            if outbound.KEYED in outbound.behind(button.text, number)[:3]:
-                await self._kit.memo.put(f"button/{outbound.key(button.text)}", button.text.encode())
+            if outbound.KEY_MARK in outbound.encode_button(button.text, number)[:3]:
+                await self._kit.memo.put(f"button/{outbound.make_button_key(button.text)}", button.text.encode())
         text = _digest(text, len(reply.media))
         async with self._order.turn(chat):
             going = await self._going(chat)
             before = next((one for one in going if one.id == reply.client_id), None)
             if before is not None and before.text == text:
                 return
-            since = max(inbound.ident_at(self._kit.clock.now() - SKEW), self._said.get(chat, 0))
-            now = Going(reply.client_id, before.since if before is not None else since, text)
+            since = max(inbound.make_lowest_id(self._kit.clock.now() - SKEW), self._said.get(chat, 0))
+            now = DiscordPendingReply(reply.client_id, before.since if before is not None else since, text)
             others = [one for one in going if one.id != reply.client_id]
             await self._kit.memo.put(f"going/{chat}", msgspec.json.encode([*others[1 - GOING :], now]))
 
-    async def _going(self, chat: str) -> list[Going]:
+    async def _going(self, chat: str) -> list[DiscordPendingReply]:
         kept = await self._kit.memo.get(f"going/{chat}")
-        return msgspec.json.decode(kept, type=list[Going]) if kept is not None else []
+        return msgspec.json.decode(kept, type=list[DiscordPendingReply]) if kept is not None else []
 
     async def find(self, reply: Reply) -> SendReceipt | None:
         """By its nonce, which Discord forgets after a while; then by what was noted before it was sent."""
         found = await self._tried(lambda rest: self._found(rest, reply))
         return found if isinstance(found, SendReceipt) else None
 
-    async def _found(self, rest: Rest, reply: Reply) -> SendReceipt | SendFailure:
+    async def _found(self, rest: DiscordRest, reply: Reply) -> SendReceipt | SendFailure:
         chat = await self._chat(rest, reply.target)
-        me, nonce = await self._know(rest), outbound.nonce(reply.client_id)
+        me, nonce = await self._know(rest), outbound.make_nonce(reply.client_id)
         noted = next((one for one in await self._going(chat) if one.id == reply.client_id), None)
         for raw in await rest.logs_from(chat, LOOK):
             if raw["author"]["id"] != me:
@@ -278,26 +278,28 @@ class Discord(Basic):
         # a thread begins in the channel, also when it is asked for inside of one
         place = Target(target.channel, target.to, target.account) if isinstance(act, ThreadAction) else target
 
-        async def do(rest: Rest) -> SendReceipt | SendFailure:
+        async def do(rest: DiscordRest) -> SendReceipt | SendFailure:
             return await ACTS[type(act)](rest, await self._chat(rest, place), act)
 
         return await self._tried(do)
 
     # --- for all of them
 
-    async def _tried(self, call: Callable[[Rest], Awaitable[SendReceipt | SendFailure]]) -> SendReceipt | SendFailure:
+    async def _tried(
+        self, call: Callable[[DiscordRest], Awaitable[SendReceipt | SendFailure]]
+    ) -> SendReceipt | SendFailure:
         if self._stopped:
             out = self.status().state == "signed_out"
             return SendFailure(SIGNED_OUT, "signed_out") if out else SendFailure("the channel is stopped")
         try:
             return await call(self._opened())
         except Exception as exc:  # border: the port promises that nothing is raised
-            result = outbound.failed(exc)
+            result = outbound.explain_discord_error(exc)
             if result.reason.startswith("unexpected"):
                 log.exception("discord: a request failed")
             return result
 
-    async def _chat(self, rest: Rest, target: Target) -> str:
+    async def _chat(self, rest: DiscordRest, target: Target) -> str:
         """The id Discord knows the chat by. "user:<id>" is the chat with a person. Raises what a request raises."""
         to = target.thread or target.to.removeprefix("channel:")
         person = to.removeprefix("user:")

@@ -18,7 +18,7 @@ Work: TypeAlias = Callable[[], Awaitable[None]]
 MOST = 500  # pieces of work under way; then no event is taken until some are done
 
 
-class Floor:
+class DiscordReadMark:
     """Pure. Everything below `value` is done."""
 
     def __init__(self, value: int = 0) -> None:
@@ -39,7 +39,7 @@ class Floor:
         self._highest = max(self._highest, ident)
 
 
-class Lanes:
+class DiscordLanes:
     """Work of one chat happens in the order it came; chats do not wait for each other."""
 
     def __init__(self) -> None:

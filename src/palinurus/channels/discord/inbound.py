@@ -22,7 +22,7 @@ _ODD = re.compile(r"[^\w .'-]")
 _ROLE = re.compile(r"<@&(\d{1,20})>")
 
 
-class Me(NamedTuple):
+class DiscordIdentity(NamedTuple):
     """Who we are there: our user, and the roles that stand for us in its servers."""
 
     id: str = ""
@@ -31,14 +31,14 @@ class Me(NamedTuple):
     account: str = "default"
 
 
-class Place(NamedTuple):
+class DiscordChat(NamedTuple):
     """Where a message was written. `parent` is set for threads only."""
 
     parent: str = ""
     title: str = ""
 
 
-class Found(NamedTuple):
+class DiscordFile(NamedTuple):
     """A file of a message, still at Discord."""
 
     url: str
@@ -48,31 +48,31 @@ class Found(NamedTuple):
     voice: bool
 
 
-def moment(ident: str | int) -> int:
+def read_id_time(ident: str | int) -> int:
     """When an id was made, in milliseconds since 1970."""
     return (int(ident) >> 22) + EPOCH
 
 
-def ident_at(millis: int) -> int:
+def make_lowest_id(millis: int) -> int:
     """The lowest id of a moment."""
     return max(millis - EPOCH, 0) << 22
 
 
-def place(raw: Mapping[str, Any]) -> Place:
+def parse_chat(raw: Mapping[str, Any]) -> DiscordChat:
     """Of a channel, as Discord describes it."""
     parent = str(raw.get("parent_id") or "") if raw.get("type") in THREADS else ""
-    return Place(parent, str(raw.get("name") or ""))
+    return DiscordChat(parent, str(raw.get("name") or ""))
 
 
-def message(raw: Mapping[str, Any], me: Me, where: Place) -> Inbound | None:
+def parse_message(raw: Mapping[str, Any], me: DiscordIdentity, where: DiscordChat) -> Inbound | None:
     """What a person (or another bot) wrote, without its files; None for our own and for what is no message."""
     author = raw["author"]
     if raw.get("type", 0) not in TYPES or author["id"] == me.id:
         return None
     guild = str(raw.get("guild_id") or "")
-    named = bool(guild) and meant(raw, me)
-    text = text_of(raw, me) or ("[mentioned you]" if named and not attachments(raw) else "")
-    if not text and not attachments(raw):  # a poll, an embed, or what Discord does not let us read
+    named = bool(guild) and is_addressed(raw, me)
+    text = read_text(raw, me) or ("[mentioned you]" if named and not list_attachments(raw) else "")
+    if not text and not list_attachments(raw):  # a poll, an embed, or what Discord does not let us read
         return None
     answered = raw.get("referenced_message") or None
     member = raw.get("member") or {}
@@ -81,7 +81,7 @@ def message(raw: Mapping[str, Any], me: Me, where: Place) -> Inbound | None:
         sender=_sender(author, member, bool(raw.get("webhook_id"))),
         event=str(raw["id"]),
         text=text,
-        at=moment(raw["id"]),
+        at=read_id_time(raw["id"]),
         kind="channel" if guild else "direct",
         guild=guild,
         roles=tuple(str(role) for role in member.get("roles") or ()),
@@ -92,7 +92,7 @@ def message(raw: Mapping[str, Any], me: Me, where: Place) -> Inbound | None:
     )
 
 
-def interaction(raw: Mapping[str, Any], me: Me, where: Place, text: str) -> Inbound:
+def parse_interaction(raw: Mapping[str, Any], me: DiscordIdentity, where: DiscordChat, text: str) -> Inbound:
     """A pressed button or a native command, as a message of whoever did it."""
     member = raw.get("member") or {}
     guild = str(raw.get("guild_id") or "")
@@ -102,7 +102,7 @@ def interaction(raw: Mapping[str, Any], me: Me, where: Place, text: str) -> Inbo
         sender=_sender(raw.get("user") or member["user"], member, False),
         event=str(raw["id"]),
         text=text,
-        at=moment(raw["id"]),
+        at=read_id_time(raw["id"]),
         kind="channel" if guild else "direct",
         guild=guild,
         roles=tuple(str(role) for role in member.get("roles") or ()),
@@ -112,14 +112,14 @@ def interaction(raw: Mapping[str, Any], me: Me, where: Place, text: str) -> Inbo
     )
 
 
-def command(raw: Mapping[str, Any]) -> str:
+def read_command_text(raw: Mapping[str, Any]) -> str:
     """The text a native command stands for."""
     data = raw["data"]
     values = [str(option["value"]) for option in data.get("options") or () if "value" in option]
     return " ".join((f"/{data['name']}", *values))
 
 
-def meant(raw: Mapping[str, Any], me: Me) -> bool:
+def is_addressed(raw: Mapping[str, Any], me: DiscordIdentity) -> bool:
     """Were we named (ourselves, or our role) or answered? "@everyone" names nobody."""
     named = any(user["id"] == me.id for user in raw.get("mentions") or ())
     role = any(str(role) in me.roles for role in raw.get("mention_roles") or ())
@@ -127,7 +127,7 @@ def meant(raw: Mapping[str, Any], me: Me) -> bool:
     return named or role or (answered.get("author") or {}).get("id") == me.id
 
 
-def text_of(raw: Mapping[str, Any], me: Me) -> str:
+def read_text(raw: Mapping[str, Any], me: DiscordIdentity) -> str:
     """What can be read, our own name cut out, other names readable; what was forwarded is said to be that."""
     # a name is chosen by whoever has it: inside somebody else's message it must not look like a command
     names = {str(user["id"]): _ODD.sub("", _name(user, {}))[:32] for user in raw.get("mentions") or ()}
@@ -145,30 +145,30 @@ def text_of(raw: Mapping[str, Any], me: Me) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def attachments(raw: Mapping[str, Any]) -> list[Found]:
+def list_attachments(raw: Mapping[str, Any]) -> list[DiscordFile]:
     """The files of a message, and of those it forwards."""
     inner = [snapshot.get("message") or {} for snapshot in raw.get("message_snapshots") or ()]
     return [found for one in (raw, *inner) for found in _files(one)]
 
 
-def shown(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def to_history_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Messages as the act `Read` answers with them; Discord lists the newest first."""
     found = [
         {
             "id": row["id"],
             "from": _name(row["author"], {}),
             "text": str(row.get("content") or ""),
-            "at": moment(row["id"]),
+            "at": read_id_time(row["id"]),
         }
         for row in rows
     ]
     return found[::-1]
 
 
-def _files(raw: Mapping[str, Any]) -> list[Found]:
+def _files(raw: Mapping[str, Any]) -> list[DiscordFile]:
     voice = bool(int(raw.get("flags") or 0) & VOICE)
     return [
-        Found(str(one["url"]), str(one["filename"]), str(one.get("content_type") or ""), int(one["size"]), voice)
+        DiscordFile(str(one["url"]), str(one["filename"]), str(one.get("content_type") or ""), int(one["size"]), voice)
         for one in raw.get("attachments") or ()
     ]
 
@@ -177,7 +177,7 @@ def _stickers(raw: Mapping[str, Any]) -> list[str]:
     return [f"[sticker: {one.get('name', '')}]" for one in raw.get("sticker_items") or ()]
 
 
-def _target(channel: str, where: Place, me: Me) -> Target:
+def _target(channel: str, where: DiscordChat, me: DiscordIdentity) -> Target:
     channel = str(channel)
     if where.parent:
         return Target("discord", where.parent, me.account, channel)

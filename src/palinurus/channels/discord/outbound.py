@@ -12,8 +12,8 @@ from typing import Any
 import aiohttp
 from discord.errors import HTTPException
 
-from palinurus.channels.discord.wire import Limited
-from palinurus.channels.kit import File
+from palinurus.channels.discord.wire import DiscordRateLimit
+from palinurus.channels.kit import ChannelFile
 from palinurus.core.format.render import render_markdown
 from palinurus.core.types.channel import PollAction, SendFailure, SendTrouble
 from palinurus.core.types.outbound import Button
@@ -25,8 +25,8 @@ CUSTOM = 100  # characters behind a button
 LABEL = 80
 FILES = 10  # of one message
 NONCE = 24
-SPOKEN = "="  # a button's own text follows; otherwise "#" and the key of a longer one
-KEYED = "#"
+TEXT_MARK = "="  # a button's own text follows; otherwise "#" and the key of a longer one
+KEY_MARK = "#"
 
 _STYLES = {"": 2, "good": 3, "bad": 4}
 # Nobody is woken by what a model writes, except a person it names.
@@ -67,12 +67,12 @@ _LONG = "BASE_TYPE_MAX_LENGTH"
 _INVALID = 50035
 
 
-def nonce(client_id: str) -> str:
+def make_nonce(client_id: str) -> str:
     """What Discord knows a repeated message by; it takes at most 25 characters."""
     return hashlib.sha256(client_id.encode()).hexdigest()[:NONCE]
 
 
-def written(text: str, plain: bool) -> str:
+def render_content(text: str, plain: bool) -> str:
     """The content of a message. Discord always reads marks, so a plain text has them escaped where that fits."""
     if not plain:
         return render_markdown(text, "discord").text.strip()
@@ -81,27 +81,27 @@ def written(text: str, plain: bool) -> str:
     return escaped if len(escaped) <= LIMIT else text.strip()
 
 
-def content(text: str, buttons: Sequence[Button]) -> dict[str, Any]:
+def build_content(text: str, buttons: Sequence[Button]) -> dict[str, Any]:
     """What a message and an edit have in common."""
     return {"content": text, "components": _rows(buttons), "allowed_mentions": _MENTIONS}
 
 
-def new(text: str, buttons: Sequence[Button], client_id: str, reply_to: str) -> dict[str, Any]:
+def build_message(text: str, buttons: Sequence[Button], client_id: str, reply_to: str) -> dict[str, Any]:
     """The body of a new message."""
-    body = {**content(text, buttons), "nonce": nonce(client_id), "enforce_nonce": True}
+    body = {**build_content(text, buttons), "nonce": make_nonce(client_id), "enforce_nonce": True}
     if reply_to.isdigit():
         body["message_reference"] = {"message_id": reply_to, "fail_if_not_exists": False}
     return body
 
 
-def poll(act: PollAction) -> dict[str, Any]:
+def build_poll(act: PollAction) -> dict[str, Any]:
     """The body of a poll; it is open for a day."""
     answers = [{"poll_media": {"text": option[:55]}} for option in act.options[:10]]
     question = {"text": act.question[:300]}
     return {"poll": {"question": question, "answers": answers, "duration": 24, "allow_multiselect": act.several}}
 
 
-def form(body: Mapping[str, Any], files: Sequence[File]) -> list[dict[str, Any]]:
+def build_form(body: Mapping[str, Any], files: Sequence[ChannelFile]) -> list[dict[str, Any]]:
     """The same with files, as fields of a form."""
     attached = [{"id": number, "filename": file.name} for number, file in enumerate(files)]
     text = json.dumps({**body, "attachments": attached})
@@ -114,20 +114,20 @@ def form(body: Mapping[str, Any], files: Sequence[File]) -> list[dict[str, Any]]
     ]
 
 
-def key(text: str) -> str:
+def make_button_key(text: str) -> str:
     """Under which a text too long for a button is kept."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def behind(text: str, number: int) -> str:
+def encode_button(text: str, number: int) -> str:
     """What stands behind the button: its text, or the key of that. The number keeps equal ones apart."""
-    own = f"{number}{SPOKEN}{text}"
-    return own if len(own) <= CUSTOM else f"{number}{KEYED}{key(text)}"
+    own = f"{number}{TEXT_MARK}{text}"
+    return own if len(own) <= CUSTOM else f"{number}{KEY_MARK}{make_button_key(text)}"
 
 
-def failed(exc: Exception) -> SendFailure:
+def explain_discord_error(exc: Exception) -> SendFailure:
     """What an exception of `Rest.request` means. Says nothing that is in the request."""
-    if isinstance(exc, Limited):
+    if isinstance(exc, DiscordRateLimit):
         return SendFailure("Discord wants fewer requests for a moment", "limited", exc.retry_after, exc.everywhere)
     if isinstance(exc, HTTPException):
         return _answered(exc)
@@ -156,7 +156,7 @@ def _rows(buttons: Sequence[Button]) -> list[dict[str, Any]]:
             "type": 2,
             "style": _STYLES[button.style],
             "label": button.label[:LABEL],
-            "custom_id": behind(button.text, number),
+            "custom_id": encode_button(button.text, number),
         }
         for number, button in enumerate(buttons[:BUTTONS])
     ]

@@ -21,12 +21,12 @@ from discord.http import Route
 
 from palinurus.channels.backoff import Backoff
 from palinurus.channels.discord import inbound, outbound
-from palinurus.channels.discord.gap import Floor, Lanes
-from palinurus.channels.discord.inbound import Found, Me, Place
-from palinurus.channels.discord.wire import Limited, Parsers, Rest
-from palinurus.channels.files import brought
-from palinurus.channels.kit import Kit
-from palinurus.channels.patience import handed
+from palinurus.channels.discord.gap import DiscordLanes, DiscordReadMark
+from palinurus.channels.discord.inbound import DiscordChat, DiscordFile, DiscordIdentity
+from palinurus.channels.discord.wire import DiscordRateLimit, DiscordRest, EventParsers
+from palinurus.channels.files import fetch_message_files
+from palinurus.channels.kit import ChannelKit
+from palinurus.channels.patience import hand_in
 from palinurus.core.types.channel import SubmitInbound
 from palinurus.core.types.inbound import Attachment
 from palinurus.errors import BadRequest, PalinurusError
@@ -50,33 +50,35 @@ HIDDEN = 64  # only who asked sees it
 _NAME = re.compile(r"[a-z0-9_-]{1,32}")
 
 
-class Read(msgspec.Struct, frozen=True):
+class DiscordReadState(msgspec.Struct, frozen=True):
     """What is written down: every message up to `floor` was handed in, and of the last ones these."""
 
     floor: int
     taken: tuple[str, ...] = ()
 
 
-class Reader:
+class DiscordReader:
     """For one run of the channel. `up` is called when Discord has begun or taken up a session."""
 
-    def __init__(self, kit: Kit, rest: Rest, me: Me, submit: SubmitInbound, up: Callable[[], None]) -> None:
+    def __init__(
+        self, kit: ChannelKit, rest: DiscordRest, me: DiscordIdentity, submit: SubmitInbound, up: Callable[[], None]
+    ) -> None:
         self._kit = kit
         self._rest = rest
         self._me = me
         self._submit = submit
         self._up = up
-        self.lanes = Lanes()
-        self._floor = Floor()
+        self.lanes = DiscordLanes()
+        self._floor = DiscordReadMark()
         self._written = 0
         self._first = 1  # nothing before this is for us
         self._direct: dict[str, str] = {}  # chats with one person: chat -> who
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, DiscordChat] = {}
         self._waiting: dict[str, int] = {}  # servers that are still to be described: from where to read there
         self._coming: dict[str, None] = {}  # messages that are on their way through here
         self._taken: dict[str, None] = {}  # the last that were handed in
         self._askers = asyncio.Semaphore(ASKERS)
-        events: Parsers = {
+        events: EventParsers = {
             "READY": self._ready,
             "RESUMED": self._resumed,
             "GUILD_CREATE": self._guild,
@@ -87,17 +89,17 @@ class Reader:
             "MESSAGE_CREATE": self._message,
             "INTERACTION_CREATE": self._interaction,
         }
-        self.parsers: Parsers = {name: partial(_heard, name, event) for name, event in events.items()}
+        self.parsers: EventParsers = {name: partial(_heard, name, event) for name, event in events.items()}
 
     async def load(self) -> None:
         """Take up what an earlier run wrote down."""
         if (kept := await self._kit.memo.get("read")) is not None:
-            read = msgspec.json.decode(kept, type=Read)
-            self._floor = Floor(read.floor)
+            read = msgspec.json.decode(kept, type=DiscordReadState)
+            self._floor = DiscordReadMark(read.floor)
             self._taken = dict.fromkeys(read.taken)
         else:
-            self._first = inbound.ident_at(self._kit.clock.now())
-            self._floor = Floor(self._first)
+            self._first = inbound.make_lowest_id(self._kit.clock.now())
+            self._floor = DiscordReadMark(self._first)
             await self._write(self._first)
         if (chats := await self._kit.memo.get("direct")) is not None:
             self._direct = msgspec.json.decode(chats, type=dict[str, str])
@@ -112,7 +114,7 @@ class Reader:
 
     def _ready(self, raw: Mapping[str, Any]) -> None:
         self.lanes.put("", partial(self._menu, str(raw["application"]["id"])))
-        oldest = inbound.ident_at(self._kit.clock.now() - DAY)
+        oldest = inbound.make_lowest_id(self._kit.clock.now() - DAY)
         after = max(self._floor.value - OVERLAP, self._first, oldest)
         before, self._waiting = self._waiting, {str(guild["id"]): after for guild in raw.get("guilds") or ()}
         for _ in self._waiting:
@@ -144,7 +146,7 @@ class Reader:
         self._floor.end(after)
 
     def _channel(self, raw: Mapping[str, Any]) -> None:
-        _hold(self._places, str(raw["id"]), inbound.place(raw), PLACES)
+        _hold(self._places, str(raw["id"]), inbound.parse_chat(raw), PLACES)
 
     def _message(self, raw: Mapping[str, Any]) -> None:
         if raw["id"] not in self._coming and raw["id"] not in self._taken:
@@ -165,14 +167,14 @@ class Reader:
     async def _handed(self, raw: Mapping[str, Any]) -> None:
         if not raw.get("guild_id") and raw["author"]["id"] != self._me.id:
             await self._remember(str(raw["channel_id"]), str(raw["author"]["id"]))
-        where = await self._place(str(raw["channel_id"])) if raw.get("guild_id") else Place()
-        found = inbound.message(raw, self._me, where)
+        where = await self._place(str(raw["channel_id"])) if raw.get("guild_id") else DiscordChat()
+        found = inbound.parse_message(raw, self._me, where)
         if found is None:
             return
-        whole = await brought(self._kit, found, inbound.attachments(raw), self._fetched)
-        await handed(self._submit, whole, self._kit.clock)
+        whole = await fetch_message_files(self._kit, found, inbound.list_attachments(raw), self._fetched)
+        await hand_in(self._submit, whole, self._kit.clock)
 
-    async def _fetched(self, one: Found) -> Attachment | str:
+    async def _fetched(self, one: DiscordFile) -> Attachment | str:
         backoff = Backoff()
         for _ in range(TRIES):
             try:
@@ -186,10 +188,10 @@ class Reader:
             await self._kit.clock.sleep(backoff.next_delay())
         return f"{one.name[:80]} could not be fetched"
 
-    async def _place(self, chat: str) -> Place:
+    async def _place(self, chat: str) -> DiscordChat:
         if chat not in self._places:
             raw = await self._asked(partial(self._rest.get_channel, chat))
-            _hold(self._places, chat, inbound.place(raw or {}), PLACES)
+            _hold(self._places, chat, inbound.parse_chat(raw or {}), PLACES)
         return self._places[chat]
 
     # --- buttons and commands
@@ -199,13 +201,13 @@ class Reader:
         if kind not in (inbound.COMMAND, inbound.COMPONENT):
             return
         pressed = kind == inbound.COMPONENT
-        text = await self._behind(str(raw["data"]["custom_id"])) if pressed else inbound.command(raw)
+        text = await self._behind(str(raw["data"]["custom_id"])) if pressed else inbound.read_command_text(raw)
         if not text:
             await self._tell(raw, "This button is too old.")
             return
-        where = inbound.place(raw.get("channel") or {})
+        where = inbound.parse_chat(raw.get("channel") or {})
         try:
-            taken = await self._submit(inbound.interaction(raw, self._me, where, text))
+            taken = await self._submit(inbound.parse_interaction(raw, self._me, where, text))
         except BadRequest as exc:
             await self._tell(raw, f"That was not taken: {exc}")
         except PalinurusError:
@@ -220,9 +222,9 @@ class Reader:
         """The text a button stands for; "" if it is not known any more."""
         number = len(custom) - len(custom.lstrip("0123456789"))
         mark, rest = custom[number : number + 1], custom[number + 1 :]
-        if mark == outbound.SPOKEN:
+        if mark == outbound.TEXT_MARK:
             return rest
-        kept = await self._kit.memo.get(f"button/{rest}") if mark == outbound.KEYED else None
+        kept = await self._kit.memo.get(f"button/{rest}") if mark == outbound.KEY_MARK else None
         return kept.decode() if kept is not None else ""
 
     async def _tell(self, raw: Mapping[str, Any], text: str) -> None:
@@ -234,8 +236,8 @@ class Reader:
         route = Route("POST", path, webhook_id=raw["id"], webhook_token=raw["token"])
         try:
             await self._rest.request(route, json=body)
-        except (HTTPException, Limited, aiohttp.ClientError, TimeoutError) as exc:
-            log.info("discord: an interaction was not acknowledged: %s", outbound.failed(exc).reason)
+        except (HTTPException, DiscordRateLimit, aiohttp.ClientError, TimeoutError) as exc:
+            log.info("discord: an interaction was not acknowledged: %s", outbound.explain_discord_error(exc).reason)
 
     async def _menu(self, application: str) -> None:
         """The commands that Discord offers while one types a slash; sent only when they have changed."""
@@ -301,9 +303,9 @@ class Reader:
                     return await call()
             except HTTPException as exc:
                 if 400 <= exc.status < 500:
-                    log.info("discord: %s", outbound.failed(exc).reason)
+                    log.info("discord: %s", outbound.explain_discord_error(exc).reason)
                     return None
-            except Limited as exc:
+            except DiscordRateLimit as exc:
                 wait = max(exc.retry_after, 0.01)
             except (aiohttp.ClientError, TimeoutError):
                 pass
@@ -331,7 +333,7 @@ class Reader:
         if value >= self._written:
             self._written = value
             taken = tuple(one for one in self._taken if int(one) > value - OVERLAP)
-            await self._kit.memo.put("read", msgspec.json.encode(Read(value, taken)))
+            await self._kit.memo.put("read", msgspec.json.encode(DiscordReadState(value, taken)))
 
 
 _NOBODY: dict[str, Any] = {"parse": []}

@@ -28,10 +28,10 @@ OVER = (4003, 4007, 4009)  # why the gateway hangs up when a session cannot be t
 CHUNK = 65_536
 _EVERYWHERE = "*"  # the limit over all routes
 
-Parsers = Mapping[str, Callable[[Any], None]]
+EventParsers = Mapping[str, Callable[[Any], None]]
 
 
-class Limited(RateLimited):
+class DiscordRateLimit(RateLimited):
     """Too many requests; `everywhere`: of all kinds, from this bot."""
 
     def __init__(self, retry_after: float, everywhere: bool) -> None:
@@ -39,7 +39,7 @@ class Limited(RateLimited):
         self.everywhere = everywhere
 
 
-class Rest(HTTPClient):
+class DiscordRest(HTTPClient):
     """discord.py's HTTP routes over our own requests. `token` is never part of an address or an error."""
 
     def __init__(self, token: str, base: str = API) -> None:
@@ -96,19 +96,19 @@ class Rest(HTTPClient):
         """Raises Limited before a request that would only be counted against us."""
         left = self._free.get(bucket, 0.0) - self.loop.time()
         if left > 0:
-            raise Limited(left, bucket == _EVERYWHERE)
+            raise DiscordRateLimit(left, bucket == _EVERYWHERE)
         self._free.pop(bucket, None)
 
     def _note(self, bucket: str, headers: Mapping[str, str]) -> None:
         if headers.get("X-RateLimit-Remaining") == "0":
             self._free[bucket] = self.loop.time() + _seconds(headers.get("X-RateLimit-Reset-After"), 0.0)
 
-    def _limited(self, bucket: str, response: aiohttp.ClientResponse, body: Any) -> Limited:
+    def _limited(self, bucket: str, response: aiohttp.ClientResponse, body: Any) -> DiscordRateLimit:
         told = body.get("retry_after") if isinstance(body, dict) else None
         wait = _seconds(told if told is not None else response.headers.get("Retry-After"), 5.0)
         everywhere = bool(isinstance(body, dict) and body.get("global")) or "X-RateLimit-Global" in response.headers
         self._free[_EVERYWHERE if everywhere else bucket] = self.loop.time() + wait
-        return Limited(wait, everywhere)
+        return DiscordRateLimit(wait, everywhere)
 
 
 class _Connection:
@@ -119,7 +119,7 @@ class _Connection:
     _activity = None
     _status = None
 
-    def __init__(self, intents: Intents, parsers: Parsers, made: Callable[[DiscordWebSocket], None]) -> None:
+    def __init__(self, intents: Intents, parsers: EventParsers, made: Callable[[DiscordWebSocket], None]) -> None:
         self._intents = intents
         self.parsers = parsers
         self._made = made
@@ -136,7 +136,7 @@ class _Host:
 
     _enable_debug_events = False
 
-    def __init__(self, rest: Rest, connection: _Connection) -> None:
+    def __init__(self, rest: DiscordRest, connection: _Connection) -> None:
         self.http = rest
         self.loop = rest.loop
         self._connection = connection
@@ -145,14 +145,14 @@ class _Host:
         pass
 
 
-class Gateway:
+class DiscordGateway:
     """One session with Discord's gateway, over as many connections as it takes.
 
     `parsers` are called with each event's JSON, in order. A connection that breaks is taken up again by `open`,
     and Discord then tells what was missed; `lost()` says that it will not.
     """
 
-    def __init__(self, rest: Rest, parsers: Parsers) -> None:
+    def __init__(self, rest: DiscordRest, parsers: EventParsers) -> None:
         self._rest = rest
         self._parsers = parsers
         self._ws: DiscordWebSocket | None = None

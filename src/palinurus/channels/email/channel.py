@@ -17,13 +17,30 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from palinurus.channels.backoff import Backoff
-from palinurus.channels.basic import Basic
+from palinurus.channels.basic import BasicChannel
 from palinurus.channels.email import outbound
-from palinurus.channels.email.inbound import ADDRESS, ID, STRANGE, UNVERIFIED, Heard, Me, Piece, read
-from palinurus.channels.email.wire import BROKEN, Imap, Line, Opened, Server, SignedOut, Tls
-from palinurus.channels.files import brought
-from palinurus.channels.kit import File, Kit
-from palinurus.channels.patience import Hands, handed
+from palinurus.channels.email.inbound import (
+    ADDRESS,
+    MESSAGE_ID,
+    PARSE_ERRORS,
+    UNVERIFIED,
+    EmailFile,
+    EmailIdentity,
+    EmailInbound,
+    parse_mail,
+)
+from palinurus.channels.email.wire import (
+    IMAP_ERRORS,
+    ImapConnection,
+    ImapFolder,
+    ImapLoginRefused,
+    ImapThread,
+    MailServer,
+    Tls,
+)
+from palinurus.channels.files import fetch_message_files
+from palinurus.channels.kit import ChannelFile, ChannelKit
+from palinurus.channels.patience import ChatWorkers, hand_in
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Attachment, Target
@@ -47,7 +64,7 @@ _HINT = "nobody is verified: set authservId to the name your mail server writes 
 _SIGN_IN = "the mail server does not take the password; set a new one (many need an app password)"
 
 
-class Place(msgspec.Struct, frozen=True):
+class MailboxProgress(msgspec.Struct, frozen=True):
     """Up to where all mail is on our disk. `at`: when that was written."""
 
     validity: int
@@ -55,30 +72,30 @@ class Place(msgspec.Struct, frozen=True):
     at: int = 0
 
 
-class Threaded(msgspec.Struct, frozen=True):
+class MailThread(msgspec.Struct, frozen=True):
     """What an answer in a thread needs to know."""
 
     subject: str
     references: tuple[str, ...]
 
 
-class Mail(NamedTuple):
+class IncomingMail(NamedTuple):
     """A mail on its way in. `cut`: there was more than we read."""
 
     number: int
-    heard: Heard
+    heard: EmailInbound
     cut: bool
 
 
-def make(kit: Kit) -> Email:
+def make_email_channel(kit: ChannelKit) -> EmailChannel:
     """Raises ConfigError without an address and servers, and where a password would travel readable."""
     address = kit.text("address").lower()
     if "@" not in address:
         raise ConfigError((Problem("channels.email.address", "is missing", hint='e.g. "agent@example.org"'),))
-    return Email(kit, address, _server(kit, "imap", address), _server(kit, "smtp", address))
+    return EmailChannel(kit, address, _server(kit, "imap", address), _server(kit, "smtp", address))
 
 
-def _server(kit: Kit, which: str, address: str) -> Server:
+def _server(kit: ChannelKit, which: str, address: str) -> MailServer:
     written, path = kit.own.get(which), f"channels.email.{which}"
     own: dict[str, Any] = written if isinstance(written, dict) else {}
     host, password = own.get("host") or kit.text(f"{which}Host"), own.get("password", kit.own.get("password"))
@@ -90,7 +107,7 @@ def _server(kit: Kit, which: str, address: str) -> Server:
     if not isinstance(password, str | Secret) or not password:
         raise ConfigError((Problem(f"{path}.password", "is missing", hint="set it, best as ${NAME}"),))
     port = own.get("port")
-    return Server(
+    return MailServer(
         host,
         port if isinstance(port, int) else _PORTS[which, tls],
         tls,
@@ -100,25 +117,25 @@ def _server(kit: Kit, which: str, address: str) -> Server:
     )
 
 
-class Email(Basic):
+class EmailChannel(BasicChannel):
     """Implements `Channel`."""
 
     name = "email"
     abilities = ChannelAbilities("matrix", limit=100_000, replies=True, threads=True, media=MEDIA)
 
-    def __init__(self, kit: Kit, address: str, imap: Server, smtp: Server) -> None:
+    def __init__(self, kit: ChannelKit, address: str, imap: MailServer, smtp: MailServer) -> None:
         super().__init__()
         self._kit = kit
         self._address = address
         self._imap, self._smtp = imap, smtp
         also = kit.own.get("aliases")
         others = frozenset(str(one).lower() for one in also) if isinstance(also, list) else frozenset[str]()
-        self._me = Me(others | {address}, kit.text("authservId"), kit.account)
+        self._me = EmailIdentity(others | {address}, kit.text("authservId"), kit.account)
         self._folder = kit.text("folder", "INBOX")
         poll = kit.own.get("pollSeconds")
         self._poll = float(poll) if isinstance(poll, int | float) and poll > 0 else POLL
-        self._line: Line | None = None
-        self._place = Place(0, 0)
+        self._line: ImapThread | None = None
+        self._place = MailboxProgress(0, 0)
         self._next = 0  # the first mail that is not in hand
         self._undone: set[int] = set()
         self._room = asyncio.Event()
@@ -127,17 +144,17 @@ class Email(Basic):
     # receiving
 
     async def run(self, submit: SubmitInbound) -> None:
-        backoff, hands = Backoff(), Hands(partial(self._take, submit), self._full, AHEAD + 1)
+        backoff, hands = Backoff(), ChatWorkers(partial(self._take, submit), self._full, AHEAD + 1)
         try:
             while True:
-                line = self._line = Line(self._imap)
+                line = self._line = ImapThread(self._imap)
                 try:
-                    await line.call(Imap.connect)
+                    await line.call(ImapConnection.connect)
                     await self._reading(line, hands, backoff)
-                except SignedOut:
+                except ImapLoginRefused:
                     self.set_status("signed_out", _SIGN_IN)
                     return
-                except BROKEN as exc:
+                except IMAP_ERRORS as exc:
                     self.set_status("reconnecting", f"{self._imap.host}: {str(exc)[:200] or type(exc).__name__}")
                     log.info("email %s: %s; again soon", self._kit.account, exc)
                 finally:
@@ -147,39 +164,39 @@ class Email(Basic):
         finally:
             await hands.close()
             self._undone.clear()
-            self._place = Place(0, 0)  # whoever begins again begins with what is on disk
+            self._place = MailboxProgress(0, 0)  # whoever begins again begins with what is on disk
 
-    async def _reading(self, line: Line, hands: Hands[Mail], backoff: Backoff) -> None:
+    async def _reading(self, line: ImapThread, hands: ChatWorkers[IncomingMail], backoff: Backoff) -> None:
         opened = await line.call(lambda imap: imap.select(self._folder))
         await self._begin(line, opened, hands)
         self.set_status("ready", "" if self._me.server else _HINT, me=self._address)
         backoff.reset()
         while True:
-            for number in await line.call(partial(Imap.search_newer, first=self._next)):
+            for number in await line.call(partial(ImapConnection.search_newer, first=self._next)):
                 await self._fetched(line, number, hands)
             if opened.idle:
                 await line.idle(IDLE)
             else:
                 await self._kit.clock.sleep(self._poll)
 
-    async def _begin(self, line: Line, opened: Opened, hands: Hands[Mail]) -> None:
+    async def _begin(self, line: ImapThread, opened: ImapFolder, hands: ChatWorkers[IncomingMail]) -> None:
         """Go on where we were; the first time with what comes from now on."""
         if self._place.validity == opened.validity:
             return  # what is in hand goes on
         kept = await self._kit.memo.get("place")
-        place = msgspec.json.decode(kept, type=Place) if kept else Place(0, 0)
+        place = msgspec.json.decode(kept, type=MailboxProgress) if kept else MailboxProgress(0, 0)
         if place.validity == opened.validity:
             self._place, self._next = place, place.next
             return
         # Numbers of another time mean nothing: what nobody has seen since then is looked at again.
         missed = await line.call(lambda imap: imap.search_unseen(place.at)) if place.validity else []
         self._undone.clear()
-        self._place, self._next = Place(opened.validity, 0), opened.next
+        self._place, self._next = MailboxProgress(opened.validity, 0), opened.next
         for number in missed:
             await self._fetched(line, number, hands)
         await self._keep()
 
-    async def _fetched(self, line: Line, number: int, hands: Hands[Mail]) -> None:
+    async def _fetched(self, line: ImapThread, number: int, hands: ChatWorkers[IncomingMail]) -> None:
         while len(self._undone) >= AHEAD:
             self._room.clear()
             await self._room.wait()
@@ -188,39 +205,39 @@ class Email(Basic):
         self._undone.add(number)
         self._next = max(self._next, number + 1)
         heard = await asyncio.to_thread(self._read, raw, number) if raw else "it is gone"
-        if isinstance(heard, Heard) and self._forged(heard):
+        if isinstance(heard, EmailInbound) and self._forged(heard):
             heard = "its sender may be forged, and a code for letting somebody in is no answer to that"
         if isinstance(heard, str):
             log.info("email %s: mail %d is left alone: %s", self._kit.account, number, heard)
             await self._done(number)
         else:
-            hands.give(heard.inbound.target.to, Mail(number, heard, size > most))
+            hands.give(heard.inbound.target.to, IncomingMail(number, heard, size > most))
 
-    def _forged(self, heard: Heard) -> bool:
+    def _forged(self, heard: EmailInbound) -> bool:
         """Would somebody get a code for pairing who perhaps never wrote to us?"""
         return self._kit.settings.dm == "pairing" and heard.inbound.sender.id.startswith(UNVERIFIED)
 
-    def _read(self, raw: bytes, number: int) -> Heard | str:
+    def _read(self, raw: bytes, number: int) -> EmailInbound | str:
         try:
-            return read(raw, self._me, self._kit.clock.now(), f"{self._place.validity}/{number}")
-        except STRANGE:
+            return parse_mail(raw, self._me, self._kit.clock.now(), f"{self._place.validity}/{number}")
+        except PARSE_ERRORS:
             log.warning("email %s: mail %d cannot be read", self._kit.account, number, exc_info=True)
             return "it cannot be read"
 
-    async def _take(self, submit: SubmitInbound, mail: Mail) -> None:
+    async def _take(self, submit: SubmitInbound, mail: IncomingMail) -> None:
         heard = mail.heard
-        inbound = await brought(self._kit, heard.inbound, heard.files, self._kept)
+        inbound = await fetch_message_files(self._kit, heard.inbound, heard.files, self._kept)
         if mail.cut:
             words = f"{inbound.text}\n[the mail was too large; its end is missing]".strip()
             inbound = msgspec.structs.replace(inbound, text=words)
-        await self._noted(inbound.target, Threaded(heard.subject, heard.references))
-        await handed(submit, inbound, self._kit.clock)
+        await self._noted(inbound.target, MailThread(heard.subject, heard.references))
+        await hand_in(submit, inbound, self._kit.clock)
         await self._done(mail.number)
 
-    async def _kept(self, file: Piece) -> Attachment | str:
+    async def _kept(self, file: EmailFile) -> Attachment | str:
         return await self._kit.media.save(file.name, file.mime, file.data)
 
-    async def _noted(self, target: Target, known: Threaded) -> None:
+    async def _noted(self, target: Target, known: MailThread) -> None:
         try:
             await self._kit.memo.put(_thread(target.to, target.thread), msgspec.json.encode(known))
         except PalinurusError as exc:  # the answer has a poorer head then; the mail itself is waited for
@@ -231,19 +248,19 @@ class Email(Basic):
         if self._line is not None:
             try:
                 await self._line.call(lambda imap: imap.mark_seen(number))
-            except BROKEN:  # it stays unread; nothing else comes of that
+            except IMAP_ERRORS:  # it stays unread; nothing else comes of that
                 log.info("email %s: mail %d could not be marked as read", self._kit.account, number)
         self._undone.discard(number)
         self._room.set()
         await self._keep()
 
     async def _keep(self) -> None:
-        place = Place(self._place.validity, min(self._undone, default=self._next), self._kit.clock.now())
+        place = MailboxProgress(self._place.validity, min(self._undone, default=self._next), self._kit.clock.now())
         if place.validity and place.next > self._place.next:
             self._place = place
             await self._kit.memo.put("place", msgspec.json.encode(place))
 
-    def _full(self, mail: Mail) -> None:
+    def _full(self, mail: IncomingMail) -> None:
         raise AssertionError("there is room for all that is in hand")
 
     # sending
@@ -251,7 +268,7 @@ class Email(Basic):
     async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         if not ADDRESS.fullmatch(reply.target.to):
             return SendFailure(f"{clean_label(reply.target.to, 80)!r} is no address", "gone")
-        files: list[File] = []
+        files: list[ChannelFile] = []
         room = MEDIA
         for source in reply.media:
             file = await self._kit.media.load(source, room)
@@ -259,10 +276,10 @@ class Email(Basic):
                 return SendFailure(file, "media")
             files.append(file)
             room -= len(file.data)
-        made = outbound.mail(reply, files, await self._envelope(reply))
+        made = outbound.build_mail(reply, files, await self._envelope(reply))
         to = [reply.target.to, *([self._address] if self._kit.own.get("copyToSelf") is True else [])]
         loop = asyncio.get_running_loop()
-        answer = await loop.run_in_executor(self._sending, outbound.send, made, self._smtp, to)
+        answer = await loop.run_in_executor(self._sending, outbound.send_mail, made, self._smtp, to)
         if isinstance(answer, SendReceipt):
             await self._remembered(reply, answer.message_id)
             if self._kit.own.get("saveSent") is not False:  # the receipt does not wait for it
@@ -270,42 +287,42 @@ class Email(Basic):
         return answer
 
     async def find(self, reply: Reply) -> SendReceipt | None:
-        ident = outbound.message_id(reply.client_id, self._address)
+        ident = outbound.make_message_id(reply.client_id, self._address)
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self._sending, self._looked, ident)
         return SendReceipt(ident) if found else None
 
-    async def _envelope(self, reply: Reply) -> outbound.Envelope:
+    async def _envelope(self, reply: Reply) -> outbound.MailEnvelope:
         kept = await self._kit.memo.get(_thread(reply.target.to, reply.target.thread)) if reply.target.thread else None
-        known = msgspec.json.decode(kept, type=Threaded) if kept else Threaded("", ())
+        known = msgspec.json.decode(kept, type=MailThread) if kept else MailThread("", ())
         subject = known.subject or self._kit.text("subject", "A message for you")
         if kept and not subject.lower().startswith("re:"):
             subject = f"Re: {subject}"
-        before = known.references or ((reply.target.thread,) if ID.fullmatch(reply.target.thread) else ())
-        return outbound.Envelope(self._address, self._kit.text("name"), subject, before, self._kit.clock.now())
+        before = known.references or ((reply.target.thread,) if MESSAGE_ID.fullmatch(reply.target.thread) else ())
+        return outbound.MailEnvelope(self._address, self._kit.text("name"), subject, before, self._kit.clock.now())
 
     async def _remembered(self, reply: Reply, ident: str) -> None:
         """The next mail of the thread refers to this one too."""
         key = _thread(reply.target.to, reply.target.thread)
         kept = await self._kit.memo.get(key) if reply.target.thread else None
         if kept:
-            known = msgspec.json.decode(kept, type=Threaded)
+            known = msgspec.json.decode(kept, type=MailThread)
             rest = (*(one for one in known.references[1:] if one != ident), ident)[-9:]
-            every = Threaded(known.subject, (*known.references[:1], *rest))
+            every = MailThread(known.subject, (*known.references[:1], *rest))
             await self._noted(reply.target, every)
 
     # blocking, in a thread
 
     def _looked(self, ident: str) -> bool:
         """Is the mail among those that were sent, or did our own copy arrive?"""
-        imap = Imap(self._imap)
+        imap = ImapConnection(self._imap)
         try:
             imap.connect()
             folders = dict.fromkeys(
                 one for one in (imap.find_sent_folder(self._kit.text("sentFolder")), self._folder) if one
             )
             return any(imap.has(folder, ident) for folder in folders)
-        except (SignedOut, *BROKEN) as exc:
+        except (ImapLoginRefused, *IMAP_ERRORS) as exc:
             log.warning("email %s: cannot look for a sent mail: %s", self._kit.account, exc)
             return False
         finally:
@@ -313,13 +330,13 @@ class Email(Basic):
 
     def _filed(self, ident: str, data: bytes) -> None:
         """A copy among the sent mails, where the server keeps none itself."""
-        imap = Imap(self._imap)
+        imap = ImapConnection(self._imap)
         try:
             imap.connect()
             folder = imap.find_sent_folder(self._kit.text("sentFolder"))
             if folder and not imap.has(folder, ident):
                 imap.append(folder, data)
-        except (SignedOut, *BROKEN) as exc:
+        except (ImapLoginRefused, *IMAP_ERRORS) as exc:
             log.info("email %s: no copy of a sent mail is kept: %s", self._kit.account, exc)
         finally:
             imap.close()

@@ -16,8 +16,8 @@ from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-from palinurus.channels.email.proof import verified
-from palinurus.channels.email.text import readable, said
+from palinurus.channels.email.proof import is_verified_sender
+from palinurus.channels.email.text import extract_html_text, strip_quotes
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.untrusted import clean_label
 
@@ -25,14 +25,14 @@ UNVERIFIED = "unverified:"
 TEXT = 200_000  # characters of a mail's own text
 FILES = 20
 PARTS = 200  # of one mail
-ID = re.compile(r"<[^<>\s]{1,250}>")
+MESSAGE_ID = re.compile(r"<[^<>\s]{1,250}>")
 ADDRESS = re.compile(r"[^\s@<>\",;:()\[\]\\]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.IGNORECASE)
 _ROBOTS = re.compile(r"^(?:mailer-daemon|postmaster|no-?reply|do-?not-?reply|bounces?)(?:[+_.-].*)?@", re.IGNORECASE)
 _REPLY = re.compile(r"^\s*(?:re|aw|antw|sv|r|odp)\s*(?:\[\d+\])?\s*:", re.IGNORECASE)
 _BULK = frozenset(("bulk", "list", "junk", "auto_reply"))
 
 
-class Me(NamedTuple):
+class EmailIdentity(NamedTuple):
     """Our account: addresses that are ours, and the server whose verdicts count."""
 
     addresses: frozenset[str]
@@ -40,7 +40,7 @@ class Me(NamedTuple):
     account: str
 
 
-class Piece(NamedTuple):
+class EmailFile(NamedTuple):
     """A file of a mail."""
 
     name: str
@@ -48,16 +48,16 @@ class Piece(NamedTuple):
     data: bytes
 
 
-class Heard(NamedTuple):
+class EmailInbound(NamedTuple):
     """A mail to hand in. `references`: the mails before it and itself, oldest first."""
 
     inbound: Inbound
-    files: tuple[Piece, ...]
+    files: tuple[EmailFile, ...]
     subject: str
     references: tuple[str, ...]
 
 
-def read(raw: bytes, me: Me, now: int, where: str) -> Heard | str:
+def parse_mail(raw: bytes, me: EmailIdentity, now: int, where: str) -> EmailInbound | str:
     """The mail, or why it is left alone. `where` names it if it has no Message-ID. Raises nothing for hostile input
     but what `STRANGE` lists."""
     mail = message_from_bytes(raw, policy=email.policy.default)
@@ -67,14 +67,16 @@ def read(raw: bytes, me: Me, now: int, where: str) -> Heard | str:
         return "it does not say who wrote it"
     if address in me.addresses:
         return "it is our own"
-    if why := automatic(mail, address):
+    if why := explain_automatic_mail(mail, address):
         return why
     ident = (
         _first(_all(mail, "message-id")) or f"<{hashlib.sha256(f'{where} {address}'.encode()).hexdigest()[:32]}@mail>"
     )
     before = _references(mail)
     subject = " ".join(_header(mail, "subject").split())[:300]
-    known = verified([str(one) for one in mail.get_all("authentication-results", [])], me.server, _domain(address))
+    known = is_verified_sender(
+        [str(one) for one in mail.get_all("authentication-results", [])], me.server, _domain(address)
+    )
     words, files = _contents(mail)
     if subject and not before and not _REPLY.match(subject) and not words.startswith("/"):
         words = f"Subject: {clean_label(subject, 300)}\n\n{words}".strip()
@@ -85,13 +87,13 @@ def read(raw: bytes, me: Me, now: int, where: str) -> Heard | str:
         words,
         _sent(mail, now),
     )
-    return Heard(inbound, files, subject, (*(one for one in before if one != ident), ident))
+    return EmailInbound(inbound, files, subject, (*(one for one in before if one != ident), ident))
 
 
-STRANGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, MessageError)
+PARSE_ERRORS = (ValueError, LookupError, TypeError, AttributeError, RecursionError, MessageError)
 
 
-def automatic(mail: EmailMessage, address: str) -> str:
+def explain_automatic_mail(mail: EmailMessage, address: str) -> str:
     """Why no answer may be given to such a mail; "" for one that a person wrote to us."""
     if _header(mail, "auto-submitted").partition(";")[0].strip().lower() not in ("", "no"):
         return "a program wrote it (Auto-Submitted)"
@@ -115,7 +117,7 @@ def _header(mail: EmailMessage, name: str) -> str:
 
 
 def _all(mail: EmailMessage, name: str) -> list[str]:
-    return ID.findall(" ".join(str(one) for one in mail.get_all(name, [])))
+    return MESSAGE_ID.findall(" ".join(str(one) for one in mail.get_all(name, [])))
 
 
 def _first(found: list[str]) -> str:
@@ -150,8 +152,8 @@ def _sent(mail: EmailMessage, now: int) -> int:
     return at if 0 < at <= now else now
 
 
-def _contents(mail: EmailMessage) -> tuple[str, tuple[Piece, ...]]:
-    plain, html, files = "", "", list[Piece]()
+def _contents(mail: EmailMessage) -> tuple[str, tuple[EmailFile, ...]]:
+    plain, html, files = "", "", list[EmailFile]()
     for number, part in enumerate(mail.walk()):
         if number >= PARTS or part.is_multipart():
             continue
@@ -162,9 +164,9 @@ def _contents(mail: EmailMessage) -> tuple[str, tuple[Piece, ...]]:
         elif kind not in ("application/pgp-signature", "application/pkcs7-signature") and len(files) < FILES:
             data = part.get_payload(decode=True)
             if isinstance(data, bytes) and data:
-                files.append(Piece((part.get_filename() or "")[:200] or "attachment", kind, data))
-    text = plain if plain.strip() else readable(html)
-    return said(text[:TEXT]), tuple(files)
+                files.append(EmailFile((part.get_filename() or "")[:200] or "attachment", kind, data))
+    text = plain if plain.strip() else extract_html_text(html)
+    return strip_quotes(text[:TEXT]), tuple(files)
 
 
 def _decoded(part: object) -> str:

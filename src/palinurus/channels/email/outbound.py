@@ -15,9 +15,9 @@ from email.policy import SMTP as LINES
 from email.utils import format_datetime, formataddr
 from typing import NamedTuple
 
-from palinurus.channels.email.inbound import ID
-from palinurus.channels.email.wire import Server, trusted
-from palinurus.channels.kit import File
+from palinurus.channels.email.inbound import MESSAGE_ID
+from palinurus.channels.email.wire import MailServer, make_tls_context
+from palinurus.channels.kit import ChannelFile
 from palinurus.core.format.render import render_markdown
 from palinurus.core.types.channel import SendFailure, SendReceipt, SendTrouble
 from palinurus.core.types.outbound import Reply
@@ -39,7 +39,7 @@ _NUMBERS: dict[int, SendTrouble] = {
 }  # fmt: skip
 
 
-class Envelope(NamedTuple):
+class MailEnvelope(NamedTuple):
     """What a mail needs besides the reply."""
 
     address: str  # ours
@@ -49,20 +49,20 @@ class Envelope(NamedTuple):
     at: int
 
 
-def message_id(client_id: str, address: str) -> str:
+def make_message_id(client_id: str, address: str) -> str:
     """The same for every try of a reply."""
     return f"<pal.{hashlib.sha256(client_id.encode()).hexdigest()[:32]}@{address.rpartition('@')[2]}>"
 
 
-def mail(reply: Reply, files: Sequence[File], envelope: Envelope) -> EmailMessage:
+def build_mail(reply: Reply, files: Sequence[ChannelFile], envelope: MailEnvelope) -> EmailMessage:
     """As text and, where it is formatted, as HTML beside it."""
     made = EmailMessage(policy=LINES)
     made["From"] = formataddr((_line(envelope.name), envelope.address)) if envelope.name else envelope.address
     made["To"] = reply.target.to
     made["Subject"] = _line(envelope.subject)
     made["Date"] = format_datetime(datetime.fromtimestamp(envelope.at / 1000, UTC))
-    made["Message-ID"] = message_id(reply.client_id, envelope.address)
-    answered = reply.reply_to if ID.fullmatch(reply.reply_to) else (envelope.references or ("",))[-1]
+    made["Message-ID"] = make_message_id(reply.client_id, envelope.address)
+    answered = reply.reply_to if MESSAGE_ID.fullmatch(reply.reply_to) else (envelope.references or ("",))[-1]
     if answered:
         made["In-Reply-To"] = answered
         made["References"] = " ".join(dict.fromkeys((*envelope.references, answered)))
@@ -84,7 +84,7 @@ def _line(text: str) -> str:
     return " ".join(text.split())[:250]
 
 
-def send(made: EmailMessage, server: Server, to: Sequence[str]) -> SendReceipt | SendFailure:
+def send_mail(made: EmailMessage, server: MailServer, to: Sequence[str]) -> SendReceipt | SendFailure:
     """Hand the mail over. Raises nothing."""
     ident, sender = str(made["Message-ID"]), str(made["From"].addresses[0].addr_spec)
     smtp: smtplib.SMTP | None = None
@@ -98,7 +98,7 @@ def send(made: EmailMessage, server: Server, to: Sequence[str]) -> SendReceipt |
         _agreed(*smtp.data(made.as_bytes()))
         return SendReceipt(ident)
     except smtplib.SMTPResponseException as exc:
-        return refused(int(exc.smtp_code), exc.smtp_error, len(list(made.iter_attachments())) > 0)
+        return explain_smtp_refusal(int(exc.smtp_code), exc.smtp_error, len(list(made.iter_attachments())) > 0)
     except smtplib.SMTPNotSupportedError as exc:
         return SendFailure(f"the mail server cannot do that: {exc}", "refused")
     except (smtplib.SMTPException, OSError) as exc:
@@ -111,14 +111,16 @@ def send(made: EmailMessage, server: Server, to: Sequence[str]) -> SendReceipt |
                 smtp.quit()
 
 
-def _connected(server: Server) -> smtplib.SMTP:
+def _connected(server: MailServer) -> smtplib.SMTP:
     if server.tls == "on":
-        smtp: smtplib.SMTP = smtplib.SMTP_SSL(server.host, server.port, timeout=TIMEOUT, context=trusted(server))
+        smtp: smtplib.SMTP = smtplib.SMTP_SSL(
+            server.host, server.port, timeout=TIMEOUT, context=make_tls_context(server)
+        )
     else:
         smtp = smtplib.SMTP(server.host, server.port, timeout=TIMEOUT)
     try:
         if server.tls == "starttls":
-            smtp.starttls(context=trusted(server))
+            smtp.starttls(context=make_tls_context(server))
         smtp.ehlo()
         _signed_in(smtp, server)
     except BaseException:
@@ -127,7 +129,7 @@ def _connected(server: Server) -> smtplib.SMTP:
     return smtp
 
 
-def _signed_in(smtp: smtplib.SMTP, server: Server) -> None:
+def _signed_in(smtp: smtplib.SMTP, server: MailServer) -> None:
     if "PLAIN" in smtp.esmtp_features.get("auth", "").upper().split():  # the library's own way takes only ASCII
         given = base64.b64encode(f"\0{server.user}\0{server.secret.reveal()}".encode()).decode()
         _agreed(*smtp.docmd("AUTH", f"PLAIN {given}"))
@@ -140,7 +142,7 @@ def _agreed(code: int, said: bytes) -> None:
         raise smtplib.SMTPResponseException(code, said)
 
 
-def refused(code: int, said: bytes | str, files: bool = False) -> SendFailure:
+def explain_smtp_refusal(code: int, said: bytes | str, files: bool = False) -> SendFailure:
     """What a refusal means."""
     text = " ".join((said.decode("utf-8", "replace") if isinstance(said, bytes) else said).split())[:300]
     found = next((word for pattern, word in _CODES if re.match(pattern, text)), None)

@@ -16,7 +16,7 @@ _ABOUT = {"dmarc": ("header.from",), "dkim": ("header.d", "header.i"), "spf": ("
 _DEEP = 10  # comments in comments
 
 
-def verified(results: Sequence[str], server: str, domain: str) -> bool:
+def is_verified_sender(results: Sequence[str], server: str, domain: str) -> bool:
     """Does `server` (its authserv-id) vouch that the mail comes from `domain`? `results` are all headers of that
     name, topmost first."""
     own = next((body for name, body in map(_split, results) if name == server.lower()), None) if server else None

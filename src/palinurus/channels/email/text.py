@@ -31,7 +31,7 @@ _FORWARD = re.compile(r"forwarded message|weitergeleitete nachricht", re.IGNOREC
 LINES = 20_000  # more are not looked at
 
 
-def readable(html: str) -> str:
+def extract_html_text(html: str) -> str:
     """The text a person would see."""
     reader = _Reader()
     reader.feed(html)
@@ -73,7 +73,7 @@ class _Reader(HTMLParser):
             self.out.append(f"> {flat}" if self._quotes and flat.strip() else flat)
 
 
-def said(text: str) -> str:
+def strip_quotes(text: str) -> str:
     """Without the quoted mail below and the signature; all of it if nothing else is left, or if the quotes are
     answered piece by piece, or if something was forwarded to us."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")[:LINES]

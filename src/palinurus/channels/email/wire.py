@@ -30,10 +30,10 @@ _REFUSED = re.compile(
 )
 _SPECIAL = re.compile(rb'\((?P<flags>[^)]*)\) (?:"[^"]*"|NIL) (?P<name>"(?:[^"\\]|\\.)*"|\S+)\s*$')
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-BROKEN = (imaplib.IMAP4.error, OSError, ValueError, EOFError)
+IMAP_ERRORS = (imaplib.IMAP4.error, OSError, ValueError, EOFError)
 
 
-class Server(NamedTuple):
+class MailServer(NamedTuple):
     """Where, how and as whom. `trust`: a file of certificates to believe besides the system's."""
 
     host: str
@@ -44,11 +44,11 @@ class Server(NamedTuple):
     trust: str = ""
 
 
-class SignedOut(Exception):
+class ImapLoginRefused(Exception):
     """The server does not take the password."""
 
 
-class Opened(NamedTuple):
+class ImapFolder(NamedTuple):
     """A folder: its numbers mean something as long as `validity` is the same; `next` is the next mail's number."""
 
     validity: int
@@ -56,7 +56,7 @@ class Opened(NamedTuple):
     idle: bool  # can the server tell us when something comes?
 
 
-def trusted(server: Server) -> ssl.SSLContext:
+def make_tls_context(server: MailServer) -> ssl.SSLContext:
     """Certificates are checked, always."""
     return ssl.create_default_context(cafile=server.trust or None)
 
@@ -99,10 +99,10 @@ class _Secured(_Reading, imaplib.IMAP4_SSL):
     pass
 
 
-class Imap:
+class ImapConnection:
     """Raises SignedOut from `connect`, and what `BROKEN` lists from everything."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: MailServer) -> None:
         self._server = server
         self._imap: _Reading | None = None
         self._wake, self._woken = socket.socketpair()
@@ -111,13 +111,13 @@ class Imap:
     def connect(self) -> None:
         one = self._server
         if one.tls == "on":
-            imap: _Reading = _Secured(one.host, one.port, ssl_context=trusted(one), timeout=CONNECT)
+            imap: _Reading = _Secured(one.host, one.port, ssl_context=make_tls_context(one), timeout=CONNECT)
         else:
             imap = _Reading(one.host, one.port, timeout=CONNECT)
         self._imap = imap
         imap.sock.settimeout(TIMEOUT)
         if one.tls == "starttls":
-            imap.starttls(trusted(one))
+            imap.starttls(make_tls_context(one))
         try:
             if "AUTH=PLAIN" in imap.capabilities:  # takes any character; LOGIN does not
                 given = f"\0{one.user}\0{one.secret.reveal()}".encode()
@@ -128,7 +128,7 @@ class Imap:
             raise
         except imaplib.IMAP4.error as exc:
             if _REFUSED.search(str(exc)):
-                raise SignedOut from None
+                raise ImapLoginRefused from None
             raise imaplib.IMAP4.error("the server does not let us in now") from None  # its words may hold our own
 
     @property
@@ -137,13 +137,13 @@ class Imap:
             raise imaplib.IMAP4.abort("not connected")
         return self._imap
 
-    def select(self, folder: str) -> Opened:
+    def select(self, folder: str) -> ImapFolder:
         _good(self._open.select(_quoted(folder)), f"there is no folder {folder}")
         validity, following = (_told(self._open, name) for name in ("UIDVALIDITY", "UIDNEXT"))
         following = following or max(self._search("ALL"), default=0) + 1
         capable = _good(self._open.capability(), "")
         words = b" ".join(one for one in capable if isinstance(one, bytes)).upper().split()
-        return Opened(validity, following, b"IDLE" in words)
+        return ImapFolder(validity, following, b"IDLE" in words)
 
     def search_newer(self, first: int) -> list[int]:
         """Numbers of mails from `first` on, oldest first. Asks the server to look."""
@@ -212,7 +212,7 @@ class Imap:
     def close(self) -> None:
         imap, self._imap = self._imap, None
         for end in (imap.logout, imap.shutdown) if imap is not None else ():
-            with contextlib.suppress(*BROKEN):
+            with contextlib.suppress(*IMAP_ERRORS):
                 end()
         self._wake.close()
         self._woken.close()
@@ -259,15 +259,15 @@ def _day(at: int) -> str:
     return f"{one.day:02}-{_MONTHS[one.month - 1]}-{one.year}"
 
 
-class Line:
+class ImapThread:
     """An `Imap` in a thread of its own; its calls go one after another."""
 
-    def __init__(self, server: Server) -> None:
-        self._imap = Imap(server)
+    def __init__(self, server: MailServer) -> None:
+        self._imap = ImapConnection(server)
         self._pool = ThreadPoolExecutor(1, "imap")
         self._idling = False
 
-    async def call(self, work: Callable[[Imap], T]) -> T:
+    async def call(self, work: Callable[[ImapConnection], T]) -> T:
         """Raises what the work raises. A wait for mail is ended for it."""
         if self._idling:
             self._imap.wake()

@@ -12,14 +12,14 @@ import re
 import secrets
 
 from palinurus.channels.backoff import Backoff
-from palinurus.channels.basic import Basic
+from palinurus.channels.basic import BasicChannel
 from palinurus.channels.irc import outbound
-from palinurus.channels.irc.inbound import CHANNELS, heard
-from palinurus.channels.irc.line import Line, line
-from palinurus.channels.irc.session import Plan, Refusal, Session
-from palinurus.channels.irc.wire import Broken, Where, Wire, connect
-from palinurus.channels.kit import Kit
-from palinurus.channels.patience import NOTICE, Hands, handed
+from palinurus.channels.irc.inbound import ROOM_PREFIXES, parse_message
+from palinurus.channels.irc.line import IrcLine, format_line
+from palinurus.channels.irc.session import IrcRefusal, IrcSession, IrcSettings
+from palinurus.channels.irc.wire import IrcAddress, IrcConnection, IrcConnectionLost, connect_irc
+from palinurus.channels.kit import ChannelKit
+from palinurus.channels.patience import OVERRUN_NOTICE, ChatWorkers, hand_in
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Inbound
@@ -38,7 +38,7 @@ _LOCAL = ("127.0.0.1", "::1", "localhost")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
-def make(kit: Kit) -> Irc:
+def make_irc_channel(kit: ChannelKit) -> IrcChannel:
     """Raises ConfigError without host or nick, and where a password would travel readable."""
     wrong = [Problem(f"channels.irc.{key}", "is missing") for key in ("host", "nick") if not kit.text(key)]
     if wrong:
@@ -49,21 +49,21 @@ def make(kit: Kit) -> Irc:
         hint = "leave tls on, or remove the password"
         raise ConfigError((Problem("channels.irc.tls", "without it the password can be read on the way", hint=hint),))
     port = kit.own.get("port")
-    where = Where(host, port if isinstance(port, int) else 6697 if tls else 6667, tls, kit.text("tlsCaFile"))
-    return Irc(kit, plan, where)
+    where = IrcAddress(host, port if isinstance(port, int) else 6697 if tls else 6667, tls, kit.text("tlsCaFile"))
+    return IrcChannel(kit, plan, where)
 
 
-def _plan(kit: Kit) -> Plan:
+def _plan(kit: ChannelKit) -> IrcSettings:
     services = kit.own.get("nickserv")
     services = services if isinstance(services, dict) and services.get("enabled") is not False else {}
     rooms = kit.own.get("channels")
     named = [*(rooms if isinstance(rooms, list) else []), *kit.settings.groups]
     nick = kit.text("nick")
-    return Plan(
+    return IrcSettings(
         nick,
         re.sub(r"[^\w-]", "", kit.text("username", "palinurus"))[:10] or "palinurus",
         kit.text("realname", "Palinurus, a personal agent"),
-        tuple(dict.fromkeys(str(room) for room in named if str(room).startswith(CHANNELS))),
+        tuple(dict.fromkeys(str(room) for room in named if str(room).startswith(ROOM_PREFIXES))),
         kit.account,
         str(services.get("account") or ""),
         _secret(services.get("password")),
@@ -87,21 +87,21 @@ class _Waiting:
         self.ids: list[str] = []
 
 
-class Irc(Basic):
+class IrcChannel(BasicChannel):
     """Implements `Channel`."""
 
     name = "irc"
     abilities = ChannelAbilities("irc", outbound.LIMIT, "bytes")
 
-    def __init__(self, kit: Kit, plan: Plan, where: Where) -> None:
+    def __init__(self, kit: ChannelKit, plan: IrcSettings, where: IrcAddress) -> None:
         super().__init__()
         self._kit = kit
         self._plan = plan
         self._where = where
         pace = kit.own.get("paceMs")
         self._pace = pace / 1000 if isinstance(pace, int) and pace >= 0 else PACE
-        self._wire: Wire | None = None
-        self._session = Session(plan)
+        self._wire: IrcConnection | None = None
+        self._session = IrcSession(plan)
         self._waiting: _Waiting | None = None
         self._turn = asyncio.Lock()
         self._notices: set[asyncio.Task[object]] = set()
@@ -114,33 +114,33 @@ class Irc(Basic):
     async def run(self, submit: SubmitInbound) -> None:
         self._seen = (await self._kit.memo.get("seen") or b"").decode()
         self._open = 0
-        hands: Hands[tuple[Inbound, str]] = Hands(lambda found: self._take(*found, submit), self._overrun)
+        hands: ChatWorkers[tuple[Inbound, str]] = ChatWorkers(lambda found: self._take(*found, submit), self._overrun)
         backoff = Backoff(1.0 if self._pace else 0.05)
         try:
             while True:
                 try:
                     await self._serve(backoff, hands)
-                except Broken as exc:
+                except IrcConnectionLost as exc:
                     self.set_status("reconnecting", str(exc))
                     wait = backoff.next_delay()
-                except Refusal as exc:
+                except IrcRefusal as exc:
                     self.set_status("signed_out" if exc.login else "failed", str(exc))
                     wait = RETRY
                 await self._kit.clock.sleep(wait)
         finally:
             await hands.close()
 
-    async def _serve(self, backoff: Backoff, hands: Hands[tuple[Inbound, str]]) -> None:
+    async def _serve(self, backoff: Backoff, hands: ChatWorkers[tuple[Inbound, str]]) -> None:
         """One connection, until it ends."""
-        wire = await connect(self._where, self._kit.clock, self._pace)
-        session = self._session = Session(self._plan)
+        wire = await connect_irc(self._where, self._kit.clock, self._pace)
+        session = self._session = IrcSession(self._plan)
         keeper: asyncio.Task[None] | None = None
         lines = wire.lines()
         try:
             wire.send_now(*session.opening())
             async for got in lines:
                 if got.command == "ERROR":
-                    raise Broken(f"the server hangs up: {got.params[-1][:200] if got.params else ''}")
+                    raise IrcConnectionLost(f"the server hangs up: {got.params[-1][:200] if got.params else ''}")
                 wire.send_now(*session.feed(got))
                 if session.ready and keeper is None:
                     backoff.reset()
@@ -154,43 +154,43 @@ class Irc(Basic):
         finally:
             self._wire = None
             await lines.aclose()
-            wire.send_now(line("QUIT", "see you"))
+            wire.send_now(format_line("QUIT", "see you"))
             wire.close()
             if keeper is not None:
                 keeper.cancel()
             if self._waiting is not None and not self._waiting.done.done():
-                self._waiting.done.set_exception(Broken("the connection broke"))
+                self._waiting.done.set_exception(IrcConnectionLost("the connection broke"))
 
-    def _told(self, session: Session) -> None:
+    def _told(self, session: IrcSession) -> None:
         out = [f"{room}: {why[:80]}" for room, why in session.refused.items()]
         detail = f"not in {'; '.join(out)}" if out else ""
         if self._status.state != "ready" or self._status.detail != detail or self._status.me != session.nick:
             self.set_status("ready", detail, session.nick)
 
-    async def _keep(self, wire: Wire, session: Session) -> None:
+    async def _keep(self, wire: IrcConnection, session: IrcSession) -> None:
         """Rooms we were put out of, and our own nick: asked for again and again."""
         try:
             while True:
                 await self._kit.clock.sleep(KEEP)
                 for room in session.missing():
-                    await wire.send_paced(line("JOIN", room))
+                    await wire.send_paced(format_line("JOIN", room))
                 if session.fold(session.nick) != session.fold(self._plan.nick):
-                    await wire.send_paced(line("NICK", self._plan.nick))
-        except Broken:
+                    await wire.send_paced(format_line("NICK", self._plan.nick))
+        except IrcConnectionLost:
             pass  # the reader says so
 
     # --- in
 
-    def _heard(self, got: Line, session: Session, wire: Wire) -> Inbound | None:
+    def _heard(self, got: IrcLine, session: IrcSession, wire: IrcConnection) -> Inbound | None:
         if self._waiting is not None:
             self._fate(got, self._waiting, session)
-        if got.command == "CHATHISTORY" and got.get(0) == "TARGETS" and not got.get(1).startswith(CHANNELS):
+        if got.command == "CHATHISTORY" and got.get(0) == "TARGETS" and not got.get(1).startswith(ROOM_PREFIXES):
             wire.send_now(self._history("AFTER", got.get(1)))
-        return heard(got, session.here, f"{self._began}-{next(self._count)}", self._kit.clock.now())
+        return parse_message(got, session.here, f"{self._began}-{next(self._count)}", self._kit.clock.now())
 
     async def _take(self, found: Inbound, at: str, submit: SubmitInbound) -> None:
         try:
-            await handed(submit, found, self._kit.clock)
+            await hand_in(submit, found, self._kit.clock)
         finally:
             self._open -= 1
         if _STAMP.fullmatch(at):
@@ -206,12 +206,12 @@ class Irc(Basic):
 
     def _overrun(self, found: tuple[Inbound, str]) -> None:
         """Somebody writes faster than his messages can be kept: he is told once."""
-        reply = Reply(found[0].target, NOTICE, f"full-{found[0].event}", "notice")
+        reply = Reply(found[0].target, OVERRUN_NOTICE, f"full-{found[0].event}", "notice")
         task: asyncio.Task[object] = asyncio.ensure_future(self.send(reply))
         self._notices.add(task)
         task.add_done_callback(self._notices.discard)
 
-    def _catch_up(self, wire: Wire, session: Session) -> None:
+    def _catch_up(self, wire: IrcConnection, session: IrcSession) -> None:
         """Ask for what was said while we were away, where the server keeps it. Ids make what we know harmless."""
         if not self._seen or not session.caps & {"chathistory", "draft/chathistory"}:
             return
@@ -235,37 +235,37 @@ class Irc(Basic):
                 return SendFailure(f"the nick {to} is held by somebody else now", "gone")
             if [one for one in reply.media if not one.startswith(("http://", "https://"))]:
                 return SendFailure("IRC takes no files", "media")
-            rows = outbound.texts(reply, outbound.prefix(session.mask, session.nick, to))
+            rows = outbound.split_reply(reply, outbound.measure_prefix(session.mask, session.nick, to))
             waits = self._waiting = _Waiting(session.fold(to))
             try:
                 return await self._shown(wire, to, rows, waits, reply.client_id)
             finally:
                 self._waiting = None
 
-    def _whither(self, to: str, session: Session) -> tuple[str, bool]:
+    def _whither(self, to: str, session: IrcSession) -> tuple[str, bool]:
         """The name to write to, and whether it has come to mean somebody else than the one who wrote to us."""
         nick, found, home = to.partition("!")
-        if not found or to.startswith(CHANNELS):
+        if not found or to.startswith(ROOM_PREFIXES):
             return re.sub(r"[\s,:]", "", to), False
         seen = session.masks.get(session.fold(nick), "")
         return re.sub(r"[\s,:]", "", nick), bool(seen) and seen.partition("!")[2] != home
 
     async def _shown(
-        self, wire: Wire, to: str, rows: list[str], waits: _Waiting, client: str
+        self, wire: IrcConnection, to: str, rows: list[str], waits: _Waiting, client: str
     ) -> SendReceipt | SendFailure:
         begun = False
         try:
             for row in rows:
-                await wire.send_paced(line("PRIVMSG", to, row))
+                await wire.send_paced(format_line("PRIVMSG", to, row))
                 begun = True
-            wire.send_now(line("PING", waits.token))
+            wire.send_now(format_line("PING", waits.token))
             async with asyncio.timeout(ANSWER):
                 await waits.done
-        except (Broken, TimeoutError) as exc:
+        except (IrcConnectionLost, TimeoutError) as exc:
             return SendFailure(str(exc) or "the server did not answer", "cut" if begun else "down")
         return waits.failed or SendReceipt(waits.ids[-1] if waits.ids else client)
 
-    def _fate(self, got: Line, waits: _Waiting, session: Session) -> None:
+    def _fate(self, got: IrcLine, waits: _Waiting, session: IrcSession) -> None:
         """What a line says about the message we wait for."""
         if got.command == "PONG" and got.params[-1] == waits.token and not waits.done.done():
             waits.done.set_result(None)
@@ -273,4 +273,4 @@ class Irc(Basic):
             if "msgid" in got.tags and session.fold(got.get(0)) == waits.target:
                 waits.ids.append(got.tags["msgid"])
         elif got.command in ("263", "FAIL") or session.fold(got.get(1)) == waits.target:
-            waits.failed = outbound.refused(got) or waits.failed
+            waits.failed = outbound.explain_irc_refusal(got) or waits.failed

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from palinurus.channels.irc.line import Line, folded, plain
+from palinurus.channels.irc.line import IrcLine, fold_name, strip_formatting
 from palinurus.core.types.inbound import Inbound, Sender, Target
 
 SERVICES = frozenset(
@@ -28,11 +28,11 @@ SERVICES = frozenset(
         "statserv",
     )
 )
-CHANNELS = ("#", "&", "+", "!")
+ROOM_PREFIXES = ("#", "&", "+", "!")
 _STATUS = re.compile(r"^[~&@%+]+(?=[#&])")  # said to those who have a rank in a room
 
 
-class Here(NamedTuple):
+class IrcContext(NamedTuple):
     """What the connection knows: our nick, who is logged in (nick -> account), how names are compared."""
 
     nick: str
@@ -41,23 +41,25 @@ class Here(NamedTuple):
     logins: Mapping[str, str] = {}
 
 
-def heard(line: Line, here: Here, fallback: str, now: int) -> Inbound | None:
+def parse_message(line: IrcLine, here: IrcContext, fallback: str, now: int) -> Inbound | None:
     """The message in a PRIVMSG. `fallback` is its id where the server gives none."""
-    if line.command != "PRIVMSG" or len(line.params) != 2 or not said_by_person(line, here):
+    if line.command != "PRIVMSG" or len(line.params) != 2 or not is_from_person(line, here):
         return None
     where, said = line.params
     text = _action(said, line.nick)
     if text is None:
         return None
     room = _STATUS.sub("", where)
-    group = room.startswith(CHANNELS)
-    text, mentioned = _mention(plain(text).strip(), here) if group else (plain(text).strip(), False)
+    group = room.startswith(ROOM_PREFIXES)
+    text, mentioned = (
+        _mention(strip_formatting(text).strip(), here) if group else (strip_formatting(text).strip(), False)
+    )
     if not text and not mentioned:
         return None
-    at = moment(line.tags.get("time", "")) or now
+    at = parse_server_time(line.tags.get("time", "")) or now
     return Inbound(
-        Target("irc", folded(room, here.mapping) if group else line.source, here.account),
-        sender(line, here),
+        Target("irc", fold_name(room, here.mapping) if group else line.source, here.account),
+        read_sender(line, here),
         line.tags.get("msgid") or fallback,
         text,
         at,
@@ -67,17 +69,17 @@ def heard(line: Line, here: Here, fallback: str, now: int) -> Inbound | None:
     )
 
 
-def said_by_person(line: Line, here: Here) -> bool:
+def is_from_person(line: IrcLine, here: IrcContext) -> bool:
     """Not a server, not a service, not us."""
     if "!" not in line.source:
         return False
-    low = folded(line.nick, here.mapping)
-    return low != folded(here.nick, here.mapping) and low not in SERVICES and not low.startswith("*")
+    low = fold_name(line.nick, here.mapping)
+    return low != fold_name(here.nick, here.mapping) and low not in SERVICES and not low.startswith("*")
 
 
-def sender(line: Line, here: Here) -> Sender:
+def read_sender(line: IrcLine, here: IrcContext) -> Sender:
     """Who wrote. The tag of the line itself goes before what we remember."""
-    account = line.tags.get("account") or here.logins.get(folded(line.nick, here.mapping), "")
+    account = line.tags.get("account") or here.logins.get(fold_name(line.nick, here.mapping), "")
     bot = "bot" in line.tags or "draft/bot" in line.tags
     if account:
         return Sender(account, line.nick, bot=bot, also=(line.source,))
@@ -92,16 +94,16 @@ def _action(text: str, nick: str) -> str | None:
     return f"* {nick} {rest}" if kind == "ACTION" and rest else None
 
 
-def _mention(text: str, here: Here) -> tuple[str, bool]:
+def _mention(text: str, here: IrcContext) -> tuple[str, bool]:
     """Without our name at its begin; and whether we are named anywhere."""
-    low, nick = folded(text, here.mapping), re.escape(folded(here.nick, here.mapping))
+    low, nick = fold_name(text, here.mapping), re.escape(fold_name(here.nick, here.mapping))
     head = re.match(rf"@?{nick}(?:[:,]+\s*|\s+|$)", low)
     if head:
         return text[head.end() :], True
     return text, re.search(rf"(?<![\w-]){nick}(?![\w-])", low) is not None
 
 
-def moment(text: str) -> int:
+def parse_server_time(text: str) -> int:
     """Milliseconds of a server-time; 0 if it is none."""
     try:
         return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000) if text else 0

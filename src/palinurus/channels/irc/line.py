@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-LONGEST = 510  # bytes of a line without its end and without tags
+MAX_LINE_BYTES = 510  # bytes of a line without its end and without tags
 _ESCAPES = {":": ";", "s": " ", "\\": "\\", "r": "\r", "n": "\n"}
 _FOLD = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ[]\\^", "abcdefghijklmnopqrstuvwxyz{}|~")
 _ASCII = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
@@ -17,7 +17,7 @@ _FORMAT = re.compile(
 _BREAKS = re.compile(r"[\r\n\x00]+")
 
 
-class Line(NamedTuple):
+class IrcLine(NamedTuple):
     """One line. `source` is nick!user@host, or a server's name, or ""."""
 
     command: str
@@ -34,7 +34,7 @@ class Line(NamedTuple):
         return self.params[index] if index < len(self.params) else ""
 
 
-def parse(data: bytes) -> Line | None:
+def parse_line(data: bytes) -> IrcLine | None:
     """The line in these bytes, None if there is none. Text that is not UTF-8 is read as Latin-1."""
     raw = data.strip(b"\r\n\x00")
     try:
@@ -53,14 +53,14 @@ def parse(data: bytes) -> Line | None:
     params = [one for one in words[1:] if one]
     if found:
         params.append(last)
-    return Line(words[0].upper(), tuple(params), source, tags) if words[0] else None
+    return IrcLine(words[0].upper(), tuple(params), source, tags) if words[0] else None
 
 
 def _unescaped(value: str) -> str:
     return re.sub(r"\\(.?)", lambda m: _ESCAPES.get(m[1], m[1]), value)
 
 
-def line(command: str, *params: str) -> bytes:
+def format_line(command: str, *params: str) -> bytes:
     """A line to send. Line breaks in a parameter would begin another command: they become blanks."""
     clean = [_BREAKS.sub(" ", one) for one in params]
     if clean:
@@ -68,17 +68,17 @@ def line(command: str, *params: str) -> bytes:
     return " ".join([command, *clean]).encode("utf-8", "replace") + b"\r\n"
 
 
-def folded(name: str, mapping: str = "rfc1459") -> str:
+def fold_name(name: str, mapping: str = "rfc1459") -> str:
     """A nick or channel in the one form in which the server compares them."""
     return name.translate(_ASCII if mapping == "ascii" else _FOLD)
 
 
-def plain(text: str) -> str:
+def strip_formatting(text: str) -> str:
     """Without colours and the like."""
     return _FORMAT.sub("", text)
 
 
-def pieces(text: str, most: int) -> list[str]:
+def split_text(text: str, most: int) -> list[str]:
     """`text` as messages of at most `most` bytes each: one for each line of it, cut at blanks where there are some,
     never inside a character. Empty lines are left out."""
     found: list[str] = []

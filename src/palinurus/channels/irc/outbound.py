@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palinurus.channels.irc.line import LONGEST, Line, pieces
+from palinurus.channels.irc.line import MAX_LINE_BYTES, IrcLine, split_text
 from palinurus.core.format.render import render_markdown
 from palinurus.core.types.channel import SendFailure, SendTrouble
 from palinurus.core.types.outbound import Reply
@@ -30,20 +30,20 @@ TROUBLES: dict[str, SendTrouble] = {
 }
 
 
-def texts(reply: Reply, prefix: int) -> list[str]:
+def split_reply(reply: Reply, prefix: int) -> list[str]:
     """The messages of a reply. `prefix` is the length of what the server puts before each."""
     text = reply.text if reply.plain else render_markdown(reply.text, "irc").text
     addresses = [one for one in reply.media if one.startswith(("http://", "https://"))]
-    return pieces("\n".join([text, *addresses]), max(LONGEST - prefix, 100))
+    return split_text("\n".join([text, *addresses]), max(MAX_LINE_BYTES - prefix, 100))
 
 
-def prefix(mask: str, nick: str, to: str) -> int:
+def measure_prefix(mask: str, nick: str, to: str) -> int:
     """Bytes of `:nick!user@host PRIVMSG to :`. `mask` is ours as the server last said it, "" if not yet."""
     own = len(mask.encode()) if mask else len(nick) + 1 + _HOST
     return own + len(f":  PRIVMSG {to} :".encode())
 
 
-def refused(line: Line) -> SendFailure | None:
+def explain_irc_refusal(line: IrcLine) -> SendFailure | None:
     """What a line says went wrong with a message; None if it says nothing of the kind."""
     if line.command == "FAIL" and line.get(0) in ("PRIVMSG", "*"):
         return SendFailure(f"IRC: {line.params[-1][:200]}", "refused")

@@ -8,8 +8,8 @@ import base64
 import secrets
 from typing import NamedTuple
 
-from palinurus.channels.irc.inbound import Here
-from palinurus.channels.irc.line import Line, folded, line
+from palinurus.channels.irc.inbound import IrcContext
+from palinurus.channels.irc.line import IrcLine, fold_name, format_line
 from palinurus.config.secrets import Secret
 
 WANTED = (
@@ -20,7 +20,7 @@ _LOGINS = 5000  # nicks whose login is remembered
 _NO_ROOM = frozenset(("403", "405", "407", "471", "473", "474", "475", "476", "477", "480"))
 
 
-class Plan(NamedTuple):
+class IrcSettings(NamedTuple):
     """What the config says about who we are."""
 
     nick: str
@@ -34,7 +34,7 @@ class Plan(NamedTuple):
     service: str = "NickServ"
 
 
-class Refusal(Exception):
+class IrcRefusal(Exception):
     """The server does not let us in; its text is for people. `login`: our credentials are wrong."""
 
     def __init__(self, why: str, login: bool = False) -> None:
@@ -42,10 +42,10 @@ class Refusal(Exception):
         self.login = login
 
 
-class Session:
+class IrcSession:
     """`feed` every line; send what it returns."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: IrcSettings) -> None:
         self.plan = plan
         self.nick = plan.nick
         self.mask = ""
@@ -62,21 +62,21 @@ class Session:
         self._token = f"ready-{secrets.token_hex(4)}"
 
     @property
-    def here(self) -> Here:
+    def here(self) -> IrcContext:
         # Where every line of a person who is logged in says so, one that does not is of somebody who is not.
         logins = {} if "account-tag" in self.caps else self.logins
-        return Here(self.nick, self.plan.account, self.mapping, logins)
+        return IrcContext(self.nick, self.plan.account, self.mapping, logins)
 
     def fold(self, name: str) -> str:
-        return folded(name, self.mapping)
+        return fold_name(name, self.mapping)
 
     def opening(self) -> list[bytes]:
         """The first lines."""
-        first = [line("PASS", self.plan.password.reveal())] if self.plan.password else []
-        user = b"USER %s 0 * " % self.plan.username.encode() + line("", self.plan.realname).lstrip()
-        return [b"CAP LS 302\r\n", *first, line("NICK", self.nick), user]
+        first = [format_line("PASS", self.plan.password.reveal())] if self.plan.password else []
+        user = b"USER %s 0 * " % self.plan.username.encode() + format_line("", self.plan.realname).lstrip()
+        return [b"CAP LS 302\r\n", *first, format_line("NICK", self.nick), user]
 
-    def feed(self, got: Line) -> list[bytes]:
+    def feed(self, got: IrcLine) -> list[bytes]:
         """Take in a line. Raises Refusal."""
         if "!" in got.source:
             self._saw(got)
@@ -91,7 +91,7 @@ class Session:
         """Rooms we want to be in and are not."""
         return [room for room in self.plan.rooms if self.fold(room) not in self.joined]
 
-    def _saw(self, got: Line) -> None:
+    def _saw(self, got: IrcLine) -> None:
         low = self.fold(got.nick)
         if low == self.fold(self.nick):
             self.mask = got.source
@@ -102,7 +102,7 @@ class Session:
 
     # --- coming in
 
-    def _cap(self, got: Line) -> list[bytes]:
+    def _cap(self, got: IrcLine) -> list[bytes]:
         verb, more, names = got.get(1), got.get(2) == "*", got.params[-1].split()
         if verb == "LS":
             self._offered |= {name.partition("=")[0] for name in names}
@@ -118,9 +118,9 @@ class Session:
         wanted = [name for name in WANTED if name in self._offered]
         if self.plan.secret and "sasl" in self._offered:
             wanted.append("sasl")
-        return [line("CAP", "REQ", " ".join(wanted))] if wanted else [b"CAP END\r\n"]
+        return [format_line("CAP", "REQ", " ".join(wanted))] if wanted else [b"CAP END\r\n"]
 
-    def _authenticate(self, got: Line) -> list[bytes]:
+    def _authenticate(self, got: IrcLine) -> list[bytes]:
         who = self.plan.login or self.plan.nick
         word = base64.b64encode(f"{who}\0{who}\0{self.plan.secret.reveal()}".encode()).decode()
         rows = [word[at : at + 400] for at in range(0, len(word), 400)]
@@ -128,62 +128,62 @@ class Session:
             rows.append("+")
         return [f"AUTHENTICATE {row}\r\n".encode() for row in rows]
 
-    def _in(self, got: Line) -> list[bytes]:
+    def _in(self, got: IrcLine) -> list[bytes]:
         return [b"CAP END\r\n"]
 
-    def _wrong(self, got: Line) -> list[bytes]:
-        raise Refusal(f"the login was refused ({got.params[-1][:100]}); check nickserv.password", login=True)
+    def _wrong(self, got: IrcLine) -> list[bytes]:
+        raise IrcRefusal(f"the login was refused ({got.params[-1][:100]}); check nickserv.password", login=True)
 
-    def _shut(self, got: Line) -> list[bytes]:
-        raise Refusal(f"the server refuses us: {got.params[-1][:200]}", login=got.command == "464")
+    def _shut(self, got: IrcLine) -> list[bytes]:
+        raise IrcRefusal(f"the server refuses us: {got.params[-1][:200]}", login=got.command == "464")
 
-    def _taken(self, got: Line) -> list[bytes]:
+    def _taken(self, got: IrcLine) -> list[bytes]:
         """Our nick is somebody else's: another one, until we may have ours."""
         if self.welcome:
             return []
         self._tries += 1
         wanted = self.plan.nick
         self.nick = wanted + "_" * self._tries if self._tries < 4 else f"{wanted[:5]}{secrets.token_hex(2)}"
-        return [line("NICK", self.nick)]
+        return [format_line("NICK", self.nick)]
 
-    def _bad_nick(self, got: Line) -> list[bytes]:
+    def _bad_nick(self, got: IrcLine) -> list[bytes]:
         if self.welcome:
             return []
-        raise Refusal(f"the server does not take the nick {self.nick!r}; set another as channels.irc.nick")
+        raise IrcRefusal(f"the server does not take the nick {self.nick!r}; set another as channels.irc.nick")
 
-    def _welcome(self, got: Line) -> list[bytes]:
+    def _welcome(self, got: IrcLine) -> list[bytes]:
         self.welcome = True
         self.nick = got.get(0) or self.nick
         return []
 
-    def _supports(self, got: Line) -> list[bytes]:
+    def _supports(self, got: IrcLine) -> list[bytes]:
         for one in got.params[1:-1]:
             key, _, value = one.partition("=")
             if key == "CASEMAPPING":
                 self.mapping = value
             elif key == "BOT" and len(value) == 1:
-                return [line("MODE", self.nick, f"+{value}")]
+                return [format_line("MODE", self.nick, f"+{value}")]
         return []
 
-    def _motd(self, got: Line) -> list[bytes]:
+    def _motd(self, got: IrcLine) -> list[bytes]:
         """We are in: log in the old way if there was no other, enter the rooms, and ask when that is done."""
         out: list[bytes] = []
         if self.plan.secret and "sasl" not in self.caps:
-            out.append(line("PRIVMSG", self.plan.service, f"IDENTIFY {self.plan.secret.reveal()}"))
-        out += [line("JOIN", room) for room in self.plan.rooms]
-        return [*out, line("PING", self._token)]
+            out.append(format_line("PRIVMSG", self.plan.service, f"IDENTIFY {self.plan.secret.reveal()}"))
+        out += [format_line("JOIN", room) for room in self.plan.rooms]
+        return [*out, format_line("PING", self._token)]
 
-    def _pong(self, got: Line) -> list[bytes]:
+    def _pong(self, got: IrcLine) -> list[bytes]:
         if got.params and got.params[-1] == self._token:
             self.ready = True
         return []
 
-    def _ping(self, got: Line) -> list[bytes]:
-        return [line("PONG", got.get(0))]
+    def _ping(self, got: IrcLine) -> list[bytes]:
+        return [format_line("PONG", got.get(0))]
 
     # --- who is who
 
-    def _nick(self, got: Line) -> list[bytes]:
+    def _nick(self, got: IrcLine) -> list[bytes]:
         old, new = self.fold(got.nick), self.fold(got.get(0))
         self.masks.pop(old, None)
         self.masks[new] = f"{got.get(0)}!{got.source.partition('!')[2]}"
@@ -194,7 +194,7 @@ class Session:
             self.nick, self.mask = got.get(0), self.masks[new]
         return []
 
-    def _join(self, got: Line) -> list[bytes]:
+    def _join(self, got: IrcLine) -> list[bytes]:
         if self.fold(got.nick) == self.fold(self.nick):
             self.joined.add(self.fold(got.get(0)))
             self.refused.pop(self.fold(got.get(0)), None)
@@ -202,7 +202,7 @@ class Session:
             self._logged(got, got.get(1))
         return []
 
-    def _part(self, got: Line) -> list[bytes]:
+    def _part(self, got: IrcLine) -> list[bytes]:
         """Who shares no room with us may give his nick to another without our seeing it: his login is forgotten."""
         out = self.fold(got.get(1) if got.command == "KICK" else got.nick)
         self.logins.pop(out, None)
@@ -211,29 +211,29 @@ class Session:
             self.logins.clear()
         return []
 
-    def _account(self, got: Line) -> list[bytes]:
+    def _account(self, got: IrcLine) -> list[bytes]:
         self._logged(got, got.get(0))
         return []
 
-    def _logged(self, got: Line, account: str) -> None:
+    def _logged(self, got: IrcLine, account: str) -> None:
         low = self.fold(got.nick)
         if account and account != "*":
             self.logins[low] = account
         else:
             self.logins.pop(low, None)
 
-    def _quit(self, got: Line) -> list[bytes]:
+    def _quit(self, got: IrcLine) -> list[bytes]:
         self.logins.pop(self.fold(got.nick), None)
         self.masks.pop(self.fold(got.nick), None)
         return []
 
 
 _HANDLERS = {
-    "CAP": Session._cap, "AUTHENTICATE": Session._authenticate, "903": Session._in, "907": Session._in,
-    "902": Session._wrong, "904": Session._wrong, "905": Session._wrong, "906": Session._wrong,
-    "433": Session._taken, "436": Session._taken, "437": Session._taken,
-    "432": Session._bad_nick, "464": Session._shut, "465": Session._shut,
-    "001": Session._welcome, "005": Session._supports, "376": Session._motd, "422": Session._motd,
-    "PONG": Session._pong, "PING": Session._ping, "NICK": Session._nick, "JOIN": Session._join, "PART": Session._part,
-    "KICK": Session._part, "ACCOUNT": Session._account, "QUIT": Session._quit,
+    "CAP": IrcSession._cap, "AUTHENTICATE": IrcSession._authenticate, "903": IrcSession._in, "907": IrcSession._in,
+    "902": IrcSession._wrong, "904": IrcSession._wrong, "905": IrcSession._wrong, "906": IrcSession._wrong,
+    "433": IrcSession._taken, "436": IrcSession._taken, "437": IrcSession._taken,
+    "432": IrcSession._bad_nick, "464": IrcSession._shut, "465": IrcSession._shut,
+    "001": IrcSession._welcome, "005": IrcSession._supports, "376": IrcSession._motd, "422": IrcSession._motd,
+    "PONG": IrcSession._pong, "PING": IrcSession._ping, "NICK": IrcSession._nick, "JOIN": IrcSession._join,
+    "PART": IrcSession._part, "KICK": IrcSession._part, "ACCOUNT": IrcSession._account, "QUIT": IrcSession._quit,
 }  # fmt: skip

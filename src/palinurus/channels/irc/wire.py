@@ -7,7 +7,7 @@ import ssl
 from collections.abc import AsyncGenerator
 from typing import NamedTuple
 
-from palinurus.channels.irc.line import Line, line, parse
+from palinurus.channels.irc.line import IrcLine, format_line, parse_line
 from palinurus.clock import Clock
 
 CONNECT = 20.0
@@ -16,11 +16,11 @@ LINE = 16 * 1024  # bytes; tags may be long
 BURST = 4  # lines that go out at once
 
 
-class Broken(Exception):
+class IrcConnectionLost(Exception):
     """The connection is gone, or was never there. The text is for people."""
 
 
-class Where(NamedTuple):
+class IrcAddress(NamedTuple):
     """`ca`: a file with the certificates that are trusted instead of the system's."""
 
     host: str
@@ -29,7 +29,7 @@ class Where(NamedTuple):
     ca: str = ""
 
 
-class Wire:
+class IrcConnection:
     """One connection. `lines` reads it until it breaks."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clock: Clock, pace: float) -> None:
@@ -40,7 +40,7 @@ class Wire:
         self._free = 0.0  # when the line after the burst may go
         self._turn = asyncio.Lock()
 
-    async def lines(self, silence: float = SILENCE) -> AsyncGenerator[Line, None]:
+    async def lines(self, silence: float = SILENCE) -> AsyncGenerator[IrcLine, None]:
         """What the server says. Raises Broken at the end."""
         asked = False
         while True:
@@ -49,16 +49,16 @@ class Wire:
                     data = await self._reader.readline()
             except TimeoutError:
                 if asked:
-                    raise Broken(f"the server has said nothing for {2 * silence:g} seconds") from None
+                    raise IrcConnectionLost(f"the server has said nothing for {2 * silence:g} seconds") from None
                 asked = True
-                self.send_now(line("PING", "alive"))
+                self.send_now(format_line("PING", "alive"))
                 continue
             except (OSError, ValueError) as exc:
-                raise Broken(f"the connection broke: {type(exc).__name__}") from None
+                raise IrcConnectionLost(f"the connection broke: {type(exc).__name__}") from None
             if not data:
-                raise Broken("the server closed the connection")
+                raise IrcConnectionLost("the server closed the connection")
             asked = False
-            if (got := parse(data)) is not None:
+            if (got := parse_line(data)) is not None:
                 yield got
 
     def send_now(self, *lines: bytes) -> None:
@@ -75,27 +75,29 @@ class Wire:
                 await self._clock.sleep(self._free - now)
             try:
                 if self._writer.is_closing():
-                    raise Broken("the connection is closed")
+                    raise IrcConnectionLost("the connection is closed")
                 self._writer.write(data)
                 await self._writer.drain()
             except OSError as exc:
-                raise Broken(f"the connection broke: {type(exc).__name__}") from None
+                raise IrcConnectionLost(f"the connection broke: {type(exc).__name__}") from None
 
     def close(self) -> None:
         self._writer.close()
 
 
-async def connect(where: Where, clock: Clock, pace: float) -> Wire:
+async def connect_irc(where: IrcAddress, clock: Clock, pace: float) -> IrcConnection:
     """Raises Broken."""
     context = ssl.create_default_context(cafile=where.ca or None) if where.tls else None
     try:
         async with asyncio.timeout(CONNECT):
             reader, writer = await asyncio.open_connection(where.host, where.port, ssl=context, limit=LINE)
     except ssl.SSLCertVerificationError as exc:
-        raise Broken(f"the certificate of {where.host} is not valid: {exc.verify_message}") from None
+        raise IrcConnectionLost(f"the certificate of {where.host} is not valid: {exc.verify_message}") from None
     except ssl.SSLError:
-        raise Broken(f"{where.host}:{where.port} does not speak TLS (set channels.irc.tls if that is meant)") from None
+        raise IrcConnectionLost(
+            f"{where.host}:{where.port} does not speak TLS (set channels.irc.tls if that is meant)"
+        ) from None
     except (OSError, TimeoutError) as exc:
         words = getattr(exc, "strerror", None) or "no answer"
-        raise Broken(f"{where.host}:{where.port} is not reachable: {words}") from None
-    return Wire(reader, writer, clock, pace)
+        raise IrcConnectionLost(f"{where.host}:{where.port} is not reachable: {words}") from None
+    return IrcConnection(reader, writer, clock, pace)

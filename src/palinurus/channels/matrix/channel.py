@@ -15,16 +15,16 @@ from typing import Any
 import aiohttp
 
 from palinurus.channels.backoff import Backoff
-from palinurus.channels.basic import Basic
-from palinurus.channels.files import brought
-from palinurus.channels.kit import Kit
+from palinurus.channels.basic import BasicChannel
+from palinurus.channels.files import fetch_message_files
+from palinurus.channels.kit import ChannelKit
 from palinurus.channels.matrix import inbound as words
-from palinurus.channels.matrix.login import Login
-from palinurus.channels.matrix.outbound import Calls, path
-from palinurus.channels.matrix.posts import MEDIA, TYPING, Posts
-from palinurus.channels.matrix.rooms import Rooms
-from palinurus.channels.order import Order
-from palinurus.channels.patience import handed
+from palinurus.channels.matrix.login import MatrixLogin
+from palinurus.channels.matrix.outbound import MatrixApi, build_path
+from palinurus.channels.matrix.posts import MEDIA, TYPING, MatrixPoster
+from palinurus.channels.matrix.rooms import MatrixRooms
+from palinurus.channels.order import ChatOrder
+from palinurus.channels.patience import hand_in
 from palinurus.core.policy.gate import EVERYBODY, parse_allowlist
 from palinurus.core.types.channel import ChannelAbilities, ChannelAction, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Inbound, MessageQuote, Target
@@ -54,12 +54,12 @@ _SIGN_IN = "the homeserver does not take the access token or the password: sign 
 _SECRET = "a room is encrypted and cannot be read here; use one without encryption"
 
 
-def make(kit: Kit) -> Matrix:
+def make_matrix_channel(kit: ChannelKit) -> MatrixChannel:
     """Raises ConfigError without a homeserver or a token."""
-    return Matrix(kit)
+    return MatrixChannel(kit)
 
 
-class Matrix(Basic):
+class MatrixChannel(BasicChannel):
     """Implements `Channel`."""
 
     name = "matrix"
@@ -76,19 +76,19 @@ class Matrix(Basic):
         voice=True,
     )
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(self, kit: ChannelKit) -> None:
         super().__init__()
         server = kit.text("homeserver")
         if not server.startswith(("https://", "http://")):
             hint = 'set it to its address, e.g. "https://matrix.example.org"'
             raise ConfigError((Problem("channels.matrix.homeserver", "is missing", hint=hint),))
         self._kit = kit
-        self._login = Login(kit)
-        self._calls = Calls(server, self._login.token)
-        self._rooms = Rooms(kit, self._calls)
-        self._posts = Posts(kit, self._calls, self._rooms)
+        self._login = MatrixLogin(kit)
+        self._calls = MatrixApi(server, self._login.token)
+        self._rooms = MatrixRooms(kit, self._calls)
+        self._posts = MatrixPoster(kit, self._calls, self._rooms)
         self._backoff = Backoff()
-        self._order = Order()
+        self._order = ChatOrder()
         self._commands = frozenset(name for name, _ in kit.commands)
         self._unread: set[str] = set()  # encrypted rooms that were told of
         self._kept: asyncio.Task[None] | None = None  # the newest batch on its way to disk
@@ -131,7 +131,7 @@ class Matrix(Basic):
             query = {"filter": json.dumps(_FILTER if since else _FIRST), "timeout": str(int(wait * 1000))}
             if since:
                 query["since"] = since
-            told = await self._calls.call("GET", path("sync"), query=query, seconds=POLL + 20)
+            told = await self._calls.call("GET", build_path("sync"), query=query, seconds=POLL + 20)
             if isinstance(told, SendFailure):
                 return told
             following = str(told.get("next_batch") or "")
@@ -148,7 +148,7 @@ class Matrix(Basic):
         trouble = await self._login.ensure_token(self._calls)
         if trouble is not None or self._rooms.me:
             return trouble
-        told = await self._calls.call("GET", path("account", "whoami"))
+        told = await self._calls.call("GET", build_path("account", "whoami"))
         if isinstance(told, SendFailure):
             return told
         self._rooms.me = str(told.get("user_id") or "")
@@ -162,7 +162,7 @@ class Matrix(Basic):
         moves on when all of it, and all before it, is on disk."""
         for event in _events(told, "account_data"):
             if event.get("type") == "m.direct":
-                self._rooms.set_direct_rooms(words.content(event))
+                self._rooms.set_direct_rooms(words.read_content(event))
         rooms = told.get("rooms") or {}
         tasks = [self._started(self._invited(r, held), going) for r, held in (rooms.get("invite") or {}).items()]
         if since:  # at the very first start, what was said before is not for us
@@ -195,12 +195,12 @@ class Matrix(Basic):
         state = [e for e in _events(held, "invite_state") if e.get("type") == "m.room.member"]
         mine = [e for e in state if e.get("state_key") == self._rooms.me]
         who = str(mine[-1].get("sender") or "") if mine else ""
-        if not who or not self._welcome(who, direct=bool(words.content(mine[-1]).get("is_direct"))):
+        if not who or not self._welcome(who, direct=bool(words.read_content(mine[-1]).get("is_direct"))):
             log.warning("matrix: %s asks us into %s; not joined (allowFrom, groupAllowFrom, autoJoin)", who, room)
             return
         self._rooms.forget_room(room)
         backoff = Backoff()
-        while isinstance(done := await self._calls.call("POST", path("rooms", room, "join"), {}), SendFailure):
+        while isinstance(done := await self._calls.call("POST", build_path("rooms", room, "join"), {}), SendFailure):
             log.warning("matrix: cannot join %s: %s", room, done.reason)
             if done.trouble not in ("down", "cut", "limited"):
                 return
@@ -219,7 +219,7 @@ class Matrix(Basic):
         timeline = held.get("timeline") or {}
         events = [e for e in timeline.get("events") or () if isinstance(e, Mapping)]
         async with self._order.turn(room):
-            events, new = words.since_joined(events, self._rooms.me)
+            events, new = words.select_since_joined(events, self._rooms.me)
             if timeline.get("limited") and timeline.get("prev_batch") and not new:
                 events = [*await self._missed(room, str(timeline["prev_batch"]), since), *events]
             if any(e.get("type") in ("m.room.member", "m.room.name") for e in (*_events(held, "state"), *events)):
@@ -231,7 +231,7 @@ class Matrix(Basic):
                     log.exception("matrix, account %s: an event could not be read", self._kit.account)
                     continue
                 if heard is not None:
-                    await handed(submit, heard, self._kit.clock)
+                    await hand_in(submit, heard, self._kit.clock)
 
     async def _missed(self, room: str, start: str, since: str) -> list[Mapping[str, Any]]:
         """What the server left out because it was much: read back until where we were, or where we came in."""
@@ -239,13 +239,13 @@ class Matrix(Basic):
         limit, pages = GAP
         for _ in range(pages):
             query = {"dir": "b", "limit": str(limit), "from": start, "to": since}
-            told = await self._calls.call("GET", path("rooms", room, "messages"), query=query)
+            told = await self._calls.call("GET", build_path("rooms", room, "messages"), query=query)
             if isinstance(told, SendFailure):
                 log.warning("matrix: what was said in %s meanwhile cannot be read: %s", room, told.reason)
                 break
             page = [e for e in told.get("chunk") or () if isinstance(e, Mapping)]
             found += page
-            ours, new = words.since_joined(list(reversed(found)), self._rooms.me)
+            ours, new = words.select_since_joined(list(reversed(found)), self._rooms.me)
             if new:
                 return ours
             start = str(told.get("end") or "")
@@ -257,23 +257,25 @@ class Matrix(Basic):
         if event.get("type") == "m.room.encrypted":
             self._sealed(room)
             return None
-        if not words.said(event, self._rooms.me):
+        if not words.is_message(event, self._rooms.me):
             return None
-        heard = words.message(event, room, await self._around(room, event))
+        heard = words.parse_message(event, room, await self._around(room, event))
         return (
-            await brought(self._kit, heard.inbound, heard.files, self._rooms.fetch_file) if heard is not None else None
+            await fetch_message_files(self._kit, heard.inbound, heard.files, self._rooms.fetch_file)
+            if heard is not None
+            else None
         )
 
-    async def _around(self, room: str, event: Mapping[str, Any]) -> words.Around:
+    async def _around(self, room: str, event: Mapping[str, Any]) -> words.MatrixContext:
         known, me = await self._rooms.get(room), self._rooms.me
         names = known.names if known else {}
         quote: MessageQuote | None = None
-        if target := words.answered(event) or words.thread(event):
-            quote = words.quote(await self._rooms.event(room, target))
+        if target := words.find_answered_event(event) or words.find_thread_root(event):
+            quote = words.make_quote(await self._rooms.event(room, target))
         kind = self._rooms.kind(room, known)
         title = known.title if known and kind != "direct" else ""
         name = names.get(str(event.get("sender")), "")
-        return words.Around(me, self._kit.account, kind, title, name, names.get(me, ""), quote, self._commands)
+        return words.MatrixContext(me, self._kit.account, kind, title, name, names.get(me, ""), quote, self._commands)
 
     def _sealed(self, room: str) -> None:
         if room not in self._unread:

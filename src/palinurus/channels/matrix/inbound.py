@@ -18,7 +18,7 @@ _END = r"(?!\w|-|\.\w|:\d)"  # after an id: no further letters, no longer server
 _VOICE = ("org.matrix.msc3245.voice", "m.voice")
 
 
-class Around(NamedTuple):
+class MatrixContext(NamedTuple):
     """What the event does not say itself."""
 
     me: str
@@ -31,7 +31,7 @@ class Around(NamedTuple):
     commands: Collection[str] = ()
 
 
-class Found(NamedTuple):
+class MatrixFile(NamedTuple):
     """A file that is still on the server; without an address when it is encrypted."""
 
     name: str
@@ -40,89 +40,89 @@ class Found(NamedTuple):
     voice: bool
 
 
-class Heard(NamedTuple):
+class MatrixInbound(NamedTuple):
     """A message, and its file if it has one."""
 
     inbound: Inbound
-    files: tuple[Found, ...] = ()
+    files: tuple[MatrixFile, ...] = ()
 
 
-def content(event: Mapping[str, Any]) -> Mapping[str, Any]:
+def read_content(event: Mapping[str, Any]) -> Mapping[str, Any]:
     found = event.get("content")
     return found if isinstance(found, Mapping) else {}
 
 
-def relation(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = content(event).get("m.relates_to")
+def read_relation(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = read_content(event).get("m.relates_to")
     return found if isinstance(found, Mapping) else {}
 
 
-def thread(event: Mapping[str, Any]) -> str:
+def find_thread_root(event: Mapping[str, Any]) -> str:
     """The root of the thread it stands in; "" outside of threads."""
-    about = relation(event)
+    about = read_relation(event)
     return str(about.get("event_id") or "") if about.get("rel_type") == "m.thread" else ""
 
 
-def answered(event: Mapping[str, Any]) -> str:
+def find_answered_event(event: Mapping[str, Any]) -> str:
     """The event it answers; "" if none. In a thread clients name the last message without answering it."""
-    about = relation(event)
+    about = read_relation(event)
     if about.get("rel_type") == "m.thread" and about.get("is_falling_back"):
         return ""
     told = about.get("m.in_reply_to")
     return str(told.get("event_id") or "") if isinstance(told, Mapping) else ""
 
 
-def said(event: Mapping[str, Any], me: str) -> bool:
+def is_message(event: Mapping[str, Any], me: str) -> bool:
     """Did somebody else say something in it?"""
-    kind = content(event).get("msgtype")
+    kind = read_content(event).get("msgtype")
     return (
         event.get("type") == "m.room.message"
         and event.get("sender") != me
         and isinstance(event.get("sender"), str)
         and isinstance(event.get("event_id"), str)
         and kind in (*TEXTS, *FILES)
-        and relation(event).get("rel_type") != "m.replace"
+        and read_relation(event).get("rel_type") != "m.replace"
     )
 
 
-def message(event: Mapping[str, Any], room: str, around: Around) -> Heard | None:
+def parse_message(event: Mapping[str, Any], room: str, around: MatrixContext) -> MatrixInbound | None:
     """None for an event that is no message to us."""
-    if not said(event, around.me):
+    if not is_message(event, around.me):
         return None
-    held, sender = content(event), str(event["sender"])
+    held, sender = read_content(event), str(event["sender"])
     kind = str(held["msgtype"])
-    text = caption(held) if kind in FILES else str(held.get("body") or "")
-    if answered(event):
-        text = unquoted(text)
-    named = mentions(held, around.me)
+    text = read_caption(held) if kind in FILES else str(held.get("body") or "")
+    if find_answered_event(event):
+        text = strip_quotation(text)
+    named = is_mentioned(held, around.me)
     if named:
-        text = without(text, around.me, around.called)
+        text = strip_mention(text, around.me, around.called)
     if kind == "m.emote":
         text = f"* {around.name or sender} {text}"
     at = event.get("origin_server_ts")
     inbound = Inbound(
-        Target("matrix", room, around.account, thread(event)),
+        Target("matrix", room, around.account, find_thread_root(event)),
         Sender(sender, around.name, bot=kind == "m.notice"),
         str(event["event_id"]),
-        commanded(text.strip(), around.commands),
+        normalize_command(text.strip(), around.commands),
         at if isinstance(at, int) else 0,
         kind=around.kind,
         mentioned=named or around.kind == "direct" or (around.quote is not None and around.quote.sender == around.me),
         title=around.title,
-        quote=around.quote if answered(event) else None,
+        quote=around.quote if find_answered_event(event) else None,
     )
-    return Heard(inbound, (_file(held),) if kind in FILES else ())
+    return MatrixInbound(inbound, (_file(held),) if kind in FILES else ())
 
 
-def caption(held: Mapping[str, Any]) -> str:
+def read_caption(held: Mapping[str, Any]) -> str:
     """What is said with a file: its body, where that is not the file's name."""
     body, name = str(held.get("body") or ""), held.get("filename")
     return body if isinstance(name, str) and name != body else ""
 
 
-def _file(held: Mapping[str, Any]) -> Found:
+def _file(held: Mapping[str, Any]) -> MatrixFile:
     info = held.get("info")
-    return Found(
+    return MatrixFile(
         str(held.get("filename") or held.get("body") or "file"),
         str(info.get("mimetype") or "") if isinstance(info, Mapping) else "",
         "" if held.get("file") else str(held.get("url") or ""),
@@ -130,7 +130,7 @@ def _file(held: Mapping[str, Any]) -> Found:
     )
 
 
-def mentions(held: Mapping[str, Any], me: str) -> bool:
+def is_mentioned(held: Mapping[str, Any], me: str) -> bool:
     """By the list of the mentioned, by a pill, or by the whole id in the text."""
     listed = held.get("m.mentions")
     if isinstance(listed, Mapping) and isinstance(listed.get("user_ids"), list) and me in listed["user_ids"]:
@@ -141,7 +141,7 @@ def mentions(held: Mapping[str, Any], me: str) -> bool:
     return pill or re.search(rf"(?<![\w@]){re.escape(me)}{_END}", body) is not None
 
 
-def without(text: str, me: str, called: str) -> str:
+def strip_mention(text: str, me: str, called: str) -> str:
     """The text without the mention of ourselves: our id anywhere, our name at the beginning."""
     text = re.sub(rf"(?<![\w@]){re.escape(me)}{_END}\s*[:,]?\s*", "", text)
     names = [name for name in (called, me[1:].partition(":")[0]) if name]
@@ -149,7 +149,7 @@ def without(text: str, me: str, called: str) -> str:
     return re.sub(rf"^\s*@?(?:{first})(?!\w)\s*[:,]?\s*", "", text, count=1, flags=re.IGNORECASE)
 
 
-def unquoted(text: str) -> str:
+def strip_quotation(text: str) -> str:
     """The text without the quotation that older clients write before an answer."""
     lines = text.split("\n")
     count = 0
@@ -160,25 +160,25 @@ def unquoted(text: str) -> str:
     return "\n".join(lines[count:]) if count else text
 
 
-def commanded(text: str, commands: Collection[str]) -> str:
+def normalize_command(text: str, commands: Collection[str]) -> str:
     word = text.partition(" ")[0]
     return f"/{text[1:]}" if word.startswith("!") and word[1:].lower() in commands else text
 
 
-def quote(event: Mapping[str, Any]) -> MessageQuote:
+def make_quote(event: Mapping[str, Any]) -> MessageQuote:
     """A message as the one that is answered."""
-    body = str(content(event).get("body") or "")
-    return MessageQuote(str(event.get("event_id") or ""), str(event.get("sender") or ""), unquoted(body)[:2000])
+    body = str(read_content(event).get("body") or "")
+    return MessageQuote(str(event.get("event_id") or ""), str(event.get("sender") or ""), strip_quotation(body)[:2000])
 
 
-def since_joined(timeline: list[Mapping[str, Any]], me: str) -> tuple[list[Mapping[str, Any]], bool]:
+def select_since_joined(timeline: list[Mapping[str, Any]], me: str) -> tuple[list[Mapping[str, Any]], bool]:
     """The events since we were asked in, and whether that is among them: what was said before is not for us.
     (People write while they invite; that is.)"""
     start, found = 0, False
     for number, event in enumerate(timeline):
         if event.get("type") != "m.room.member" or event.get("state_key") != me:
             continue
-        now = content(event).get("membership")
+        now = read_content(event).get("membership")
         aside = event.get("unsigned")
         old = aside.get("prev_content") if isinstance(aside, Mapping) else None
         before = old.get("membership") if isinstance(old, Mapping) else None

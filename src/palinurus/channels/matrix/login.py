@@ -8,18 +8,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from palinurus.channels.kit import Kit
-from palinurus.channels.matrix.outbound import Calls, path
+from palinurus.channels.kit import ChannelKit
+from palinurus.channels.matrix.outbound import MatrixApi, build_path
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import SendFailure
 
-KEY = "login"
+LOGIN_KEY = "login"
 
 
-class Login:
+class MatrixLogin:
     """For one account. Raises ConfigError when neither a token nor a name and a password are set."""
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(self, kit: ChannelKit) -> None:
         self._kit = kit
         self._user = kit.text("userId")
         self.password: Secret | None = None
@@ -29,7 +29,7 @@ class Login:
         else:
             self.token = kit.secret("accessToken")
 
-    async def ensure_token(self, calls: Calls) -> SendFailure | None:
+    async def ensure_token(self, calls: MatrixApi) -> SendFailure | None:
         """Have `calls` use a token. With a password one is asked for the first time, and after `refused`."""
         if self.password is None or calls.has_token:
             return None
@@ -45,7 +45,7 @@ class Login:
         }
         if kept.get("device"):
             wanted["device_id"] = kept["device"]
-        told = await calls.call("POST", path("login"), wanted)
+        told = await calls.call("POST", build_path("login"), wanted)
         if isinstance(told, SendFailure):
             # Here "forbidden" is a wrong password.
             return SendFailure(told.reason, "signed_out") if told.trouble == "gone" else told
@@ -54,7 +54,7 @@ class Login:
         calls.set_token(Secret(token))
         return None
 
-    async def drop_token(self, calls: Calls) -> bool:
+    async def drop_token(self, calls: MatrixApi) -> bool:
         """The token is not taken any more: can another one be had? The next `ready` tries."""
         if self.password is None or not calls.has_token:
             return False
@@ -63,8 +63,8 @@ class Login:
         return True
 
     async def _kept(self) -> dict[str, Any]:
-        kept = await self._kit.memo.get(KEY)
+        kept = await self._kit.memo.get(LOGIN_KEY)
         return dict(json.loads(kept)) if kept else {}
 
     async def _keep(self, held: dict[str, Any]) -> None:
-        await self._kit.memo.put(KEY, json.dumps(held).encode())
+        await self._kit.memo.put(LOGIN_KEY, json.dumps(held).encode())

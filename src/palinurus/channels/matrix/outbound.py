@@ -15,7 +15,7 @@ from palinurus.core.format.render import render_markdown
 from palinurus.core.types.channel import SendFailure, SendTrouble
 
 CLIENT = "/_matrix/client/v3"
-MARK = "palinurus.client_id"  # in the content of our events: `find` reads it back
+CLIENT_ID_FIELD = "palinurus.client_id"  # in the content of our events: `find` reads it back
 _WHEN = 10.0  # seconds to wait when the server limits without saying how long
 _LARGE = 64 * 1024 * 1024  # bytes of an answer that are read
 
@@ -34,7 +34,7 @@ TROUBLES: dict[str, SendTrouble] = {
 }
 
 
-class Calls:
+class MatrixApi:
     """The client-server API with one token."""
 
     def __init__(self, server: str, token: Secret | None) -> None:
@@ -71,7 +71,7 @@ class Calls:
                 while not answer.content.at_eof() and len(text) < _LARGE:
                     text += await answer.content.read(_LARGE - len(text))
                 told = _object(text)
-                return told if answer.status < 300 else failed(answer.status, told, answer.headers)
+                return told if answer.status < 300 else explain_matrix_error(answer.status, told, answer.headers)
         except aiohttp.ClientConnectorError:
             return SendFailure("the homeserver cannot be reached")
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
@@ -111,7 +111,7 @@ class Calls:
                 await http.close()
 
 
-def failed(status: int, told: Mapping[str, Any], headers: Mapping[str, str]) -> SendFailure:
+def explain_matrix_error(status: int, told: Mapping[str, Any], headers: Mapping[str, str]) -> SendFailure:
     """What an answer that is not ok means."""
     code = str(told.get("errcode") or "")
     trouble = TROUBLES.get(code) or _by_status(status)
@@ -146,12 +146,12 @@ def _object(data: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def path(*parts: str, base: str = CLIENT) -> str:
+def build_path(*parts: str, base: str = CLIENT) -> str:
     """An address of the API; each part is escaped as a whole."""
     return base + "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
-def text(words: str, *, plain: bool, notice: bool = False) -> dict[str, Any]:
+def build_text(words: str, *, plain: bool, notice: bool = False) -> dict[str, Any]:
     """The content of a message. The empty m.mentions: whatever the text says, nobody is called by it."""
     made: dict[str, Any] = {"msgtype": "m.notice" if notice else "m.text", "body": words, "m.mentions": {}}
     if not plain:
@@ -162,7 +162,7 @@ def text(words: str, *, plain: bool, notice: bool = False) -> dict[str, Any]:
     return made
 
 
-def placed(made: dict[str, Any], thread: str, reply_to: str) -> dict[str, Any]:
+def add_relation(made: dict[str, Any], thread: str, reply_to: str) -> dict[str, Any]:
     """The content in its thread, or as an answer."""
     if thread:
         last = reply_to or thread
@@ -177,7 +177,7 @@ def placed(made: dict[str, Any], thread: str, reply_to: str) -> dict[str, Any]:
     return made
 
 
-def edited(made: dict[str, Any], event: str) -> dict[str, Any]:
+def build_edit(made: dict[str, Any], event: str) -> dict[str, Any]:
     """The content that takes the place of an event; who does not know edits reads it after a star."""
     return {
         **made,
@@ -187,7 +187,7 @@ def edited(made: dict[str, Any], event: str) -> dict[str, Any]:
     }
 
 
-def file(name: str, mime: str, size: int, address: str, *, voice: bool) -> dict[str, Any]:
+def build_file(name: str, mime: str, size: int, address: str, *, voice: bool) -> dict[str, Any]:
     kinds = {"image": "m.image", "audio": "m.audio", "video": "m.video"}
     made: dict[str, Any] = {
         "msgtype": kinds.get(mime.partition("/")[0], "m.file"),

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from palinurus.channels.kit import Kit
+from palinurus.channels.kit import ChannelKit
 from palinurus.channels.matrix import outbound
-from palinurus.channels.matrix.inbound import content, relation
-from palinurus.channels.matrix.outbound import MARK, Calls, path
-from palinurus.channels.matrix.rooms import Rooms
+from palinurus.channels.matrix.inbound import read_content, read_relation
+from palinurus.channels.matrix.outbound import CLIENT_ID_FIELD, MatrixApi, build_path
+from palinurus.channels.matrix.rooms import MatrixRooms
 from palinurus.core.types.channel import (
     ChannelAction,
     DeleteAction,
@@ -27,17 +27,17 @@ from palinurus.core.types.channel import (
 )
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
-from palinurus.store.ids import new_id
+from palinurus.store.ids import make_id
 
 MEDIA = 50 * 1024 * 1024
 PAGE, PAGES = 100, 5  # how far back `find` reads
 TYPING = 20.0  # seconds
 
 
-class Posts:
+class MatrixPoster:
     """What one account says."""
 
-    def __init__(self, kit: Kit, calls: Calls, rooms: Rooms) -> None:
+    def __init__(self, kit: ChannelKit, calls: MatrixApi, rooms: MatrixRooms) -> None:
         self._kit = kit
         self._calls = calls
         self._rooms = rooms
@@ -52,7 +52,7 @@ class Posts:
         pieces: list[tuple[str, dict[str, Any]]] = []
         if reply.text.strip() or not reply.media:
             notice = reply.kind in ("notice", "tool")
-            pieces.append((reply.client_id, outbound.text(reply.text, plain=reply.plain, notice=notice)))
+            pieces.append((reply.client_id, outbound.build_text(reply.text, plain=reply.plain, notice=notice)))
         for number, source in enumerate(reply.media):
             uploaded = await self._uploaded(source, voice=reply.voice)
             if isinstance(uploaded, SendFailure):
@@ -70,11 +70,11 @@ class Posts:
         return first or SendFailure("there is nothing to send", "refused")
 
     async def _event(self, room: str, reply: Reply, made: dict[str, Any], ident: str) -> SendReceipt | SendFailure:
-        made = outbound.placed({**made, MARK: ident}, reply.target.thread, reply.reply_to)
+        made = outbound.add_relation({**made, CLIENT_ID_FIELD: ident}, reply.target.thread, reply.reply_to)
         return await self._put(room, "m.room.message", made, ident)
 
     async def _put(self, room: str, kind: str, made: Mapping[str, Any], ident: str) -> SendReceipt | SendFailure:
-        told = await self._calls.call("PUT", path("rooms", room, "send", kind, ident), made)
+        told = await self._calls.call("PUT", build_path("rooms", room, "send", kind, ident), made)
         return told if isinstance(told, SendFailure) else SendReceipt(str(told.get("event_id") or ""))
 
     async def _uploaded(self, source: str, *, voice: bool) -> dict[str, Any] | SendFailure:
@@ -92,7 +92,7 @@ class Posts:
             passing = told.trouble in ("down", "cut", "limited", "signed_out")
             return told if passing else SendFailure(told.reason, "media")
         address = str(told.get("content_uri") or "")
-        return outbound.file(loaded.name, loaded.mime, len(loaded.data), address, voice=voice)
+        return outbound.build_file(loaded.name, loaded.mime, len(loaded.data), address, voice=voice)
 
     async def find(self, reply: Reply) -> SendReceipt | None:
         """Read the room back. Found when all of its events are there; else sending again adds what is missing."""
@@ -104,7 +104,7 @@ class Posts:
             wanted = [reply.client_id, *wanted]
         met: dict[str, str] = {}
         async for event in self._back(room, []):  # where it cannot be asked, the transaction id still keeps it one
-            mark = content(event).get(MARK)
+            mark = read_content(event).get(CLIENT_ID_FIELD)
             if event.get("sender") == self._rooms.me and mark in wanted:
                 met[str(mark)] = str(event.get("event_id"))
                 if len(met) == len(wanted):
@@ -115,7 +115,7 @@ class Posts:
         """The events of a room, newest first. What ends it early is told."""
         query = {"dir": "b", "limit": str(PAGE)}
         for _ in range(PAGES):
-            told = await self._calls.call("GET", path("rooms", room, "messages"), query=query)
+            told = await self._calls.call("GET", build_path("rooms", room, "messages"), query=query)
             if isinstance(told, SendFailure):
                 troubles.append(told)
                 return
@@ -136,7 +136,7 @@ class Posts:
                 self._typing.add(room)
                 return await self._type(room, on=True)
             case EditAction():
-                made = outbound.edited(outbound.text(act.text, plain=act.plain), act.message_id)
+                made = outbound.build_edit(outbound.build_text(act.text, plain=act.plain), act.message_id)
                 sent = await self._put(room, "m.room.message", made, self._new())
                 return sent if isinstance(sent, SendFailure) else SendReceipt(act.message_id)
             case DeleteAction():
@@ -153,7 +153,7 @@ class Posts:
 
     def _new(self) -> str:
         """A transaction id for what is done once."""
-        return new_id(self._kit.clock.now())
+        return make_id(self._kit.clock.now())
 
     async def _done(self, method: str, address: str, given: Mapping[str, Any]) -> SendReceipt | SendFailure:
         told = await self._calls.call(method, address, given)
@@ -161,28 +161,28 @@ class Posts:
 
     async def _type(self, room: str, *, on: bool) -> SendReceipt | SendFailure:
         given = {"typing": True, "timeout": int(TYPING * 1000)} if on else {"typing": False}
-        return await self._done("PUT", path("rooms", room, "typing", self._rooms.me), given)
+        return await self._done("PUT", build_path("rooms", room, "typing", self._rooms.me), given)
 
     async def _redact(self, room: str, event: str) -> SendReceipt | SendFailure:
-        return await self._done("PUT", path("rooms", room, "redact", event, self._new()), {})
+        return await self._done("PUT", build_path("rooms", room, "redact", event, self._new()), {})
 
     async def _react(self, room: str, act: ReactAction) -> SendReceipt | SendFailure:
         if not act.remove:
             about = {"rel_type": "m.annotation", "event_id": act.message_id, "key": act.emoji}
             return await self._put(room, "m.reaction", {"m.relates_to": about}, self._new())
         base = "/_matrix/client/v1"
-        where = path("rooms", room, "relations", act.message_id, "m.annotation", "m.reaction", base=base)
+        where = build_path("rooms", room, "relations", act.message_id, "m.annotation", "m.reaction", base=base)
         told = await self._calls.call("GET", where)
         if isinstance(told, SendFailure):
             return told
         for event in told.get("chunk") or ():
-            key = (content(event).get("m.relates_to") or {}).get("key")
+            key = (read_content(event).get("m.relates_to") or {}).get("key")
             if event.get("sender") == self._rooms.me and act.emoji in ("", key):
                 await self._redact(room, str(event.get("event_id")))
         return SendReceipt(act.message_id)
 
     async def _pin(self, room: str, act: PinAction) -> SendReceipt | SendFailure:
-        where = path("rooms", room, "state", "m.room.pinned_events", "")
+        where = build_path("rooms", room, "state", "m.room.pinned_events", "")
         told = await self._calls.call("GET", where)
         if isinstance(told, SendFailure) and told.trouble != "gone":
             return told
@@ -194,7 +194,7 @@ class Posts:
         """A thread is an event that others are below."""
         if act.message_id:
             return SendReceipt(act.message_id)
-        return await self._put(room, "m.room.message", outbound.text(act.name, plain=True), self._new())
+        return await self._put(room, "m.room.message", outbound.build_text(act.name, plain=True), self._new())
 
     async def _read(self, room: str, limit: int) -> SendReceipt | SendFailure:
         """What people see: edits in their place, what was taken back left out."""
@@ -202,7 +202,7 @@ class Posts:
         newest: dict[str, Mapping[str, Any]] = {}
         troubles: list[SendFailure] = []
         async for event in self._back(room, troubles):
-            held, about = content(event), relation(event)
+            held, about = read_content(event), read_relation(event)
             if event.get("type") != "m.room.message" or not held.get("body"):
                 continue
             if about.get("rel_type") == "m.replace":

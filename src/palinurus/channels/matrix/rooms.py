@@ -12,9 +12,9 @@ import aiohttp
 import msgspec
 
 from palinurus.channels.backoff import Backoff
-from palinurus.channels.kit import Kit
-from palinurus.channels.matrix.inbound import Found
-from palinurus.channels.matrix.outbound import Calls, path
+from palinurus.channels.kit import ChannelKit
+from palinurus.channels.matrix.inbound import MatrixFile
+from palinurus.channels.matrix.outbound import MatrixApi, build_path
 from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Attachment, ChatKind
 
@@ -25,35 +25,35 @@ MEDIA = "/_matrix/client/v1/media/download"
 OLD_MEDIA = "/_matrix/media/v3/download"  # servers before 1.11
 
 
-class Room(NamedTuple):
+class MatrixRoom(NamedTuple):
     """`names` of who is in it, by id."""
 
     names: Mapping[str, str]
     title: str
 
 
-class Rooms:
+class MatrixRooms:
     """For one account. `me` is set once the server has told who we are."""
 
-    def __init__(self, kit: Kit, calls: Calls) -> None:
+    def __init__(self, kit: ChannelKit, calls: MatrixApi) -> None:
         self._kit = kit
         self._calls = calls
-        self._rooms: dict[str, Room] = {}
+        self._rooms: dict[str, MatrixRoom] = {}
         self.direct: dict[str, list[str]] = {}  # m.direct: the rooms with a person
         self.me = ""
 
-    async def get(self, room: str) -> Room | None:
+    async def get(self, room: str) -> MatrixRoom | None:
         """None if the server does not tell it to us."""
         if room not in self._rooms:
-            told = await self._asked(path("rooms", room, "joined_members"))
-            title = await self._asked(path("rooms", room, "state", "m.room.name", ""))
+            told = await self._asked(build_path("rooms", room, "joined_members"))
+            title = await self._asked(build_path("rooms", room, "state", "m.room.name", ""))
             if told is None:
                 return None
             joined = told.get("joined") or {}
             names = {who: str((known or {}).get("display_name") or "") for who, known in joined.items()}
             while len(self._rooms) >= MOST:
                 self._rooms.pop(next(iter(self._rooms)))
-            self._rooms[room] = Room(names, str((title or {}).get("name") or ""))
+            self._rooms[room] = MatrixRoom(names, str((title or {}).get("name") or ""))
         return self._rooms[room]
 
     async def _asked(self, address: str) -> Mapping[str, Any] | None:
@@ -69,7 +69,7 @@ class Rooms:
     def forget_room(self, room: str) -> None:
         self._rooms.pop(room, None)
 
-    def kind(self, room: str, known: Room | None) -> ChatKind:
+    def kind(self, room: str, known: MatrixRoom | None) -> ChatKind:
         """Direct: nobody but the two of us is in it, and it is marked so or has no name. A room of which nothing is
         known is a group: nobody gets more rights by that."""
         if known is None or len(known.names) > 2:
@@ -78,7 +78,7 @@ class Rooms:
         return "direct" if marked or not known.title else "group"
 
     async def read_direct(self) -> None:
-        told = await self._calls.call("GET", path("user", self.me, "account_data", "m.direct"))
+        told = await self._calls.call("GET", build_path("user", self.me, "account_data", "m.direct"))
         if not isinstance(told, SendFailure):
             self.set_direct_rooms(told)
 
@@ -89,31 +89,33 @@ class Rooms:
     async def resolve_room(self, to: str) -> str | SendFailure:
         """The id of a room: of one with a person (@…; made if there is none), of one with an alias (#…)."""
         if to.startswith("#"):
-            told = await self._calls.call("GET", path("directory", "room", to))
+            told = await self._calls.call("GET", build_path("directory", "room", to))
             return told if isinstance(told, SendFailure) else str(told.get("room_id") or "")
         if not to.startswith("@"):
             return to
         if to not in self.direct or not self.direct[to]:
             wanted = {"is_direct": True, "invite": [to], "preset": "trusted_private_chat"}
-            told = await self._calls.call("POST", path("createRoom"), wanted)
+            told = await self._calls.call("POST", build_path("createRoom"), wanted)
             if isinstance(told, SendFailure):
                 return told
             self.direct[to] = [str(told.get("room_id") or "")]
-            await self._calls.call("PUT", path("user", self.me, "account_data", "m.direct"), dict(self.direct))
+            await self._calls.call("PUT", build_path("user", self.me, "account_data", "m.direct"), dict(self.direct))
         return self.direct[to][-1]
 
     async def event(self, room: str, ident: str) -> Mapping[str, Any]:
         """One event; {} if it cannot be had."""
-        return await self._asked(path("rooms", room, "event", ident)) or {}
+        return await self._asked(build_path("rooms", room, "event", ident)) or {}
 
-    async def fetch_file(self, file: Found) -> Attachment | str:
+    async def fetch_file(self, file: MatrixFile) -> Attachment | str:
         """The file of a message on our disk, or why not."""
         address = urlsplit(file.address)
         if address.scheme != "mxc":
             return f"{file.name[:80]} is encrypted and cannot be read here"
         got: Attachment | str | None = None
         for base in (MEDIA, OLD_MEDIA):
-            got = await self._fetched(path(address.netloc, address.path.strip("/"), base=base), file.name, file.mime)
+            got = await self._fetched(
+                build_path(address.netloc, address.path.strip("/"), base=base), file.name, file.mime
+            )
             if got is not None:
                 break
         if isinstance(got, Attachment):

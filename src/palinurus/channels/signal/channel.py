@@ -18,13 +18,13 @@ from functools import partial
 import msgspec
 
 from palinurus.channels.backoff import Backoff
-from palinurus.channels.basic import Basic
-from palinurus.channels.files import brought
-from palinurus.channels.kit import File, Kit
-from palinurus.channels.patience import NOTICE, Hands, handed
+from palinurus.channels.basic import BasicChannel
+from palinurus.channels.files import fetch_message_files
+from palinurus.channels.kit import ChannelFile, ChannelKit
+from palinurus.channels.patience import OVERRUN_NOTICE, ChatWorkers, hand_in
 from palinurus.channels.signal import outbound
-from palinurus.channels.signal.inbound import Found, Heard, Me, heard
-from palinurus.channels.signal.link import Broken, RpcError, Unknown, link
+from palinurus.channels.signal.inbound import SignalFile, SignalIdentity, SignalInbound, parse_event
+from palinurus.channels.signal.link import SignalRpcError, SignalUnknownAccount, SignalUnreachable, make_link
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,
@@ -47,19 +47,19 @@ QUOTABLE = 500  # texts remembered for quotes
 RECHECK = 60.0  # seconds until a daemon without our account is asked again
 
 
-def make(kit: Kit) -> Signal:
+def make_signal_channel(kit: ChannelKit) -> SignalChannel:
     """Raises ConfigError for an address that is none."""
-    return Signal(kit)
+    return SignalChannel(kit)
 
 
-def _address(kit: Kit) -> str:
+def _address(kit: ChannelKit) -> str:
     if url := kit.text("httpUrl"):
         return url
     port = kit.own.get("httpPort")
     return f"http://{kit.text('httpHost', '127.0.0.1')}:{port}" if port else USUAL
 
 
-class Signal(Basic):
+class SignalChannel(BasicChannel):
     """Implements `Channel`."""
 
     name = "signal"
@@ -73,17 +73,17 @@ class Signal(Basic):
         voice=True,
     )
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(self, kit: ChannelKit) -> None:
         super().__init__()
         self._kit = kit
-        self._link = link(_address(kit))
-        self._me = Me(kit.text("account"), kit.text("accountUuid"))
+        self._link = make_link(_address(kit))
+        self._me = SignalIdentity(kit.text("account"), kit.text("accountUuid"))
         self._notices: set[asyncio.Task[object]] = set()
         self._said: OrderedDict[str, str] = OrderedDict()
         self._receipts = kit.own.get("sendReadReceipts") is True
 
     async def run(self, submit: SubmitInbound) -> None:
-        hands: Hands[Heard] = Hands(lambda found: self._take(found, submit), self._overrun)
+        hands: ChatWorkers[SignalInbound] = ChatWorkers(lambda found: self._take(found, submit), self._overrun)
         backoff = Backoff()
         try:
             while True:
@@ -93,7 +93,7 @@ class Signal(Basic):
             await hands.close()
             await self._link.close()
 
-    async def _receive(self, backoff: Backoff, hands: Hands[Heard]) -> float:
+    async def _receive(self, backoff: Backoff, hands: ChatWorkers[SignalInbound]) -> float:
         """Until the connection ends; returns the seconds until the next try."""
         asked: asyncio.Task[None] | None = None
         try:
@@ -102,12 +102,12 @@ class Signal(Basic):
                     if not event:
                         backoff.reset()
                         asked = asyncio.ensure_future(self._introduce())
-                    elif (found := heard(event, self._me, self._kit.account)) is not None:
+                    elif (found := parse_event(event, self._me, self._kit.account)) is not None:
                         hands.give(found.inbound.target.to, found)
-        except Unknown:
+        except SignalUnknownAccount:
             self._signed_out()
             return RECHECK
-        except Broken as exc:
+        except SignalUnreachable as exc:
             if self._status.state != "signed_out":
                 self.set_status("reconnecting", str(exc))
             return backoff.next_delay()
@@ -130,9 +130,9 @@ class Signal(Basic):
             if isinstance(known, list) and self._me.number and self._me.number not in numbers:
                 self._signed_out()
                 return
-        except RpcError:
+        except SignalRpcError:
             pass  # a daemon that was started for one account does not know this method
-        except Broken:
+        except SignalUnreachable:
             return  # the stream ends too, and with it this try
         if await self._own_uuid():
             self.set_status("ready", me=self._me.number)
@@ -143,7 +143,7 @@ class Signal(Basic):
         if self._me.uuid or not number:
             return True
         if kept := await self._kit.memo.get(f"uuid/{number}"):
-            self._me = Me(number, kept.decode())
+            self._me = SignalIdentity(number, kept.decode())
             return True
         told = await self._called("getUserStatus", {"recipient": [number]})
         rows = told.data if isinstance(told, SendReceipt) else None
@@ -151,7 +151,7 @@ class Signal(Basic):
         if not isinstance(uuid, str):
             log.info("signal: our own uuid is not known (set accountUuid): %s", told)
             return not (isinstance(told, SendFailure) and told.trouble == "signed_out")
-        self._me = Me(number, uuid)
+        self._me = SignalIdentity(number, uuid)
         await self._kit.memo.put(f"uuid/{number}", uuid.encode())
         return True
 
@@ -168,34 +168,34 @@ class Signal(Basic):
 
     # --- in
 
-    def _overrun(self, found: Heard) -> None:
+    def _overrun(self, found: SignalInbound) -> None:
         """Somebody writes faster than his messages can be kept: he is told once."""
-        reply = Reply(found.inbound.target, NOTICE, f"full-{found.inbound.event}", "notice")
+        reply = Reply(found.inbound.target, OVERRUN_NOTICE, f"full-{found.inbound.event}", "notice")
         task: asyncio.Task[object] = asyncio.ensure_future(self.send(reply))
         self._notices.add(task)
         task.add_done_callback(self._notices.discard)
 
-    async def _take(self, found: Heard, submit: SubmitInbound) -> None:
+    async def _take(self, found: SignalInbound, submit: SubmitInbound) -> None:
         inbound = found.inbound
         if inbound.event in self._said:
             return  # told again; the first one is on disk
-        whole = await brought(self._kit, inbound, found.files, partial(self._fetch, inbound.target))
-        taken = await handed(submit, whole, self._kit.clock)
+        whole = await fetch_message_files(self._kit, inbound, found.files, partial(self._fetch, inbound.target))
+        taken = await hand_in(submit, whole, self._kit.clock)
         self._remember(inbound.event, whole.text)
         if taken and self._receipts:
             at = {"recipient": inbound.sender.id, "targetTimestamp": [inbound.at], "type": "read"}
             await self._called("sendReceipt", at)
 
-    async def _fetch(self, target: Target, one: Found) -> Attachment | str:
+    async def _fetch(self, target: Target, one: SignalFile) -> Attachment | str:
         most = self._kit.settings.media
         if one.size > most:
             return f"{one.name} is larger than {most // (1024 * 1024)} MB (mediaMaxMb) and was not taken"
-        where = outbound.whither(target)
+        where = outbound.address_chat(target)
         where = {"recipient": where["recipient"][0]} if "recipient" in where else where
         try:
             result = await self._link.call("getAttachment", {**self._for(), "id": one.id, **where})
             data = base64.b64decode(result["data"], validate=True)
-        except (RpcError, Broken, TypeError, KeyError, binascii.Error) as exc:
+        except (SignalRpcError, SignalUnreachable, TypeError, KeyError, binascii.Error) as exc:
             return f"{one.name} could not be fetched from signal-cli: {type(exc).__name__}"
         saved = await self._kit.media.save(one.name, one.mime, data)
         return msgspec.structs.replace(saved, voice=one.voice) if isinstance(saved, Attachment) else saved
@@ -212,18 +212,18 @@ class Signal(Basic):
         for one in loaded:
             if isinstance(one, str):
                 return SendFailure(one, "media")
-        files = tuple(one for one in loaded if isinstance(one, File))
-        params = outbound.message(reply, files, self._me.number, self._said)
+        files = tuple(one for one in loaded if isinstance(one, ChannelFile))
+        params = outbound.build_message(reply, files, self._me.number, self._said)
         done = await self._called("send", params)
-        return done if isinstance(done, SendFailure) else outbound.shown(done.data)
+        return done if isinstance(done, SendFailure) else outbound.read_send_result(done.data)
 
     async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         if isinstance(act, TypingAction):
-            return await self._called("sendTyping", outbound.whither(target))
+            return await self._called("sendTyping", outbound.address_chat(target))
         if isinstance(act, ReactAction):
-            params, method = outbound.reaction(target, act, self._me.number), "sendReaction"
+            params, method = outbound.build_reaction(target, act, self._me.number), "sendReaction"
         elif isinstance(act, DeleteAction):
-            params, method = outbound.deletion(target, act), "remoteDelete"
+            params, method = outbound.build_deletion(target, act), "remoteDelete"
         else:
             return await super().act(target, act)
         return await self._called(method, params) if params else SendFailure("there is no such message", "refused")
@@ -231,8 +231,8 @@ class Signal(Basic):
     async def _called(self, method: str, params: Mapping[str, object]) -> SendReceipt | SendFailure:
         try:
             result = await self._link.call(method, {**self._for(), **params})
-        except (RpcError, Broken) as exc:
-            failed = outbound.trouble(exc)
+        except (SignalRpcError, SignalUnreachable) as exc:
+            failed = outbound.explain_signal_error(exc)
             if failed.trouble == "signed_out":
                 self._signed_out()
             return failed

@@ -13,7 +13,7 @@ from palinurus.core.types.inbound import Inbound, MessageQuote, Sender, Target
 HOLE = "\ufffc"  # stands in the text where a mention is
 
 
-class Me(NamedTuple):
+class SignalIdentity(NamedTuple):
     """Our own account; the uuid is "" until we know it."""
 
     number: str
@@ -24,7 +24,7 @@ class Me(NamedTuple):
         return bool((self.uuid and uuid == self.uuid) or (self.number and number == self.number))
 
 
-class Found(NamedTuple):
+class SignalFile(NamedTuple):
     """A file that waits on the daemon."""
 
     id: str
@@ -34,14 +34,14 @@ class Found(NamedTuple):
     voice: bool
 
 
-class Heard(NamedTuple):
+class SignalInbound(NamedTuple):
     """A message, and its files."""
 
     inbound: Inbound
-    files: tuple[Found, ...]
+    files: tuple[SignalFile, ...]
 
 
-def heard(params: dict[str, Any], me: Me, account: str) -> Heard | None:
+def parse_event(params: dict[str, Any], me: SignalIdentity, account: str) -> SignalInbound | None:
     """The message in an event; None for everything else."""
     params = _dict(params.get("result")) or params  # a subscription wraps it
     envelope = _dict(params.get("envelope"))
@@ -73,7 +73,7 @@ def heard(params: dict[str, Any], me: Me, account: str) -> Heard | None:
         title=_text(group.get("groupName"))[:200],
         quote=quote,
     )
-    return Heard(inbound, files)
+    return SignalInbound(inbound, files)
 
 
 def _aside(data: dict[str, Any]) -> bool:
@@ -82,7 +82,7 @@ def _aside(data: dict[str, Any]) -> bool:
     return update or any(data.get(key) for key in ("reaction", "remoteDelete", "isExpirationUpdate", "storyContext"))
 
 
-def _mentions(text: str, mentions: list[dict[str, Any]], me: Me) -> tuple[str, bool]:
+def _mentions(text: str, mentions: list[dict[str, Any]], me: SignalIdentity) -> tuple[str, bool]:
     """The text with names where the holes were, ours cut out; and whether we were named. Offsets are UTF-16 units."""
     units = text.encode("utf-16-le", "surrogatepass")
     ours = False
@@ -97,7 +97,7 @@ def _mentions(text: str, mentions: list[dict[str, Any]], me: Me) -> tuple[str, b
     return units.decode("utf-16-le", "replace").strip(), ours
 
 
-def _quote(quote: dict[str, Any], me: Me) -> tuple[MessageQuote | None, bool]:
+def _quote(quote: dict[str, Any], me: SignalIdentity) -> tuple[MessageQuote | None, bool]:
     if not isinstance(quote.get("id"), int):
         return None, False
     author = _text(quote.get("authorUuid")) or _text(quote.get("authorNumber"))
@@ -106,12 +106,14 @@ def _quote(quote: dict[str, Any], me: Me) -> tuple[MessageQuote | None, bool]:
     return MessageQuote(ident, "" if mine else author, _text(quote.get("text"))), mine
 
 
-def _file(one: dict[str, Any], stamp: int) -> Found:
+def _file(one: dict[str, Any], stamp: int) -> SignalFile:
     mime, name = _text(one.get("contentType")), _text(one.get("filename"))
     size = one.get("size")
     # A phone's own recordings have no name; songs that people send do.
     voice = mime.startswith("audio/") and not name
-    return Found(_text(one.get("id")), name or f"signal-{stamp}", mime, size if isinstance(size, int) else 0, voice)
+    return SignalFile(
+        _text(one.get("id")), name or f"signal-{stamp}", mime, size if isinstance(size, int) else 0, voice
+    )
 
 
 def _dict(value: Any) -> dict[str, Any]:

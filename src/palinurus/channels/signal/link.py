@@ -22,7 +22,7 @@ SILENCE = 45.0  # the daemon sends a comment every 15 seconds
 LINE = 64 * 1024 * 1024  # bytes of the longest line: a file in base64
 
 
-class RpcError(Exception):
+class SignalRpcError(Exception):
     """The daemon answered with an error."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
@@ -32,7 +32,7 @@ class RpcError(Exception):
         self.data = data
 
 
-class Broken(Exception):
+class SignalUnreachable(Exception):
     """No answer. `sent`: the daemon may have got the call all the same."""
 
     def __init__(self, why: str, sent: bool = False) -> None:
@@ -40,11 +40,11 @@ class Broken(Exception):
         self.sent = sent
 
 
-class Unknown(Exception):
+class SignalUnknownAccount(Exception):
     """The daemon does not have this account."""
 
 
-class Link(Protocol):
+class SignalLink(Protocol):
     """A way to a daemon."""
 
     async def call(self, method: str, params: dict[str, Any]) -> Any:
@@ -58,29 +58,29 @@ class Link(Protocol):
     async def close(self) -> None: ...
 
 
-def link(url: str) -> Link:
+def make_link(url: str) -> SignalLink:
     """For http://host:port, tcp://host:port or unix:/path. Raises ConfigError."""
     parts = urlsplit(url)
     if parts.scheme in ("http", "https") and parts.hostname:
-        return Http(url.rstrip("/"))
+        return SignalHttpLink(url.rstrip("/"))
     if parts.scheme == "tcp" and parts.hostname and parts.port:
-        return Socket(parts.hostname, parts.port)
+        return SignalSocketLink(parts.hostname, parts.port)
     if parts.scheme == "unix" and parts.path:
-        return Socket(parts.path)
+        return SignalSocketLink(parts.path)
     hint = "http://127.0.0.1:8080, tcp://127.0.0.1:7583 or unix:/run/signal-cli/socket"
     raise ConfigError((Problem("channels.signal.httpUrl", f"{url[:80]!r} is no address of a daemon", hint=hint),))
 
 
 def _result(answer: Any) -> Any:
     if not isinstance(answer, dict):
-        raise Broken("the daemon's answer is not JSON-RPC", sent=True)
+        raise SignalUnreachable("the daemon's answer is not JSON-RPC", sent=True)
     error = answer.get("error")
     if isinstance(error, dict):
-        raise RpcError(int(error.get("code") or 0), str(error.get("message") or ""), error.get("data"))
+        raise SignalRpcError(int(error.get("code") or 0), str(error.get("message") or ""), error.get("data"))
     return answer.get("result")
 
 
-class Http:
+class SignalHttpLink:
     """POST /api/v1/rpc and GET /api/v1/events."""
 
     def __init__(self, base: str) -> None:
@@ -106,30 +106,30 @@ class Http:
                 async with self._http().post(f"{self._base}/api/v1/rpc", data=body, headers=headers) as response:
                     data = await response.read()
         except aiohttp.ClientConnectorError as exc:
-            raise Broken(f"signal-cli is not reachable at {self._base}: {exc.strerror}") from None
+            raise SignalUnreachable(f"signal-cli is not reachable at {self._base}: {exc.strerror}") from None
         except (aiohttp.ClientError, OSError, TimeoutError) as exc:
-            raise Broken(f"signal-cli did not answer: {type(exc).__name__}", sent=True) from None
+            raise SignalUnreachable(f"signal-cli did not answer: {type(exc).__name__}", sent=True) from None
         if response.status not in (200, 201):
-            raise Broken(f"signal-cli answered with status {response.status}")
+            raise SignalUnreachable(f"signal-cli answered with status {response.status}")
         try:
             return _result(msgspec.json.decode(data) if data else {})
         except msgspec.DecodeError:
-            raise Broken("the daemon's answer is not JSON", sent=True) from None
+            raise SignalUnreachable("the daemon's answer is not JSON", sent=True) from None
 
     async def events(self, account: str) -> AsyncGenerator[dict[str, Any], None]:
         url = f"{self._base}/api/v1/events" + (f"?account={quote(account, safe='')}" if account else "")
         try:
             async with self._http().get(url, headers={"Accept": "text/event-stream"}) as response:
                 if response.status == 400:
-                    raise Unknown
+                    raise SignalUnknownAccount
                 if response.status != 200:
-                    raise Broken(f"signal-cli answered with status {response.status}")
+                    raise SignalUnreachable(f"signal-cli answered with status {response.status}")
                 yield {}
                 async for event in _told(response.content):
                     yield event
         except (aiohttp.ClientError, OSError, TimeoutError) as exc:
             words = getattr(exc, "strerror", None) or type(exc).__name__
-            raise Broken(f"signal-cli at {self._base}: {words}") from None
+            raise SignalUnreachable(f"signal-cli at {self._base}: {words}") from None
 
     async def close(self) -> None:
         if self._session is not None:
@@ -144,10 +144,10 @@ async def _told(content: aiohttp.StreamReader) -> AsyncGenerator[dict[str, Any],
         async with asyncio.timeout(SILENCE):
             chunk = await content.readany()
         if not chunk:
-            raise Broken("signal-cli closed the stream")
+            raise SignalUnreachable("signal-cli closed the stream")
         held += chunk
         if len(held) > LINE:
-            raise Broken("signal-cli sent a line without end")
+            raise SignalUnreachable("signal-cli sent a line without end")
         *lines, rest = held.split(b"\n")
         held = bytearray(rest)
         for line in lines:
@@ -169,7 +169,7 @@ def _object(data: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-class Socket:
+class SignalSocketLink:
     """One line of JSON each way, over TCP (`host`, `port`) or a Unix socket (`host` is its path). `events` is what
     connects and reads; calls wait for their answers beside it."""
 
@@ -183,7 +183,7 @@ class Socket:
     async def call(self, method: str, params: dict[str, Any]) -> Any:
         writer = self._writer
         if writer is None:
-            raise Broken("signal-cli is not connected")
+            raise SignalUnreachable("signal-cli is not connected")
         ident = next(self._ids)
         answer = self._waiting[ident] = asyncio.get_running_loop().create_future()
         try:
@@ -193,7 +193,7 @@ class Socket:
             async with asyncio.timeout(CALL):
                 return _result(await answer)
         except (OSError, TimeoutError) as exc:
-            raise Broken(f"signal-cli did not answer: {type(exc).__name__}", sent=True) from None
+            raise SignalUnreachable(f"signal-cli did not answer: {type(exc).__name__}", sent=True) from None
         finally:
             self._waiting.pop(ident, None)
 
@@ -211,10 +211,10 @@ class Socket:
                 elif (waits := self._waiting.get(message.get("id") or 0)) is not None and not waits.done():
                     waits.set_result(message)
         except (OSError, ValueError) as exc:  # ValueError: a line longer than LINE
-            raise Broken(f"signal-cli: {type(exc).__name__}") from None
+            raise SignalUnreachable(f"signal-cli: {type(exc).__name__}") from None
         finally:
             self._drop()
-        raise Broken("signal-cli closed the connection")
+        raise SignalUnreachable("signal-cli closed the connection")
 
     async def _connect(self) -> asyncio.StreamReader:
         try:
@@ -225,7 +225,7 @@ class Socket:
                     reader, self._writer = await asyncio.open_unix_connection(self._host, limit=LINE)
         except (OSError, TimeoutError) as exc:
             where = f"{self._host}:{self._port}" if self._port else self._host
-            raise Broken(
+            raise SignalUnreachable(
                 f"signal-cli is not reachable at {where}: {getattr(exc, 'strerror', '') or 'no answer'}"
             ) from None
         return reader
@@ -236,7 +236,7 @@ class Socket:
             self._writer = None
         for waits in self._waiting.values():
             if not waits.done():
-                waits.set_exception(Broken("the connection to signal-cli was lost", sent=True))
+                waits.set_exception(SignalUnreachable("the connection to signal-cli was lost", sent=True))
 
     async def close(self) -> None:
         self._drop()

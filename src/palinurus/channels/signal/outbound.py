@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from palinurus.channels.kit import File
-from palinurus.channels.signal.link import Broken, RpcError
+from palinurus.channels.kit import ChannelFile
+from palinurus.channels.signal.link import SignalRpcError, SignalUnreachable
 from palinurus.core.format.render import render_markdown
 from palinurus.core.types.channel import DeleteAction, ReactAction, SendFailure, SendReceipt, SendTrouble
 from palinurus.core.types.inbound import Target
@@ -45,7 +45,7 @@ _TYPES: dict[str, SendTrouble] = {
 _TRUST = "the safety number has changed: compare it, then `signal-cli trust` it"
 
 
-def whither(target: Target) -> dict[str, Any]:
+def address_chat(target: Target) -> dict[str, Any]:
     """The parameter that names the chat."""
     to = target.to.removeprefix("uuid:")
     if _PERSON.fullmatch(to):
@@ -55,9 +55,9 @@ def whither(target: Target) -> dict[str, Any]:
     return {"groupId": to.removeprefix("group:")}
 
 
-def message(reply: Reply, files: tuple[File, ...], me: str, said: Mapping[str, str]) -> dict[str, Any]:
+def build_message(reply: Reply, files: tuple[ChannelFile, ...], me: str, said: Mapping[str, str]) -> dict[str, Any]:
     """`send`. `said` are texts of messages that may be quoted, by id."""
-    params = whither(reply.target)
+    params = address_chat(reply.target)
     if reply.plain:
         params["message"] = reply.text
     else:
@@ -68,45 +68,45 @@ def message(reply: Reply, files: tuple[File, ...], me: str, said: Mapping[str, s
     if files:
         params["attachments"] = [_data(one) for one in files]
         params["voiceNote"] = reply.voice and all(one.mime.startswith("audio/") for one in files)
-    at = stamp(reply.reply_to)
+    at = read_timestamp(reply.reply_to)
     if at is not None:
-        params |= {"quoteTimestamp": at, "quoteAuthor": author(reply.reply_to) or me}
+        params |= {"quoteTimestamp": at, "quoteAuthor": read_author(reply.reply_to) or me}
         params["quoteMessage"] = said.get(reply.reply_to, "")
     return params
 
 
-def _data(file: File) -> str:
+def _data(file: ChannelFile) -> str:
     name = _UNSAFE.sub("_", file.name)[:100] or "file"
     return f"data:{file.mime};filename={name};base64,{base64.b64encode(file.data).decode()}"
 
 
-def stamp(message_id: str) -> int | None:
+def read_timestamp(message_id: str) -> int | None:
     """The time that names a message on Signal; None if that is no id of ours."""
     text = message_id.rpartition(":")[2]
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
-def author(message_id: str) -> str:
+def read_author(message_id: str) -> str:
     """Who wrote it; "" for ourselves."""
     return message_id.rpartition(":")[0]
 
 
-def reaction(target: Target, act: ReactAction, me: str) -> dict[str, Any] | None:
+def build_reaction(target: Target, act: ReactAction, me: str) -> dict[str, Any] | None:
     """`sendReaction`; None if there is no such message."""
-    at = stamp(act.message_id)
+    at = read_timestamp(act.message_id)
     if at is None:
         return None
-    named = {"emoji": act.emoji or "👍", "targetAuthor": author(act.message_id) or me, "targetTimestamp": at}
-    return {**whither(target), **named, "remove": act.remove}
+    named = {"emoji": act.emoji or "👍", "targetAuthor": read_author(act.message_id) or me, "targetTimestamp": at}
+    return {**address_chat(target), **named, "remove": act.remove}
 
 
-def deletion(target: Target, act: DeleteAction) -> dict[str, Any] | None:
+def build_deletion(target: Target, act: DeleteAction) -> dict[str, Any] | None:
     """`remoteDelete`; None if there is no such message."""
-    at = stamp(act.message_id)
-    return {**whither(target), "targetTimestamp": at} if at is not None else None
+    at = read_timestamp(act.message_id)
+    return {**address_chat(target), "targetTimestamp": at} if at is not None else None
 
 
-def shown(result: Any) -> SendReceipt | SendFailure:
+def read_send_result(result: Any) -> SendReceipt | SendFailure:
     """What `send` gave. In a group it is shown when anybody has it."""
     found = result if isinstance(result, dict) else {}
     types = _types(found)
@@ -115,9 +115,9 @@ def shown(result: Any) -> SendReceipt | SendFailure:
     return SendReceipt(str(found.get("timestamp") or ""))
 
 
-def trouble(exc: RpcError | Broken) -> SendFailure:
+def explain_signal_error(exc: SignalRpcError | SignalUnreachable) -> SendFailure:
     """What went wrong."""
-    if isinstance(exc, Broken):
+    if isinstance(exc, SignalUnreachable):
         return SendFailure(str(exc), "cut" if exc.sent else "down")
     response = exc.data.get("response") if isinstance(exc.data, dict) else None
     found = response if isinstance(response, dict) else {}

@@ -17,16 +17,16 @@ from urllib.parse import parse_qs
 import aiohttp
 
 from palinurus.channels.backoff import Backoff
-from palinurus.channels.basic import Basic
-from palinurus.channels.files import brought
-from palinurus.channels.kit import Kit
-from palinurus.channels.order import Order
-from palinurus.channels.patience import handed, once
+from palinurus.channels.basic import BasicChannel
+from palinurus.channels.files import fetch_message_files
+from palinurus.channels.kit import ChannelKit
+from palinurus.channels.order import ChatOrder
+from palinurus.channels.patience import hand_in, hand_in_once
 from palinurus.channels.slack import inbound as words
-from palinurus.channels.slack.gap import Gap
-from palinurus.channels.slack.lookup import Lookup
-from palinurus.channels.slack.outbound import Calls
-from palinurus.channels.slack.posts import MEDIA, Posts
+from palinurus.channels.slack.gap import SlackBacklog
+from palinurus.channels.slack.lookup import SlackLookup
+from palinurus.channels.slack.outbound import SlackApi
+from palinurus.channels.slack.posts import MEDIA, SlackPoster
 from palinurus.core.hooks.sign import verify_signature
 from palinurus.core.types.channel import (
     ChannelAbilities,
@@ -53,12 +53,12 @@ _PARTED = {"link_disabled": "Socket Mode is switched off in the app's settings"}
 _SIGN_IN = "Slack does not take the token any more: install the app again and set the new one"
 
 
-def make(kit: Kit) -> Slack:
+def make_slack_channel(kit: ChannelKit) -> SlackChannel:
     """Raises ConfigError without its tokens."""
-    return Slack(kit)
+    return SlackChannel(kit)
 
 
-class Slack(Basic):
+class SlackChannel(BasicChannel):
     """Implements `Channel`. Slack takes no client ids, but what was posted can be read back."""
 
     name = "slack"
@@ -73,7 +73,7 @@ class Slack(Basic):
         voice=False,
     )
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(self, kit: ChannelKit) -> None:
         super().__init__()
         self._kit = kit
         token = kit.secret("botToken")
@@ -81,11 +81,11 @@ class Slack(Basic):
         self._app = kit.secret("appToken") if not self._http_mode else None
         self._signing = kit.secret("signingSecret") if self._http_mode else None
         self._base = kit.text("apiBase", API)
-        self._calls = Calls(token, self._base)
-        self._posts = Posts(kit, self._calls)
-        self._lookup = Lookup(kit, self._calls, token, self._base)
-        self._gap = Gap(kit, self._calls)
-        self._order = Order()
+        self._calls = SlackApi(token, self._base)
+        self._posts = SlackPoster(kit, self._calls)
+        self._lookup = SlackLookup(kit, self._calls, token, self._base)
+        self._gap = SlackBacklog(kit, self._calls)
+        self._order = ChatOrder()
         self._backoff = Backoff()
         self._commands = frozenset(name for name, _ in kit.commands)
         self._threads = kit.text("replyToMode") == "all"
@@ -134,7 +134,7 @@ class Slack(Basic):
         if isinstance(told, SendFailure):
             return told
         fields = (str(told.get(key) or "") for key in ("user_id", "bot_id", "team_id", "user"))
-        self._posts.me = words.Me(*fields)
+        self._posts.me = words.SlackIdentity(*fields)
         return None
 
     async def _received(self, socket: aiohttp.ClientWebSocketResponse, submit: SubmitInbound) -> SendFailure:
@@ -183,7 +183,7 @@ class Slack(Basic):
         """Returns when the message is on disk, or never can be."""
         if heard is None:
             return
-        await handed(submit, heard, self._kit.clock)
+        await hand_in(submit, heard, self._kit.clock)
         channel, _, ts = heard.event.partition(":")
         if channel == heard.target.to:  # a message; not a button or a command
             await self._gap.mark_taken(channel, ts)
@@ -218,29 +218,29 @@ class Slack(Basic):
             return await self._message(payload.get("event") or {})
         if kind == "block_actions":
             text = await self._posts.decode_button(str(((payload.get("actions") or [{}])[0]).get("value") or ""))
-            return words.press(payload, await self._around(payload), text)
+            return words.parse_press(payload, await self._around(payload), text)
         if payload.get("command"):
-            return words.command(payload, await self._around(payload), self._commands, self._kit.clock.now())
+            return words.parse_command(payload, await self._around(payload), self._commands, self._kit.clock.now())
         return None
 
     async def _message(self, event: Mapping[str, Any]) -> Inbound | None:
         if event.get("type") not in ("message", "app_mention"):
             return None
-        bare = words.message(event, words.Around(self._posts.me, self._kit.account, "direct"))
+        bare = words.parse_message(event, words.SlackContext(self._posts.me, self._kit.account, "direct"))
         if bare is None:
             return None
-        heard = words.message(event, await self._around(event))
+        heard = words.parse_message(event, await self._around(event))
         assert heard is not None
-        return await brought(self._kit, heard.inbound, heard.files, self._lookup.fetch_file)
+        return await fetch_message_files(self._kit, heard.inbound, heard.files, self._lookup.fetch_file)
 
-    async def _around(self, told: Mapping[str, Any]) -> words.Around:
+    async def _around(self, told: Mapping[str, Any]) -> words.SlackContext:
         channel, hint = _chat(told), str(told.get("channel_type") or "")
         kind, title = await self._lookup.chat(channel, hint)
         user = told.get("user") if isinstance(told.get("user"), str) else ""
         name = await self._lookup.name(str(user)) if user else str(told.get("username") or "")
         thread = str(told.get("thread_ts") or "")
         joined = bool(thread) and await self._posts.has_spoken(channel, thread)
-        return words.Around(self._posts.me, self._kit.account, kind, title, name, joined, self._threads)
+        return words.SlackContext(self._posts.me, self._kit.account, kind, title, name, joined, self._threads)
 
     async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:
         """Slack's request: signed, at most five minutes old. Answered when the message is on disk."""
@@ -258,7 +258,7 @@ class Slack(Basic):
             heard = await self._heard(payload)
             if heard is not None:
                 try:
-                    await once(submit, heard)
+                    await hand_in_once(submit, heard)
                 except BadRequest as exc:
                     log.warning("slack: a message of %s is not taken: %s", heard.sender.id, exc.message)
         return ChannelHttpResponse(200)

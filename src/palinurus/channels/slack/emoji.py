@@ -6,7 +6,7 @@ import re
 
 _NAME = re.compile(r"[a-z0-9_+'-]{1,100}(::skin-tone-[2-6])?")
 
-NAMES: dict[str, str] = {
+EMOJI_NAMES: dict[str, str] = {
     "👀": "eyes",
     "👍": "+1",
     "👎": "-1",
@@ -55,10 +55,10 @@ NAMES: dict[str, str] = {
 }
 
 
-def name(emoji: str) -> str:
+def find_emoji_name(emoji: str) -> str:
     """Slack's name of an emoji; "" if it is not known."""
     bare = emoji.strip().replace("\ufe0f", "")
-    if bare in NAMES:
-        return NAMES[bare]
+    if bare in EMOJI_NAMES:
+        return EMOJI_NAMES[bare]
     word = bare.strip(":").lower()
     return word if _NAME.fullmatch(word) else ""

@@ -7,23 +7,23 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from palinurus.channels.kit import Kit
-from palinurus.channels.slack.outbound import Calls
-from palinurus.channels.slack.record import Record
+from palinurus.channels.kit import ChannelKit
+from palinurus.channels.slack.outbound import SlackApi
+from palinurus.channels.slack.record import MemoTable
 from palinurus.core.types.channel import SendFailure
 
-MOST = 40  # chats, the last used ones
+MOST_CHATS = 40  # chats, the last used ones
 PAGE, PAGES = 100, 3
 DAY = 86_400
 
 
-class Gap:
+class SlackBacklog:
     """For one account. The newest time stamp of each chat is kept in one small record."""
 
-    def __init__(self, kit: Kit, calls: Calls) -> None:
+    def __init__(self, kit: ChannelKit, calls: SlackApi) -> None:
         self._kit = kit
         self._calls = calls
-        self._seen = Record(kit.memo, "seen", MOST)
+        self._seen = MemoTable(kit.memo, "seen", MOST_CHATS)
 
     async def mark_taken(self, channel: str, ts: str) -> None:
         """A message is on disk."""

@@ -20,7 +20,7 @@ _SPOKEN = ("slack_audio", "voice_message")
 _EVERYONE = ("!here", "!channel", "!everyone")
 
 
-class Me(NamedTuple):
+class SlackIdentity(NamedTuple):
     """Who we are, as auth.test tells."""
 
     user: str
@@ -29,10 +29,10 @@ class Me(NamedTuple):
     name: str = ""
 
 
-class Around(NamedTuple):
+class SlackContext(NamedTuple):
     """What the payload does not say itself."""
 
-    me: Me
+    me: SlackIdentity
     account: str
     kind: ChatKind
     title: str = ""
@@ -41,7 +41,7 @@ class Around(NamedTuple):
     threads: bool = False  # replyToMode all: what is asked in a channel is answered in a thread below it
 
 
-class Found(NamedTuple):
+class SlackFile(NamedTuple):
     """A file that is still with Slack."""
 
     name: str
@@ -50,19 +50,19 @@ class Found(NamedTuple):
     voice: bool
 
 
-class Heard(NamedTuple):
+class SlackInbound(NamedTuple):
     """A message, and its files."""
 
     inbound: Inbound
-    files: tuple[Found, ...] = ()
+    files: tuple[SlackFile, ...] = ()
 
 
-def chat_kind(channel: str, told: str = "") -> ChatKind:
+def find_chat_kind(channel: str, told: str = "") -> ChatKind:
     """From `channel_type`, or from the id: only direct chats begin with a D."""
     return _KINDS.get(told) or ("direct" if channel.startswith("D") else "channel")
 
 
-def message(event: Mapping[str, Any], around: Around) -> Heard | None:
+def parse_message(event: Mapping[str, Any], around: SlackContext) -> SlackInbound | None:
     """A `message` or `app_mention` event; None if nobody said anything to us in it."""
     me, channel, ts = around.me, str(event.get("channel") or ""), str(event.get("ts") or "")
     bot = str(event.get("bot_id") or "")
@@ -81,17 +81,17 @@ def message(event: Mapping[str, Any], around: Around) -> Heard | None:
         Target("slack", channel, around.account, thread),
         Sender(who, around.name, bot=bool(bot)),
         f"{channel}:{ts}",
-        readable(said, me),
-        millis(ts),
+        to_readable(said, me),
+        to_millis(ts),
         kind=around.kind,
         team=str(event.get("team") or me.team),
         mentioned=named or answered or around.kind == "direct",
         title=around.title,
     )
-    return Heard(inbound, tuple(_file(one) for one in event.get("files") or () if isinstance(one, Mapping)))
+    return SlackInbound(inbound, tuple(_file(one) for one in event.get("files") or () if isinstance(one, Mapping)))
 
 
-def press(payload: Mapping[str, Any], around: Around, text: str) -> Inbound | None:
+def parse_press(payload: Mapping[str, Any], around: SlackContext, text: str) -> Inbound | None:
     """A pressed button (block_actions): the same as `text`, said by who pressed."""
     actions = payload.get("actions") or [{}]
     action = actions[0]
@@ -109,7 +109,7 @@ def press(payload: Mapping[str, Any], around: Around, text: str) -> Inbound | No
         Sender(str(user["id"]), str(user.get("name") or around.name)),
         f"press:{channel}:{ts}:{user['id']}:{when}",
         text,
-        millis(when),
+        to_millis(when),
         kind=around.kind,
         team=str((payload.get("team") or {}).get("id") or around.me.team),
         mentioned=True,
@@ -118,7 +118,7 @@ def press(payload: Mapping[str, Any], around: Around, text: str) -> Inbound | No
     )
 
 
-def command(payload: Mapping[str, Any], around: Around, known: Collection[str], now: int) -> Inbound | None:
+def parse_command(payload: Mapping[str, Any], around: SlackContext, known: Collection[str], now: int) -> Inbound | None:
     """A slash command. One of ours by name is that; the app's own one ("/pal status") hands on what follows it."""
     name = str(payload.get("command") or "").lstrip("/")
     rest = str(payload.get("text") or "").strip()
@@ -142,7 +142,7 @@ def command(payload: Mapping[str, Any], around: Around, known: Collection[str], 
     )
 
 
-def readable(text: str, me: Me) -> str:
+def to_readable(text: str, me: SlackIdentity) -> str:
     """Slack's text as a person reads it, without the mention of ourselves."""
 
     def link(found: re.Match[str]) -> str:
@@ -159,13 +159,13 @@ def readable(text: str, me: Me) -> str:
     return html.unescape(_LINK.sub(link, text)).strip()
 
 
-def _file(told: Mapping[str, Any]) -> Found:
+def _file(told: Mapping[str, Any]) -> SlackFile:
     name = str(told.get("name") or told.get("title") or told.get("id") or "file")
     address = str(told.get("url_private_download") or told.get("url_private") or "")
-    return Found(name, str(told.get("mimetype") or ""), address, told.get("subtype") in _SPOKEN)
+    return SlackFile(name, str(told.get("mimetype") or ""), address, told.get("subtype") in _SPOKEN)
 
 
-def millis(ts: str) -> int:
+def to_millis(ts: str) -> int:
     """A time stamp of Slack in milliseconds; 0 if it is none."""
     whole, _, part = ts.partition(".")
     if not (whole.isdecimal() and whole.isascii()):

@@ -11,21 +11,21 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from palinurus.channels.kit import Kit
-from palinurus.channels.slack.inbound import Found, chat_kind
-from palinurus.channels.slack.outbound import Calls
+from palinurus.channels.kit import ChannelKit
+from palinurus.channels.slack.inbound import SlackFile, find_chat_kind
+from palinurus.channels.slack.outbound import SlackApi
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Attachment, ChatKind
 
-MOST = 2000  # names remembered
+MOST_NAMES = 2000  # names remembered
 SECONDS = 120.0  # for one file
 
 
-class Lookup:
+class SlackLookup:
     """For one account."""
 
-    def __init__(self, kit: Kit, calls: Calls, token: Secret, base: str) -> None:
+    def __init__(self, kit: ChannelKit, calls: SlackApi, token: Secret, base: str) -> None:
         self._kit = kit
         self._calls = calls
         self._token = token
@@ -51,18 +51,18 @@ class Lookup:
 
     async def chat(self, channel: str, hint: str) -> tuple[ChatKind, str]:
         """What kind of chat it is, and its title."""
-        if chat_kind(channel, hint) == "direct":
+        if find_chat_kind(channel, hint) == "direct":
             return "direct", ""
         if channel not in self._chats:
             told = await self._calls.call("conversations.info", channel=channel)
             if isinstance(told, SendFailure):
-                return chat_kind(channel, hint), ""
+                return find_chat_kind(channel, hint), ""
             known = told.get("channel") or {}
-            kind: ChatKind = "group" if known.get("is_mpim") else chat_kind(channel, hint)
+            kind: ChatKind = "group" if known.get("is_mpim") else find_chat_kind(channel, hint)
             _remember(self._chats, channel, (kind, str(known.get("name") or "")))
         return self._chats[channel]
 
-    async def fetch_file(self, file: Found) -> Attachment | str:
+    async def fetch_file(self, file: SlackFile) -> Attachment | str:
         """A file on our disk, or why not."""
         name = file.name[:80]
         if not self._ours(file.address) or self._http is None:
@@ -96,6 +96,6 @@ def _origin(address: str) -> tuple[str, str, int | None]:
 
 
 def _remember(known: dict[str, Any], key: str, value: Any) -> None:
-    while len(known) >= MOST:
+    while len(known) >= MOST_NAMES:
         known.pop(next(iter(known)))
     known[key] = value

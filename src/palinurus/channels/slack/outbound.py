@@ -64,7 +64,7 @@ WORDS: dict[str, str] = {
 }
 
 
-class Calls:
+class SlackApi:
     """The Web API with one token. `session` is used while it is open; else each call has its own connection."""
 
     def __init__(self, token: Secret, base: str) -> None:
@@ -82,7 +82,7 @@ class Calls:
         try:
             answer = await self._web.api_call(method, data=form, headers=headers)
         except SlackClientError as exc:
-            return failed(getattr(exc, "response", None))
+            return explain_slack_error(getattr(exc, "response", None))
         except aiohttp.ClientConnectorError:
             return SendFailure("Slack cannot be reached")
         # AttributeError: what the library makes of an answer that is plain text, as a captive portal's.
@@ -91,7 +91,7 @@ class Calls:
         return answer.data if isinstance(answer.data, dict) else {}
 
 
-def failed(response: Any) -> SendFailure:
+def explain_slack_error(response: Any) -> SendFailure:
     """What an answer that is not ok means. `response`: the library's, or aiohttp's when it was no JSON."""
     status = getattr(response, "status_code", None) or getattr(response, "status", 0)
     data = getattr(response, "data", None)
@@ -126,10 +126,10 @@ def _field(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def body(text: str, buttons: Sequence[Button], keys: Sequence[str], *, plain: bool) -> dict[str, Any]:
+def build_body(text: str, buttons: Sequence[Button], keys: Sequence[str], *, plain: bool) -> dict[str, Any]:
     """The fields of a message that hold its text. `keys` are the values behind the buttons. Also plain text is
     escaped: to Slack `<!channel>` calls everybody."""
-    shown = escaped(text) if plain else render_markdown(text, "slack").text
+    shown = escape_text(text) if plain else render_markdown(text, "slack").text
     made: dict[str, Any] = {"text": shown, "mrkdwn": not plain, "blocks": []}
     if buttons:
         kind = "plain_text" if plain else "mrkdwn"
@@ -164,16 +164,16 @@ def _buttons(buttons: Sequence[Button], keys: Sequence[str]) -> list[dict[str, A
     return made
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def metadata(client_id: str) -> dict[str, Any]:
+def build_metadata(client_id: str) -> dict[str, Any]:
     """What people do not see and `find` reads back."""
     return {"event_type": EVENT, "event_payload": {"client_id": client_id}}
 
 
-def carries(message: Mapping[str, Any], client_id: str) -> bool:
+def has_client_id(message: Mapping[str, Any], client_id: str) -> bool:
     """Was this message posted for that client id?"""
     held = message.get("metadata") or {}
     return held.get("event_type") == EVENT and (held.get("event_payload") or {}).get("client_id") == client_id

@@ -12,11 +12,11 @@ from typing import Any
 
 import aiohttp
 
-from palinurus.channels.kit import File, Kit
+from palinurus.channels.kit import ChannelFile, ChannelKit
 from palinurus.channels.slack import emoji
-from palinurus.channels.slack.inbound import Me, millis, readable
-from palinurus.channels.slack.outbound import VALUE, Calls, body, carries, has_files, metadata
-from palinurus.channels.slack.record import Record
+from palinurus.channels.slack.inbound import SlackIdentity, to_millis, to_readable
+from palinurus.channels.slack.outbound import VALUE, SlackApi, build_body, build_metadata, has_client_id, has_files
+from palinurus.channels.slack.record import MemoTable
 from palinurus.core.types.channel import (
     ChannelAction,
     DeleteAction,
@@ -40,18 +40,18 @@ PASSING = ("down", "cut", "limited", "signed_out")  # of a look: it can be done 
 KEY = "key:"  # before the short name of a text that is too long for a button
 
 
-class Posts:
+class SlackPoster:
     """What one account says. `me` is set once Slack has told who we are."""
 
-    def __init__(self, kit: Kit, calls: Calls) -> None:
+    def __init__(self, kit: ChannelKit, calls: SlackApi) -> None:
         self._kit = kit
         self._calls = calls
         self._unfurl = kit.own.get("unfurlLinks") is True
         self._direct: dict[str, str] = {}  # chats with people, by their user id
         self._unsure: dict[str, None] = {}  # client ids of which nobody knows whether they were posted
-        self._shown = Record(kit.memo, "files", SHARED)  # ids of files by client id, before they are shown
-        self._threads = Record(kit.memo, "threads", THREADS)
-        self.me = Me("", "", "")
+        self._shown = MemoTable(kit.memo, "files", SHARED)  # ids of files by client id, before they are shown
+        self._threads = MemoTable(kit.memo, "threads", THREADS)
+        self.me = SlackIdentity("", "", "")
 
     # --- messages
 
@@ -84,12 +84,12 @@ class Posts:
             shared = await self._share(chat, reply, text)
             if isinstance(shared, SendFailure) or not reply.buttons:
                 return shared
-        fields = body(reply.text, reply.buttons, await self._keys(reply.buttons), plain=reply.plain)
+        fields = build_body(reply.text, reply.buttons, await self._keys(reply.buttons), plain=reply.plain)
         answer = await self._calls.call(
             "chat.postMessage",
             channel=chat,
             thread_ts=reply.target.thread or None,
-            metadata=metadata(reply.client_id),
+            metadata=build_metadata(reply.client_id),
             # Slack would fetch what is behind a link: that tells others, and a model can be talked into it.
             unfurl_links=self._unfurl,
             unfurl_media=self._unfurl,
@@ -116,7 +116,7 @@ class Posts:
         files = await self._files(reply) if reply.media and not reply.buttons else ()
         troubles: list[SendFailure] = []
         async for message in self._back(chat, reply.target.thread, troubles):
-            if carries(message, reply.client_id) or has_files(message, files):
+            if has_client_id(message, reply.client_id) or has_files(message, files):
                 return SendReceipt(str(message.get("ts") or ""))
         return troubles[0] if troubles else None
 
@@ -189,7 +189,7 @@ class Posts:
                 return ident
             uploads.append({"id": ident, "title": file.name})
         await self._shown.put(reply.client_id, [one["id"] for one in uploads])
-        comment = body(text, (), (), plain=reply.plain)["text"] if text else None
+        comment = build_body(text, (), (), plain=reply.plain)["text"] if text else None
         answer = await self._calls.call(
             "files.completeUploadExternal",
             files=uploads,
@@ -201,7 +201,7 @@ class Posts:
             return _of_media(answer)
         return SendReceipt(await self._shared(uploads[0]["id"], chat))
 
-    async def _upload(self, file: File) -> str | SendFailure:
+    async def _upload(self, file: ChannelFile) -> str | SendFailure:
         """The id of the file, which nobody sees yet."""
         place = await self._calls.call("files.getUploadURLExternal", filename=file.name, length=len(file.data))
         if isinstance(place, SendFailure):
@@ -235,15 +235,15 @@ class Posts:
             return chat
         match act:
             case EditAction():
-                fields = body(act.text, act.buttons, await self._keys(act.buttons), plain=act.plain)
-                return await self._done("chat.update", channel=chat, ts=stamp(act.message_id), **fields)
+                fields = build_body(act.text, act.buttons, await self._keys(act.buttons), plain=act.plain)
+                return await self._done("chat.update", channel=chat, ts=read_timestamp(act.message_id), **fields)
             case DeleteAction():
-                return await self._done("chat.delete", channel=chat, ts=stamp(act.message_id))
+                return await self._done("chat.delete", channel=chat, ts=read_timestamp(act.message_id))
             case ReactAction():
                 return await self._react(chat, act)
             case PinAction():
                 method = "pins.remove" if act.remove else "pins.add"
-                return await self._done(method, channel=chat, timestamp=stamp(act.message_id))
+                return await self._done(method, channel=chat, timestamp=read_timestamp(act.message_id))
             case ThreadAction():
                 return await self._thread(chat, act)
             case ReadAction():
@@ -257,10 +257,10 @@ class Posts:
         return SendReceipt(str(answer.get("ts") or given.get("ts") or given.get("timestamp") or ""))
 
     async def _react(self, chat: str, act: ReactAction) -> SendReceipt | SendFailure:
-        ts = stamp(act.message_id)
+        ts = read_timestamp(act.message_id)
         if act.remove and not act.emoji:
             return await self._bare(chat, ts)
-        name = emoji.name(act.emoji)
+        name = emoji.find_emoji_name(act.emoji)
         if not name:
             return SendFailure(f"Slack's name of {act.emoji!r} is not known; write it as :name:", "refused")
         method = "reactions.remove" if act.remove else "reactions.add"
@@ -280,8 +280,8 @@ class Posts:
     async def _thread(self, chat: str, act: ThreadAction) -> SendReceipt | SendFailure:
         """A thread is a message that others are below."""
         if act.message_id:
-            return SendReceipt(stamp(act.message_id))
-        return await self._done("chat.postMessage", channel=chat, **body(act.name, (), (), plain=True))
+            return SendReceipt(read_timestamp(act.message_id))
+        return await self._done("chat.postMessage", channel=chat, **build_body(act.name, (), (), plain=True))
 
     async def _read(self, chat: str, thread: str, limit: int) -> SendReceipt | SendFailure:
         method = "conversations.replies" if thread else "conversations.history"
@@ -293,15 +293,15 @@ class Posts:
             {
                 "id": str(one.get("ts") or ""),
                 "from": str(one.get("user") or one.get("bot_id") or ""),
-                "text": readable(str(one.get("text") or ""), Me("", "", "")),
-                "at": millis(str(one.get("ts") or "")),
+                "text": to_readable(str(one.get("text") or ""), SlackIdentity("", "", "")),
+                "at": to_millis(str(one.get("ts") or "")),
             }
             for one in found
         ]
         return SendReceipt("", told)
 
 
-def stamp(message_id: str) -> str:
+def read_timestamp(message_id: str) -> str:
     """The time stamp of a message: our events name the channel before it."""
     return message_id.rpartition(":")[2]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from palinurus.channels.kit import Memo
+from palinurus.channels.kit import AccountMemo
 
 
-class Record:
+class MemoTable:
     """At most `most` rows. Read once, then in memory; written whole when a row changes."""
 
-    def __init__(self, memo: Memo, key: str, most: int) -> None:
+    def __init__(self, memo: AccountMemo, key: str, most: int) -> None:
         self._memo = memo
         self._key = key
         self._most = most

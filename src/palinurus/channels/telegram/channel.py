@@ -12,7 +12,6 @@ import hmac
 import json
 import logging
 import os
-import random
 import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,12 +26,13 @@ from telegram import Bot, BotCommand, Update
 from telegram import error as errors
 from telegram.request import HTTPXRequest
 
-from palinurus.channels.basic import Basic
-from palinurus.channels.files import brought
-from palinurus.channels.kit import Kit
-from palinurus.channels.patience import once
-from palinurus.channels.telegram.inbound import STRANGE, WANTED, Heard, Me, Wanted, albums, chat, joined, moved, read
-from palinurus.channels.telegram.outbound import ABILITIES, Outbound, unsent
+from palinurus.channels.backoff import Backoff
+from palinurus.channels.basic import BasicChannel
+from palinurus.channels.files import fetch_message_files
+from palinurus.channels.kit import ChannelKit
+from palinurus.channels.patience import hand_in_once
+from palinurus.channels.telegram import inbound
+from palinurus.channels.telegram.outbound import ABILITIES, TelegramPoster, explain_telegram_error
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import (
     ChannelAction,
@@ -62,17 +62,17 @@ _COMMAND = re.compile(r"[a-z0-9_]{1,32}")
 T = TypeVar("T")
 
 
-def make(kit: Kit) -> Telegram:
+def make_telegram_channel(kit: ChannelKit) -> TelegramChannel:
     """Raises ConfigError without a token, or with a webhook that has no secret."""
     for name in ("httpx", "telegram"):  # they log addresses, and the token is part of every address
         logging.getLogger(name).setLevel(logging.WARNING)
     url = kit.own.get("webhookUrl")  # the configuration takes addresses of webhooks for secrets
     if not url:
-        return Telegram(kit, _token(kit))
-    return Telegram(kit, _token(kit), kit.secret("webhookUrl").reveal(), kit.secret("webhookSecret"))
+        return TelegramChannel(kit, _token(kit))
+    return TelegramChannel(kit, _token(kit), kit.secret("webhookUrl").reveal(), kit.secret("webhookSecret"))
 
 
-def _token(kit: Kit) -> Secret:
+def _token(kit: ChannelKit) -> Secret:
     path = kit.text("tokenFile")
     if not path:
         return kit.secret("botToken")
@@ -83,20 +83,20 @@ def _token(kit: Kit) -> Secret:
         raise ConfigError((Problem("channels.telegram.tokenFile", f"cannot be read: {exc}"),)) from exc
 
 
-class Client(Bot):
+class TelegramClient(Bot):
     """The library's, whose own way to show itself would show the token."""
 
     def __repr__(self) -> str:
         return "<Telegram bot>"
 
 
-class Telegram(Basic):
+class TelegramChannel(BasicChannel):
     """Implements `Channel`."""
 
     name = "telegram"
     abilities = ABILITIES
 
-    def __init__(self, kit: Kit, token: Secret, url: str = "", secret: Secret | None = None) -> None:
+    def __init__(self, kit: ChannelKit, token: Secret, url: str = "", secret: Secret | None = None) -> None:
         super().__init__()
         self._kit = kit
         self._url = url
@@ -112,10 +112,10 @@ class Telegram(Basic):
             proxy=kit.text("proxy") or None,
             httpx_kwargs={"verify": _authorities()},
         )
-        self._bot = Client(token.reveal(), f"{root}/bot", f"{root}/file/bot", self._request, self._request)
-        self._out = Outbound(self._bot, kit, self._chat, self._migrated)
+        self._bot = TelegramClient(token.reveal(), f"{root}/bot", f"{root}/file/bot", self._request, self._request)
+        self._out = TelegramPoster(self._bot, kit, self._chat, self._migrated)
         self._names = {_listed(name): name for name, _ in kit.commands}
-        self._me: Me | None = None
+        self._me: inbound.TelegramIdentity | None = None
         self._hint = ""  # what a person should know although all is well
         self._users = 0
         self._fetching = asyncio.Semaphore(AT_ONCE)
@@ -169,24 +169,23 @@ class Telegram(Basic):
 
     async def _tried(self, call: Callable[[], Awaitable[T]]) -> T | None:
         """What the call gives, however often it takes; None once our token is refused."""
-        wait = FIRST
+        backoff = Backoff(FIRST, LONGEST)
         while True:
             try:
                 return await call()
             except errors.TelegramError as exc:
-                trouble = unsent(exc)
+                trouble = explain_telegram_error(exc)
             if trouble.trouble == "signed_out":
                 self.set_status("signed_out", "Telegram refuses the token; get one from @BotFather and set botToken")
                 return None
             self.set_status("reconnecting", f"{trouble.reason}; trying again")
-            await self._kit.clock.sleep(trouble.retry_after or wait * random.uniform(0.5, 1.0))
-            wait = min(wait * 2, LONGEST)
+            await self._kit.clock.sleep(trouble.retry_after or backoff.next_delay())
 
     async def _signed_in(self) -> bool:
         user = await self._tried(self._bot.get_me)
         if user is None:
             return False
-        self._me = Me(user.id, user.username or "", self._kit.account, self._names)
+        self._me = inbound.TelegramIdentity(user.id, user.username or "", self._kit.account, self._names)
         self._moved = json.loads(await self._kit.memo.get("moved") or b"{}")
         await self._menu()
         # Without this right Telegram shows a bot only what names it: groups that want no mention stay silent.
@@ -212,7 +211,8 @@ class Telegram(Basic):
         try:
             await self._bot.set_my_commands(rows)
         except errors.TelegramError as exc:
-            log.warning("telegram %s: the menu of commands is not set: %s", self._kit.account, unsent(exc).reason)
+            why = explain_telegram_error(exc).reason
+            log.warning("telegram %s: the menu of commands is not set: %s", self._kit.account, why)
         else:
             await self._kit.memo.put("menu", mark)
 
@@ -221,7 +221,7 @@ class Telegram(Basic):
         assert self._secret is not None
         secret = self._secret.reveal()
         set_up = await self._tried(
-            lambda: self._bot.set_webhook(self._url, allowed_updates=WANTED, secret_token=secret)
+            lambda: self._bot.set_webhook(self._url, allowed_updates=inbound.UPDATE_KINDS, secret_token=secret)
         )
         while set_up is not None:
             info = await self._tried(self._bot.get_webhook_info)
@@ -250,7 +250,7 @@ class Telegram(Basic):
         """Asking from `offset` on acknowledges all before it. Raw, so that one strange update spoils no other."""
         if self._status.state != "ready":
             wait = 0  # the first answer comes at once and says that all is well
-        asked = {"offset": offset, "timeout": wait, "limit": BATCH, "allowed_updates": json.dumps(WANTED)}
+        asked = {"offset": offset, "timeout": wait, "limit": BATCH, "allowed_updates": json.dumps(inbound.UPDATE_KINDS)}
         found = await self._request.post(f"{self._bot.base_url}/getUpdates?{urlencode(asked)}", read_timeout=wait + 10)
         self.set_status("ready", self._hint)
         return cast("list[dict[str, Any]]", found)
@@ -262,13 +262,13 @@ class Telegram(Basic):
         chats: dict[str, list[dict[str, Any]]] = {}
         for update in batch:
             if update["update_id"] not in self._taken:
-                chats.setdefault(chat(update), []).append(update)
+                chats.setdefault(inbound.find_chat_id(update), []).append(update)
         left = await asyncio.gather(*(self._some(one, submit, refuse) for one in chats.values()))
         return sorted(one for some in left for one in some)
 
     async def _some(self, updates: list[dict[str, Any]], submit: SubmitInbound, refuse: bool) -> list[int]:
         left = [one["update_id"] for one in updates]
-        for album, parts in albums(updates):
+        for album, parts in inbound.group_albums(updates):
             if album and len(parts) == len(left) and album not in self._albums:
                 self._albums.add(album)  # the rest of it may be on its way: looked at once more in a moment
                 return left
@@ -290,39 +290,40 @@ class Telegram(Basic):
         """Put what an update (of an album: what all of them) says on our disk. Raises PalinurusError if it has to
         come again."""
         heards = [heard for one in parts if (heard := await self._read(one)) is not None]
-        heard = joined(heards) if heards else None
-        inbound = await self._whole(heard) if heard is not None else None
-        if heard is None or inbound is None:
+        heard = inbound.join_album(heards) if heards else None
+        message = await self._whole(heard) if heard is not None else None
+        if heard is None or message is None:
             return
         try:
-            await once(submit, inbound)
+            await hand_in_once(submit, message)
         except BadRequest as exc:
-            log.warning("telegram %s: message %s is not taken: %s", self._kit.account, inbound.event, exc.message)
+            log.warning("telegram %s: message %s is not taken: %s", self._kit.account, message.event, exc.message)
         if heard.query:
             try:
                 await self._bot.answer_callback_query(heard.query)
             except errors.TelegramError as exc:  # the button keeps its hourglass for a while, no more
-                log.info("telegram %s: a press is not confirmed: %s", self._kit.account, unsent(exc).reason)
+                why = explain_telegram_error(exc).reason
+                log.info("telegram %s: a press is not confirmed: %s", self._kit.account, why)
 
-    async def _read(self, update: dict[str, Any]) -> Heard | None:
+    async def _read(self, update: dict[str, Any]) -> inbound.TelegramInbound | None:
         assert self._me is not None
         try:
             parsed = Update.de_json(update, self._bot)
-            went, heard = moved(parsed), read(parsed, self._me)
-        except STRANGE:
+            went, heard = inbound.find_migration(parsed), inbound.parse_update(parsed, self._me)
+        except inbound.PARSE_ERRORS:
             log.warning("telegram %s: an update that cannot be read is left out", self._kit.account, exc_info=True)
             return None
         if went is not None:
             await self._migrated(*went)
         return heard
 
-    async def _whole(self, heard: Heard) -> Inbound | None:
+    async def _whole(self, heard: inbound.TelegramInbound) -> Inbound | None:
         """With its files, the words of its button, and the id under which we know the chat."""
         inbound = msgspec.structs.replace(heard.inbound, target=self._known(heard.inbound.target))
         if heard.data:
             text = await self._behind(heard.data)
             return msgspec.structs.replace(inbound, text=text, at=self._kit.clock.now()) if text else None
-        return await brought(self._kit, inbound, heard.files, self._fetch)
+        return await fetch_message_files(self._kit, inbound, heard.files, self._fetch)
 
     async def _behind(self, data: str) -> str:
         """The words of a button. Who sends other data than a button of ours says only what he could have typed."""
@@ -330,7 +331,7 @@ class Telegram(Basic):
             return data[1:]
         return (await self._kit.memo.get(f"button/{data}") or b"").decode() if data.startswith("k") else ""
 
-    async def _fetch(self, wanted: Wanted) -> Attachment | str:
+    async def _fetch(self, wanted: inbound.TelegramFile) -> Attachment | str:
         """A file that came with a message, on our disk; else a text that says why not."""
         most = self._kit.settings.media
         if wanted.size > most:
@@ -342,7 +343,7 @@ class Telegram(Basic):
                     file = await self._bot.get_file(wanted.id)
                     data = bytes(await file.download_as_bytearray())
             except errors.TelegramError as exc:
-                trouble = unsent(exc)
+                trouble = explain_telegram_error(exc)
                 why = trouble.reason
                 if trouble.trouble not in ("down", "cut", "limited"):
                     break

@@ -13,14 +13,20 @@ from telegram import CallbackQuery, Chat, Message, MessageEntity, MessageOrigin,
 
 from palinurus.core.types.inbound import ChatKind, Inbound, MessageQuote, Sender, Target
 
-WANTED = ("message", "channel_post", "callback_query")  # the kinds of updates we ask Telegram for
+UPDATE_KINDS = ("message", "channel_post", "callback_query")  # the kinds of updates we ask Telegram for
 QUOTED = 1000  # characters of a quoted message
-STRANGE = (AttributeError, KeyError, TypeError, ValueError, OverflowError)  # raised for what is no update of Telegram's
+PARSE_ERRORS = (
+    AttributeError,
+    KeyError,
+    TypeError,
+    ValueError,
+    OverflowError,
+)  # raised for what is no update of Telegram's
 
 _KINDS: dict[str, ChatKind] = {"private": "direct", "group": "group", "supergroup": "group", "channel": "channel"}
 
 
-class Me(NamedTuple):
+class TelegramIdentity(NamedTuple):
     """The account that reads. `commands`: what Telegram's menu calls a command -> what we call it."""
 
     id: int
@@ -29,7 +35,7 @@ class Me(NamedTuple):
     commands: Mapping[str, str] = {}
 
 
-class Wanted(NamedTuple):
+class TelegramFile(NamedTuple):
     """A file that came with a message and is still at Telegram."""
 
     id: str
@@ -39,18 +45,18 @@ class Wanted(NamedTuple):
     voice: bool = False
 
 
-class Heard(NamedTuple):
+class TelegramInbound(NamedTuple):
     """`data`: what the pressed button holds; its text is found by `channel.py`. `query`: to be answered to. `bare`: the
     text is ours, because there was none."""
 
     inbound: Inbound
-    files: tuple[Wanted, ...] = ()
+    files: tuple[TelegramFile, ...] = ()
     data: str = ""
     query: str = ""
     bare: bool = False
 
 
-def read(update: Update, me: Me) -> Heard | None:
+def parse_update(update: Update, me: TelegramIdentity) -> TelegramInbound | None:
     """What a person said, or None if the update says nothing to us."""
     if update.callback_query is not None:
         return _pressed(update.callback_query, me)
@@ -58,7 +64,7 @@ def read(update: Update, me: Me) -> Heard | None:
     return _said(message, me) if message is not None else None
 
 
-def joined(album: Sequence[Heard]) -> Heard:
+def join_album(album: Sequence[TelegramInbound]) -> TelegramInbound:
     """Several messages that were sent as one. Its event is the last one's: if another picture of it comes after all,
     that is no repetition."""
     if len(album) == 1:
@@ -70,10 +76,10 @@ def joined(album: Sequence[Heard]) -> Heard:
         mentioned=any(one.inbound.mentioned for one in album),
         quote=album[0].inbound.quote,
     )
-    return Heard(inbound, tuple(file for one in album for file in one.files))
+    return TelegramInbound(inbound, tuple(file for one in album for file in one.files))
 
 
-def moved(update: Update) -> tuple[str, str] | None:
+def find_migration(update: Update) -> tuple[str, str] | None:
     """(old id, new id) of a group that became a supergroup."""
     message = update.message
     if message is None:
@@ -85,21 +91,21 @@ def moved(update: Update) -> tuple[str, str] | None:
     return None
 
 
-def number(ident: str) -> int:
+def read_message_number(ident: str) -> int:
     """Telegram's number of a message, from its id or the id of its event; 0 if it is neither."""
     last = ident.rpartition(":")[2]
     return int(last) if last.isascii() and last.isdigit() and len(last) < 16 else 0
 
 
-def chat(update: dict[str, Any]) -> str:
+def find_chat_id(update: dict[str, Any]) -> str:
     """Which chat an update belongs to, as far as order is concerned."""
-    event: dict[str, Any] = next((update[kind] for kind in WANTED if isinstance(update.get(kind), dict)), {})
+    event: dict[str, Any] = next((update[kind] for kind in UPDATE_KINDS if isinstance(update.get(kind), dict)), {})
     place = event if "chat" in event else event.get("message")
     chat = place.get("chat") if isinstance(place, dict) else None
     return str(chat.get("id")) if isinstance(chat, dict) else ""
 
 
-def albums(updates: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+def group_albums(updates: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
     """Updates one by one, those of an album together with its id."""
     found: list[tuple[str, list[dict[str, Any]]]] = []
     for update in updates:
@@ -112,7 +118,7 @@ def albums(updates: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]
     return found
 
 
-def _pressed(query: CallbackQuery, me: Me) -> Heard | None:
+def _pressed(query: CallbackQuery, me: TelegramIdentity) -> TelegramInbound | None:
     message = query.message
     if message is None or not query.data:  # a button of an inline message or a game: none of ours
         return None
@@ -128,10 +134,10 @@ def _pressed(query: CallbackQuery, me: Me) -> Heard | None:
         pressed=str(message.message_id),
         title=message.chat.title or "",
     )
-    return Heard(inbound, data=query.data, query=query.id)
+    return TelegramInbound(inbound, data=query.data, query=query.id)
 
 
-def _said(message: Message, me: Me) -> Heard | None:
+def _said(message: Message, me: TelegramIdentity) -> TelegramInbound | None:
     sender = _sender(message)
     if sender is None or sender.id == str(me.id):
         return None
@@ -158,10 +164,10 @@ def _said(message: Message, me: Me) -> Heard | None:
         quote=_quote(message, answered),
         source="forwarded" if message.forward_origin is not None else "",
     )
-    return Heard(inbound, files, bare=bare)
+    return TelegramInbound(inbound, files, bare=bare)
 
 
-def _target(chat: Chat, me: Me, thread: int | None) -> Target:
+def _target(chat: Chat, me: TelegramIdentity, thread: int | None) -> Target:
     return Target("telegram", str(chat.id), me.account, str(thread) if thread else "")
 
 
@@ -182,11 +188,11 @@ def _answered(message: Message) -> Message | None:
     return None if answered is None or answered.forum_topic_created is not None else answered
 
 
-def _ours(answered: Message | None, me: Me) -> bool:
+def _ours(answered: Message | None, me: TelegramIdentity) -> bool:
     return answered is not None and answered.from_user is not None and answered.from_user.id == me.id
 
 
-def _text(message: Message, me: Me) -> tuple[str, bool]:
+def _text(message: Message, me: TelegramIdentity) -> tuple[str, bool]:
     """The text without the mentions of ourselves, and whether there was one (or a command for us)."""
     text = message.text or message.caption or ""
     entities = message.entities or message.caption_entities
@@ -216,16 +222,16 @@ def _without(raw: bytes, start: int, end: int) -> bytes:
     return raw[:start] + raw[end:]
 
 
-def _files(message: Message) -> tuple[Wanted, ...]:
+def _files(message: Message) -> tuple[TelegramFile, ...]:
     if message.photo:
         largest = message.photo[-1]
-        return (Wanted(largest.file_id, "photo.jpg", "image/jpeg", largest.file_size or 0),)
+        return (TelegramFile(largest.file_id, "photo.jpg", "image/jpeg", largest.file_size or 0),)
     if message.voice:
         voice = message.voice
-        return (Wanted(voice.file_id, "voice.ogg", voice.mime_type or "audio/ogg", voice.file_size or 0, True),)
+        return (TelegramFile(voice.file_id, "voice.ogg", voice.mime_type or "audio/ogg", voice.file_size or 0, True),)
     if message.video_note:
         note = message.video_note
-        return (Wanted(note.file_id, "video-note.mp4", "video/mp4", note.file_size or 0),)
+        return (TelegramFile(note.file_id, "video-note.mp4", "video/mp4", note.file_size or 0),)
     for found, name, mime in (
         (message.animation, "animation.mp4", "video/mp4"),  # before documents: an animation is both
         (message.document, "document", "application/octet-stream"),
@@ -233,11 +239,13 @@ def _files(message: Message) -> tuple[Wanted, ...]:
         (message.video, "video.mp4", "video/mp4"),
     ):
         if found:
-            return (Wanted(found.file_id, found.file_name or name, found.mime_type or mime, found.file_size or 0),)
+            return (
+                TelegramFile(found.file_id, found.file_name or name, found.mime_type or mime, found.file_size or 0),
+            )
     return ()
 
 
-def _described(message: Message, files: tuple[Wanted, ...]) -> str:
+def _described(message: Message, files: tuple[TelegramFile, ...]) -> str:
     """Words for a message that has none."""
     if files:
         return "[voice note]" if files[0].voice else f"[file: {files[0].name}]"

@@ -23,8 +23,8 @@ from telegram import (
 )
 from telegram import error as errors
 
-from palinurus.channels.kit import File, Kit
-from palinurus.channels.telegram.inbound import number
+from palinurus.channels.kit import ChannelFile, ChannelKit
+from palinurus.channels.telegram.inbound import read_message_number
 from palinurus.core.format.render import measure_markdown, render_markdown
 from palinurus.core.types.channel import (
     ChannelAbilities,
@@ -97,28 +97,28 @@ UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.Pro
 Call: TypeAlias = Callable[[], Awaitable[Message]]
 
 
-class Upload(NamedTuple):
+class TelegramUpload(NamedTuple):
     """How a kind of file is sent: the method of `Bot`, and the name of its file argument."""
 
     method: str
     field: str
 
 
-KINDS: dict[str, Upload] = {
-    "image/jpeg": Upload("send_photo", "photo"),
-    "image/png": Upload("send_photo", "photo"),
-    "image/webp": Upload("send_photo", "photo"),
-    "image/gif": Upload("send_animation", "animation"),
-    "video/mp4": Upload("send_video", "video"),
-    "audio/mpeg": Upload("send_audio", "audio"),
-    "audio/mp4": Upload("send_audio", "audio"),
-    "audio/x-m4a": Upload("send_audio", "audio"),
+KINDS: dict[str, TelegramUpload] = {
+    "image/jpeg": TelegramUpload("send_photo", "photo"),
+    "image/png": TelegramUpload("send_photo", "photo"),
+    "image/webp": TelegramUpload("send_photo", "photo"),
+    "image/gif": TelegramUpload("send_animation", "animation"),
+    "video/mp4": TelegramUpload("send_video", "video"),
+    "audio/mpeg": TelegramUpload("send_audio", "audio"),
+    "audio/mp4": TelegramUpload("send_audio", "audio"),
+    "audio/x-m4a": TelegramUpload("send_audio", "audio"),
 }
 VOICES = ("audio/ogg", "audio/opus", "audio/mpeg", "audio/mp4", "audio/x-m4a")
-DOCUMENT, VOICE = Upload("send_document", "document"), Upload("send_voice", "voice")
+DOCUMENT, VOICE = TelegramUpload("send_document", "document"), TelegramUpload("send_voice", "voice")
 
 
-def unsent(exc: errors.TelegramError) -> SendFailure:
+def explain_telegram_error(exc: errors.TelegramError) -> SendFailure:
     """Why a call failed, in our words. Never shows the token."""
     if isinstance(exc, errors.RetryAfter):
         wait = exc.retry_after
@@ -149,13 +149,13 @@ def _broken(exc: errors.NetworkError) -> SendFailure:
     return SendFailure("Telegram has trouble of its own", "down")
 
 
-def behind(text: str) -> str:
+def encode_button(text: str) -> str:
     """What a button with this text holds: the text itself, or the name under which it is kept."""
     whole = f"t{text}"
     return whole if len(whole.encode()) <= DATA else "k" + hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def rows(buttons: Sequence[Button]) -> list[list[InlineKeyboardButton]]:
+def arrange_buttons(buttons: Sequence[Button]) -> list[list[InlineKeyboardButton]]:
     """Short ones stand side by side."""
     made: list[list[InlineKeyboardButton]] = []
     room = 0
@@ -165,16 +165,16 @@ def rows(buttons: Sequence[Button]) -> list[list[InlineKeyboardButton]]:
             made.append([])
             room = ROW
         style = STYLES.get(button.style)
-        made[-1].append(InlineKeyboardButton(label, callback_data=behind(button.text), style=style))
+        made[-1].append(InlineKeyboardButton(label, callback_data=encode_button(button.text), style=style))
         room -= len(label)
     return made
 
 
-class Outbound:
+class TelegramPoster:
     """`chat` gives the id that a chat has now (groups get new ones); `migrated` is told of a new one."""
 
     def __init__(
-        self, bot: Bot, kit: Kit, chat: Callable[[str], str], migrated: Callable[[str, str], Awaitable[None]]
+        self, bot: Bot, kit: ChannelKit, chat: Callable[[str], str], migrated: Callable[[str, str], Awaitable[None]]
     ) -> None:
         self._bot = bot
         self._kit = kit
@@ -196,7 +196,7 @@ class Outbound:
         """Show it. Raises nothing of Telegram's."""
         if _where(self._chat(reply.target.to)) is None:
             return SendFailure(f"{reply.target.to[:40]!r} is no id of a Telegram chat", "gone")
-        files: list[File] = []
+        files: list[ChannelFile] = []
         for source in reply.media:
             file = await self._kit.media.load(source, ABILITIES.media)
             if isinstance(file, str):
@@ -205,7 +205,7 @@ class Outbound:
         try:
             return await self._tried(reply.target, lambda: self._show(reply, files))
         except errors.TelegramError as exc:
-            return unsent(exc)
+            return explain_telegram_error(exc)
 
     async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         """Do it. Raises nothing of Telegram's."""
@@ -215,7 +215,7 @@ class Outbound:
         try:
             return await self._tried(target, lambda: self._done(target, act, does))
         except errors.TelegramError as exc:
-            return unsent(exc)
+            return explain_telegram_error(exc)
 
     async def _tried(
         self, target: Target, call: Callable[[], Awaitable[SendReceipt | SendFailure]]
@@ -234,12 +234,12 @@ class Outbound:
 
     async def _keyboard(self, buttons: Sequence[Button]) -> InlineKeyboardMarkup | None:
         for button in buttons:
-            data = behind(button.text)
+            data = encode_button(button.text)
             if data.startswith("k"):
                 await self._kit.memo.put(f"button/{data}", button.text.encode())
-        return InlineKeyboardMarkup(rows(buttons)) if buttons else None
+        return InlineKeyboardMarkup(arrange_buttons(buttons)) if buttons else None
 
-    async def _show(self, reply: Reply, files: list[File]) -> SendReceipt | SendFailure:
+    async def _show(self, reply: Reply, files: list[ChannelFile]) -> SendReceipt | SendFailure:
         steps = await self._steps(reply, files)
         shown = self._partly.setdefault(reply.client_id, [])
         while len(self._partly) > PARTLY:
@@ -248,7 +248,7 @@ class Outbound:
             try:
                 message = await steps[len(shown)]()
             except errors.BadRequest as exc:
-                trouble = unsent(exc)
+                trouble = explain_telegram_error(exc)
                 if not shown or trouble.trouble != "media":
                     raise
                 name = files[len(files) - len(steps) + len(shown)].name
@@ -258,11 +258,11 @@ class Outbound:
         self._partly.pop(reply.client_id, None)
         return SendReceipt(shown[0])
 
-    async def _steps(self, reply: Reply, files: list[File]) -> list[Call]:
+    async def _steps(self, reply: Reply, files: list[ChannelFile]) -> list[Call]:
         """The messages that make up the reply, in order. The first has the buttons and says what is answered."""
         place = self._place(reply.target)
         first: dict[str, Any] = {"reply_markup": await self._keyboard(reply.buttons)}
-        if answered := number(reply.reply_to):
+        if answered := read_message_number(reply.reply_to):
             first["reply_parameters"] = ReplyParameters(answered, allow_sending_without_reply=True)
         words = _words(reply.text, reply.plain)
         below = (
@@ -279,7 +279,7 @@ class Outbound:
             steps.append(self._upload(file, reply.voice, {**place, **extra}))
         return steps
 
-    def _upload(self, file: File, spoken: bool, rest: dict[str, Any]) -> Call:
+    def _upload(self, file: ChannelFile, spoken: bool, rest: dict[str, Any]) -> Call:
         how = KINDS.get(file.mime, DOCUMENT)
         if how.field == "photo" and len(file.data) > PHOTO:
             how = DOCUMENT
@@ -294,7 +294,9 @@ class Outbound:
         place = self._place(target)
         if place["chat_id"] is None:
             return SendFailure(f"{target.to[:40]!r} is no id of a Telegram chat", "gone")
-        if isinstance(act, (EditAction, DeleteAction, ReactAction, PinAction)) and not number(act.message_id):
+        if isinstance(act, (EditAction, DeleteAction, ReactAction, PinAction)) and not read_message_number(
+            act.message_id
+        ):
             return SendFailure(f"{act.message_id[:40]!r} is no id of a message", "refused")
         return SendReceipt(await does(place, act))
 
@@ -304,7 +306,7 @@ class Outbound:
 
     async def _edit(self, place: dict[str, Any], act: EditAction) -> str:
         words = _words(act.text, act.plain)
-        rest = {"chat_id": place["chat_id"], "message_id": number(act.message_id)}
+        rest = {"chat_id": place["chat_id"], "message_id": read_message_number(act.message_id)}
         rest["reply_markup"] = await self._keyboard(act.buttons)
         try:
             await self._bot.edit_message_text(**rest, **words, link_preview_options=self._preview)
@@ -318,7 +320,7 @@ class Outbound:
 
     async def _delete(self, place: dict[str, Any], act: DeleteAction) -> str:
         try:
-            await self._bot.delete_message(place["chat_id"], number(act.message_id))
+            await self._bot.delete_message(place["chat_id"], read_message_number(act.message_id))
         except errors.BadRequest as exc:
             if "to delete not found" not in exc.message.lower():
                 raise
@@ -326,14 +328,16 @@ class Outbound:
 
     async def _react(self, place: dict[str, Any], act: ReactAction) -> str:
         given = [] if act.remove or not act.emoji else [ReactionTypeEmoji(act.emoji)]
-        await self._bot.set_message_reaction(place["chat_id"], number(act.message_id), given)
+        await self._bot.set_message_reaction(place["chat_id"], read_message_number(act.message_id), given)
         return act.message_id
 
     async def _pin(self, place: dict[str, Any], act: PinAction) -> str:
         if act.remove:
-            await self._bot.unpin_chat_message(place["chat_id"], number(act.message_id))
+            await self._bot.unpin_chat_message(place["chat_id"], read_message_number(act.message_id))
         else:
-            await self._bot.pin_chat_message(place["chat_id"], number(act.message_id), disable_notification=True)
+            await self._bot.pin_chat_message(
+                place["chat_id"], read_message_number(act.message_id), disable_notification=True
+            )
         return act.message_id
 
     async def _poll(self, place: dict[str, Any], act: PollAction) -> str:

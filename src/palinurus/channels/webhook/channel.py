@@ -9,12 +9,12 @@ import logging
 
 import msgspec
 
-from palinurus.channels.basic import Basic
-from palinurus.channels.files import brought
-from palinurus.channels.kit import File, Kit
-from palinurus.channels.patience import once
-from palinurus.channels.webhook.inbound import posted
-from palinurus.channels.webhook.outbound import Poster, message
+from palinurus.channels.basic import BasicChannel
+from palinurus.channels.files import fetch_message_files
+from palinurus.channels.kit import ChannelFile, ChannelKit
+from palinurus.channels.patience import hand_in_once
+from palinurus.channels.webhook.inbound import parse_request
+from palinurus.channels.webhook.outbound import WebhookPoster, build_message
 from palinurus.core.hooks.sign import verify_signature
 from palinurus.core.policy.address import AddressRefusal, parse_url
 from palinurus.core.types.channel import (
@@ -39,27 +39,27 @@ BUTTONS = 10
 ACTS: tuple[ActionName, ...] = ("typing", "edit", "delete", "react", "pin")
 
 
-def make(kit: Kit) -> Webhook:
+def make_webhook_channel(kit: ChannelKit) -> WebhookChannel:
     """Raises ConfigError without a secret, or with an address that cannot be used."""
-    return Webhook(kit)
+    return WebhookChannel(kit)
 
 
-class Webhook(Basic):
+class WebhookChannel(BasicChannel):
     """Implements `Channel`. Without `url` it only takes messages in, and says so when it should send."""
 
     name = "webhook"
     dedupes = True  # the receiver's part of the bargain: docs/channels/webhook.md
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(self, kit: ChannelKit) -> None:
         super().__init__()
         self._kit = kit
         self._secret = kit.secret("secret")
-        self._poster: Poster | None = None
+        self._poster: WebhookPoster | None = None
         if url := kit.text("url"):
             at = parse_url(url)
             if isinstance(at, AddressRefusal):
                 raise ConfigError((Problem("channels.webhook.url", at.why),))
-            self._poster = Poster(at, self._secret, kit.clock)
+            self._poster = WebhookPoster(at, self._secret, kit.clock)
         wanted = kit.own.get("acts")
         acts = frozenset(name for name in ACTS if isinstance(wanted, list) and name in wanted)
         self.abilities = ChannelAbilities(
@@ -77,16 +77,16 @@ class Webhook(Basic):
             return _said(405, {"ok": False, "error": "use POST"})
         if not verify_signature("generic", self._secret.reveal(), request.headers, request.body, self._kit.clock.now()):
             return _said(401, {"ok": False, "error": "the signature is missing, wrong or older than five minutes"})
-        found = posted(request.body, self._kit.account, self._kit.clock.now())
+        found = parse_request(request.body, self._kit.account, self._kit.clock.now())
         if isinstance(found, str):
             return _said(400, {"ok": False, "error": found})
-        whole = await brought(self._kit, found.inbound, found.files, self._kept)
+        whole = await fetch_message_files(self._kit, found.inbound, found.files, self._kept)
         try:
-            return _said(200, {"ok": True, "id": await once(submit, whole)})
+            return _said(200, {"ok": True, "id": await hand_in_once(submit, whole)})
         except BadRequest as exc:
             return _said(400, {"ok": False, "error": exc.message})
 
-    async def _kept(self, file: File) -> Attachment | str:
+    async def _kept(self, file: ChannelFile) -> Attachment | str:
         return await self._kit.media.save(file.name, file.mime, file.data)
 
     async def send(self, reply: Reply) -> SendReceipt | SendFailure:
@@ -94,7 +94,7 @@ class Webhook(Basic):
         for one in files:
             if isinstance(one, str):
                 return SendFailure(one, "media")
-        body = message(reply, tuple(one for one in files if isinstance(one, File)))
+        body = build_message(reply, tuple(one for one in files if isinstance(one, ChannelFile)))
         return await self._post(body, reply.client_id)
 
     async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:

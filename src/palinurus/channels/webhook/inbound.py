@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.channels.kit import File
+from palinurus.channels.kit import ChannelFile
 from palinurus.core.types.inbound import ChatKind, Inbound, MessageQuote, Sender, Target
 
 KINDS: tuple[ChatKind, ...] = ("direct", "group", "channel")
@@ -26,7 +26,7 @@ class _Quote(msgspec.Struct):
     text: str = ""
 
 
-class Post(msgspec.Struct, rename={"sender": "from"}):
+class WebhookBody(msgspec.Struct, rename={"sender": "from"}):
     """The body. `id` makes a repeated request the same message; `to` is the chat, where answers go."""
 
     id: str | int
@@ -44,17 +44,17 @@ class Post(msgspec.Struct, rename={"sender": "from"}):
     files: list[_File] = []
 
 
-class Posted(msgspec.Struct, frozen=True):
+class WebhookInbound(msgspec.Struct, frozen=True):
     """A message and the files that came in it."""
 
     inbound: Inbound
-    files: tuple[File, ...]
+    files: tuple[ChannelFile, ...]
 
 
-_decoder = msgspec.json.Decoder(Post)
+_decoder = msgspec.json.Decoder(WebhookBody)
 
 
-def posted(body: bytes, account: str, now: int) -> Posted | str:
+def parse_request(body: bytes, account: str, now: int) -> WebhookInbound | str:
     """What the request says, or in words what is wrong with it."""
     try:
         post = _decoder.decode(body)
@@ -69,7 +69,7 @@ def posted(body: bytes, account: str, now: int) -> Posted | str:
     if isinstance(files, str):
         return files
     chat = str(post.to).strip() or sender
-    return Posted(
+    return WebhookInbound(
         Inbound(
             Target("webhook", chat, account, str(post.thread)),
             Sender(sender, post.name[:200], bot=post.bot),
@@ -87,11 +87,11 @@ def posted(body: bytes, account: str, now: int) -> Posted | str:
     )
 
 
-def _files(sent: list[Any]) -> tuple[File, ...] | str:
-    found: list[File] = []
+def _files(sent: list[Any]) -> tuple[ChannelFile, ...] | str:
+    found: list[ChannelFile] = []
     for one in sent:
         try:
-            found.append(File(one.name, one.mime, base64.b64decode(one.data, validate=True)))
+            found.append(ChannelFile(one.name, one.mime, base64.b64decode(one.data, validate=True)))
         except (binascii.Error, ValueError):
             return f"the data of {one.name[:80]!r} is not base64"
     return tuple(found)

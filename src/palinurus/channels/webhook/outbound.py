@@ -10,16 +10,16 @@ from typing import Any, get_args
 import aiohttp
 import msgspec
 
-from palinurus.channels.kit import File
+from palinurus.channels.kit import ChannelFile
 from palinurus.clock import Clock
 from palinurus.config.secrets import Secret
 from palinurus.core.format.render import render_markdown
 from palinurus.core.policy.address import OpenHosts, UrlParts
 from palinurus.core.types.channel import SendFailure, SendReceipt, SendTrouble
 from palinurus.core.types.outbound import Reply
-from palinurus.tools.web.door import Ask, Door, Fetched, Limits, Shut
+from palinurus.tools.web.door import EgressGuard, FetchFailure, FetchLimits, FetchRequest, FetchResponse
 
-LIMITS = Limits(size=64 * 1024, time=30.0, redirects=0)
+LIMITS = FetchLimits(size=64 * 1024, time=30.0, redirects=0)
 # What a status means. Others: 5xx is "down", 4xx "refused".
 STATUSES: dict[int, SendTrouble] = {
     401: "signed_out",
@@ -36,29 +36,29 @@ STATUSES: dict[int, SendTrouble] = {
 WORDS: tuple[str, ...] = get_args(SendTrouble)
 
 
-class Poster:
+class WebhookPoster:
     """Posts to one address. The owner wrote it into the config, so it may be a private one; nothing else is opened."""
 
     def __init__(self, spot: UrlParts, secret: Secret, clock: Clock) -> None:
         self._spot = spot
         self._secret = secret
         self._clock = clock
-        self._door = Door(OpenHosts(frozenset((spot.entry,))))
+        self._door = EgressGuard(OpenHosts(frozenset((spot.entry,))))
 
     async def post(self, body: dict[str, Any], key: str) -> SendReceipt | SendFailure:
         """`key` is the same whenever the same thing is posted again: the receiver shows it once."""
         data = msgspec.json.encode(body)
-        headers = {**signed(self._secret, data, self._clock.now()), "Idempotency-Key": key}
+        headers = {**make_signed_headers(self._secret, data, self._clock.now()), "Idempotency-Key": key}
         try:
-            found = await self._door.get(Ask(self._spot.url, headers, data), LIMITS)
-        except Shut as exc:
+            found = await self._door.get(FetchRequest(self._spot.url, headers, data), LIMITS)
+        except FetchFailure as exc:
             # The door says in words what happened; its cause tells whether the request can have arrived.
             apart = isinstance(exc.__context__, (aiohttp.ClientConnectorError, OSError))
             return SendFailure(str(exc), "down" if apart else "cut")
-        return told(found, key)
+        return read_answer(found, key)
 
 
-def signed(secret: Secret, data: bytes, now: int) -> dict[str, str]:
+def make_signed_headers(secret: Secret, data: bytes, now: int) -> dict[str, str]:
     """The headers that prove who sent it and when; the same as requests to us must carry."""
     stamp = str(now // 1000)
     mac = hmac.new(secret.reveal().encode(), f"{stamp}.".encode() + data, hashlib.sha256).hexdigest()
@@ -69,7 +69,7 @@ def signed(secret: Secret, data: bytes, now: int) -> dict[str, str]:
     }
 
 
-def told(found: Fetched, key: str) -> SendReceipt | SendFailure:
+def read_answer(found: FetchResponse, key: str) -> SendReceipt | SendFailure:
     """What an answer means. A JSON body may name the message (`id`), or a `trouble` by its word and why (`error`)."""
     try:
         said = msgspec.json.decode(found.data)
@@ -93,7 +93,7 @@ def _seconds(text: str) -> float | None:
     return min(float(text), 3600.0) if text.isascii() and text.isdigit() else None
 
 
-def message(reply: Reply, files: tuple[File, ...]) -> dict[str, Any]:
+def build_message(reply: Reply, files: tuple[ChannelFile, ...]) -> dict[str, Any]:
     """The body of a reply."""
     body: dict[str, Any] = {
         "type": "message",

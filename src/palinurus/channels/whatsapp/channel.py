@@ -13,13 +13,25 @@ from functools import partial
 
 import msgspec
 
-from palinurus.channels.basic import Basic
-from palinurus.channels.files import brought
-from palinurus.channels.kit import Kit
-from palinurus.channels.patience import NOTICE, Hands, handed
-from palinurus.channels.whatsapp.inbound import event, read
-from palinurus.channels.whatsapp.outbound import ABILITIES, Outbound
-from palinurus.channels.whatsapp.port import Away, Broke, Came, Client, Code, Event, Media, Out, Post, Ready, Refused
+from palinurus.channels.basic import BasicChannel
+from palinurus.channels.files import fetch_message_files
+from palinurus.channels.kit import ChannelKit
+from palinurus.channels.patience import OVERRUN_NOTICE, ChatWorkers, hand_in
+from palinurus.channels.whatsapp.inbound import make_event_name, parse_message
+from palinurus.channels.whatsapp.outbound import ABILITIES, WhatsAppPoster
+from palinurus.channels.whatsapp.port import (
+    WhatsAppAway,
+    WhatsAppClient,
+    WhatsAppCrash,
+    WhatsAppEvent,
+    WhatsAppFile,
+    WhatsAppMessage,
+    WhatsAppPost,
+    WhatsAppQrCode,
+    WhatsAppReady,
+    WhatsAppRefusal,
+    WhatsAppSignedOut,
+)
 from palinurus.core.types.channel import ChannelAction, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Attachment, Target
 from palinurus.core.types.outbound import Reply
@@ -31,27 +43,27 @@ QUOTES = 2000  # messages whose text is remembered, to be quoted
 TITLES = 500
 
 
-class WhatsApp(Basic):
+class WhatsAppChannel(BasicChannel):
     """Implements `Channel`."""
 
     name = "whatsapp"
     abilities = ABILITIES
 
-    def __init__(self, kit: Kit, client: Client) -> None:
+    def __init__(self, kit: ChannelKit, client: WhatsAppClient) -> None:
         super().__init__()
         self._kit = kit
         self._client = client
-        self._out = Outbound(client, kit, lambda name: self._texts.get(name, ""))
+        self._out = WhatsAppPoster(client, kit, lambda name: self._texts.get(name, ""))
         self._me: frozenset[str] = frozenset()
         self._texts: OrderedDict[str, str] = OrderedDict()
         self._titles: OrderedDict[str, str] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._hands: Hands[Came] | None = None
+        self._hands: ChatWorkers[WhatsAppMessage] | None = None
 
     async def run(self, submit: SubmitInbound) -> None:
         """Receive until cancelled; ends when we are signed out."""
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        hands = self._hands = self._hands or Hands(partial(self._take, submit), self._full)
+        hands = self._hands = self._hands or ChatWorkers(partial(self._take, submit), self._full)
         broke = False
         self.set_status("starting")
         try:
@@ -59,7 +71,7 @@ class WhatsApp(Basic):
             why = await ended
             self.set_status("signed_out", why)
             log.error("whatsapp %s: %s", self._kit.account, why)
-        except Refused as exc:
+        except WhatsAppRefusal as exc:
             broke = True  # begun again in a moment; what is in hand was told only once and goes on
             self.set_status("reconnecting", str(exc)[:200])
             raise
@@ -69,25 +81,25 @@ class WhatsApp(Basic):
                 await hands.close()
             await self._client.stop()
 
-    def _hear(self, hands: Hands[Came], ended: asyncio.Future[str], told: Event) -> None:
+    def _hear(self, hands: ChatWorkers[WhatsAppMessage], ended: asyncio.Future[str], told: WhatsAppEvent) -> None:
         match told:
-            case Ready(me, name):
+            case WhatsAppReady(me, name):
                 self._me = frozenset(me)
                 self.set_status("ready", me=name or next(iter(me), ""))
-            case Away(reason):
+            case WhatsAppAway(reason):
                 self.set_status("reconnecting", reason)
-            case Out(reason) if not ended.done():
+            case WhatsAppSignedOut(reason) if not ended.done():
                 ended.set_result(f"{reason}; {SIGN_IN}" if reason else SIGN_IN)
-            case Code() if not ended.done():
+            case WhatsAppQrCode() if not ended.done():
                 ended.set_result(SIGN_IN)
-            case Broke(reason) if not ended.done():
-                ended.set_exception(Refused(reason))
-            case Came():
+            case WhatsAppCrash(reason) if not ended.done():
+                ended.set_exception(WhatsAppRefusal(reason))
+            case WhatsAppMessage():
                 hands.give(told.chat, told)
             case _:
                 pass
 
-    def _full(self, came: Came) -> None:
+    def _full(self, came: WhatsAppMessage) -> None:
         log.warning("whatsapp %s: too many messages in %s; some are refused", self._kit.account, came.chat)
         task = asyncio.ensure_future(self._refused(came.chat))
         self._tasks.add(task)
@@ -95,31 +107,31 @@ class WhatsApp(Basic):
 
     async def _refused(self, chat: str) -> None:
         try:
-            await self._client.send(chat, Post(NOTICE))
-        except Refused as exc:
+            await self._client.send(chat, WhatsAppPost(OVERRUN_NOTICE))
+        except WhatsAppRefusal as exc:
             log.info("whatsapp %s: a notice is not shown: %s", self._kit.account, exc)
 
-    async def _take(self, submit: SubmitInbound, came: Came) -> None:
-        inbound = read(came, self._me, self._kit.account)
+    async def _take(self, submit: SubmitInbound, came: WhatsAppMessage) -> None:
+        inbound = parse_message(came, self._me, self._kit.account)
         if inbound is None:
             return
         self._remember(inbound.event, came.text)
         if inbound.kind == "group":
             inbound = msgspec.structs.replace(inbound, title=await self._title(came.chat))
-        inbound = await brought(self._kit, inbound, (came.media,) if came.media else (), self._fetched)
-        if await handed(submit, inbound, self._kit.clock) and self._kit.own.get("sendReadReceipts") is not False:
+        inbound = await fetch_message_files(self._kit, inbound, (came.media,) if came.media else (), self._fetched)
+        if await hand_in(submit, inbound, self._kit.clock) and self._kit.own.get("sendReadReceipts") is not False:
             try:
                 await self._client.read(came.chat, came.sender, came.id)
-            except Refused as exc:  # the sender does not see that it was read, no more
+            except WhatsAppRefusal as exc:  # the sender does not see that it was read, no more
                 log.info("whatsapp %s: no receipt: %s", self._kit.account, exc)
 
-    async def _fetched(self, media: Media) -> Attachment | str:
+    async def _fetched(self, media: WhatsAppFile) -> Attachment | str:
         most = self._kit.settings.media
         if media.size > most:
             return f"{media.name[:80]} is larger than {most // (1024 * 1024)} MB (mediaMaxMb) and was not taken"
         try:
             data = await self._client.fetch(media)
-        except Refused as exc:
+        except WhatsAppRefusal as exc:
             return f"{media.name[:80]} could not be fetched: {str(exc)[:200]}"
         got = await self._kit.media.save(media.name, media.mime, data)
         return got if isinstance(got, str) else msgspec.structs.replace(got, voice=media.voice)
@@ -128,7 +140,7 @@ class WhatsApp(Basic):
         if group not in self._titles:
             try:
                 self._titles[group] = await self._client.title(group)
-            except Refused:
+            except WhatsAppRefusal:
                 return ""
             if len(self._titles) > TITLES:
                 self._titles.popitem(last=False)
@@ -142,7 +154,7 @@ class WhatsApp(Basic):
     async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         sent = await self._out.send(reply)
         if isinstance(sent, SendReceipt):
-            self._remember(event("", sent.message_id), reply.text)
+            self._remember(make_event_name("", sent.message_id), reply.text)
         return sent
 
     async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:

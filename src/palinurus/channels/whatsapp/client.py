@@ -19,12 +19,21 @@ from neonize.exc import NeonizeError
 from neonize.proto.waCompanionReg.WAWebProtobufsCompanionReg_pb2 import DeviceProps
 from neonize.utils.enum import ChatPresence, ChatPresenceMedia, MediaType, ReceiptType
 
-from palinurus.channels.kit import Kit
+from palinurus.channels.kit import ChannelKit
 from palinurus.channels.whatsapp import convert
 from palinurus.channels.whatsapp import login as signing
-from palinurus.channels.whatsapp.channel import WhatsApp
-from palinurus.channels.whatsapp.port import Away, Broke, Event, Media, Out, Post, Ready, Refused
-from palinurus.channels.whatsapp.port import Code as Shown
+from palinurus.channels.whatsapp.channel import WhatsAppChannel
+from palinurus.channels.whatsapp.port import (
+    WhatsAppAway,
+    WhatsAppCrash,
+    WhatsAppEvent,
+    WhatsAppFile,
+    WhatsAppPost,
+    WhatsAppReady,
+    WhatsAppRefusal,
+    WhatsAppSignedOut,
+)
+from palinurus.channels.whatsapp.port import WhatsAppQrCode as Shown
 
 log = logging.getLogger(__name__)
 
@@ -48,51 +57,51 @@ _OUT: dict[Any, str] = {
 }
 
 
-def make(kit: Kit) -> WhatsApp:
+def make_whatsapp_channel(kit: ChannelKit) -> WhatsAppChannel:
     """Connects to nobody before it runs."""
     logging.getLogger("neonize").setLevel(logging.ERROR)  # it warns of programs that we do not use
-    return WhatsApp(kit, Neonize(kit))
+    return WhatsAppChannel(kit, NeonizeClient(kit))
 
 
-async def login(kit: Kit, show: Callable[[str], object]) -> str:
+async def log_in(kit: ChannelKit, show: Callable[[str], object]) -> str:
     """Link with a phone; "" or why not."""
-    return await signing.login(Neonize(kit), draw, show)
+    return await signing.link_device(NeonizeClient(kit), draw_qr_code, show)
 
 
-async def logout(kit: Kit) -> str:
+async def log_out(kit: ChannelKit) -> str:
     """Unlink; "" or why not."""
-    return await signing.logout(Neonize(kit))
+    return await signing.unlink_device(NeonizeClient(kit))
 
 
-def draw(code: str) -> signing.Picture:
+def draw_qr_code(code: str) -> signing.QrPicture:
     """A QR code for a terminal, and for a browser."""
     made, out = segno.make_qr(code), io.StringIO()
     made.terminal(out=out, compact=True, border=2)
-    picture = signing.Picture(out.getvalue())
+    picture = signing.QrPicture(out.getvalue())
     picture.url = str(made.png_data_uri(scale=6, border=3))
     return picture
 
 
-class Neonize:
+class NeonizeClient:
     """Implements `port.Client`. A client that was stopped can be started again."""
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(self, kit: ChannelKit) -> None:
         self._folder = kit.folder
         self._account = kit.account
         self._client: Any = None
         self._going: asyncio.Task[Any] | None = None
         self._me = ""
 
-    async def start(self, hear: Callable[[Event], None]) -> None:
+    async def start(self, hear: Callable[[WhatsAppEvent], None]) -> None:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         path = os.path.join(self._folder, "session.db")
         with contextlib.suppress(FileExistsError):  # the library would make it readable for others
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         client = self._client = NewAClient(path, props=DeviceProps(os="Palinurus"), uuid=f"palinurus-{self._account}")
         for kind, words in _AWAY.items():
-            client.event(kind)(_telling(hear, Away(words)))
+            client.event(kind)(_telling(hear, WhatsAppAway(words)))
         for kind, words in _OUT.items():
-            client.event(kind)(_telling(hear, Out(words)))
+            client.event(kind)(_telling(hear, WhatsAppSignedOut(words)))
         client.event(ev.ConnectedEv)(lambda _client, _told: self._connected(hear))
         client.event(ev.KeepAliveRestoredEv)(lambda _client, _told: self._connected(hear))
         client.event(ev.MessageEv)(lambda _client, told: self._came(hear, told))
@@ -105,20 +114,20 @@ class Neonize:
         self._going = going
         going.add_done_callback(lambda task: _ended(task, hear))
 
-    async def _connected(self, hear: Callable[[Event], None]) -> None:
+    async def _connected(self, hear: Callable[[WhatsAppEvent], None]) -> None:
         device = await self._client.get_me()
-        found = tuple(one for one in (convert.text(device.JID), convert.text(device.LID)) if one)
+        found = tuple(one for one in (convert.format_jid(device.JID), convert.format_jid(device.LID)) if one)
         self._me = found[0] if found else ""
-        hear(Ready(found, device.PushName))
+        hear(WhatsAppReady(found, device.PushName))
 
-    async def _came(self, hear: Callable[[Event], None], told: Any) -> None:
-        found = convert.came(told)
+    async def _came(self, hear: Callable[[WhatsAppEvent], None], told: Any) -> None:
+        found = convert.convert_message(told)
         if found is None:
             return
         if found.sender.endswith("@lid") and not found.also:
             # One person, one name: the number is looked up where the message does not tell it.
             with contextlib.suppress(NeonizeError):
-                number = convert.text(await self._client.get_pn_from_lid(convert.jid(found.sender)))
+                number = convert.format_jid(await self._client.get_pn_from_lid(convert.make_jid(found.sender)))
                 found = found._replace(sender=number, also=(found.sender,)) if number else found
         hear(found)
 
@@ -131,41 +140,41 @@ class Neonize:
             await asyncio.gather(self._going, return_exceptions=True)
         self._client = self._going = None
 
-    async def send(self, to: str, post: Post) -> str:
+    async def send(self, to: str, post: WhatsAppPost) -> str:
         client = self._open()
         if post.file is None:
-            made = convert.plain(post, self._me)
+            made = convert.build_text_message(post, self._me)
         else:
-            sent = await _tried(client.upload(post.file.data, _KINDS[convert.kind(post.file)]), "upload: ")
-            made = convert.filed(post, post.file, sent, self._me)
-        answer = await _tried(client.send_message(convert.jid(to), made), sending=True)
+            sent = await _tried(client.upload(post.file.data, _KINDS[convert.find_media_kind(post.file)]), "upload: ")
+            made = convert.build_file_message(post, post.file, sent, self._me)
+        answer = await _tried(client.send_message(convert.make_jid(to), made), sending=True)
         return str(answer.ID)
 
     async def edit(self, to: str, ident: str, text: str) -> None:
-        made = convert.plain(Post(text), self._me)
-        await _tried(self._open().edit_message(convert.jid(to), ident, made))
+        made = convert.build_text_message(WhatsAppPost(text), self._me)
+        await _tried(self._open().edit_message(convert.make_jid(to), ident, made))
 
     async def delete(self, to: str, ident: str) -> None:
-        await _tried(self._open().revoke_message(convert.jid(to), convert.jid(self._me), ident))
+        await _tried(self._open().revoke_message(convert.make_jid(to), convert.make_jid(self._me), ident))
 
     async def react(self, to: str, sender: str, ident: str, emoji: str) -> None:
-        client, chat = self._open(), convert.jid(to)
-        made = await _tried(client.build_reaction(chat, convert.jid(sender or self._me), ident, emoji))
+        client, chat = self._open(), convert.make_jid(to)
+        made = await _tried(client.build_reaction(chat, convert.make_jid(sender or self._me), ident, emoji))
         await _tried(client.send_message(chat, made))
 
     async def typing(self, to: str) -> None:
         state, kind = ChatPresence.CHAT_PRESENCE_COMPOSING, ChatPresenceMedia.CHAT_PRESENCE_MEDIA_TEXT
-        await _tried(self._open().send_chat_presence(convert.jid(to), state, kind))
+        await _tried(self._open().send_chat_presence(convert.make_jid(to), state, kind))
 
     async def read(self, to: str, sender: str, ident: str) -> None:
-        chat, who = convert.jid(to), convert.jid(sender)
+        chat, who = convert.make_jid(to), convert.make_jid(sender)
         await _tried(self._open().mark_read(ident, chat=chat, sender=who, receipt=ReceiptType.READ))
 
-    async def fetch(self, media: Media) -> bytes:
+    async def fetch(self, media: WhatsAppFile) -> bytes:
         return bytes(await _tried(self._open().download_any(media.raw)))
 
     async def title(self, group: str) -> str:
-        found = await _tried(self._open().get_group_info(convert.jid(group)))
+        found = await _tried(self._open().get_group_info(convert.make_jid(group)))
         return str(found.GroupName.Name)
 
     async def logout(self) -> None:
@@ -173,11 +182,11 @@ class Neonize:
 
     def _open(self) -> Any:
         if self._client is None:
-            raise Refused("not connected")
+            raise WhatsAppRefusal("not connected")
         return self._client
 
 
-def _telling(hear: Callable[[Event], None], event: Event) -> Callable[[Any, Any], Awaitable[None]]:
+def _telling(hear: Callable[[WhatsAppEvent], None], event: WhatsAppEvent) -> Callable[[Any, Any], Awaitable[None]]:
     async def tell(_client: Any, _told: Any) -> None:
         hear(event)
 
@@ -189,11 +198,11 @@ async def _tried(work: Awaitable[T], head: str = "", *, sending: bool = False) -
     try:
         return await work
     except (NeonizeError, OSError, ValueError) as exc:
-        raise Refused(f"{head}{exc}", sending=sending) from None
+        raise WhatsAppRefusal(f"{head}{exc}", sending=sending) from None
 
 
-def _ended(task: asyncio.Task[Any], hear: Callable[[Event], None]) -> None:
+def _ended(task: asyncio.Task[Any], hear: Callable[[WhatsAppEvent], None]) -> None:
     """The library gave up."""
     if not task.cancelled() and (exc := task.exception()) is not None:
         log.warning("whatsapp: the client ended: %s", exc)
-        hear(Broke(f"the client ended: {exc}"))
+        hear(WhatsAppCrash(f"the client ended: {exc}"))

@@ -7,41 +7,41 @@ from typing import Any
 from neonize.proto import Neonize_pb2 as wire
 from neonize.proto.waE2E import WAWebProtobufsE2E_pb2 as e2e
 
-from palinurus.channels.kit import File
+from palinurus.channels.kit import ChannelFile
 from palinurus.channels.whatsapp.inbound import PHONE
-from palinurus.channels.whatsapp.port import Came, Media, Post, Quoted
+from palinurus.channels.whatsapp.port import WhatsAppFile, WhatsAppMessage, WhatsAppPost, WhatsAppQuote
 
 _WRAPPED = ("ephemeralMessage", "viewOnceMessage", "viewOnceMessageV2", "documentWithCaptionMessage")
 _FILES = ("imageMessage", "audioMessage", "videoMessage", "documentMessage", "stickerMessage")
 _NAMES = {"imageMessage": "picture", "audioMessage": "audio", "videoMessage": "video", "stickerMessage": "sticker"}
 
 
-def jid(text: str) -> Any:
+def make_jid(text: str) -> Any:
     """The JID of a text such as 4917…@s.whatsapp.net; a bare number is a phone's."""
     user, _, server = text.strip().lstrip("+").partition("@")
     server = server or PHONE[1:]
     return wire.JID(User=user, Server=server, RawAgent=0, Device=0, Integrator=0, IsEmpty=False)
 
 
-def text(found: Any) -> str:
+def format_jid(found: Any) -> str:
     """A JID without its device part; "" for none."""
     return f"{found.User}@{found.Server}" if found.User and found.Server else ""
 
 
-def came(message: Any) -> Came | None:
+def convert_message(message: Any) -> WhatsAppMessage | None:
     """A message of the library; None for an edit of an older one."""
     if message.IsEdit:
         return None
     info, source = message.Info, message.Info.MessageSource
-    known = [one for one in (text(source.Sender), text(source.SenderAlt)) if one]
+    known = [one for one in (format_jid(source.Sender), format_jid(source.SenderAlt)) if one]
     # The phone number's JID is what people know each other by; the other name (lid) is told beside it.
     known.sort(key=lambda one: not one.endswith(PHONE))
     body = _unwrapped(message.Message)
     words, context = _words(body)
     at = int(info.Timestamp)
-    return Came(
+    return WhatsAppMessage(
         info.ID,
-        text(source.Chat),
+        format_jid(source.Chat),
         known[0] if known else "",
         words,
         at if at > 100_000_000_000 else at * 1000,
@@ -83,38 +83,40 @@ def _words(body: Any) -> tuple[str, Any]:
     return "", None
 
 
-def _quote(context: Any) -> Quoted | None:
+def _quote(context: Any) -> WhatsAppQuote | None:
     if context is None or not context.stanzaID:
         return None
     sender = context.participant
     user, _, server = sender.partition("@")
-    return Quoted(context.stanzaID, f"{user.partition(':')[0]}@{server}", _words(_unwrapped(context.quotedMessage))[0])
+    return WhatsAppQuote(
+        context.stanzaID, f"{user.partition(':')[0]}@{server}", _words(_unwrapped(context.quotedMessage))[0]
+    )
 
 
-def _media(body: Any) -> Media | None:
+def _media(body: Any) -> WhatsAppFile | None:
     for name in _FILES:
         if body.HasField(name):
             part = getattr(body, name)
             called = getattr(part, "fileName", "") or _NAMES.get(name, "file")
             kind = str(part.mimetype).partition(";")[0]
-            return Media(called, kind, int(part.fileLength), name == "audioMessage" and bool(part.PTT), body)
+            return WhatsAppFile(called, kind, int(part.fileLength), name == "audioMessage" and bool(part.PTT), body)
     return None
 
 
-def plain(post: Post, own: str) -> Any:
+def build_text_message(post: WhatsAppPost, own: str) -> Any:
     """A message of text only. `own` is our JID, for what we are quoted with."""
     if post.quoted is None:
         return e2e.Message(conversation=post.text)
     return e2e.Message(extendedTextMessage=e2e.ExtendedTextMessage(text=post.text, contextInfo=_context(post, own)))
 
 
-def kind(file: File) -> str:
+def find_media_kind(file: ChannelFile) -> str:
     """image, audio, video or document: how WhatsApp shows it."""
     first = file.mime.partition("/")[0]
     return first if first in ("image", "audio", "video") else "document"
 
 
-def filed(post: Post, file: File, uploaded: Any, own: str) -> Any:
+def build_file_message(post: WhatsAppPost, file: ChannelFile, uploaded: Any, own: str) -> Any:
     """A message with a file that WhatsApp has already."""
     shared: dict[str, Any] = {
         "URL": uploaded.url,
@@ -126,7 +128,7 @@ def filed(post: Post, file: File, uploaded: Any, own: str) -> Any:
         "mimetype": file.mime,
         "contextInfo": _context(post, own),
     }
-    match kind(file):
+    match find_media_kind(file):
         case "image":
             return e2e.Message(imageMessage=e2e.ImageMessage(caption=post.text, **shared))
         case "video":
@@ -140,7 +142,7 @@ def filed(post: Post, file: File, uploaded: Any, own: str) -> Any:
             return e2e.Message(documentMessage=e2e.DocumentMessage(**named, **shared))
 
 
-def _context(post: Post, own: str) -> Any:
+def _context(post: WhatsAppPost, own: str) -> Any:
     quoted = post.quoted
     if quoted is None:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from palinurus.channels.whatsapp.port import Came
+from palinurus.channels.whatsapp.port import WhatsAppMessage
 from palinurus.core.types.inbound import Inbound, MessageQuote, Sender, Target
 
 PHONE = "@s.whatsapp.net"
@@ -16,7 +16,7 @@ GROUP = "@g.us"
 _FOREIGN = ("@broadcast", "@newsletter")
 
 
-def read(came: Came, me: frozenset[str], account: str) -> Inbound | None:
+def parse_message(came: WhatsAppMessage, me: frozenset[str], account: str) -> Inbound | None:
     """The message; None for what nobody says to us."""
     if came.mine or came.sender in me or came.chat.endswith(_FOREIGN) or not (came.text.strip() or came.media):
         return None
@@ -26,22 +26,22 @@ def read(came: Came, me: frozenset[str], account: str) -> Inbound | None:
     return Inbound(
         Target("whatsapp", came.chat if came.group else came.sender, account),
         Sender(came.sender, came.name, also=(*came.also, *_number(came.sender))),
-        event(came.sender, came.id),
+        make_event_name(came.sender, came.id),
         text,
         came.at,
         "group" if came.group else "direct",
-        reply_to=event("" if answered else quoted.sender, quoted.id) if quoted else "",
+        reply_to=make_event_name("" if answered else quoted.sender, quoted.id) if quoted else "",
         mentioned=named or answered or text.startswith("/"),
         quote=MessageQuote(quoted.id, "" if answered else quoted.sender, quoted.text) if quoted else None,
     )
 
 
-def event(sender: str, ident: str) -> str:
+def make_event_name(sender: str, ident: str) -> str:
     """How we name a message: WhatsApp needs its sender too, wherever it is meant. Ours are the bare id."""
     return f"{sender}/{ident}" if sender else ident
 
 
-def split(name: str) -> tuple[str, str]:
+def split_event_name(name: str) -> tuple[str, str]:
     """(sender, id) of a message's name; the sender of our own is ""."""
     sender, _, ident = name.rpartition("/")
     return sender, ident

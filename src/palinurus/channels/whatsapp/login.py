@@ -7,35 +7,43 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from palinurus.channels.whatsapp.port import Broke, Client, Code, Event, Out, Ready, Refused
+from palinurus.channels.whatsapp.port import (
+    WhatsAppClient,
+    WhatsAppCrash,
+    WhatsAppEvent,
+    WhatsAppQrCode,
+    WhatsAppReady,
+    WhatsAppRefusal,
+    WhatsAppSignedOut,
+)
 
 SECONDS = 180.0  # for a person to find the phone
 
 
-class Picture(str):
+class QrPicture(str):
     """A QR code as text for a terminal. `url` shows the same in a browser."""
 
     url: str = ""
 
 
-async def login(client: Client, draw: Callable[[str], Picture], show: Callable[[str], object]) -> str:
+async def link_device(client: WhatsAppClient, draw: Callable[[str], QrPicture], show: Callable[[str], object]) -> str:
     """Returns "" once a phone has linked us (or had before), else why not. Every new code is shown."""
     done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-    def hear(told: Event) -> None:
-        if isinstance(told, Code):
+    def hear(told: WhatsAppEvent) -> None:
+        if isinstance(told, WhatsAppQrCode):
             show("Open WhatsApp on the phone, Settings, Linked devices, Link a device, and read this:")
             show(draw(told.text))
-        elif isinstance(told, Ready) and not done.done():
+        elif isinstance(told, WhatsAppReady) and not done.done():
             done.set_result("")
-        elif isinstance(told, Out | Broke) and not done.done():
+        elif isinstance(told, WhatsAppSignedOut | WhatsAppCrash) and not done.done():
             done.set_result(told.reason or "WhatsApp signed us out")
 
     try:
         await client.start(hear)
         async with asyncio.timeout(SECONDS):
             return await done
-    except Refused as exc:
+    except WhatsAppRefusal as exc:
         return str(exc)
     except TimeoutError:
         return "nobody read the code in time"
@@ -43,13 +51,13 @@ async def login(client: Client, draw: Callable[[str], Picture], show: Callable[[
         await client.stop()
 
 
-async def logout(client: Client) -> str:
+async def unlink_device(client: WhatsAppClient) -> str:
     """Returns "" once the phone has forgotten us, else why not."""
     done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-    def hear(told: Event) -> None:
-        if not done.done() and isinstance(told, Ready | Out | Code):
-            done.set_result("" if isinstance(told, Ready) else "nobody is signed in")
+    def hear(told: WhatsAppEvent) -> None:
+        if not done.done() and isinstance(told, WhatsAppReady | WhatsAppSignedOut | WhatsAppQrCode):
+            done.set_result("" if isinstance(told, WhatsAppReady) else "nobody is signed in")
 
     try:
         await client.start(hear)
@@ -58,7 +66,7 @@ async def logout(client: Client) -> str:
         if not why:
             await client.logout()
         return why
-    except Refused as exc:
+    except WhatsAppRefusal as exc:
         return str(exc)
     except TimeoutError:
         return "WhatsApp cannot be reached; take the device off the phone's list of linked devices"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 
-from palinurus.channels.kit import File, Kit
-from palinurus.channels.whatsapp.inbound import split
-from palinurus.channels.whatsapp.port import Client, Post, Quoted, Refused
+from palinurus.channels.kit import ChannelFile, ChannelKit
+from palinurus.channels.whatsapp.inbound import split_event_name
+from palinurus.channels.whatsapp.port import WhatsAppClient, WhatsAppPost, WhatsAppQuote, WhatsAppRefusal
 from palinurus.core.format.render import render_markdown
 from palinurus.core.types.channel import (
     ChannelAbilities,
@@ -53,17 +53,17 @@ _WORDS: tuple[tuple[str, SendTrouble], ...] = (
 LATER = 30.0  # seconds: WhatsApp does not say how long
 
 
-class Outbound:
+class WhatsAppPoster:
     """For one account. `said` are texts of messages that may be quoted, by name."""
 
-    def __init__(self, client: Client, kit: Kit, said: Callable[[str], str]) -> None:
+    def __init__(self, client: WhatsAppClient, kit: ChannelKit, said: Callable[[str], str]) -> None:
         self._client = client
         self._kit = kit
         self._said = said
 
     async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         """The text goes with the first file; further files are messages of their own."""
-        files: list[File] = []
+        files: list[ChannelFile] = []
         for source in reply.media:
             file = await self._kit.media.load(source, MEDIA)
             if isinstance(file, str):
@@ -72,23 +72,23 @@ class Outbound:
         text = reply.text if reply.plain else render_markdown(reply.text, "whatsapp").text
         voice = reply.voice and all(file.mime.startswith("audio/") for file in files)
         quoted = self._quoted(reply.reply_to) if reply.reply_to else None
-        posts = [Post(text if at == 0 else "", file, voice, quoted) for at, file in enumerate(files)]
+        posts = [WhatsAppPost(text if at == 0 else "", file, voice, quoted) for at, file in enumerate(files)]
         if files and text and files[0].mime.startswith("audio/"):  # a sound has no caption
-            posts = [Post(text, None, False, quoted), *(one._replace(text="") for one in posts)]
+            posts = [WhatsAppPost(text, None, False, quoted), *(one._replace(text="") for one in posts)]
         first = ""
-        for post in posts or [Post(text, None, False, quoted)]:
+        for post in posts or [WhatsAppPost(text, None, False, quoted)]:
             try:
                 ident = await self._client.send(reply.target.to, post)
-            except Refused as exc:
-                trouble = unsent(exc)
+            except WhatsAppRefusal as exc:
+                trouble = explain_whatsapp_error(exc)
                 # What went before is seen: to say all of it again would be worse than to miss a file.
                 return SendFailure(trouble.reason, "cut") if first else trouble
             first = first or ident
         return SendReceipt(first)
 
-    def _quoted(self, name: str) -> Quoted:
-        sender, ident = split(name)
-        return Quoted(ident, sender, self._said(name))
+    def _quoted(self, name: str) -> WhatsAppQuote:
+        sender, ident = split_event_name(name)
+        return WhatsAppQuote(ident, sender, self._said(name))
 
     async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         work = self._work(target.to, act)
@@ -96,8 +96,8 @@ class Outbound:
             return SendFailure("whatsapp cannot do that", "refused")
         try:
             await work()
-        except Refused as exc:
-            return unsent(exc)
+        except WhatsAppRefusal as exc:
+            return explain_whatsapp_error(exc)
         return SendReceipt(getattr(act, "message_id", ""))
 
     def _work(self, to: str, act: ChannelAction) -> Callable[[], Awaitable[None]] | None:
@@ -108,14 +108,14 @@ class Outbound:
             case EditAction(ident, text, _, plain):
                 return lambda: client.edit(to, ident, text if plain else render_markdown(text, "whatsapp").text)
             case DeleteAction(ident):
-                return lambda: client.delete(to, split(ident)[1])
+                return lambda: client.delete(to, split_event_name(ident)[1])
             case ReactAction(ident, emoji, remove):
-                return lambda: client.react(to, *split(ident), "" if remove else emoji)
+                return lambda: client.react(to, *split_event_name(ident), "" if remove else emoji)
             case _:
                 return None
 
 
-def unsent(exc: Refused) -> SendFailure:
+def explain_whatsapp_error(exc: WhatsAppRefusal) -> SendFailure:
     """What a complaint means."""
     text = " ".join(str(exc).split())[:300]
     word = next((word for pattern, word in _WORDS if re.search(pattern, text, re.IGNORECASE)), None)

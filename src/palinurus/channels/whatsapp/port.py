@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from palinurus.channels.kit import File
+from palinurus.channels.kit import ChannelFile
 
 
-class Media(NamedTuple):
+class WhatsAppFile(NamedTuple):
     """A file on WhatsApp's servers. `raw` is what the client fetches it by."""
 
     name: str
@@ -20,7 +20,7 @@ class Media(NamedTuple):
     raw: Any
 
 
-class Quoted(NamedTuple):
+class WhatsAppQuote(NamedTuple):
     """A message that is answered. `sender` "" is ourselves."""
 
     id: str
@@ -28,7 +28,7 @@ class Quoted(NamedTuple):
     text: str = ""
 
 
-class Came(NamedTuple):
+class WhatsAppMessage(NamedTuple):
     """A message. `also`: the sender's other names, as WhatsApp tells them. `at` in ms since 1970."""
 
     id: str
@@ -41,54 +41,56 @@ class Came(NamedTuple):
     group: bool = False
     mine: bool = False
     mentions: tuple[str, ...] = ()
-    quoted: Quoted | None = None
-    media: Media | None = None
+    quoted: WhatsAppQuote | None = None
+    media: WhatsAppFile | None = None
 
 
-class Ready(NamedTuple):
+class WhatsAppReady(NamedTuple):
     """Connected. `me`: our own JIDs."""
 
     me: tuple[str, ...]
     name: str = ""
 
 
-class Away(NamedTuple):
+class WhatsAppAway(NamedTuple):
     """The connection is gone; the client looks for another by itself."""
 
     reason: str
 
 
-class Out(NamedTuple):
+class WhatsAppSignedOut(NamedTuple):
     """We are signed out: nothing comes until a person signs in again."""
 
     reason: str
 
 
-class Code(NamedTuple):
+class WhatsAppQrCode(NamedTuple):
     """Nobody is signed in: a phone has to read this as a QR code."""
 
     text: str
 
 
-class Broke(NamedTuple):
+class WhatsAppCrash(NamedTuple):
     """The client itself ended; it has to be begun again."""
 
     reason: str
 
 
-Event: TypeAlias = Came | Ready | Away | Out | Code | Broke
+WhatsAppEvent: TypeAlias = (
+    WhatsAppMessage | WhatsAppReady | WhatsAppAway | WhatsAppSignedOut | WhatsAppQrCode | WhatsAppCrash
+)
 
 
-class Post(NamedTuple):
+class WhatsAppPost(NamedTuple):
     """A message to be shown."""
 
     text: str
-    file: File | None = None
+    file: ChannelFile | None = None
     voice: bool = False
-    quoted: Quoted | None = None
+    quoted: WhatsAppQuote | None = None
 
 
-class Refused(Exception):
+class WhatsAppRefusal(Exception):
     """WhatsApp or the client did not do it. The text is theirs; `sending` says that the message may be under way."""
 
     def __init__(self, text: str, *, sending: bool = False) -> None:
@@ -96,16 +98,16 @@ class Refused(Exception):
         self.sending = sending
 
 
-class Client(Protocol):
+class WhatsAppClient(Protocol):
     """One linked device. Every call may raise Refused."""
 
-    async def start(self, hear: Callable[[Event], None]) -> None:
+    async def start(self, hear: Callable[[WhatsAppEvent], None]) -> None:
         """Connect, and stay so. Returns at once; `hear` is called in the loop."""
         ...
 
     async def stop(self) -> None: ...
 
-    async def send(self, to: str, post: Post) -> str:
+    async def send(self, to: str, post: WhatsAppPost) -> str:
         """Returns WhatsApp's id of the message."""
         ...
 
@@ -121,7 +123,7 @@ class Client(Protocol):
 
     async def read(self, to: str, sender: str, ident: str) -> None: ...
 
-    async def fetch(self, media: Media) -> bytes: ...
+    async def fetch(self, media: WhatsAppFile) -> bytes: ...
 
     async def title(self, group: str) -> str: ...
 

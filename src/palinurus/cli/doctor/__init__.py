@@ -11,51 +11,51 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from palinurus.cli import http
-from palinurus.cli.args import Parser
-from palinurus.cli.client import where
+from palinurus.cli.args import CommandParser
+from palinurus.cli.client import find_gateway_address
 from palinurus.cli.doctor import parts, state
-from palinurus.cli.doctor.finding import Case, Finding
+from palinurus.cli.doctor.finding import DoctorCase, DoctorFinding
 from palinurus.cli.main import PARTS
-from palinurus.cli.main import load as part
-from palinurus.cli.render import View, plain
+from palinurus.cli.main import load_part as part
+from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
 from palinurus.errors import ConfigError, PalinurusError
 
-CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
-    state.modes,
-    state.lock,
-    state.database,
-    state.transcripts,
-    parts.port,
-    parts.auth,
-    parts.contained,
-    parts.approvals,
-    parts.model,
-    parts.workspace,
-    parts.prompt,
-    parts.plugins,
-    parts.jobs,
-    parts.page,
-    parts.screen,
-    state.disk,
+CHECKS: tuple[Callable[[DoctorCase], Iterator[DoctorFinding]], ...] = (
+    state.check_modes,
+    state.check_lock,
+    state.check_database,
+    state.check_transcripts,
+    parts.check_port,
+    parts.check_auth,
+    parts.check_containment,
+    parts.check_approvals,
+    parts.check_model,
+    parts.check_workspace,
+    parts.check_prompt_files,
+    parts.check_plugins,
+    parts.check_jobs,
+    parts.check_web_page,
+    parts.check_screen,
+    state.check_disk,
 )
 
 
-def run(argv: list[str]) -> int:
+def run_doctor(argv: list[str]) -> int:
     """Check everything; 1 if something failed and was not repaired."""
-    parser = Parser("doctor", "Check the installation.")
+    parser = CommandParser("doctor", "Check the installation.")
     parser.add_argument("--fix", action="store_true", help="repair what is safe to repair (file modes, missing files)")
     parser.add_argument("--ask", action="store_true", help="also ask the model for one word (costs a few tokens)")
     args = parser.parse_args(argv)
     environ = dict(os.environ)
     os.umask(0o077)
-    view = View(sys.stdout, environ)
+    view = TerminalView(sys.stdout, environ)
     home = paths.find_home(environ)
     findings = [*_config(home, environ)]
     loaded = _loaded(home, environ)
     running = loaded is not None and asyncio.run(_alive(loaded))
-    case = Case(home, environ, loaded, running)
+    case = DoctorCase(home, environ, loaded, running)
     for check in CHECKS:
         findings += check(case)
     if args.ask:
@@ -70,11 +70,11 @@ def run(argv: list[str]) -> int:
     return 1 if any(finding.level == "fail" for finding in findings) else 0
 
 
-def _show(finding: Finding, view: View) -> None:
+def _show(finding: DoctorFinding, view: TerminalView) -> None:
     colors = {"ok": "green", "warn": "cyan", "fail": "red"}
-    print(f"{view.style(f'{finding.level:<5}', colors[finding.level])} {plain(finding.what)}")
+    print(f"{view.style(f'{finding.level:<5}', colors[finding.level])} {strip_controls(finding.what)}")
     if finding.fix:
-        print(f"      fix: {plain(finding.fix)}")
+        print(f"      fix: {strip_controls(finding.fix)}")
 
 
 def _wanted(count: int) -> bool:
@@ -87,26 +87,26 @@ def _wanted(count: int) -> bool:
         return False
 
 
-def _repair(finding: Finding) -> None:
+def _repair(finding: DoctorFinding) -> None:
     assert finding.repair is not None
     finding.repair()
-    print(f"repaired: {plain(finding.what)}")
+    print(f"repaired: {strip_controls(finding.what)}")
 
 
-def _answers(case: Case) -> Iterator[Finding]:
+def _answers(case: DoctorCase) -> Iterator[DoctorFinding]:
     if case.loaded is None:
         return
     ask: Any = part(PARTS["tried"])
     ref, problem = asyncio.run(ask(case.loaded.settings, case.environ))
     if problem:
-        yield Finding("fail", f"model: {ref} does not answer: {problem}", "`pal setup` tries another")
+        yield DoctorFinding("fail", f"model: {ref} does not answer: {problem}", "`pal setup` tries another")
     else:
-        yield Finding("ok", f"model: {ref} answers")
+        yield DoctorFinding("ok", f"model: {ref} answers")
 
 
 async def _alive(loaded: LoadedConfig) -> bool:
     try:
-        return await http.alive(where(loaded.settings))
+        return await http.is_gateway_alive(find_gateway_address(loaded.settings))
     except PalinurusError:
         return False
 
@@ -118,17 +118,17 @@ def _loaded(home: str, environ: Mapping[str, str]) -> LoadedConfig | None:
         return None
 
 
-def _config(home: str, environ: Mapping[str, str]) -> Iterator[Finding]:
+def _config(home: str, environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
     file = paths.locate_config_file(home)
     try:
         loaded = load_config(home, environ)
     except ConfigError as exc:
         for problem in exc.problems:
-            yield Finding("fail", f"config: {problem}", exc.fix)
+            yield DoctorFinding("fail", f"config: {problem}", exc.fix)
         return
     if loaded.fallback:
-        yield Finding("fail", f"config: {loaded.fallback}", "correct the file; `pal config validate` checks it")
+        yield DoctorFinding("fail", f"config: {loaded.fallback}", "correct the file; `pal config validate` checks it")
     for problem in loaded.problems:
-        yield Finding("warn", f"config: {problem}", "`pal config validate` lists every problem")
+        yield DoctorFinding("warn", f"config: {problem}", "`pal config validate` lists every problem")
     if not loaded.fallback and not loaded.problems:
-        yield Finding("ok", f"config: {file}" if os.path.exists(file) else "config: none, defaults apply")
+        yield DoctorFinding("ok", f"config: {file}" if os.path.exists(file) else "config: none, defaults apply")

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from palinurus.config.load import LoadedConfig
 
 
-class Finding(NamedTuple):
+class DoctorFinding(NamedTuple):
     """One line of the report. `repair` does what `fix` says, when that is safe."""
 
     level: Literal["ok", "warn", "fail"]
@@ -17,7 +17,7 @@ class Finding(NamedTuple):
     repair: Callable[[], object] | None = None
 
 
-class Case(NamedTuple):
+class DoctorCase(NamedTuple):
     """What the checks look at. `loaded` is None when the config cannot be used."""
 
     home: str

@@ -11,10 +11,10 @@ from typing import TypeVar
 
 import msgspec
 
-from palinurus.cli.doctor.finding import Case, Finding
-from palinurus.cli.plugins import examined
-from palinurus.cli.sandbox import standing
-from palinurus.cli.status import model_in_use
+from palinurus.cli.doctor.finding import DoctorCase, DoctorFinding
+from palinurus.cli.plugins import examine_plugins
+from palinurus.cli.sandbox import describe_containment
+from palinurus.cli.status import find_model_in_use
 from palinurus.clock import SystemClock
 from palinurus.config import approvals as rules
 from palinurus.config import paths
@@ -22,21 +22,21 @@ from palinurus.core.schedule.job import CronJob, CronJobState
 from palinurus.core.types.keys import SessionKey
 from palinurus.errors import PalinurusError
 from palinurus.gateway import token
-from palinurus.gateway.auth import Gate
-from palinurus.gateway.web import FOLDER
+from palinurus.gateway.auth import GatewayAuth
+from palinurus.gateway.web import PAGE_FOLDER
 from palinurus.inbox.approvals import KIND, ApprovalRow
 from palinurus.store.sqlite.reader import open_reader
-from palinurus.tools.environ import search_path
+from palinurus.tools.environ import build_search_path
 from palinurus.triggers.jobs import JOB, STATE
 from palinurus.workspace import files
-from palinurus.workspace.shelf import Shelf
+from palinurus.workspace.shelf import PromptSources
 
 T = TypeVar("T")
 
 ERRORS = 3  # failures in a row of a job that are worth a word
 
 
-def port(case: Case) -> Iterator[Finding]:
+def check_port(case: DoctorCase) -> Iterator[DoctorFinding]:
     """Can the gateway have it?"""
     if case.loaded is None or case.running:
         return
@@ -47,82 +47,84 @@ def port(case: Case) -> Iterator[Finding]:
         try:
             probe.bind((gateway.bind, gateway.port))
         except OSError as exc:
-            yield Finding("fail", f"port: {gateway.bind}:{gateway.port}: {exc.strerror}", "set gateway.port")
+            yield DoctorFinding("fail", f"port: {gateway.bind}:{gateway.port}: {exc.strerror}", "set gateway.port")
         else:
-            yield Finding("ok", f"port: {gateway.port} is free")
+            yield DoctorFinding("ok", f"port: {gateway.port} is free")
 
 
-def auth(case: Case) -> Iterator[Finding]:
+def check_auth(case: DoctorCase) -> Iterator[DoctorFinding]:
     """Does it protect anything?"""
     if case.loaded is None:
         return
     settings = case.loaded.settings
     try:
-        Gate(settings.gateway, settings.gateway.token.reveal() or token.read(settings.home) or "x", lambda: 0.0)
+        GatewayAuth(
+            settings.gateway, settings.gateway.token.reveal() or token.read_token(settings.home) or "x", lambda: 0.0
+        )
     except PalinurusError as exc:
         path = paths.locate_token_file(settings.home)
         loose = exc.message.startswith(path)
-        yield Finding("fail", f"auth: {exc.message}", exc.fix, (lambda: os.chmod(path, 0o600)) if loose else None)
+        yield DoctorFinding("fail", f"auth: {exc.message}", exc.fix, (lambda: os.chmod(path, 0o600)) if loose else None)
         return
     if settings.gateway.auth_mode == "none":
-        yield Finding(
+        yield DoctorFinding(
             "warn", "auth: none; every program on this machine can use the agent", "gateway.auth.mode = token"
         )
     else:
-        yield Finding("ok", f"auth: {settings.gateway.auth_mode}")
+        yield DoctorFinding("ok", f"auth: {settings.gateway.auth_mode}")
 
 
-def contained(case: Case) -> Iterator[Finding]:
+def check_containment(case: DoctorCase) -> Iterator[DoctorFinding]:
     """What holds the commands of agents (`pal sandbox test` proves it)."""
     for agent in case.loaded.settings.agents.values() if case.loaded else ():
-        held = standing(agent)
-        yield Finding("ok" if held.contained else "warn", f"commands of {agent.id}: {held.what}")
+        held = describe_containment(agent)
+        yield DoctorFinding("ok" if held.contained else "warn", f"commands of {agent.id}: {held.what}")
         for gap in held.gaps:
-            yield Finding("warn", f"commands of {agent.id}: {gap.what}", gap.fix)
+            yield DoctorFinding("warn", f"commands of {agent.id}: {gap.what}", gap.fix)
 
 
-def model(case: Case) -> Iterator[Finding]:
+def check_model(case: DoctorCase) -> Iterator[DoctorFinding]:
     """Who answers."""
     if case.loaded is None:
         return
-    name, key = asyncio.run(model_in_use(case.loaded.settings, case.environ))
+    name, key = asyncio.run(find_model_in_use(case.loaded.settings, case.environ))
     if name.startswith("builtin/"):
-        yield Finding(
+        yield DoctorFinding(
             "warn",
             f"model: {name}, the built-in demo",
             "`pal setup` connects a real one; so does a provider's API key in the environment",
         )
     elif "/" not in name:
-        yield Finding("fail", f"model: {name} is not known", "`pal models` lists what can be used")
+        yield DoctorFinding("fail", f"model: {name} is not known", "`pal models` lists what can be used")
     else:
-        yield Finding("ok", f"model: {name}" + (f", key from {key}" if key else ", no key"))
+        yield DoctorFinding("ok", f"model: {name}" + (f", key from {key}" if key else ", no key"))
 
 
-def workspace(case: Case) -> Iterator[Finding]:
+def check_workspace(case: DoctorCase) -> Iterator[DoctorFinding]:
     """Where the agent works."""
     if case.loaded is None:
         return
     for agent in case.loaded.settings.agents.values():
         path = agent.workspace
         if not os.path.isdir(path):
-            yield Finding(
+            yield DoctorFinding(
                 "warn",
                 f"workspace: {path} does not exist yet",
                 "`pal setup`",
-                lambda path=path, skip=agent.skip_bootstrap: files.ensure(path, skip),  # type: ignore[misc]
+                lambda path=path, skip=agent.skip_bootstrap: files.ensure_workspace(path, skip),  # type: ignore[misc]
             )
         elif not os.access(path, os.W_OK | os.X_OK):
-            yield Finding("fail", f"workspace: {path} cannot be written", "check its owner and mode")
+            yield DoctorFinding("fail", f"workspace: {path} cannot be written", "check its owner and mode")
         else:
-            yield Finding("ok", f"workspace: {path}")
+            yield DoctorFinding("ok", f"workspace: {path}")
 
 
-def prompt(case: Case) -> Iterator[Finding]:
+def check_prompt_files(case: DoctorCase) -> Iterator[DoctorFinding]:
     """What the workspace's files weigh in the prompt: characters on disk and sent."""
     if case.loaded is None:
         return
     settings = case.loaded.settings
-    shelf = Shelf(settings, case.environ, case.loaded.raw, path=search_path())
+    shelf = PromptSources(settings, case.environ, case.loaded.raw, path=build_search_path())
     for agent in settings.agents.values():
         if not os.path.isdir(agent.workspace):
             continue
@@ -130,24 +132,26 @@ def prompt(case: Case) -> Iterator[Finding]:
         cut = [file for file in report.files if file.state in ("shortened", "left out", "refused")]
         for file in cut:
             what = f"prompt of {agent.id}: {file.name} has {file.raw} characters, {file.injected} are sent"
-            yield Finding("warn", what, "shorten it, or raise agents.defaults.bootstrapMaxChars")
+            yield DoctorFinding("warn", what, "shorten it, or raise agents.defaults.bootstrapMaxChars")
         if report.broken:
-            yield Finding("warn", f"prompt of {agent.id}: {report.broken} skills cannot be read", "`pal skills check`")
+            yield DoctorFinding(
+                "warn", f"prompt of {agent.id}: {report.broken} skills cannot be read", "`pal skills check`"
+            )
         if not cut:
             sizes = ", ".join(f"{file.name} {file.injected}" for file in report.files if file.injected)
-            yield Finding("ok", f"prompt of {agent.id}: {sizes or 'no files'} characters")
+            yield DoctorFinding("ok", f"prompt of {agent.id}: {sizes or 'no files'} characters")
 
 
-def plugins(case: Case) -> Iterator[Finding]:
+def check_plugins(case: DoctorCase) -> Iterator[DoctorFinding]:
     """What is enabled, and does it load?"""
-    good, told = examined(case.loaded.settings) if case.loaded else ({}, [])
+    good, told = examine_plugins(case.loaded.settings) if case.loaded else ({}, [])
     for ident in good:
-        yield Finding("ok", f"plugin {ident}")
+        yield DoctorFinding("ok", f"plugin {ident}")
     for ident, problem in told:
-        yield Finding("warn", f"plugin {ident}: {problem}", "`pal plugins doctor`")
+        yield DoctorFinding("warn", f"plugin {ident}: {problem}", "`pal plugins doctor`")
 
 
-def approvals(case: Case) -> Iterator[Finding]:
+def check_approvals(case: DoctorCase) -> Iterator[DoctorFinding]:
     """The host's rules for commands, and questions that nobody has answered."""
     if case.loaded is None:
         return
@@ -155,21 +159,21 @@ def approvals(case: Case) -> Iterator[Finding]:
     host = rules.read_approvals(file)
     if host.problem:
         fix = f"correct {file}, or delete it: without it the config alone decides"
-        yield Finding("fail", f"approvals: {host.problem}; until then every command is denied", fix)
+        yield DoctorFinding("fail", f"approvals: {host.problem}; until then every command is denied", fix)
     for agent in case.loaded.settings.agents:
         for entry in host.entries(agent):
             if entry.problem:
                 what = f"approvals: the rule {entry.rule.pattern!r} for {agent} is never used: {entry.problem}"
-                yield Finding("warn", what, "`pal approvals allowlist` shows and removes rules")
+                yield DoctorFinding("warn", what, "`pal approvals allowlist` shows and removes rules")
     now = SystemClock().now()
     waiting = [row for row in _kept(case, KIND, ApprovalRow).values() if row.state == "pending" and row.expires > now]
     if waiting:
-        yield Finding("warn", f"approvals: {len(waiting)} questions wait for an answer", "`pal approvals list`")
+        yield DoctorFinding("warn", f"approvals: {len(waiting)} questions wait for an answer", "`pal approvals list`")
     elif not host.problem:
-        yield Finding("ok", "approvals: nothing waits")
+        yield DoctorFinding("ok", "approvals: nothing waits")
 
 
-def jobs(case: Case) -> Iterator[Finding]:
+def check_jobs(case: DoctorCase) -> Iterator[DoctorFinding]:
     """Do the jobs run, and do they end well?"""
     found, states = _kept(case, JOB, CronJob), _kept(case, STATE, CronJobState)
     failing = {
@@ -177,16 +181,16 @@ def jobs(case: Case) -> Iterator[Finding]:
     }
     for ident, state in failing.items():
         what = f"jobs: {found[ident].name} failed {state.consecutive_errors} times in a row: {state.last_error}"
-        yield Finding("warn", what, f"`pal cron why {ident}`")
+        yield DoctorFinding("warn", what, f"`pal cron why {ident}`")
     enabled = sum(job.enabled for job in found.values())
     if enabled and not case.running:
         what = f"jobs: {enabled} wait, but they run only while the gateway does"
-        yield Finding("warn", what, "`pal gateway install` keeps it running")
+        yield DoctorFinding("warn", what, "`pal gateway install` keeps it running")
     elif not failing:
-        yield Finding("ok", f"jobs: {enabled} enabled" if found else "jobs: none")
+        yield DoctorFinding("ok", f"jobs: {enabled} enabled" if found else "jobs: none")
 
 
-def _kept(case: Case, kind: str, shape: type[T]) -> dict[str, T]:
+def _kept(case: DoctorCase, kind: str, shape: type[T]) -> dict[str, T]:
     """Small records of one kind, by key. One that cannot be read says so in the gateway's log and is left out here."""
     try:
         with open_reader(case.home) as reader:
@@ -202,17 +206,21 @@ def _kept(case: Case, kind: str, shape: type[T]) -> dict[str, T]:
     return found
 
 
-def page(case: Case) -> Iterator[Finding]:
+def check_web_page(case: DoctorCase) -> Iterator[DoctorFinding]:
     """Has the web page been built?"""
-    if os.path.isfile(os.path.join(FOLDER, "index.html")):
-        yield Finding("ok", "web page: built")
+    if os.path.isfile(os.path.join(PAGE_FOLDER, "index.html")):
+        yield DoctorFinding("ok", "web page: built")
     else:
-        yield Finding("warn", "web page: not built; the gateway answers without it", "`make web` in the source folder")
+        yield DoctorFinding(
+            "warn", "web page: not built; the gateway answers without it", "`make web` in the source folder"
+        )
 
 
-def screen(case: Case) -> Iterator[Finding]:
+def check_screen(case: DoctorCase) -> Iterator[DoctorFinding]:
     """Is the full screen of `pal chat` installed?"""
     if importlib.util.find_spec("textual") is not None:
-        yield Finding("ok", "chat: full screen")
+        yield DoctorFinding("ok", "chat: full screen")
     else:
-        yield Finding("warn", "chat: line by line; the full screen is not installed", "pip install 'palinurus[tui]'")
+        yield DoctorFinding(
+            "warn", "chat: line by line; the full screen is not installed", "pip install 'palinurus[tui]'"
+        )

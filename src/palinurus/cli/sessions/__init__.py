@@ -15,7 +15,7 @@ from palinurus.config import paths
 from palinurus.errors import BadRequest
 
 
-class Command(NamedTuple):
+class SessionsCommandRow(NamedTuple):
     """`args`: flags or names, with what argparse is told about each."""
 
     run: Callable[[str, argparse.Namespace], None]
@@ -32,17 +32,17 @@ _JSON: tuple[tuple[str, ...], dict[str, Any]] = (("--json",), {"action": "store_
 _AGENT: tuple[tuple[str, ...], dict[str, Any]] = (("--agent",), {"metavar": "ID", "help": "only this agent's"})
 _LIMIT: tuple[str, ...] = ("--limit",)
 
-COMMANDS: dict[str, Command] = {
-    "list": Command(look.listed, "all sessions, newest first (the default)", (_JSON, _AGENT)),
-    "show": Command(
-        look.show,
+COMMANDS: dict[str, SessionsCommandRow] = {
+    "list": SessionsCommandRow(look.list_sessions, "all sessions, newest first (the default)", (_JSON, _AGENT)),
+    "show": SessionsCommandRow(
+        look.show_session,
         "what was said",
         (_KEY, _JSON, (_LIMIT, {"type": int, "default": 20, "metavar": "N", "help": "the last N (20; 0 = all)"})),
     ),
-    "path": Command(look.path, "where its transcript file is", (_KEY,)),
-    "tree": Command(look.tree, "its entries with ids, branches and labels", (_KEY, _JSON)),
-    "search": Command(
-        find.search,
+    "path": SessionsCommandRow(look.show_session_path, "where its transcript file is", (_KEY,)),
+    "tree": SessionsCommandRow(look.show_session_tree, "its entries with ids, branches and labels", (_KEY, _JSON)),
+    "search": SessionsCommandRow(
+        find.search_sessions,
         "find words in all conversations",
         (
             (("text",), {"nargs": "+", "metavar": "TEXT", "help": 'words; "in quotes" as they stand; end* for a stem'}),
@@ -52,8 +52,8 @@ COMMANDS: dict[str, Command] = {
             _JSON,
         ),
     ),
-    "export": Command(
-        look.export,
+    "export": SessionsCommandRow(
+        look.export_session,
         "write it as a file for people or programs",
         (
             _KEY,
@@ -61,29 +61,31 @@ COMMANDS: dict[str, Command] = {
             (("-o", "--output"), {"metavar": "FILE", "help": "instead of standard output"}),
         ),
     ),
-    "import": Command(
-        bring.bring,
+    "import": SessionsCommandRow(
+        bring.import_session,
         "take over a transcript file (JSONL)",
         (
             (("file",), {"metavar": "FILE"}),
             (("--session",), {"required": True, "metavar": "KEY", "help": "the session it becomes"}),
         ),
     ),
-    "branch": Command(
-        change.branch,
+    "branch": SessionsCommandRow(
+        change.branch_session,
         "copy what was said up to an entry into a new session",
         (_KEY, _ENTRY, (("--as",), {"dest": "name", "metavar": "NEWKEY", "help": "key of the new session"})),
     ),
-    "rewind": Command(change.rewind, "go on from an earlier entry; later ones stay in the tree", (_KEY, _ENTRY)),
-    "label": Command(
-        change.label,
+    "rewind": SessionsCommandRow(
+        change.rewind_session, "go on from an earlier entry; later ones stay in the tree", (_KEY, _ENTRY)
+    ),
+    "label": SessionsCommandRow(
+        change.label_entry,
         "name an entry; without TEXT its label is removed",
         (_KEY, _ENTRY, (("text",), {"nargs": "?", "metavar": "TEXT"})),
     ),
-    "reset": Command(change.reset, "start it anew, as /new does", (_KEY,)),
-    "delete": Command(change.delete, "forget it; its file is kept for a while as .deleted", (_KEY,)),
-    "cleanup": Command(
-        change.cleanup,
+    "reset": SessionsCommandRow(change.reset_session, "start it anew, as /new does", (_KEY,)),
+    "delete": SessionsCommandRow(change.delete_session, "forget it; its file is kept for a while as .deleted", (_KEY,)),
+    "cleanup": SessionsCommandRow(
+        change.clean_sessions,
         "drop what session.maintenance says is too old or too much",
         ((("--dry-run",), {"action": "store_true", "help": "only say what would go"}), _JSON),
     ),
@@ -97,7 +99,7 @@ class _Parser(argparse.ArgumentParser):
         raise BadRequest(message, fix=f"`{self.prog} --help`")
 
 
-def run(argv: list[str]) -> int:
+def run_sessions(argv: list[str]) -> int:
     """The command. Raises PalinurusError for what a person has to know."""
     plain = not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help"))
     asked = _parser().parse_args(["list", *argv] if plain else argv)

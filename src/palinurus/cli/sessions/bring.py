@@ -9,23 +9,23 @@ import uuid
 
 import msgspec
 
-from palinurus.cli.sessions.place import held, key_of, note, settled
+from palinurus.cli.sessions.place import hold_store, read_session_key, recover_journal, warn_unreadable
 from palinurus.clock import Clock, SystemClock
 from palinurus.core.types.keys import SessionKey
 from palinurus.errors import BadRequest, NotFound
 from palinurus.sessions import files
-from palinurus.sessions.entries import DECODER, VERSION, Header, encode, iso
-from palinurus.sessions.record import Record, safe
-from palinurus.sessions.reset import rollover
-from palinurus.sessions.transcript import Transcript, read
+from palinurus.sessions.entries import ENTRY_DECODER, TRANSCRIPT_VERSION, TranscriptHeader, encode_header, to_iso
+from palinurus.sessions.record import SessionRecord, check_session_id
+from palinurus.sessions.reset import roll_over
+from palinurus.sessions.transcript import Transcript, read_transcript
 
 
-def bring(home: str, asked: argparse.Namespace) -> None:
+def import_session(home: str, asked: argparse.Namespace) -> None:
     """Raises NotFound, BadRequest, StateLocked, DiskFull, StateUnwritable."""
-    key = key_of(asked.session)
+    key = read_session_key(asked.session)
     if not os.path.isfile(asked.file):
         raise NotFound(f"{asked.file}: no such file")
-    transcript = read(asked.file)
+    transcript = read_transcript(asked.file)
     if not transcript.entries:
         raise BadRequest(
             f"{asked.file} holds no transcript ({len(transcript.bad)} unreadable pieces)",
@@ -33,22 +33,22 @@ def bring(home: str, asked: argparse.Namespace) -> None:
         )
     record = asyncio.run(_take_over(home, key, transcript, SystemClock()))
     print(f"imported {len(transcript.messages())} messages into {key} ({record.path(key.agent)})")
-    note(transcript)
+    warn_unreadable(transcript)
 
 
-async def _take_over(home: str, key: SessionKey, transcript: Transcript, clock: Clock) -> Record:
+async def _take_over(home: str, key: SessionKey, transcript: Transcript, clock: Clock) -> SessionRecord:
     """Put the file in its place, then the row; if the second fails, an unused file is all that is left."""
-    async with held(home, "import", clock) as store:
-        await settled(store, key)
+    async with hold_store(home, "import", clock) as store:
+        await recover_journal(store, key)
         now = clock.now()
         row = await store.session(str(key))
         ident = _ident(home, key.agent, transcript)
-        record = Record.fresh(key, now, ident)
+        record = SessionRecord.fresh(key, now, ident)
         if row is not None:
-            record = rollover(Record.decode(row.data), key, now, ident, asked=True)
+            record = roll_over(SessionRecord.decode(row.data), key, now, ident, asked=True)
         provider, model = transcript.model() or (None, None)
         record = msgspec.structs.replace(record, modelProvider=provider, model=model)
-        await asyncio.to_thread(files.place, home, record.path(key.agent), _content(transcript, ident, now))
+        await asyncio.to_thread(files.place_file, home, record.path(key.agent), _content(transcript, ident, now))
         await store.save_session(record.row(key))
         return record
 
@@ -57,7 +57,7 @@ def _ident(home: str, agent: str, transcript: Transcript) -> str:
     """The file's own session id if it can be used and is free here, else a new one."""
     own = transcript.header.id if transcript.header else ""
     try:
-        taken = os.path.exists(os.path.join(home, Record(sessionId=safe(own)).path(agent)))
+        taken = os.path.exists(os.path.join(home, SessionRecord(sessionId=check_session_id(own)).path(agent)))
     except BadRequest:
         taken = True
     return str(uuid.uuid4()) if taken else own
@@ -67,18 +67,18 @@ def _content(transcript: Transcript, ident: str, now: int) -> bytes:
     """The file as it is with its last line ended; a header that is missing or has another id is replaced."""
     with open(transcript.path, "rb") as handle:
         lines = handle.read().split(b"\n")
-    header = transcript.header or Header(version=VERSION, timestamp=iso(now), cwd=os.getcwd())
+    header = transcript.header or TranscriptHeader(version=TRANSCRIPT_VERSION, timestamp=to_iso(now), cwd=os.getcwd())
     own = next((i for i, line in enumerate(lines) if _is_header(line)), None)
     while not lines[-1].strip():
         lines.pop()
     if own is None or header.id != ident:
         rest = lines if own is None else lines[:own] + lines[own + 1 :]
-        lines = [encode(msgspec.structs.replace(header, id=ident)), *rest]
+        lines = [encode_header(msgspec.structs.replace(header, id=ident)), *rest]
     return b"\n".join([*lines, b""])
 
 
 def _is_header(line: bytes) -> bool:
     try:
-        return isinstance(DECODER.decode(line.removeprefix(b"\xef\xbb\xbf")), Header)
+        return isinstance(ENTRY_DECODER.decode(line.removeprefix(b"\xef\xbb\xbf")), TranscriptHeader)
     except (ValueError, RecursionError):
         return False

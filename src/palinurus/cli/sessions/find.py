@@ -8,30 +8,30 @@ from datetime import datetime
 
 import msgspec
 
-from palinurus.cli.sessions.place import plain
+from palinurus.cli.sessions.place import strip_terminal_codes
 from palinurus.clock import SystemClock
 from palinurus.config import durations
 from palinurus.core.types.keys import parse_agent_id
 from palinurus.errors import BadRequest, NotFound, StateBroken
 from palinurus.sessions import search as searches
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import SessionRow
 from palinurus.store.sqlite.reader import open_reader
 
 
-def search(home: str, asked: argparse.Namespace) -> None:
+def search_sessions(home: str, asked: argparse.Namespace) -> None:
     """Print what is found. Raises BadRequest for a time or an agent that cannot be."""
     agent = parse_agent_id(asked.agent) if asked.agent else None
     if asked.agent and agent is None:
         raise BadRequest(f"{asked.agent!r} is no agent id")
     text = " ".join(f'"{word}"' if " " in word else word for word in asked.text)
-    query = searches.query(text, agent, _since(asked.since), asked.limit)
+    query = searches.parse_query(text, agent, _since(asked.since), asked.limit)
     if not query.terms:
         raise BadRequest("there is no word to look for")
-    found = searches.search(home, query)
+    found = searches.search_transcripts(home, query)
     keys = _keys(home)
     if found.note:
-        print(f"note: {plain(found.note)}; the files were read instead", file=sys.stderr)
+        print(f"note: {strip_terminal_codes(found.note)}; the files were read instead", file=sys.stderr)
     if asked.json:
         rows = [{**hit._asdict(), "key": keys.get(hit.path.partition(".jsonl")[0])} for hit in found.hits]
         print(msgspec.json.encode(rows).decode())
@@ -40,7 +40,7 @@ def search(home: str, asked: argparse.Namespace) -> None:
         print("nothing found")
     for hit in found.hits:
         where = keys.get(hit.path.partition(".jsonl")[0]) or hit.path
-        print(plain(f"{searches.shown(hit)}  {where}  {hit.entry}  {hit.who}\n    {hit.text}"))
+        print(strip_terminal_codes(f"{searches.format_hit_time(hit)}  {where}  {hit.entry}  {hit.who}\n    {hit.text}"))
 
 
 def _since(text: str | None) -> int:
@@ -67,7 +67,7 @@ def _keys(home: str) -> dict[str, str]:
 
 def _paths(row: SessionRow) -> list[str]:
     try:
-        record = Record.decode(row.data)
+        record = SessionRecord.decode(row.data)
     except StateBroken:
         return []
     folder = f"agents/{row.agent}/sessions"

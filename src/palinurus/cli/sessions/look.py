@@ -9,22 +9,28 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.sessions.place import Place, found, key_of, note, plain
+from palinurus.cli.sessions.place import (
+    SessionOnDisk,
+    find_session,
+    read_session_key,
+    strip_terminal_codes,
+    warn_unreadable,
+)
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult
 from palinurus.errors import NotFound, StateBroken, StateUnwritable
 from palinurus.sessions import export as exports
 from palinurus.sessions import rows
 from palinurus.sessions import tree as trees
-from palinurus.sessions.entries import iso, millis
-from palinurus.sessions.record import Record
-from palinurus.sessions.transcript import read
+from palinurus.sessions.entries import to_iso, to_millis
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.transcript import read_transcript
 from palinurus.store.port import SessionRow
 from palinurus.store.sqlite.reader import open_reader
 
 FORMATS = ("jsonl", *exports.FORMATS)
 
 
-def listed(home: str, asked: argparse.Namespace) -> None:
+def list_sessions(home: str, asked: argparse.Namespace) -> None:
     """All sessions, newest first."""
     try:
         with open_reader(home) as reader:
@@ -40,44 +46,48 @@ def listed(home: str, asked: argparse.Namespace) -> None:
     for entry in entries:
         model = "/".join(str(entry[k]) for k in ("modelProvider", "model") if entry.get(k)) or "-"
         tokens = entry.get("totalTokens") or 0
-        at = iso(entry["updatedAt"] or 0)[:16]
+        at = to_iso(entry["updatedAt"] or 0)[:16]
         shown = f"{at}  {entry['key']}  {model}  {tokens} tokens  {entry.get('label') or entry.get('error') or ''}"
-        print(plain(shown).rstrip())
+        print(strip_terminal_codes(shown).rstrip())
 
 
 def _entry(home: str, row: SessionRow) -> dict[str, Any]:
-    key = key_of(row.key)
+    key = read_session_key(row.key)
     try:
-        record = Record.decode(row.data)
+        record = SessionRecord.decode(row.data)
     except StateBroken as exc:  # one broken row must not hide the others
         return {
             "key": row.key,
-            "kind": rows.kind(key),
+            "kind": rows.name_session_kind(key),
             "updatedAt": row.updated,
             "sessionId": row.session_id,
             "error": exc.message,
         }
-    shown = rows.row(record, key, path=os.path.join(home, record.path(key.agent)))
-    return {**shown, "kind": rows.kind(key), "updatedAt": row.updated}
+    shown = rows.make_session_row(record, key, path=os.path.join(home, record.path(key.agent)))
+    return {**shown, "kind": rows.name_session_kind(key), "updatedAt": row.updated}
 
 
-def show(home: str, asked: argparse.Namespace) -> None:
+def show_session(home: str, asked: argparse.Namespace) -> None:
     """What the model would see of it."""
-    place = found(home, asked.key)
-    transcript = read(place.file)
+    place = find_session(home, asked.key)
+    transcript = read_transcript(place.file)
     messages = transcript.messages()
     shown = messages[-asked.limit :] if asked.limit > 0 else messages
     if asked.json:
         print(msgspec.json.encode(shown).decode())
     else:
-        print(plain(f"{place.key}: {len(messages)} messages" + (f", the last {len(shown)}:" if shown else "")))
+        print(
+            strip_terminal_codes(
+                f"{place.key}: {len(messages)} messages" + (f", the last {len(shown)}:" if shown else "")
+            )
+        )
         for message in shown:
             print(_said(message))
-    note(transcript)
+    warn_unreadable(transcript)
 
 
 def _said(message: Message) -> str:
-    at = iso(message.timestamp)[:16] if 0 < message.timestamp < 2**47 else "-"
+    at = to_iso(message.timestamp)[:16] if 0 < message.timestamp < 2**47 else "-"
     if isinstance(message, ToolResult):
         who = f"{message.toolName}{' (error)' if message.isError else ''}"
     else:
@@ -88,39 +98,39 @@ def _said(message: Message) -> str:
     if isinstance(message, AssistantMessage):
         lines += [f"-> {c.name} {msgspec.json.encode(c.arguments).decode()}" for c in message.calls]
         lines += [f"! {message.errorMessage}"] if message.errorMessage else []
-    return plain("\n".join(lines))
+    return strip_terminal_codes("\n".join(lines))
 
 
-def path(home: str, asked: argparse.Namespace) -> None:
+def show_session_path(home: str, asked: argparse.Namespace) -> None:
     """Where the file is."""
-    print(found(home, asked.key).file)
+    print(find_session(home, asked.key).file)
 
 
-def tree(home: str, asked: argparse.Namespace) -> None:
+def show_session_tree(home: str, asked: argparse.Namespace) -> None:
     """One line an entry: `*` is on the current path, `>` is where the conversation stands."""
-    place = found(home, asked.key)
-    transcript = read(place.file)
-    nodes = trees.nodes(transcript)
+    place = find_session(home, asked.key)
+    transcript = read_transcript(place.file)
+    nodes = trees.list_nodes(transcript)
     if asked.json:
         print(msgspec.json.encode([_node(node) for node in nodes]).decode())
     elif not nodes:
         print(f"{place.key}: nothing was said yet")
     for node in nodes if not asked.json else ():
         sign = ">" if node.here else "*" if node.active else " "
-        at = node.entry.timestamp[:16].replace("T", " ") if millis(node.entry.timestamp) else ""
+        at = node.entry.timestamp[:16].replace("T", " ") if to_millis(node.entry.timestamp) else ""
         label = f"  [{node.label}]" if node.label else ""
-        words = f"{trees.who(node.entry)}: {trees.gist(node.entry)}".removesuffix(": ")
-        print(plain(f"{sign} {'  ' * node.depth}{node.entry.id}  {at:<16}  {words}{label}"))
-    note(transcript)
+        words = f"{trees.name_speaker(node.entry)}: {trees.summarize_entry(node.entry)}".removesuffix(": ")
+        print(strip_terminal_codes(f"{sign} {'  ' * node.depth}{node.entry.id}  {at:<16}  {words}{label}"))
+    warn_unreadable(transcript)
 
 
-def _node(node: trees.Node) -> dict[str, Any]:
+def _node(node: trees.TreeNode) -> dict[str, Any]:
     entry = node.entry
     return {
         "id": entry.id,
         "timestamp": entry.timestamp,
-        "who": trees.who(entry),
-        "text": trees.gist(entry, 200),
+        "who": trees.name_speaker(entry),
+        "text": trees.summarize_entry(entry, 200),
         "depth": node.depth,
         "active": node.active,
         "leaf": node.here,
@@ -128,16 +138,16 @@ def _node(node: trees.Node) -> dict[str, Any]:
     }
 
 
-def export(home: str, asked: argparse.Namespace) -> None:
+def export_session(home: str, asked: argparse.Namespace) -> None:
     """The session as a file."""
-    place = found(home, asked.key)
+    place = find_session(home, asked.key)
     suffix = os.path.splitext(asked.output or "")[1].lower()
     kind = asked.format or exports.SUFFIXES.get(suffix, "jsonl")
     data = _raw(place)
     if kind != "jsonl":
-        transcript = read(place.file, place.path)
+        transcript = read_transcript(place.file, place.path)
         data = exports.FORMATS[kind](transcript, str(place.key)).encode()
-        note(transcript)
+        warn_unreadable(transcript)
     if asked.output in (None, "-"):
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -151,7 +161,7 @@ def export(home: str, asked: argparse.Namespace) -> None:
     print(f"wrote {asked.output} ({len(data)} bytes)")
 
 
-def _raw(place: Place) -> bytes:
+def _raw(place: SessionOnDisk) -> bytes:
     try:
         with open(place.file, "rb") as handle:
             return handle.read()

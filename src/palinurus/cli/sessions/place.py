@@ -12,7 +12,7 @@ from typing import NamedTuple
 from palinurus.clock import Clock
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import BadRequest, NotFound, StateLocked
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import Store
 from palinurus.store.sqlite import open_store
@@ -22,16 +22,16 @@ from palinurus.store.sqlite.reader import open_reader
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-class Place(NamedTuple):
+class SessionOnDisk(NamedTuple):
     """A session that exists. `path` is relative to home, `file` absolute."""
 
     key: SessionKey
-    record: Record
+    record: SessionRecord
     path: str
     file: str
 
 
-def key_of(text: str) -> SessionKey:
+def read_session_key(text: str) -> SessionKey:
     """Raises BadRequest."""
     key = parse_session_key(text)
     if key is None:
@@ -39,20 +39,20 @@ def key_of(text: str) -> SessionKey:
     return key
 
 
-def found(home: str, text: str) -> Place:
+def find_session(home: str, text: str) -> SessionOnDisk:
     """The session that is meant. Raises NotFound, BadRequest, StateBroken."""
-    key = key_of(text)
+    key = read_session_key(text)
     with open_reader(home) as reader:
         row = reader.session(str(key))
     if row is None:
         raise NotFound(f"no session {key}", fix="`pal sessions` lists them")
-    record = Record.decode(row.data)
+    record = SessionRecord.decode(row.data)
     path = record.path(key.agent)
-    return Place(key, record, path, os.path.join(home, path))
+    return SessionOnDisk(key, record, path, os.path.join(home, path))
 
 
 @asynccontextmanager
-async def held(home: str, doing: str, clock: Clock) -> AsyncIterator[Store]:
+async def hold_store(home: str, doing: str, clock: Clock) -> AsyncIterator[Store]:
     """The store, ours alone. Raises StateLocked while a gateway runs."""
     try:
         store = await open_store(home, clock)
@@ -66,7 +66,7 @@ async def held(home: str, doing: str, clock: Clock) -> AsyncIterator[Store]:
         await store.close()
 
 
-async def settled(store: Store, key: SessionKey) -> None:
+async def recover_journal(store: Store, key: SessionKey) -> None:
     """Bring the transcript files up to date with the journal. Raises BadRequest if messages of the session wait:
     a turn that was cut off must find the conversation as it left it."""
     waiting = [row for row in await store.recover() if row.session == str(key)]
@@ -77,18 +77,18 @@ async def settled(store: Store, key: SessionKey) -> None:
         )
 
 
-def note(transcript: Transcript) -> None:
+def warn_unreadable(transcript: Transcript) -> None:
     """Say on standard error what of the file could not be read."""
     if transcript.bad:
         first = transcript.bad[0]
         count = len(transcript.bad)
         print(
             f"note: {count} piece{'s' if count > 1 else ''} of the file could not be read"
-            f" (the first at byte {first.offset}: {plain(first.reason)})",
+            f" (the first at byte {first.offset}: {strip_terminal_codes(first.reason)})",
             file=sys.stderr,
         )
 
 
-def plain(text: str) -> str:
+def strip_terminal_codes(text: str) -> str:
     """Without what a terminal would obey."""
     return _CONTROL.sub("", text)

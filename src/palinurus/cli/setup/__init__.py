@@ -8,9 +8,9 @@ import os
 import sys
 from typing import Any
 
-from palinurus.cli.args import Parser
+from palinurus.cli.args import CommandParser
 from palinurus.cli.main import COMMANDS, PARTS
-from palinurus.cli.main import load as part
+from palinurus.cli.main import load_part as part
 from palinurus.config import paths
 from palinurus.config.load import load_config
 from palinurus.config.patch import set_config_key
@@ -30,9 +30,9 @@ CONFIG = """// Palinurus reads this file as JSON5. `pal config explain KEY` tell
 """
 
 
-def run(argv: list[str]) -> int:
+def run_setup(argv: list[str]) -> int:
     """Make what is missing. Running it again changes nothing."""
-    parser = Parser("setup", "Make the config, the workspace and the token. Safe to run again.")
+    parser = CommandParser("setup", "Make the config, the workspace and the token. Safe to run again.")
     parser.add_argument("--workspace", help="the agent's directory (written to the config)")
     parser.add_argument("--non-interactive", action="store_true", help="ask nothing")
     args = parser.parse_args(argv)
@@ -92,9 +92,9 @@ def _config(home: str) -> list[str]:
 
 
 def _token(settings: Settings) -> list[str]:
-    if settings.gateway.token or token.read(settings.home):
+    if settings.gateway.token or token.read_token(settings.home):
         return []
-    token.ensure(settings.home)
+    token.ensure_token(settings.home)
     return [paths.locate_token_file(settings.home)]
 
 
@@ -102,11 +102,11 @@ def _files(settings: Settings) -> list[str]:
     made = []
     for agent in settings.agents.values():
         there = os.path.isdir(agent.workspace)
-        names = files.ensure(agent.workspace, agent.skip_bootstrap)
+        names = files.ensure_workspace(agent.workspace, agent.skip_bootstrap)
         made += [agent.workspace] if not there else []
         made += [os.path.join(agent.workspace, name) for name in names]
         if not agent.skip_bootstrap:
-            made += git.begin(agent.workspace)
+            made += git.init_repository(agent.workspace)
     return made
 
 

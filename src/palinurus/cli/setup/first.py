@@ -10,9 +10,17 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from palinurus.cli.render import plain
-from palinurus.cli.setup.model import DEFAULT, Candidate, keyed, named, offered, server, tried
-from palinurus.cli.status import model_in_use
+from palinurus.cli.render import strip_controls
+from palinurus.cli.setup.model import (
+    DEFAULT,
+    SetupCandidate,
+    add_candidate_key,
+    ask_server,
+    list_keyed_providers,
+    parse_candidate,
+    try_candidate,
+)
+from palinurus.cli.status import find_model_in_use
 from palinurus.config.load import load_config
 from palinurus.config.patch import set_config_key
 from palinurus.errors import PalinurusError
@@ -21,7 +29,7 @@ SHOWN = 6  # providers named in the question
 WIDTH = 78
 
 
-class Person(NamedTuple):
+class SetupPerson(NamedTuple):
     """Somebody to ask. `hidden` does not show what is typed. All raise EOFError when nobody is there any more."""
 
     ask: Callable[[str], str]
@@ -29,19 +37,19 @@ class Person(NamedTuple):
     say: Callable[[str], None]
 
 
-def terminal(home: str, environ: Mapping[str, str]) -> First:
+def open_terminal_questions(home: str, environ: Mapping[str, str]) -> SetupQuestions:
     """The one at this terminal."""
-    return First(home, environ, Person(input, getpass.getpass, print))
+    return SetupQuestions(home, environ, SetupPerson(input, getpass.getpass, print))
 
 
 def _wrapped(text: str) -> str:
-    return textwrap.fill(plain(text), WIDTH, initial_indent="   ", subsequent_indent="   ")
+    return textwrap.fill(strip_controls(text), WIDTH, initial_indent="   ", subsequent_indent="   ")
 
 
-class First:
+class SetupQuestions:
     """Asks, and writes what was answered into the config."""
 
-    def __init__(self, home: str, environ: Mapping[str, str], person: Person) -> None:
+    def __init__(self, home: str, environ: Mapping[str, str], person: SetupPerson) -> None:
         self._home = home
         self._environ = environ
         self._person = person
@@ -49,18 +57,18 @@ class First:
     def model(self) -> list[str]:
         """Who answers. Asked only while it would be the demo; what was written, without values that are secret."""
         person, settings = self._person, load_config(self._home, self._environ).settings
-        name, source = asyncio.run(model_in_use(settings, self._environ))
+        name, source = asyncio.run(find_model_in_use(settings, self._environ))
         if "/" in name and not name.startswith("builtin/"):
-            person.say(f"model {plain(name)}" + (f", key from {source}" if source else ""))
+            person.say(f"model {strip_controls(name)}" + (f", key from {source}" if source else ""))
             return []
-        found = offered(settings, self._environ)
+        found = list_keyed_providers(settings, self._environ)
         names = ", ".join(found[:SHOWN])
         person.say(
             f"1. Who shall answer? A provider that you have an API key for\n   ({names}, …),\n"
             "   `local` for a small one on this machine, the address of a model server\n"
             "   (http://…), or Enter for the demo for now."
         )
-        kept: Candidate | None = None
+        kept: SetupCandidate | None = None
         while True:
             more = " (Enter: take it all the same)" if kept is not None else ""
             text = self._ask(f"   model{more}: ")
@@ -71,29 +79,29 @@ class First:
                 person.say(_wrapped(made))
                 continue
             person.say(f"   asking {made.ref} …")
-            problem = asyncio.run(tried(settings, self._environ, made))
+            problem = asyncio.run(try_candidate(settings, self._environ, made))
             if not problem:
                 person.say("   it answers")
                 return self._write(made)
             person.say(_wrapped(f"no answer: {problem}"))
             kept = made
 
-    def _made(self, text: str) -> Candidate | str:
+    def _made(self, text: str) -> SetupCandidate | str:
         settings = load_config(self._home, self._environ).settings
         if "://" in text:
-            return asyncio.run(server(text))
-        found = named(settings, self._environ, text)
+            return asyncio.run(ask_server(text))
+        found = parse_candidate(settings, self._environ, text)
         if isinstance(found, str) or found.ready:
             return found
         secret = self._ask(f"   API key for {found.provider} (not shown): ", self._person.hidden)
-        return keyed(found, secret) if secret else "no key, no answer"
+        return add_candidate_key(found, secret) if secret else "no key, no answer"
 
-    def _write(self, made: Candidate) -> list[str]:
+    def _write(self, made: SetupCandidate) -> list[str]:
         try:
             for key, value in made.written.items():
                 set_config_key(self._home, self._environ, key, value)
         except PalinurusError as exc:
-            self._person.say(f"   the config was not changed: {plain(exc.message)}")
+            self._person.say(f"   the config was not changed: {strip_controls(exc.message)}")
             return []
         return [*(key for key in made.written if key != DEFAULT), f"{DEFAULT} = {made.ref}"]
 

@@ -17,21 +17,21 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Markdown, Static
 
 from palinurus import __version__
-from palinurus.cli.client import Message
-from palinurus.cli.main import PARTS, load
-from palinurus.cli.render import plain
+from palinurus.cli.client import CliMessage
+from palinurus.cli.main import PARTS, load_part
+from palinurus.cli.render import strip_controls
 from palinurus.cli.tui import hangup, status
-from palinurus.cli.tui.complete import known
+from palinurus.cli.tui.complete import gather_completion_words
 from palinurus.cli.tui.composer import Composer
-from palinurus.cli.tui.decide import Card, Question, question
-from palinurus.cli.tui.desk import Desk, Told
-from palinurus.cli.tui.history import History
-from palinurus.cli.tui.log import Log
-from palinurus.cli.tui.pick import Choice, Picker
-from palinurus.cli.tui.port import House
-from palinurus.cli.tui.shell import Shell
+from palinurus.cli.tui.decide import QuestionCard, ScreenQuestion, parse_question
+from palinurus.cli.tui.desk import ScreenChange, ScreenSession
+from palinurus.cli.tui.history import InputHistory
+from palinurus.cli.tui.log import ConversationLog
+from palinurus.cli.tui.pick import Picker, PickerChoice
+from palinurus.cli.tui.port import ConnectionSource
+from palinurus.cli.tui.shell import UserShell
 from palinurus.cli.tui.style import CSS, KEYS
-from palinurus.cli.tui.talk import Block
+from palinurus.cli.tui.talk import ConversationBlock
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.errors import PalinurusError
@@ -39,17 +39,17 @@ from palinurus.errors import PalinurusError
 AGAIN = 2.0  # seconds in which a second Ctrl-C leaves
 
 
-class Start(NamedTuple):
+class ScreenStart(NamedTuple):
     """What a screen begins with. `enter` finds the agent; it may take its time."""
 
-    enter: Callable[[], Awaitable[House]]
+    enter: Callable[[], Awaitable[ConnectionSource]]
     session: str
     model: str = ""
     history: str = ""  # the file
     environ: Mapping[str, str] = {}
 
 
-class Chat(App[None]):
+class ChatScreen(App[None]):
     """One person at one terminal."""
 
     CSS = CSS
@@ -67,18 +67,18 @@ class Chat(App[None]):
         Binding("pagedown", "look(1)", priority=True),
     ]
 
-    def __init__(self, start: Start, clock: Clock) -> None:
+    def __init__(self, start: ScreenStart, clock: Clock) -> None:
         super().__init__()
         self.trouble: PalinurusError | None = None  # why it ended, if not because somebody left
-        self.desk = Desk(start.enter, start.session, start.model, clock, self._told)
+        self.desk = ScreenSession(start.enter, start.session, start.model, clock, self._told)
         self._start = start
         self._clock = clock
-        self._shell = Shell(start.environ)
+        self._shell = UserShell(start.environ)
         self._trusted = False  # shell lines were allowed once
         self._warned = -AGAIN
         self._since: float | None = None
-        self._questions: dict[str, Question] = {}
-        self.talk, self.card, self.composer = Log(), Card(), Composer(History(start.history))
+        self._questions: dict[str, ScreenQuestion] = {}
+        self.talk, self.card, self.composer = ConversationLog(), QuestionCard(), Composer(InputHistory(start.history))
         self._status = Static("", id="status", markup=False)
 
     def compose(self) -> ComposeResult:
@@ -109,7 +109,7 @@ class Chat(App[None]):
 
     # --- what the desk tells ---------------------------------------------------------------------------------
 
-    async def _told(self, told: Told) -> None:
+    async def _told(self, told: ScreenChange) -> None:
         """Something changed. Nobody looks any more once the screen is taken down."""
         if not self.talk.is_attached:
             return
@@ -118,14 +118,14 @@ class Chat(App[None]):
             await self.talk.show([self.desk.talk.note(self._greeting())])
         await self.talk.show(told.blocks)
         if told.asked is not None:
-            asked = question(told.asked, self.desk.session)
+            asked = parse_question(told.asked, self.desk.session)
             self._questions[asked.id] = asked
         self._questions.pop(told.answered, None)
         self._card()
         if told.lists:
             desk = self.desk
             names = [f"{m['provider']}/{m['id']}" for m in desk.models]
-            self.composer.known = known(desk.commands, names, [str(one["id"]) for one in desk.levels])
+            self.composer.known = gather_completion_words(desk.commands, names, [str(one["id"]) for one in desk.levels])
         running = bool(self.desk.talk.run)
         if running and self._since is None:
             self._since = self._clock.monotonic()
@@ -150,8 +150,8 @@ class Chat(App[None]):
     def _beat(self) -> None:
         going = None if self._since is None else self._clock.monotonic() - self._since
         desk = self.desk
-        scene = status.Scene(desk.session, desk.row, going, desk.line, len(self._questions), desk.cost)
-        self._status.update(plain(status.text(scene, max(20, self.size.width - 2))))
+        scene = status.StatusBarFacts(desk.session, desk.row, going, desk.line, len(self._questions), desk.cost)
+        self._status.update(strip_controls(status.render_status_line(scene, max(20, self.size.width - 2))))
 
     # --- typing ----------------------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class Chat(App[None]):
         elif event.key == "ctrl+c":
             await self._interrupt()
 
-    def on_card_left(self) -> None:
+    def on_question_card_left(self) -> None:
         """Back to the box."""
         self.composer.box.focus()
 
@@ -199,7 +199,7 @@ class Chat(App[None]):
             return True
         return await self.desk.stop()
 
-    async def on_card_decided(self, event: Card.Decided) -> None:
+    async def on_question_card_decided(self, event: QuestionCard.Decided) -> None:
         """An answer for the agent."""
         self.composer.box.focus()
         await self.desk.decide(event.question.id, event.decision)
@@ -207,8 +207,8 @@ class Chat(App[None]):
     async def on_markdown_link_clicked(self, event: Markdown.LinkClicked) -> None:
         """An address is copied, never opened: what the model writes starts no program here."""
         event.stop()
-        self.copy_to_clipboard(plain(event.href))
-        self.notify(f"copied: {plain(event.href)[:200]}", markup=False)
+        self.copy_to_clipboard(strip_controls(event.href))
+        self.notify(f"copied: {strip_controls(event.href)[:200]}", markup=False)
 
     # --- actions ---------------------------------------------------------------------------------------------
 
@@ -243,29 +243,32 @@ class Chat(App[None]):
         """Choose a model for this session."""
         row = self.desk.row
         now = f"{row.get('providerOverride')}/{row.get('modelOverride')}" if row.get("modelOverride") else ""
-        choices = [Choice("", f"Inherited: {self.desk.inherited}")]
+        choices = [PickerChoice("", f"Inherited: {self.desk.inherited}")]
         choices += [
-            Choice(f"{m['provider']}/{m['id']}", f"{m['provider']}/{m['id']}", _about(m)) for m in self.desk.models
+            PickerChoice(f"{m['provider']}/{m['id']}", f"{m['provider']}/{m['id']}", _about(m))
+            for m in self.desk.models
         ]
         self._ask(Picker("Model", choices, now), lambda value: self.desk.patch(model=value or None))
 
     def action_levels(self) -> None:
         """Choose how much it thinks."""
         row = self.desk.row
-        choices = [Choice("", f"Inherited: {row.get('thinkingDefault') or 'off'}")]
-        choices += [Choice(str(one["id"]), str(one["label"])) for one in self.desk.levels]
+        choices = [PickerChoice("", f"Inherited: {row.get('thinkingDefault') or 'off'}")]
+        choices += [PickerChoice(str(one["id"]), str(one["label"])) for one in self.desk.levels]
         picker = Picker("Thinking", choices, str(row.get("thinkingLevel") or ""))
         self._ask(picker, lambda value: self.desk.patch(thinkingLevel=value or None))
 
     async def action_sessions(self) -> None:
         """Go elsewhere."""
         now = self._clock.now()
-        choices = [Choice("+", "+ new session")]
-        choices += [Choice(f"+{name}", f"+ new session with {name}") for name in await self.desk.agents()]
+        choices = [PickerChoice("+", "+ new session")]
+        choices += [PickerChoice(f"+{name}", f"+ new session with {name}") for name in await self.desk.agents()]
         for row in await self.desk.sessions():
-            title = plain(str(row.get("label") or row.get("derivedTitle") or row["key"]))
+            title = strip_controls(str(row.get("label") or row.get("derivedTitle") or row["key"]))
             going = "working, " if row.get("hasActiveRun") else ""
-            choices.append(Choice(str(row["key"]), title, f"{going}{_ago(now, row.get('updatedAt'))}{row['key']}"))
+            choices.append(
+                PickerChoice(str(row["key"]), title, f"{going}{_ago(now, row.get('updatedAt'))}{row['key']}")
+            )
 
         async def go(value: str) -> None:
             await (self.desk.begin(value[1:]) if value.startswith("+") else self.desk.go(value))
@@ -286,19 +289,19 @@ class Chat(App[None]):
             self.notify("a line is running; Esc stops it", severity="warning")
             return
         if not self._trusted:
-            choices = [Choice("no", "No"), Choice("yes", "Yes, and do not ask again until I leave")]
+            choices = [PickerChoice("no", "No"), PickerChoice("yes", "Yes, and do not ask again until I leave")]
             title = "Run lines in your shell, with your rights and outside any sandbox?"
             self._trusted = await self.push_screen_wait(Picker(title, choices)) == "yes"
         if not self._trusted:
             return
         ident = f"shell:{uuid.uuid4()}"
-        shown = Block(ident, "tool", "", f"! {plain(line)}", "running")
+        shown = ConversationBlock(ident, "tool", "", f"! {strip_controls(line)}", "running")
         await self.talk.show([shown])
         heard: list[str] = [""]
 
         def show(text: str) -> None:
-            heard[0] = plain(text)
-            self.run_worker(self.talk.show([Block(ident, "tool", heard[0], shown.head, "running")]))
+            heard[0] = strip_controls(text)
+            self.run_worker(self.talk.show([ConversationBlock(ident, "tool", heard[0], shown.head, "running")]))
 
         began = self._clock.monotonic()
         try:
@@ -306,14 +309,16 @@ class Chat(App[None]):
         except OSError as exc:
             code, heard[0] = 127, str(exc)
         took = int(1000 * (self._clock.monotonic() - began))
-        await self.talk.show([Block(ident, "tool", heard[0], shown.head, "failed" if code else "done", took)])
+        await self.talk.show(
+            [ConversationBlock(ident, "tool", heard[0], shown.head, "failed" if code else "done", took)]
+        )
 
 
 def _about(model: Mapping[str, Any]) -> str:
     room = model.get("contextWindow")
-    name = plain(str(model.get("name") or ""))
+    name = strip_controls(str(model.get("name") or ""))
     shown = name if name != model["id"] else ""
-    return ", ".join(part for part in (shown, f"{status.amount(room)} tokens" if room else "") if part)
+    return ", ".join(part for part in (shown, f"{status.format_tokens(room)} tokens" if room else "") if part)
 
 
 def _ago(now: int, then: Any) -> str:
@@ -337,20 +342,20 @@ OURS = {
 }
 
 
-def run(loaded: LoadedConfig, environ: Mapping[str, str], blank: Message, local: bool) -> int:
+def run_chat_screen(loaded: LoadedConfig, environ: Mapping[str, str], blank: CliMessage, local: bool) -> int:
     """Talk until the person leaves. Raises PalinurusError when the agent cannot be reached at all."""
     clock = SystemClock()
 
-    async def enter() -> House:
+    async def enter() -> ConnectionSource:
         for number in (signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, screen.exit)
-        part: Any = await asyncio.to_thread(load, PARTS["link"])
-        found: House = await part(loaded, environ, clock, local)
+        part: Any = await asyncio.to_thread(load_part, PARTS["link"])
+        found: ConnectionSource = await part(loaded, environ, clock, local)
         return found
 
     history = os.path.join(loaded.settings.home, "history")
-    screen = Chat(Start(enter, blank.session, blank.model, history, environ), clock)
-    hangup.watch()
+    screen = ChatScreen(ScreenStart(enter, blank.session, blank.model, history, environ), clock)
+    hangup.watch_hangup()
     screen.run()
     if screen.trouble is not None:
         raise screen.trouble

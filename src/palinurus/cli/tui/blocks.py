@@ -10,8 +10,8 @@ from textual.content import Content
 from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownStream
 
-from palinurus.cli.render import took
-from palinurus.cli.tui.talk import Block
+from palinurus.cli.render import format_milliseconds
+from palinurus.cli.tui.talk import ConversationBlock
 
 FOLDED = 6  # lines of a tool's output that are shown unasked
 UNFOLDED = 400
@@ -20,18 +20,18 @@ THOUGHT = 1  # lines
 _STATES = {"sending": " (sending)", "waiting": " (waiting)", "taken": " (taken in)", "failed": " (not sent)"}
 
 
-class Line(Static):
+class BlockWidget(Static):
     """Text that is text: no markup of anybody's acts."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: ConversationBlock) -> None:
         super().__init__(self.draw_block(block), markup=False, classes=block.kind)
         self.block = block
 
-    def draw_block(self, block: Block) -> Content:
+    def draw_block(self, block: ConversationBlock) -> Content:
         """How it looks."""
         return Content(block.text)
 
-    async def show(self, block: Block) -> None:
+    async def show(self, block: ConversationBlock) -> None:
         """Another state of the same block."""
         self.block = block
         self.update(self.draw_block(block))
@@ -43,15 +43,15 @@ class Line(Static):
         """Nothing more comes."""
 
 
-class User(Line):
+class UserWidget(BlockWidget):
     """What somebody said."""
 
-    def draw_block(self, block: Block) -> Content:
+    def draw_block(self, block: ConversationBlock) -> Content:
         mark = Content.styled(_STATES.get(block.state, ""), "dim")
         return Content.assemble(Content.styled("› ", "bold"), block.text, mark)
 
 
-class Folded(Line):
+class FoldableWidget(BlockWidget):
     """Something with more in it than is shown at once."""
 
     unfolded = False
@@ -65,22 +65,22 @@ class Folded(Line):
         self.fold(not self.unfolded)
 
 
-class Thought(Folded):
+class ThoughtWidget(FoldableWidget):
     """What the model thinks."""
 
-    def draw_block(self, block: Block) -> Content:
+    def draw_block(self, block: ConversationBlock) -> Content:
         lines = block.text.strip().split("\n")
         more = " …" if len(lines) > THOUGHT and not self.unfolded else ""
         kept = lines[-UNFOLDED:] if self.unfolded else lines[:THOUGHT]
         return Content.assemble(Content.styled("Thinking  ", "italic"), "\n".join(kept) + more)
 
 
-class Tool(Folded):
+class ToolWidget(FoldableWidget):
     """A tool at work: what it was asked, the end of what it says, how it went."""
 
-    def draw_block(self, block: Block) -> Content:
+    def draw_block(self, block: ConversationBlock) -> Content:
         mark, style = {"done": ("ok", "$success"), "failed": ("failed", "$error")}.get(block.state, ("…", "$warning"))
-        clock = f" {took(block.took)}" if block.took else ""
+        clock = f" {format_milliseconds(block.took)}" if block.took else ""
         head = Content.assemble("⚙ ", Content.styled(block.head, "bold"), " ", Content.styled(mark, style), clock)
         lines = block.text.rstrip().split("\n") if block.text.strip() else []
         most = UNFOLDED if self.unfolded else FOLDED
@@ -104,15 +104,15 @@ def _breaks(state: StateCore) -> None:
                 child.type = "hardbreak"
 
 
-class Words(Markdown):
+class AnswerWidget(Markdown):
     """What the agent says, as Markdown that grows."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: ConversationBlock) -> None:
         super().__init__(block.text, classes="words", open_links=False, parser_factory=_parser)
         self.block = block
         self._stream: MarkdownStream | None = None
 
-    async def show(self, block: Block) -> None:
+    async def show(self, block: ConversationBlock) -> None:
         """More of it, or something else."""
         before, self.block = self.block.text, block
         if block.text == before:
@@ -135,11 +135,11 @@ class Words(Markdown):
             await stream.stop()
 
 
-Piece = Line | Words
+Piece = BlockWidget | AnswerWidget
 
-_KINDS: dict[str, type[Line]] = {"user": User, "thought": Thought, "tool": Tool}
+_KINDS: dict[str, type[BlockWidget]] = {"user": UserWidget, "thought": ThoughtWidget, "tool": ToolWidget}
 
 
-def piece(block: Block) -> Piece:
+def make_block_widget(block: ConversationBlock) -> Piece:
     """A new widget for a block."""
-    return Words(block) if block.kind == "words" else _KINDS.get(block.kind, Line)(block)
+    return AnswerWidget(block) if block.kind == "words" else _KINDS.get(block.kind, BlockWidget)(block)

@@ -15,7 +15,7 @@ OURS = (
 )
 
 
-class Offer(NamedTuple):
+class LineCompletion(NamedTuple):
     """A way to go on: what the line becomes, and what people see."""
 
     line: str
@@ -23,31 +23,33 @@ class Offer(NamedTuple):
     about: str = ""
 
 
-class Known(NamedTuple):
+class CompletionWords(NamedTuple):
     """What can be typed. `arguments`: command -> the words it takes."""
 
     commands: Sequence[tuple[str, str]] = OURS
     arguments: Mapping[str, Sequence[str]] = {}
 
 
-def known(commands: Iterable[Mapping[str, Any]], models: Iterable[str], levels: Iterable[str]) -> Known:
+def gather_completion_words(
+    commands: Iterable[Mapping[str, Any]], models: Iterable[str], levels: Iterable[str]
+) -> CompletionWords:
     """From the gateway's lists."""
     told = [(f"/{row['name']}", str(row.get("description") or "")) for row in commands]
     ours = [row for row in OURS if row[0] not in {name for name, _ in told}]
     arguments = {"/model": ("default", *models), "/think": ("default", *levels)}
-    return Known((*sorted(told), *ours), arguments)
+    return CompletionWords((*sorted(told), *ours), arguments)
 
 
-def offers(text: str, what: Known) -> list[Offer]:
+def complete_line(text: str, what: CompletionWords) -> list[LineCompletion]:
     """For a line that begins with a slash and has one line. A command typed whole offers nothing."""
     if not text.startswith("/") or "\n" in text:
         return []
     name, space, rest = text.partition(" ")
     if space and name in what.arguments:
         found = [word for word in what.arguments[name] if rest.lower() in word.lower() and word != rest]
-        return [Offer(f"{name} {word}", word) for word in found[:SHOWN]]
+        return [LineCompletion(f"{name} {word}", word) for word in found[:SHOWN]]
     wanted = text.lower()
     if any(command == wanted for command, _ in what.commands):
         return []
-    starts = [Offer(f"{c} ", c, about) for c, about in what.commands if c.startswith(wanted)]
+    starts = [LineCompletion(f"{c} ", c, about) for c, about in what.commands if c.startswith(wanted)]
     return starts[:SHOWN]

@@ -10,8 +10,8 @@ from textual.message import Message
 from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 
-from palinurus.cli.tui.complete import Known, Offer, offers
-from palinurus.cli.tui.history import History
+from palinurus.cli.tui.complete import CompletionWords, LineCompletion, complete_line
+from palinurus.cli.tui.history import InputHistory
 
 NEWLINE = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
 
@@ -33,22 +33,22 @@ class Composer(Vertical):
             super().__init__()
             self.key = key
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: InputHistory) -> None:
         super().__init__(id="composer")
-        self.known = Known()
+        self.known = CompletionWords()
         self._history = history
 
     def compose(self) -> ComposeResult:
         """The list stands above the box."""
-        menu = Menu(id="offers", markup=False, compact=True)
+        menu = CompletionMenu(id="offers", markup=False, compact=True)
         menu.can_focus = False
         yield menu
-        yield Box(self._history)
+        yield ComposerBox(self._history)
 
     @property
-    def box(self) -> Box:
+    def box(self) -> ComposerBox:
         """The text area."""
-        return self.query_one(Box)
+        return self.query_one(ComposerBox)
 
     @property
     def text(self) -> str:
@@ -62,15 +62,15 @@ class Composer(Vertical):
 
     def on_text_area_changed(self) -> None:
         """Offer what could follow."""
-        self.query_one(Menu).offer(offers(self.text, self.known))
+        self.query_one(CompletionMenu).offer(complete_line(self.text, self.known))
 
 
-class Menu(OptionList):
+class CompletionMenu(OptionList):
     """What could follow. Shown only when there is something."""
 
-    found: tuple[Offer, ...] = ()
+    found: tuple[LineCompletion, ...] = ()
 
-    def offer(self, found: list[Offer]) -> None:
+    def offer(self, found: list[LineCompletion]) -> None:
         """Show these."""
         self.found = tuple(found)
         self.clear_options()
@@ -80,15 +80,15 @@ class Menu(OptionList):
         if found:
             self.highlighted = 0
 
-    def current_completion(self) -> Offer | None:
+    def current_completion(self) -> LineCompletion | None:
         """The one that is marked."""
         return self.found[self.highlighted] if self.display and self.found and self.highlighted is not None else None
 
 
-class Box(TextArea):
+class ComposerBox(TextArea):
     """Enter sends; Ctrl-J, Shift-Enter or a backslash at the end begin a new line."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: InputHistory) -> None:
         super().__init__(
             compact=True, highlight_cursor_line=False, placeholder="Say something, / for commands, F1 for keys"
         )
@@ -102,7 +102,7 @@ class Box(TextArea):
             await super()._on_key(event)
 
     def _handled(self, key: str) -> bool:
-        menu = self.parent.query_one(Menu) if self.parent is not None else None
+        menu = self.parent.query_one(CompletionMenu) if self.parent is not None else None
         if menu is not None and menu.display and self._menu(menu, key):
             return True
         if key == "enter":
@@ -122,7 +122,7 @@ class Box(TextArea):
             return True
         return False
 
-    def _menu(self, menu: Menu, key: str) -> bool:
+    def _menu(self, menu: CompletionMenu, key: str) -> bool:
         offer = menu.current_completion()
         if key in ("up", "down"):
             (menu.action_cursor_up if key == "up" else menu.action_cursor_down)()

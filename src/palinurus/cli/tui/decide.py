@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from palinurus.cli.render import plain
+from palinurus.cli.render import strip_controls
 
 LINES = 8  # of the command that is asked about
 
@@ -21,7 +21,7 @@ _KEYS = {"o": "allow-once", "y": "allow-once", "a": "allow-always", "d": "deny",
 _WORDS = {"allow-once": "o allow once", "allow-always": "a always", "deny": "d deny"}
 
 
-class Question(NamedTuple):
+class ScreenQuestion(NamedTuple):
     """What is asked. `id` as the gateway calls it."""
 
     id: str
@@ -31,27 +31,27 @@ class Question(NamedTuple):
     allowed: Sequence[str] = ("allow-once", "deny")
 
 
-def question(payload: Mapping[str, Any], session: str = "") -> Question:
+def parse_question(payload: Mapping[str, Any], session: str = "") -> ScreenQuestion:
     """From exec.approval.requested or plugin.approval.requested, seen from `session`. All of it is shown as text."""
     asked = payload.get("request") or {}
     place = str(asked.get("sessionKey") or session)
-    elsewhere = f" (asked in {plain(place)})" if place != session else ""
-    body = plain(str(asked.get("command") or asked.get("description") or ""))
-    where = f" in {plain(str(asked['cwd']))}" if asked.get("cwd") else ""
-    title = (plain(str(asked.get("title") or "")) or f"The agent wants to run{where}:") + elsewhere
-    why = plain(str(asked.get("warningText") or ""))
-    return Question(
+    elsewhere = f" (asked in {strip_controls(place)})" if place != session else ""
+    body = strip_controls(str(asked.get("command") or asked.get("description") or ""))
+    where = f" in {strip_controls(str(asked['cwd']))}" if asked.get("cwd") else ""
+    title = (strip_controls(str(asked.get("title") or "")) or f"The agent wants to run{where}:") + elsewhere
+    why = strip_controls(str(asked.get("warningText") or ""))
+    return ScreenQuestion(
         str(payload["id"]), title, body, why, tuple(asked.get("allowedDecisions") or ("allow-once", "deny"))
     )
 
 
-class Card(Static, can_focus=True):
+class QuestionCard(Static, can_focus=True):
     """The oldest question that is open."""
 
     class Decided(Message):
         """Somebody answered."""
 
-        def __init__(self, question: Question, decision: str) -> None:
+        def __init__(self, question: ScreenQuestion, decision: str) -> None:
             super().__init__()
             self.question = question
             self.decision = decision
@@ -61,11 +61,11 @@ class Card(Static, can_focus=True):
 
     def __init__(self) -> None:
         super().__init__("", id="card", markup=False)
-        self.question: Question | None = None
+        self.question: ScreenQuestion | None = None
         self._more = 0
         self.display = False
 
-    def ask(self, question: Question | None, more: int = 0) -> None:
+    def ask(self, question: ScreenQuestion | None, more: int = 0) -> None:
         """Show this one; None: there is none."""
         if question == self.question and question is not None:
             return

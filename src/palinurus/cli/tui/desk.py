@@ -11,9 +11,9 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from palinurus.cli.tui.port import House, Wire
-from palinurus.cli.tui.status import model as named
-from palinurus.cli.tui.talk import Block, Talk
+from palinurus.cli.tui.port import ConnectionSource, ScreenConnection
+from palinurus.cli.tui.status import format_model as named
+from palinurus.cli.tui.talk import ConversationBlock, ScreenConversation
 from palinurus.clock import Clock
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import GatewayUnreachable, PalinurusError
@@ -24,26 +24,26 @@ PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between tries to connect again
 LOST = "reconnecting …"
 
 
-class Told(NamedTuple):
+class ScreenChange(NamedTuple):
     """What changed. `fresh`: everything shown before goes; `asked`, `answered`: a question came, or ended."""
 
-    blocks: Sequence[Block] = ()
+    blocks: Sequence[ConversationBlock] = ()
     fresh: bool = False
     asked: Mapping[str, Any] | None = None
     answered: str = ""
     lists: bool = False
 
 
-class Desk:
+class ScreenSession:
     """Used by the screen; `tell` is awaited for every change."""
 
     def __init__(
         self,
-        enter: Callable[[], Awaitable[House]],
+        enter: Callable[[], Awaitable[ConnectionSource]],
         session: str,
         model: str,
         clock: Clock,
-        tell: Callable[[Told], Awaitable[None]],
+        tell: Callable[[ScreenChange], Awaitable[None]],
     ) -> None:
         self.session = session
         self.row: dict[str, Any] = {}
@@ -51,7 +51,7 @@ class Desk:
         self.inherited = ""  # the model of a session that chose none
         self.models: list[dict[str, Any]] = []
         self.commands: list[dict[str, Any]] = []
-        self.talk = Talk()
+        self.talk = ScreenConversation()
         self.line = "starting …"
         self.where = ""
         self._enter = enter
@@ -59,8 +59,8 @@ class Desk:
         self._clock = clock
         self._tell = tell
         self._why = ""  # the last refusal that was shown
-        self._house: House | None = None
-        self._wire: Wire | None = None
+        self._house: ConnectionSource | None = None
+        self._wire: ScreenConnection | None = None
         self._open = asyncio.Event()  # there is a connection, and the session is on the screen
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -91,7 +91,7 @@ class Desk:
                 wire, self._wire = self._wire, None
                 await wire.close()
             self.line = LOST
-            await self._tell(Told())
+            await self._tell(ScreenChange())
             await self._clock.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
             tries += 1
 
@@ -99,7 +99,7 @@ class Desk:
         """A gateway that is away comes back; one that says no says why, once."""
         if not isinstance(exc, GatewayUnreachable) and exc.message != self._why:
             self._why = exc.message
-            await self._tell(Told([self.talk.note(exc.message, "error")]))
+            await self._tell(ScreenChange([self.talk.note(exc.message, "error")]))
 
     async def close(self) -> None:
         """Hang up."""
@@ -110,20 +110,20 @@ class Desk:
         if self._house is not None:
             await self._house.close()
 
-    async def _joined(self, wire: Wire) -> None:
+    async def _joined(self, wire: ScreenConnection) -> None:
         await wire.call("sessions.subscribe")
         await self._read(wire)
         self.line = ""
         self._open.set()
-        await self._tell(Told())
+        await self._tell(ScreenChange())
         found = await wire.call("chat.metadata", {"agentId": self._agent()})
         self.models, self.commands = found["models"], found["commands"]
-        await self._tell(Told(lists=True))
+        await self._tell(ScreenChange(lists=True))
         for family in ("exec", "plugin"):
             for asked in await wire.call(f"{family}.approval.list"):
-                await self._tell(Told(asked=asked))
+                await self._tell(ScreenChange(asked=asked))
 
-    async def _read(self, wire: Wire) -> None:
+    async def _read(self, wire: ScreenConnection) -> None:
         """Show the session from disk. What happens while it is read is in it, or it is read once more."""
         await wire.call("sessions.messages.subscribe", {"key": self.session})
         for _ in range(READS):
@@ -133,10 +133,10 @@ class Desk:
         self.session = answer["sessionKey"]
         self.row = dict(answer["sessionInfo"])
         self.inherited = named(answer["defaults"])
-        await self._tell(Told(self.talk.reset(answer), fresh=True))
+        await self._tell(ScreenChange(self.talk.reset(answer), fresh=True))
         await self._priced(wire)
 
-    def _drained(self, wire: Wire) -> bool:
+    def _drained(self, wire: ScreenConnection) -> bool:
         """Take away what was told of this session meanwhile. Was there something that matters?"""
         kept, ours = [], False
         while not wire.events.empty():
@@ -150,7 +150,7 @@ class Desk:
             wire.events.put_nowait(frame)
         return ours
 
-    async def _listen(self, wire: Wire) -> None:
+    async def _listen(self, wire: ScreenConnection) -> None:
         """Every event, until the line breaks."""
         over = asyncio.ensure_future(wire.wait_closed())
         try:
@@ -165,11 +165,11 @@ class Desk:
         finally:
             over.cancel()
 
-    async def _event(self, wire: Wire, event: str, payload: Mapping[str, Any]) -> None:
+    async def _event(self, wire: ScreenConnection, event: str, payload: Mapping[str, Any]) -> None:
         if event.endswith(".approval.requested"):
-            await self._tell(Told(asked=payload))
+            await self._tell(ScreenChange(asked=payload))
         elif event.endswith(".approval.resolved"):
-            await self._tell(Told(answered=str(payload.get("id"))))
+            await self._tell(ScreenChange(answered=str(payload.get("id"))))
         elif payload.get("sessionKey") != self.session:
             return
         elif event == "sessions.changed":
@@ -178,15 +178,15 @@ class Desk:
             stale = self.talk.stale
             blocks = self.talk.feed(event, payload)
             over = event == "chat" and payload.get("state") != "delta"
-            await self._tell(Told(blocks))
+            await self._tell(ScreenChange(blocks))
             if over and stale and not (payload.get("message") or {}).get("command"):
                 await self._read(wire)
             elif over:
                 if await self._look(wire):  # what the command that began the session anew had to say
-                    await self._tell(Told(blocks))
+                    await self._tell(ScreenChange(blocks))
                 await self._priced(wire)
 
-    async def _changed(self, wire: Wire, payload: Mapping[str, Any]) -> bool:
+    async def _changed(self, wire: ScreenConnection, payload: Mapping[str, Any]) -> bool:
         """Its row is another. Returns whether the session began anew."""
         row = payload.get("session")
         if not row:
@@ -196,26 +196,26 @@ class Desk:
         if begun:
             await self._read(wire)
         else:
-            await self._tell(Told())
+            await self._tell(ScreenChange())
         return begun
 
-    async def _look(self, wire: Wire) -> bool:
+    async def _look(self, wire: ScreenConnection) -> bool:
         """A run or a command may have changed what applies to the session. Returns whether it began anew."""
         found = await wire.call("sessions.describe", {"key": self.session})
         return await self._changed(wire, found)
 
-    async def _priced(self, wire: Wire) -> None:
+    async def _priced(self, wire: ScreenConnection) -> None:
         """What the session has cost; shown with the next change."""
         found = await wire.call("sessions.usage", {"key": self.session, "limit": 1})
         self.cost = float(found["totals"]["totalCost"])
-        await self._tell(Told())
+        await self._tell(ScreenChange())
 
     # --- acts ------------------------------------------------------------------------------------------------
 
     async def send(self, text: str) -> None:
         """Say something. Goes out when there is a connection; a refusal is shown."""
         run = str(uuid.uuid4())
-        await self._tell(Told([self.talk.send(run, text, self._clock.now())]))
+        await self._tell(ScreenChange([self.talk.send(run, text, self._clock.now())]))
         self._spawn(self._sent(run, text))
 
     async def _sent(self, run: str, text: str) -> None:
@@ -231,9 +231,9 @@ class Desk:
             except GatewayUnreachable:
                 await self._clock.sleep(PAUSES[0])
             except PalinurusError as exc:
-                await self._tell(Told([*talk.mark(run, "failed"), talk.note(exc.message, "error")]))
+                await self._tell(ScreenChange([*talk.mark(run, "failed"), talk.note(exc.message, "error")]))
                 return
-        await self._tell(Told(talk.mark(run, "done" if "aborted" in answer else "waiting")))
+        await self._tell(ScreenChange(talk.mark(run, "done" if "aborted" in answer else "waiting")))
 
     async def stop(self) -> bool:
         """Stop what runs. False if nothing does."""
@@ -250,7 +250,7 @@ class Desk:
             note = done.get("note") or {"deny": "denied", "allow-always": "always allowed"}.get(
                 decision, "allowed once"
             )
-            await self._tell(Told([self.talk.note(str(note))], answered=ident))
+            await self._tell(ScreenChange([self.talk.note(str(note))], answered=ident))
 
     async def patch(self, **changes: Any) -> None:
         """Change what applies to the session; None clears."""
@@ -282,11 +282,11 @@ class Desk:
         if session == self.session or self._wire is None:
             return
         await self._asked("sessions.messages.unsubscribe", {"key": self.session})
-        self.session, self.talk, self.row = session, Talk(), {}
+        self.session, self.talk, self.row = session, ScreenConversation(), {}
         try:
             await self._read(self._wire)
         except PalinurusError as exc:
-            await self._tell(Told([self.talk.note(exc.message, "error")], fresh=True))
+            await self._tell(ScreenChange([self.talk.note(exc.message, "error")], fresh=True))
 
     async def _asked(self, method: str, params: Mapping[str, Any]) -> Any:
         """The answer; None, and a line on the screen, when there is none."""
@@ -295,7 +295,7 @@ class Desk:
                 raise GatewayUnreachable("the gateway cannot be reached just now")
             return await self._wire.call(method, params)
         except PalinurusError as exc:
-            await self._tell(Told([self.talk.note(exc.message, "error")]))
+            await self._tell(ScreenChange([self.talk.note(exc.message, "error")]))
             return None
 
     def _agent(self) -> str:

@@ -11,7 +11,7 @@ LOOK = 1000  # ms between looks
 CODE = 129  # as of a process that SIGHUP ended
 
 
-def watch(fd: int = 0) -> None:
+def watch_hangup(fd: int = 0) -> None:
     """End the process when the terminal behind `fd` hangs up. What was accepted is on disk; the next start goes on."""
     threading.Thread(target=_watch, args=(fd,), name="palinurus-hangup", daemon=True).start()
 

@@ -7,7 +7,7 @@ import os
 MOST = 1000
 
 
-class History:
+class InputHistory:
     """`path` "": nothing is kept."""
 
     def __init__(self, path: str = "") -> None:

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from textual.containers import VerticalScroll
 
-from palinurus.cli.tui.blocks import Folded, Piece, Words, piece
-from palinurus.cli.tui.talk import Block
+from palinurus.cli.tui.blocks import AnswerWidget, FoldableWidget, Piece, make_block_widget
+from palinurus.cli.tui.talk import ConversationBlock
 
 MOST = 400  # pieces on the screen; older ones go (they are on disk)
 
 
-class Log(VerticalScroll, can_focus=False):
+class ConversationLog(VerticalScroll, can_focus=False):
     """Holds the pieces."""
 
     def __init__(self) -> None:
@@ -35,20 +35,20 @@ class Log(VerticalScroll, can_focus=False):
             await self.remove_children()
             self.anchor()
 
-    async def show(self, blocks: Iterable[Block]) -> None:
+    async def show(self, blocks: Iterable[ConversationBlock]) -> None:
         """New pieces below, known ones in their place."""
         async with self._turn:
             await self._show(blocks)
 
-    async def _show(self, blocks: Iterable[Block]) -> None:
+    async def _show(self, blocks: Iterable[ConversationBlock]) -> None:
         fresh: list[Piece] = []
         for block in blocks:
             known = self._pieces.get(block.id)
             if known is not None:
                 await known.show(block)
                 continue
-            made = self._pieces[block.id] = piece(block)
-            if isinstance(made, Folded):
+            made = self._pieces[block.id] = make_block_widget(block)
+            if isinstance(made, FoldableWidget):
                 made.unfolded = self.unfolded
             fresh.append(made)
         if fresh:
@@ -76,5 +76,5 @@ class Log(VerticalScroll, can_focus=False):
 
     def last(self) -> str:
         """The newest words of the agent."""
-        spoken = [one.block.text for one in self._pieces.values() if isinstance(one, Words)]
+        spoken = [one.block.text for one in self._pieces.values() if isinstance(one, AnswerWidget)]
         return spoken[-1] if spoken else ""

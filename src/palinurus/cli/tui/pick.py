@@ -15,7 +15,7 @@ from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
 
-class Choice(NamedTuple):
+class PickerChoice(NamedTuple):
     """A row: what it stands for, what people see, what is said beside it."""
 
     value: str
@@ -23,7 +23,7 @@ class Choice(NamedTuple):
     about: str = ""
 
 
-def matching(choices: Sequence[Choice], text: str) -> list[Choice]:
+def filter_choices(choices: Sequence[PickerChoice], text: str) -> list[PickerChoice]:
     """Those that hold every word of `text` somewhere."""
     wanted = text.lower().split()
     return [c for c in choices if all(word in f"{c.value} {c.label} {c.about}".lower() for word in wanted)]
@@ -34,12 +34,12 @@ class Picker(ModalScreen[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Leave", show=False)]
 
-    def __init__(self, title: str, choices: Sequence[Choice], current: str = "") -> None:
+    def __init__(self, title: str, choices: Sequence[PickerChoice], current: str = "") -> None:
         super().__init__()
         self._title = title
         self._choices = choices
         self._current = current
-        self._shown: list[Choice] = []
+        self._shown: list[PickerChoice] = []
 
     def compose(self) -> ComposeResult:
         """Title, filter, list."""
@@ -62,7 +62,7 @@ class Picker(ModalScreen[str | None]):
     def _fill(self, text: str) -> None:
         listing = self.query_one("#choices", OptionList)
         listing.clear_options()
-        self._shown = matching(self._choices, text)
+        self._shown = filter_choices(self._choices, text)
         for choice in self._shown:
             mark = "● " if choice.value == self._current else "  "
             listing.add_option(Option(Content.assemble(mark, choice.label, Content.styled(f"  {choice.about}", "dim"))))

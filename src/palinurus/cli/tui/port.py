@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, Protocol
 
 
-class Wire(Protocol):
+class ScreenConnection(Protocol):
     """A connection that is logged in. `events` gets every event frame."""
 
     events: asyncio.Queue[dict[str, Any]]
@@ -24,12 +24,12 @@ class Wire(Protocol):
         ...
 
 
-class House(Protocol):
+class ConnectionSource(Protocol):
     """Where the agent lives. `where` is for people."""
 
     where: str
 
-    async def open(self) -> Wire:
+    async def open(self) -> ScreenConnection:
         """A new connection. Raises PalinurusError kinds."""
         ...
 

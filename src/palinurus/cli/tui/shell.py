@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 OUTPUT = 200_000  # characters of one command that are kept; the end is
 
 
-class Shell:
+class UserShell:
     """Runs one line at a time."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from palinurus.core.types.keys import parse_session_key
 
 
-class Scene(NamedTuple):
+class StatusBarFacts(NamedTuple):
     """What the line tells. `line` is the state of the connection: "" when it stands."""
 
     session: str
@@ -19,17 +19,17 @@ class Scene(NamedTuple):
     cost: float = 0.0  # dollars
 
 
-def model(row: Mapping[str, Any]) -> str:
+def format_model(row: Mapping[str, Any]) -> str:
     """provider/model, or "" before anybody knows."""
     return f"{row['modelProvider']}/{row['model']}" if row.get("model") else ""
 
 
-def level(row: Mapping[str, Any]) -> str:
+def format_level(row: Mapping[str, Any]) -> str:
     """The thinking level in force."""
     return str(row.get("thinkingLevel") or row.get("thinkingDefault") or "off")
 
 
-def amount(tokens: float) -> str:
+def format_tokens(tokens: float) -> str:
     """12.3k, 1.2M."""
     for size, unit in ((1_000_000, "M"), (1000, "k")):
         if tokens >= size:
@@ -37,7 +37,7 @@ def amount(tokens: float) -> str:
     return str(int(tokens))
 
 
-def parts(scene: Scene) -> list[str]:
+def list_status_parts(scene: StatusBarFacts) -> list[str]:
     """The words of the line, most important first."""
     key = parse_session_key(scene.session)
     row = scene.row
@@ -49,19 +49,19 @@ def parts(scene: Scene) -> list[str]:
     if scene.waiting:
         shown.append(f"{scene.waiting} to decide")
     shown += [f"{place} ({name})" if name else place]
-    if model(row):
-        shown += [model(row), f"think {level(row)}"]
+    if format_model(row):
+        shown += [format_model(row), f"think {format_level(row)}"]
     used, room = row.get("totalTokens") or 0, row.get("contextTokens") or 0
     if room:
-        shown.append(f"{amount(used)}/{amount(room)} tokens")
+        shown.append(f"{format_tokens(used)}/{format_tokens(room)} tokens")
     if scene.cost:
         shown.append(f"${scene.cost:.4f}" if scene.cost < 1 else f"${scene.cost:.2f}")
     return shown
 
 
-def text(scene: Scene, width: int) -> str:
+def render_status_line(scene: StatusBarFacts, width: int) -> str:
     """One line of at most `width` characters; what matters least is left out first."""
-    shown = parts(scene)
+    shown = list_status_parts(scene)
     while len(shown) > 2 and len("  ".join(shown)) > width:
         shown.pop()
     line = "  ".join(shown)

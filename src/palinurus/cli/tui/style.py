@@ -16,7 +16,7 @@ Screen { layers: base; }
 #card:focus { border: heavy $warning; background: $boost; }
 #composer { height: auto; max-height: 18; border-top: solid $primary-muted; }
 #offers { height: auto; max-height: 8; display: none; background: $panel; }
-Box { height: auto; max-height: 8; padding: 0 1; background: transparent; }
+ComposerBox { height: auto; max-height: 8; padding: 0 1; background: transparent; }
 #status { height: 1; padding: 0 1; background: $panel; color: $text-muted; }
 ToastRack { dock: top; align: right top; margin: 0; }
 Picker { align: center middle; }

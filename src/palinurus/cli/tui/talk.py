@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.cli.render import plain
+from palinurus.cli.render import strip_controls
 
 Kind: TypeAlias = Literal["user", "words", "thought", "tool", "note", "error"]
 State: TypeAlias = Literal["", "sending", "waiting", "taken", "failed", "running", "done"]
@@ -24,7 +24,7 @@ TOOLS = 100
 KEPT = 1000  # lines of transcript whose ids are remembered
 
 
-class Block(msgspec.Struct, frozen=True):
+class ConversationBlock(msgspec.Struct, frozen=True):
     """One piece of the conversation. `head` is a tool's name and arguments; `took` its milliseconds, 0 = unknown."""
 
     id: str
@@ -35,23 +35,27 @@ class Block(msgspec.Struct, frozen=True):
     took: int = 0
 
 
-def words(content: Any) -> str:
+def extract_words(content: Any) -> str:
     """The text of a message's content, safe to show."""
     if isinstance(content, str):
-        return plain(content)
-    return plain("".join(str(b.get("text") or "") for b in content or () if isinstance(b, dict)))
+        return strip_controls(content)
+    return strip_controls("".join(str(b.get("text") or "") for b in content or () if isinstance(b, dict)))
 
 
-def summary(args: Any) -> str:
+def summarize_arguments(args: Any) -> str:
     """Arguments in one line: the values, as a person would say them; of a flag that is set, its name."""
     pairs = args.items() if isinstance(args, dict) else () if args is None else (("", args),)
     shown = [str(name) if value is True else value for name, value in pairs]
-    said = [plain(str(value)) for value in shown if value not in (None, False) and not isinstance(value, dict | list)]
+    said = [
+        strip_controls(str(value))
+        for value in shown
+        if value not in (None, False) and not isinstance(value, dict | list)
+    ]
     line = " ".join(" ".join(said).split())
     return line if len(line) <= SUMMARY else line[: SUMMARY - 1] + "…"
 
 
-class Talk:
+class ScreenConversation:
     """The open session. `run` is the run that is going, "" for none."""
 
     def __init__(self) -> None:
@@ -59,18 +63,20 @@ class Talk:
         self.stale = False
         self._thoughts = False
         self._count = 0
-        self._open: Block | None = None  # the words or thoughts that still grow
-        self._sent: dict[str, Block] = {}  # run id -> what we said whose line of the transcript was not told of yet
+        self._open: ConversationBlock | None = None  # the words or thoughts that still grow
+        self._sent: dict[
+            str, ConversationBlock
+        ] = {}  # run id -> what we said whose line of the transcript was not told of yet
         self._since: dict[str, int] = {}  # run id -> when
-        self._tools: dict[str, tuple[Block, int]] = {}  # with when it began
+        self._tools: dict[str, tuple[ConversationBlock, int]] = {}  # with when it began
         self._spoke: set[str] = set()  # runs that words were shown of
         self._known: dict[str, None] = {}
 
     # --- from disk -------------------------------------------------------------------------------------------
 
-    def reset(self, answer: Payload) -> list[Block]:
+    def reset(self, answer: Payload) -> list[ConversationBlock]:
         """Begin again from what `chat.history` says. What was sent and is not on disk yet stays."""
-        shown: dict[str, Block] = {}
+        shown: dict[str, ConversationBlock] = {}
         self._open, self._known = None, {}
         self._tools.clear()
         # As in the run itself: thoughts are shown to those who asked for them.
@@ -83,43 +89,45 @@ class Talk:
         self.stale = bool(self.run)
         return [*shown.values(), *(block for block in self._sent.values() if block.state in ("sending", "waiting"))]
 
-    def _line(self, message: Payload) -> Iterable[Block]:
+    def _line(self, message: Payload) -> Iterable[ConversationBlock]:
         ident = str((message.get("__openclaw") or {}).get("id") or self._next("line"))
         if ident in self._known:
             return
         self._known[ident] = None
         role, content = message.get("role"), message.get("content")
         if role == "user":
-            text = words(content)
+            text = extract_words(content)
             self._found(text, int(message.get("timestamp") or 0))
-            yield Block(ident, "user", text)
+            yield ConversationBlock(ident, "user", text)
         elif role == "assistant":
             yield from self._answer(ident, message)
         elif role == "toolResult":
             yield self._ended(message, message.get("content"), int(message.get("timestamp") or 0))
         else:
-            yield Block(ident, "note", "Earlier messages were summarised.")
+            yield ConversationBlock(ident, "note", "Earlier messages were summarised.")
 
-    def _answer(self, ident: str, message: Payload) -> Iterable[Block]:
+    def _answer(self, ident: str, message: Payload) -> Iterable[ConversationBlock]:
         for at, part in enumerate(message.get("content") or ()):
             if part.get("type") == "thinking" and part.get("thinking") and self._thoughts:
-                yield Block(f"{ident}:{at}", "thought", plain(str(part["thinking"])))
+                yield ConversationBlock(f"{ident}:{at}", "thought", strip_controls(str(part["thinking"])))
             elif part.get("type") == "text" and str(part.get("text") or "").strip():
-                yield Block(f"{ident}:{at}", "words", plain(str(part["text"])))
+                yield ConversationBlock(f"{ident}:{at}", "words", strip_controls(str(part["text"])))
         for call in message.get("toolCalls") or ():
             yield self._called(str(call["id"]), str(call["name"]), call.get("arguments"), message.get("timestamp"))
         if message.get("stopReason") == "error":
-            yield Block(f"{ident}:error", "error", plain(str(message.get("errorMessage") or "The model failed.")))
+            yield ConversationBlock(
+                f"{ident}:error", "error", strip_controls(str(message.get("errorMessage") or "The model failed."))
+            )
 
     # --- what we say -----------------------------------------------------------------------------------------
 
-    def send(self, run: str, text: str, now: int) -> Block:
+    def send(self, run: str, text: str, now: int) -> ConversationBlock:
         """A message on its way. What the agent is saying goes on above it."""
         self._since[run] = now
-        self._sent[run] = Block(f"sent:{run}", "user", plain(text), state="sending")
+        self._sent[run] = ConversationBlock(f"sent:{run}", "user", strip_controls(text), state="sending")
         return self._sent[run]
 
-    def mark(self, run: str, state: State) -> list[Block]:
+    def mark(self, run: str, state: State) -> list[ConversationBlock]:
         """What became of a message."""
         block = self._sent.get(run)
         if block is None or block.state == "done":
@@ -145,7 +153,7 @@ class Talk:
 
     # --- events ----------------------------------------------------------------------------------------------
 
-    def feed(self, event: str, payload: Payload) -> list[Block]:
+    def feed(self, event: str, payload: Payload) -> list[ConversationBlock]:
         """What an event of this session makes people see."""
         if event in ("agent", "session.tool"):
             step = _STREAMS.get(str(payload.get("stream")))
@@ -159,15 +167,15 @@ class Talk:
             return self.mark(str(payload.get("runId")), "taken")
         return []
 
-    def note(self, text: str, kind: Kind = "note") -> Block:
+    def note(self, text: str, kind: Kind = "note") -> ConversationBlock:
         """A line of ours."""
-        return Block(self._next("note"), kind, plain(text))
+        return ConversationBlock(self._next("note"), kind, strip_controls(text))
 
     def _next(self, word: str) -> str:
         self._count += 1
         return f"{word}:{self._count}"
 
-    def _heard(self, message: Payload) -> Iterable[Block]:
+    def _heard(self, message: Payload) -> Iterable[ConversationBlock]:
         """A line was written. Only what others said is news: the rest was shown as it came."""
         ident = str((message.get("__openclaw") or {}).get("id") or "")
         if message.get("role") != "user" or ident in self._known:
@@ -175,44 +183,46 @@ class Talk:
         self._known[ident] = None
         while len(self._known) > KEPT:
             del self._known[next(iter(self._known))]
-        text = words(message.get("content"))
+        text = extract_words(message.get("content"))
         ours = next((run for run, block in self._sent.items() if block.text.strip() in text), "")
         if ours:
             yield msgspec.structs.replace(self._sent.pop(ours), state="done")
         elif text.strip():
-            yield Block(ident, "user", text)
+            yield ConversationBlock(ident, "user", text)
 
-    def _lifecycle(self, run: str, data: Payload, at: int) -> Iterable[Block]:
+    def _lifecycle(self, run: str, data: Payload, at: int) -> Iterable[ConversationBlock]:
         if data.get("phase") == "start":
             self.run, self._open, self.stale = run, None, False
             yield from self.mark(run, "done")
         elif self.run == run:
             self.run = ""
 
-    def _said(self, run: str, data: Payload, at: int) -> Iterable[Block]:
-        text = plain(str(data.get("text") or ""))
+    def _said(self, run: str, data: Payload, at: int) -> Iterable[ConversationBlock]:
+        text = strip_controls(str(data.get("text") or ""))
         if not text.strip():
             return
         self._spoke.add(run)
         now = self._open
         same = now is not None and now.kind == "words" and (data.get("replace") or text.startswith(now.text))
-        self._open = Block(now.id if same and now else self._next("words"), "words", text)
+        self._open = ConversationBlock(now.id if same and now else self._next("words"), "words", text)
         yield self._open
 
-    def _thought(self, run: str, data: Payload, at: int) -> Iterable[Block]:
-        delta = plain(str(data.get("delta") or ""))
+    def _thought(self, run: str, data: Payload, at: int) -> Iterable[ConversationBlock]:
+        delta = strip_controls(str(data.get("delta") or ""))
         now = self._open if self._open is not None and self._open.kind == "thought" else None
-        self._open = Block(now.id if now else self._next("thought"), "thought", (now.text if now else "") + delta)
+        self._open = ConversationBlock(
+            now.id if now else self._next("thought"), "thought", (now.text if now else "") + delta
+        )
         yield self._open
 
-    def _tool(self, run: str, data: Payload, at: int) -> Iterable[Block]:
+    def _tool(self, run: str, data: Payload, at: int) -> Iterable[ConversationBlock]:
         ident, phase = str(data.get("toolCallId")), data.get("phase")
         if phase == "start":
             if ident not in self._tools:  # told twice: to the one who asked, and to those who follow the session
                 self._open = None
                 yield self._called(ident, str(data.get("name")), data.get("args"), at)
         elif phase == "update":
-            partial = words((data.get("partialResult") or {}).get("content"))
+            partial = extract_words((data.get("partialResult") or {}).get("content"))
             block, began = self._tools.get(ident) or (self._called(ident, str(data.get("name")), None, at), at)
             if block.state == "running":
                 block = msgspec.structs.replace(block, text=partial)
@@ -221,16 +231,18 @@ class Talk:
         elif phase == "result":
             yield self._ended(data, (data.get("result") or {}).get("content"), at)
 
-    def _compaction(self, run: str, data: Payload, at: int) -> Iterable[Block]:
+    def _compaction(self, run: str, data: Payload, at: int) -> Iterable[ConversationBlock]:
         if data.get("phase") == "start":
             yield self.note("Making room in the conversation.")
 
-    def _called(self, ident: str, name: str, args: Any, at: Any) -> Block:
-        block = Block(f"tool:{ident}", "tool", "", f"{plain(name)} {summary(args)}".strip(), "running")
+    def _called(self, ident: str, name: str, args: Any, at: Any) -> ConversationBlock:
+        block = ConversationBlock(
+            f"tool:{ident}", "tool", "", f"{strip_controls(name)} {summarize_arguments(args)}".strip(), "running"
+        )
         self._tools[ident] = (block, int(at or 0))
         return block
 
-    def _ended(self, told: Payload, content: Any, at: int) -> Block:
+    def _ended(self, told: Payload, content: Any, at: int) -> ConversationBlock:
         ident = str(told.get("toolCallId"))
         name = str(told.get("toolName") or told.get("name"))
         block, began = self._tools.get(ident) or (self._called(ident, name, None, at), at)
@@ -238,13 +250,13 @@ class Talk:
         took = max(0, at - began) if at and began else 0
         if block.state != "running":
             took = block.took
-        block = msgspec.structs.replace(block, text=words(content) or block.text, state=state, took=took)
+        block = msgspec.structs.replace(block, text=extract_words(content) or block.text, state=state, took=took)
         self._tools[ident] = (block, began)
         return block
 
-    def _end(self, payload: Payload) -> Iterable[Block]:
+    def _end(self, payload: Payload) -> Iterable[ConversationBlock]:
         run, message = str(payload.get("runId")), payload.get("message") or {}
-        text = words(message.get("content"))
+        text = extract_words(message.get("content"))
         yield from self.mark(run, "done")
         if message.get("command"):  # has no line in the transcript
             self._sent.pop(run, None)
@@ -253,7 +265,7 @@ class Talk:
             return
         self._open = None
         if payload.get("state") == "final" and text.strip() and run not in self._spoke and not self.stale:
-            yield Block(self._next("words"), "words", text)
+            yield ConversationBlock(self._next("words"), "words", text)
         self._spoke.discard(run)
         for notice in payload.get("notices") or ():
             yield self.note(str(notice))
@@ -267,9 +279,9 @@ class Talk:
 
 
 _STREAMS: dict[str, Any] = {
-    "lifecycle": Talk._lifecycle,
-    "assistant": Talk._said,
-    "thinking": Talk._thought,
-    "tool": Talk._tool,
-    "compaction": Talk._compaction,
+    "lifecycle": ScreenConversation._lifecycle,
+    "assistant": ScreenConversation._said,
+    "thinking": ScreenConversation._thought,
+    "tool": ScreenConversation._tool,
+    "compaction": ScreenConversation._compaction,
 }

@@ -30,14 +30,14 @@ from palinurus.gateway.methods import (
     usage,
     why,
 )
-from palinurus.gateway.rpc import Method, table
+from palinurus.gateway.rpc import GatewayMethod, make_method_table
 
-METHODS: dict[str, Method] = table(
-    core.METHODS,
+METHODS: dict[str, GatewayMethod] = make_method_table(
+    core.CORE_METHODS,
     system.METHODS,
     devices.METHODS,
     chat.METHODS,
-    login.METHODS,
+    login.LOGIN_METHODS,
     why.METHODS,
     agent.METHODS,
     sessions.METHODS,
@@ -45,18 +45,18 @@ METHODS: dict[str, Method] = table(
     checkpoints.METHODS,
     usage.METHODS,
     agents.METHODS,
-    roster.METHODS,
-    commands.METHODS,
+    roster.ROSTER_METHODS,
+    commands.COMMAND_METHODS,
     models.METHODS,
     tools.METHODS,
     skills.METHODS,
-    memory.METHODS,
+    memory.MEMORY_METHODS,
     tasks.METHODS,
-    subagents.METHODS,
+    subagents.SUBAGENT_METHODS,
     approvals.METHODS,
     config.METHODS,
     cron.METHODS,
     channels.METHODS,
     setup.METHODS,
-    explain.METHODS,
+    explain.EXPLAIN_METHODS,
 )

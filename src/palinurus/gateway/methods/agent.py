@@ -10,18 +10,18 @@ from msgspec import Meta
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.messages import AssistantMessage
 from palinurus.gateway.methods import chat
-from palinurus.gateway.rpc import WRITE, Call, Method, Params, RpcError, Word
-from palinurus.gateway.runs import Run
-from palinurus.gateway.scene import Scene, scene
-from palinurus.store.port import ItemRow
+from palinurus.gateway.rpc import WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.runs import RunView
+from palinurus.gateway.scene import MethodContext, get_context
+from palinurus.store.port import InboxRow
 
 WAIT = 30_000  # ms agent.wait waits if nobody says
 
 
-class Ask(Params, frozen=True):
+class AgentRunParams(MethodParams, frozen=True):
     message: str
-    idempotency_key: Word
-    agent_id: Word | None = None
+    idempotency_key: NonEmpty
+    agent_id: NonEmpty | None = None
     provider: str | None = None
     model: str | None = None
     to: str | None = None
@@ -58,25 +58,25 @@ class Ask(Params, frozen=True):
     suppress_prompt_persistence: bool | None = None
 
 
-class Wait(Params, frozen=True):
-    run_id: Word
+class AgentWaitParams(MethodParams, frozen=True):
+    run_id: NonEmpty
     timeout_ms: Annotated[int, Meta(ge=0)] | None = None
 
 
-async def ask(call: Call, asked: Ask) -> dict[str, Any]:
+async def run_agent(call: MethodCall, asked: AgentRunParams) -> dict[str, Any]:
     """Run one message and answer with what the agent said."""
-    here = scene(call)
+    here = get_context(call)
     key = await _key(here, asked)
     if not asked.message.strip() and not asked.attachments:
-        raise RpcError("message or attachment required")
+        raise MethodError("message or attachment required")
     options: dict[str, Any] = {}
     if asked.thinking:
         options["thinking"] = asked.thinking
     if asked.model:
         options["model"] = f"{asked.provider}/{asked.model}" if asked.provider else asked.model
-    inbound = await chat.letter(call, key, asked, options)
+    inbound = await chat.make_inbound(call, key, asked, options)
     began = here.desk.clock.now()
-    accepted = await chat.submit(call, inbound)
+    accepted = await chat.submit_inbound(call, inbound)
     run = asked.idempotency_key
     call.ack({"runId": run, "sessionKey": str(key), "status": "accepted", "acceptedAt": began})
     row = await call.gateway.host.wait(accepted.id)
@@ -84,7 +84,7 @@ async def ask(call: Call, asked: Ask) -> dict[str, Any]:
     return _answer(here, run, row, began)
 
 
-async def _key(here: Scene, asked: Ask) -> Any:
+async def _key(here: MethodContext, asked: AgentRunParams) -> Any:
     if asked.session_id and not asked.session_key:
         for seen in await here.rows.load_all(asked.agent_id):
             if seen.record is not None and seen.record.sessionId == asked.session_id:
@@ -93,7 +93,7 @@ async def _key(here: Scene, asked: Ask) -> Any:
     return here.rows.key(asked.session_key or here.desk.settings.session.main_key, asked.agent_id)
 
 
-def _answer(here: Scene, run: str, row: ItemRow, began: int) -> dict[str, Any]:
+def _answer(here: MethodContext, run: str, row: InboxRow, began: int) -> dict[str, Any]:
     ended = here.stage.end(run)
     failed = row.outcome not in ("answered", "silent")
     text = row.note if ended is None or failed else ended[0].text or row.note
@@ -102,7 +102,7 @@ def _answer(here: Scene, run: str, row: ItemRow, began: int) -> dict[str, Any]:
         meta["agentMeta"] = _spent(ended[1])
     payloads = [{"text": text, "mediaUrl": None}] if text and row.outcome != "silent" else []
     if failed:
-        raise RpcError(row.note or f"the run ended: {row.outcome}", code="UNAVAILABLE", details={"runId": run})
+        raise MethodError(row.note or f"the run ended: {row.outcome}", code="UNAVAILABLE", details={"runId": run})
     return {"runId": run, "status": "ok", "summary": "completed", "result": {"payloads": payloads, "meta": meta}}
 
 
@@ -118,9 +118,9 @@ def _spent(end: AgentEnd) -> dict[str, Any]:
     return {"provider": last.provider if last else "", "model": last.model if last else "", "usage": usage}
 
 
-async def wait(call: Call, asked: Wait) -> dict[str, Any]:
+async def wait_for_agent(call: MethodCall, asked: AgentWaitParams) -> dict[str, Any]:
     """How a run ended, or that it has not yet."""
-    here = scene(call)
+    here = get_context(call)
     ended = here.stage.end(asked.run_id)
     run = here.stage.run(asked.run_id)
     if ended is None and run is None:
@@ -138,14 +138,14 @@ async def wait(call: Call, asked: Wait) -> dict[str, Any]:
     return _how(asked.run_id, *ended)
 
 
-def _how(ident: str, run: Run, end: AgentEnd) -> dict[str, Any]:
+def _how(ident: str, run: RunView, end: AgentEnd) -> dict[str, Any]:
     known = {"runId": ident, "startedAt": run.started, "endedAt": end.ended, "stopReason": end.end}
     if end.failure is not None:
         return {**known, "status": "error", "error": end.failure.message}
     return {**known, "status": "ok"}
 
 
-METHODS: tuple[Method, ...] = (
-    Method("agent", WRITE, Ask, ask),
-    Method("agent.wait", WRITE, Wait, wait),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("agent", WRITE, AgentRunParams, run_agent),
+    GatewayMethod("agent.wait", WRITE, AgentWaitParams, wait_for_agent),
 )

@@ -11,37 +11,37 @@ from msgspec import Meta
 
 from palinurus.config.settings import AgentSettings
 from palinurus.core.levels.thinking import make_thinking_row as level_row
-from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError, Word
-from palinurus.gateway.scene import scene
+from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.scene import get_context
 from palinurus.workspace.files import FIRST, NAMES, OTHERS
 
 FILES = (*NAMES, FIRST, *OTHERS)
 LARGEST = 1_000_000  # characters of one file
 
 
-class Of(Params, frozen=True):
-    agent_id: Word
+class AgentFilesParams(MethodParams, frozen=True):
+    agent_id: NonEmpty
 
 
-class File(Params, frozen=True):
-    agent_id: Word
-    name: Word
+class AgentFileParams(MethodParams, frozen=True):
+    agent_id: NonEmpty
+    name: NonEmpty
 
 
-class Write(Params, frozen=True):
-    agent_id: Word
-    name: Word
+class AgentWriteParams(MethodParams, frozen=True):
+    agent_id: NonEmpty
+    name: NonEmpty
     content: Annotated[str, Meta(max_length=LARGEST)]
 
 
-class Identity(Params, frozen=True):
-    agent_id: Word | None = None
+class AgentIdentityParams(MethodParams, frozen=True):
+    agent_id: NonEmpty | None = None
     session_key: str | None = None
 
 
-async def listed(call: Call, asked: None) -> dict[str, Any]:
+async def list_agents(call: MethodCall, asked: None) -> dict[str, Any]:
     """Every agent, with the model it would use and what that offers."""
-    desk = scene(call).desk
+    desk = get_context(call).desk
     settings = desk.settings
     shown = []
     for ident, agent in settings.agents.items():
@@ -63,9 +63,9 @@ async def listed(call: Call, asked: None) -> dict[str, Any]:
     return {"defaultId": settings.default_agent, "mainKey": main, "scope": scope, "agents": shown}
 
 
-async def identity(call: Call, asked: Identity) -> dict[str, Any]:
+async def get_agent_identity(call: MethodCall, asked: AgentIdentityParams) -> dict[str, Any]:
     """Who the agent says it is."""
-    here = scene(call)
+    here = get_context(call)
     ident = asked.agent_id or (here.rows.key(asked.session_key).agent if asked.session_key else "")
     agent = _agent(call, ident or here.desk.settings.default_agent)
     name = str(agent.identity.get("name") or agent.name or agent.id)
@@ -74,14 +74,14 @@ async def identity(call: Call, asked: Identity) -> dict[str, Any]:
     return {**shown, "emoji": emoji} if isinstance(emoji, str) and emoji else shown
 
 
-async def files(call: Call, asked: Of) -> dict[str, Any]:
+async def list_agent_files(call: MethodCall, asked: AgentFilesParams) -> dict[str, Any]:
     """The files that shape the agent."""
     agent = _agent(call, asked.agent_id)
     found = [_entry(agent.workspace, name) for name in FILES]
     return {"agentId": agent.id, "workspace": agent.workspace, "files": found}
 
 
-async def read(call: Call, asked: File) -> dict[str, Any]:
+async def read_agent_file(call: MethodCall, asked: AgentFileParams) -> dict[str, Any]:
     """One of them, with its text."""
     agent = _agent(call, asked.agent_id)
     entry = _entry(agent.workspace, _known(asked.name))
@@ -90,7 +90,7 @@ async def read(call: Call, asked: File) -> dict[str, Any]:
     return {"agentId": agent.id, "workspace": agent.workspace, "file": entry}
 
 
-async def write(call: Call, asked: Write) -> dict[str, Any]:
+async def write_agent_file(call: MethodCall, asked: AgentWriteParams) -> dict[str, Any]:
     """Replace one of them, whole or not at all."""
     agent = _agent(call, asked.agent_id)
     path = os.path.join(agent.workspace, _known(asked.name))
@@ -99,16 +99,16 @@ async def write(call: Call, asked: Write) -> dict[str, Any]:
     return {"ok": True, "agentId": agent.id, "workspace": agent.workspace, "file": entry}
 
 
-def _agent(call: Call, ident: str) -> AgentSettings:
-    found = scene(call).desk.settings.agents.get(ident.strip().lower())
+def _agent(call: MethodCall, ident: str) -> AgentSettings:
+    found = get_context(call).desk.settings.agents.get(ident.strip().lower())
     if found is None:
-        raise RpcError(f'unknown agent id "{ident[:64]}"')
+        raise MethodError(f'unknown agent id "{ident[:64]}"')
     return found
 
 
 def _known(name: str) -> str:
     if name not in FILES:
-        raise RpcError(f'unsupported file "{name[:64]}" (one of {", ".join(FILES)})')
+        raise MethodError(f'unsupported file "{name[:64]}" (one of {", ".join(FILES)})')
     return name
 
 
@@ -135,14 +135,14 @@ def _read(path: str) -> str:
         with os.fdopen(handle, "rb") as file:
             return file.read(4 * LARGEST).decode("utf-8", "replace")
     except OSError as exc:
-        raise RpcError(f"{os.path.basename(path)} cannot be read: {exc.strerror}") from None
+        raise MethodError(f"{os.path.basename(path)} cannot be read: {exc.strerror}") from None
 
 
 def _write(path: str, content: str) -> None:
     part = f"{path}.part"
     try:
         if os.path.islink(path):
-            raise RpcError(f"{os.path.basename(path)} is a link and is not written through it")
+            raise MethodError(f"{os.path.basename(path)} is a link and is not written through it")
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(content.encode("utf-8", "replace"))
@@ -150,13 +150,13 @@ def _write(path: str, content: str) -> None:
             os.fsync(file.fileno())
         os.replace(part, path)
     except OSError as exc:
-        raise RpcError(f"{os.path.basename(path)} cannot be written: {exc.strerror}") from None
+        raise MethodError(f"{os.path.basename(path)} cannot be written: {exc.strerror}") from None
 
 
-METHODS: tuple[Method, ...] = (
-    Method("agents.list", READ, None, listed),
-    Method("agent.identity.get", READ, Identity, identity),
-    Method("agents.files.list", READ, Of, files),
-    Method("agents.files.get", READ, File, read),
-    Method("agents.files.set", ADMIN, Write, write),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("agents.list", READ, None, list_agents),
+    GatewayMethod("agent.identity.get", READ, AgentIdentityParams, get_agent_identity),
+    GatewayMethod("agents.files.list", READ, AgentFilesParams, list_agent_files),
+    GatewayMethod("agents.files.get", READ, AgentFileParams, read_agent_file),
+    GatewayMethod("agents.files.set", ADMIN, AgentWriteParams, write_agent_file),
 )

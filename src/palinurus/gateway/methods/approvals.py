@@ -15,8 +15,17 @@ from palinurus.config import approvals
 from palinurus.config.rewrite import digest_config
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
 from palinurus.errors import PalinurusError
-from palinurus.gateway.rpc import ADMIN, APPROVALS, Call, Face, Method, Params, RpcError, Word
-from palinurus.gateway.scene import scene
+from palinurus.gateway.rpc import (
+    ADMIN,
+    APPROVALS,
+    GatewayMethod,
+    GatewayPort,
+    MethodCall,
+    MethodError,
+    MethodParams,
+    NonEmpty,
+)
+from palinurus.gateway.scene import get_context
 from palinurus.inbox.approvals import ApprovalBoard, ApprovalRow
 
 PREFIX = "plugin:"
@@ -27,27 +36,27 @@ NOT_FOUND = {
 }
 
 
-class Nothing(Params, frozen=True):
+class NoApprovalParams(MethodParams, frozen=True):
     pass
 
 
-class Named(Params, frozen=True):
-    id: Word
+class ApprovalIdParams(MethodParams, frozen=True):
+    id: NonEmpty
 
 
-class Resolve(Params, frozen=True):
-    id: Word
-    decision: Word
+class ApprovalResolveParams(MethodParams, frozen=True):
+    id: NonEmpty
+    decision: NonEmpty
 
 
-class ExecRequest(Params, frozen=True):
-    id: Word | None = None
-    command: Word | None = None
+class ExecApprovalParams(MethodParams, frozen=True):
+    id: NonEmpty | None = None
+    command: NonEmpty | None = None
     command_argv: tuple[str, ...] = ()
     system_run_plan: dict[str, Any] | None = None
     env: dict[str, str] | None = None
     cwd: str | None = None
-    node_id: Word | None = None
+    node_id: NonEmpty | None = None
     host: str | None = None
     security: str | None = None
     ask: str | None = None
@@ -66,10 +75,10 @@ class ExecRequest(Params, frozen=True):
     two_phase: bool = False
 
 
-class PluginRequest(Params, frozen=True):
+class PluginApprovalParams(MethodParams, frozen=True):
     title: Annotated[str, Meta(min_length=1, max_length=80)]
     description: Annotated[str, Meta(min_length=1, max_length=256)]
-    plugin_id: Word | None = None
+    plugin_id: NonEmpty | None = None
     severity: Literal["info", "warning", "critical"] | None = None
     tool_name: str | None = None
     tool_call_id: str | None = None
@@ -84,37 +93,37 @@ class PluginRequest(Params, frozen=True):
     two_phase: bool = False
 
 
-class Rules(Params, frozen=True):
+class ApprovalRulesParams(MethodParams, frozen=True):
     file: dict[str, Any]
-    base_hash: Word | None = None
+    base_hash: NonEmpty | None = None
 
 
 # events
 
 
-def attach(face: Face, board: ApprovalBoard) -> Callable[[], None]:
+def attach_approvals(face: GatewayPort, board: ApprovalBoard) -> Callable[[], None]:
     """Tell clients of every question and every end of one. Returns the function that ends it."""
 
     def told(what: str, row: ApprovalRow) -> None:
-        payload = shown(row) if what == "requested" else {**row.resolved_payload(), **_named(row)}
-        face.broadcast(f"{family(row)}.approval.{what}", payload)
+        payload = describe_approval(row) if what == "requested" else {**row.resolved_payload(), **_named(row)}
+        face.broadcast(f"{classify_approval(row)}.approval.{what}", payload)
 
     return board.listen(told)
 
 
-def family(row: ApprovalRow) -> str:
+def classify_approval(row: ApprovalRow) -> str:
     """`exec` or `plugin`: which methods and events a question belongs to."""
     return "exec" if row.ask.kind == "exec" else "plugin"
 
 
-def shown(row: ApprovalRow) -> dict[str, Any]:
+def describe_approval(row: ApprovalRow) -> dict[str, Any]:
     """A question as clients read it."""
     return {**row.requested_payload(), **_named(row)}
 
 
 def _named(row: ApprovalRow) -> dict[str, Any]:
     """What is different for questions that are not about a command."""
-    if family(row) == "exec":
+    if classify_approval(row) == "exec":
         return {}
     ask = row.ask
     request = {
@@ -134,17 +143,17 @@ def _named(row: ApprovalRow) -> dict[str, Any]:
 # looking and answering
 
 
-async def exec_list(call: Call, asked: Nothing) -> list[dict[str, Any]]:
+async def list_exec_approvals(call: MethodCall, asked: NoApprovalParams) -> list[dict[str, Any]]:
     """Open questions about commands, oldest first."""
-    return [shown(row) for row in await _board(call).pending() if family(row) == "exec"]
+    return [describe_approval(row) for row in await _board(call).pending() if classify_approval(row) == "exec"]
 
 
-async def plugin_list(call: Call, asked: Nothing) -> list[dict[str, Any]]:
+async def list_plugin_approvals(call: MethodCall, asked: NoApprovalParams) -> list[dict[str, Any]]:
     """Open questions about anything else."""
-    return [shown(row) for row in await _board(call).pending() if family(row) == "plugin"]
+    return [describe_approval(row) for row in await _board(call).pending() if classify_approval(row) == "plugin"]
 
 
-async def get(call: Call, asked: Named) -> dict[str, Any]:
+async def get_approval(call: MethodCall, asked: ApprovalIdParams) -> dict[str, Any]:
     """One open question."""
     row = await _open(call, asked.id)
     return {
@@ -159,19 +168,19 @@ async def get(call: Call, asked: Named) -> dict[str, Any]:
     }
 
 
-async def resolve(call: Call, asked: Resolve) -> dict[str, Any]:
+async def resolve_approval(call: MethodCall, asked: ApprovalResolveParams) -> dict[str, Any]:
     """Answer one. The same answer again is no mistake."""
     by = call.client.info.display_name or call.client.info.id
     board = _board(call)
     row = await _known(board, asked.id)
     if asked.decision not in ("allow-once", "allow-always", "deny"):
-        raise RpcError("invalid decision")
+        raise MethodError("invalid decision")
     if row.decision is not None:
         if row.decision == asked.decision:
             return {"ok": True}
-        raise RpcError("approval already resolved", details={"reason": "APPROVAL_ALREADY_RESOLVED"})
+        raise MethodError("approval already resolved", details={"reason": "APPROVAL_ALREADY_RESOLVED"})
     if asked.decision not in row.ask.allowed:
-        raise RpcError(
+        raise MethodError(
             "allow-always is unavailable because the effective policy requires approval every time"
             if asked.decision == "allow-always"
             else f"{asked.decision} is not possible here",
@@ -179,18 +188,18 @@ async def resolve(call: Call, asked: Resolve) -> dict[str, Any]:
         )
     answered = await board.answer(row.id, asked.decision, by)
     if answered.problem:
-        raise RpcError("unknown or expired approval id", details=NOT_FOUND)
+        raise MethodError("unknown or expired approval id", details=NOT_FOUND)
     return {"ok": True, **({"note": answered.note} if answered.note else {})}
 
 
-async def wait(call: Call, asked: Named) -> dict[str, Any]:
+async def wait_for_decision(call: MethodCall, asked: ApprovalIdParams) -> dict[str, Any]:
     """When it is decided, or over: the decision, or null."""
     board, decided = _board(call), asyncio.Event()
     ident = asked.id.removeprefix(PREFIX)
     forget = board.listen(lambda what, row: decided.set() if what == "resolved" and row.id == ident else None)
     try:
         row = await _known(board, asked.id)
-        left = (row.expires - scene(call).desk.clock.now()) / 1000
+        left = (row.expires - get_context(call).desk.clock.now()) / 1000
         if row.state == "pending" and left > 0:
             try:
                 await asyncio.wait_for(decided.wait(), left)
@@ -205,11 +214,11 @@ async def wait(call: Call, asked: Named) -> dict[str, Any]:
 # asking
 
 
-async def exec_request(call: Call, asked: ExecRequest) -> dict[str, Any]:
+async def request_exec_approval(call: MethodCall, asked: ExecApprovalParams) -> dict[str, Any]:
     """Put a question about a command to people."""
     text = asked.command or " ".join(asked.command_argv) or str((asked.system_run_plan or {}).get("commandText") or "")
     if not text:
-        raise RpcError("command is required")
+        raise MethodError("command is required")
     ask = ApprovalRequest(
         "exec",
         asked.agent_id or "",
@@ -235,7 +244,7 @@ async def exec_request(call: Call, asked: ExecRequest) -> dict[str, Any]:
     return await _asked(call, ask, "", two_phase=asked.two_phase)
 
 
-async def plugin_request(call: Call, asked: PluginRequest) -> dict[str, Any]:
+async def request_plugin_approval(call: MethodCall, asked: PluginApprovalParams) -> dict[str, Any]:
     """Put any other question to people."""
     marks = {"pluginId": asked.plugin_id, "severity": asked.severity}
     ask = ApprovalRequest(
@@ -255,8 +264,8 @@ async def plugin_request(call: Call, asked: PluginRequest) -> dict[str, Any]:
     return await _asked(call, ask, PREFIX, two_phase=asked.two_phase)
 
 
-async def _asked(call: Call, ask: ApprovalRequest, prefix: str, *, two_phase: bool) -> dict[str, Any]:
-    now = scene(call).desk.clock.now()
+async def _asked(call: MethodCall, ask: ApprovalRequest, prefix: str, *, two_phase: bool) -> dict[str, Any]:
+    now = get_context(call).desk.clock.now()
     times = {"createdAtMs": now, "expiresAtMs": now + round(ask.timeout * 1000)}
 
     def accepted(ident: str, card: str) -> None:
@@ -270,38 +279,38 @@ async def _asked(call: Call, ask: ApprovalRequest, prefix: str, *, two_phase: bo
 # what runs unasked
 
 
-async def rules(call: Call, asked: Nothing) -> dict[str, Any]:
+async def get_approval_rules(call: MethodCall, asked: NoApprovalParams) -> dict[str, Any]:
     """The file of commands that are allowed, asked for or refused."""
     return await asyncio.to_thread(_file, _path(call))
 
 
-async def set_rules(call: Call, asked: Rules) -> dict[str, Any]:
+async def set_approval_rules(call: MethodCall, asked: ApprovalRulesParams) -> dict[str, Any]:
     """Write it, if it is still the version the client has read."""
     path = _path(call)
 
     def edit(raw: dict[str, Any]) -> bool:
         if asked.base_hash is not None and asked.base_hash != _hash(path):
-            raise RpcError("exec approvals changed since last load; re-run exec.approvals.get and retry")
+            raise MethodError("exec approvals changed since last load; re-run exec.approvals.get and retry")
         kept = {"socket": raw["socket"]} if "socket" in raw else {}
         raw.clear()
         raw.update({**asked.file, **kept})
         return True
 
     if asked.file.get("version") != approvals.VERSION:
-        raise RpcError(f"invalid exec.approvals.set params: at /file/version: must be {approvals.VERSION}")
+        raise MethodError(f"invalid exec.approvals.set params: at /file/version: must be {approvals.VERSION}")
     if asked.base_hash is None and (await asyncio.to_thread(_file, path))["exists"]:
-        raise RpcError("exec approvals base hash required; re-run exec.approvals.get and retry")
+        raise MethodError("exec approvals base hash required; re-run exec.approvals.get and retry")
     try:
         await asyncio.to_thread(approvals.change_approvals, path, edit)
     except PalinurusError as exc:
-        raise RpcError(exc.message, code="UNAVAILABLE") from None
+        raise MethodError(exc.message, code="UNAVAILABLE") from None
     return await asyncio.to_thread(_file, path)
 
 
 def _file(path: str) -> dict[str, Any]:
     host = approvals.read_approvals(path)
     if host.problem:
-        raise RpcError(host.problem, code="UNAVAILABLE")
+        raise MethodError(host.problem, code="UNAVAILABLE")
     content: dict[str, Any] = {"version": approvals.VERSION, "defaults": {}, "agents": {}, **host.raw}
     if isinstance(content.get("socket"), dict):
         content["socket"] = {name: value for name, value in content["socket"].items() if name != "token"}
@@ -316,41 +325,41 @@ def _hash(path: str) -> str:
         return digest_config(None)
 
 
-def _path(call: Call) -> str:
-    return f"{scene(call).desk.settings.home}/{approvals.APPROVALS_FILE}"
+def _path(call: MethodCall) -> str:
+    return f"{get_context(call).desk.settings.home}/{approvals.APPROVALS_FILE}"
 
 
-def _board(call: Call) -> ApprovalBoard:
-    board = scene(call).desk.board
+def _board(call: MethodCall) -> ApprovalBoard:
+    board = get_context(call).desk.board
     if board is None:
-        raise RpcError("nobody can be asked here", code="UNAVAILABLE")
+        raise MethodError("nobody can be asked here", code="UNAVAILABLE")
     return board
 
 
 async def _known(board: ApprovalBoard, ident: str) -> ApprovalRow:
     row = await board.row(ident.removeprefix(PREFIX))
     if row is None or row.state in ("expired", "cancelled"):
-        raise RpcError("unknown or expired approval id", details=NOT_FOUND)
+        raise MethodError("unknown or expired approval id", details=NOT_FOUND)
     return row
 
 
-async def _open(call: Call, ident: str) -> ApprovalRow:
+async def _open(call: MethodCall, ident: str) -> ApprovalRow:
     row = await _known(_board(call), ident)
-    if row.state != "pending" or row.expires <= scene(call).desk.clock.now():
-        raise RpcError("unknown or expired approval id", details=NOT_FOUND)
+    if row.state != "pending" or row.expires <= get_context(call).desk.clock.now():
+        raise MethodError("unknown or expired approval id", details=NOT_FOUND)
     return row
 
 
-METHODS: tuple[Method, ...] = (
-    Method("exec.approval.list", APPROVALS, Nothing, exec_list),
-    Method("exec.approval.get", APPROVALS, Named, get),
-    Method("exec.approval.resolve", APPROVALS, Resolve, resolve),
-    Method("exec.approval.request", APPROVALS, ExecRequest, exec_request),
-    Method("exec.approval.waitDecision", APPROVALS, Named, wait),
-    Method("plugin.approval.list", APPROVALS, Nothing, plugin_list),
-    Method("plugin.approval.resolve", APPROVALS, Resolve, resolve),
-    Method("plugin.approval.request", APPROVALS, PluginRequest, plugin_request),
-    Method("plugin.approval.waitDecision", APPROVALS, Named, wait),
-    Method("exec.approvals.get", ADMIN, Nothing, rules),
-    Method("exec.approvals.set", ADMIN, Rules, set_rules),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("exec.approval.list", APPROVALS, NoApprovalParams, list_exec_approvals),
+    GatewayMethod("exec.approval.get", APPROVALS, ApprovalIdParams, get_approval),
+    GatewayMethod("exec.approval.resolve", APPROVALS, ApprovalResolveParams, resolve_approval),
+    GatewayMethod("exec.approval.request", APPROVALS, ExecApprovalParams, request_exec_approval),
+    GatewayMethod("exec.approval.waitDecision", APPROVALS, ApprovalIdParams, wait_for_decision),
+    GatewayMethod("plugin.approval.list", APPROVALS, NoApprovalParams, list_plugin_approvals),
+    GatewayMethod("plugin.approval.resolve", APPROVALS, ApprovalResolveParams, resolve_approval),
+    GatewayMethod("plugin.approval.request", APPROVALS, PluginApprovalParams, request_plugin_approval),
+    GatewayMethod("plugin.approval.waitDecision", APPROVALS, ApprovalIdParams, wait_for_decision),
+    GatewayMethod("exec.approvals.get", ADMIN, NoApprovalParams, get_approval_rules),
+    GatewayMethod("exec.approvals.set", ADMIN, ApprovalRulesParams, set_approval_rules),
 )

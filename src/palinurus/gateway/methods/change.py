@@ -13,22 +13,22 @@ from msgspec import UNSET, Meta, UnsetType
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.errors import PalinurusError
 from palinurus.gateway.methods import chat
-from palinurus.gateway.methods.patch import Refused, changes
-from palinurus.gateway.methods.sessions import Keyed, Label
-from palinurus.gateway.rows import Seen
-from palinurus.gateway.rpc import ADMIN, WRITE, Call, Method, Params, RpcError, Word
-from palinurus.gateway.scene import scene, sender
+from palinurus.gateway.methods.patch import SessionPatchError, make_record_changes
+from palinurus.gateway.methods.sessions import Label, SessionKeyParams
+from palinurus.gateway.rows import SessionSnapshot
+from palinurus.gateway.rpc import ADMIN, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.scene import get_context, make_sender
 from palinurus.inbox.commands.facts import change_record, gather_facts
 from palinurus.sessions import moves
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import SessionRow
 
 Text = str | None | UnsetType
 
 
-class Patch(Params, frozen=True):
-    key: Word
-    agent_id: Word | None = None
+class SessionPatchParams(MethodParams, frozen=True):
+    key: NonEmpty
+    agent_id: NonEmpty | None = None
     label: Label | UnsetType | None = UNSET
     thinking_level: Text = UNSET
     fast_mode: bool | str | UnsetType | None = UNSET
@@ -47,64 +47,64 @@ class Patch(Params, frozen=True):
     queue_mode: Text = UNSET  # ours
 
 
-class Reset(Keyed, frozen=True):
+class SessionResetParams(SessionKeyParams, frozen=True):
     reason: str = "reset"
 
 
-class Delete(Keyed, frozen=True):
+class SessionDeleteParams(SessionKeyParams, frozen=True):
     delete_transcript: bool | None = None
     emit_lifecycle_hooks: bool | None = None
 
 
-class Create(Params, frozen=True):
-    key: Word | None = None
-    agent_id: Word | None = None
+class SessionCreateParams(MethodParams, frozen=True):
+    key: NonEmpty | None = None
+    agent_id: NonEmpty | None = None
     label: Label | None = None
-    model: Word | None = None
-    parent_session_key: Word | None = None
+    model: NonEmpty | None = None
+    parent_session_key: NonEmpty | None = None
     emit_command_hooks: bool | None = None
     task: str | None = None
     message: str | None = None
 
 
-class Send(Keyed, frozen=True, kw_only=True):
+class SessionSendParams(SessionKeyParams, frozen=True, kw_only=True):
     message: str
     thinking: str | None = None
     attachments: list[Any] | None = None
     timeout_ms: Annotated[int, Meta(ge=0)] | None = None
-    idempotency_key: Word | None = None
+    idempotency_key: NonEmpty | None = None
 
 
-class Stop(Params, frozen=True):
-    key: Word | None = None
-    run_id: Word | None = None
-    agent_id: Word | None = None
+class SessionStopParams(MethodParams, frozen=True):
+    key: NonEmpty | None = None
+    run_id: NonEmpty | None = None
+    agent_id: NonEmpty | None = None
 
 
-class Branch(Keyed, frozen=True, kw_only=True):
+class SessionBranchParams(SessionKeyParams, frozen=True, kw_only=True):
     """Ours: a new session with what was said up to (not with) an entry."""
 
-    entry_id: Word | None = None
+    entry_id: NonEmpty | None = None
     before: bool = True
     label: Label | None = None
 
 
-async def patch(call: Call, asked: Patch) -> dict[str, Any]:
+async def patch_session(call: MethodCall, asked: SessionPatchParams) -> dict[str, Any]:
     """Change what applies to a session; null goes back to the default. All or nothing."""
-    here = scene(call)
+    here = get_context(call)
     key = here.rows.key(asked.key, asked.agent_id)
     seen = await here.rows.load(key)
     now = here.desk.clock.now()
-    record = seen.record or Record.fresh(key, now, str(uuid.uuid4()))
+    record = seen.record or SessionRecord.fresh(key, now, str(uuid.uuid4()))
     if isinstance(asked.label, str):
         for other in await here.rows.load_all():
             if other.key != key and other.record is not None and other.record.label == asked.label:
-                raise RpcError(f"label already in use: {asked.label}")
+                raise MethodError(f"label already in use: {asked.label}")
     wanted = {n: v for n in asked.__struct_fields__[2:] if (v := getattr(asked, n)) is not UNSET}
     try:
-        made = changes(gather_facts(here.desk, key, record), here.desk, wanted)
-    except Refused as exc:
-        raise RpcError(str(exc)) from None
+        made = make_record_changes(gather_facts(here.desk, key, record), here.desk, wanted)
+    except SessionPatchError as exc:
+        raise MethodError(str(exc)) from None
     after = change_record(record, made, now)
     if seen.record is None:
         await here.desk.store.save_session(after.row(key))
@@ -113,21 +113,21 @@ async def patch(call: Call, asked: Patch) -> dict[str, Any]:
         await here.desk.store.touch(SessionRow(str(key), key.agent, record.sessionId, now, data))
     here.desk.changed(str(key), after)
     here.stage.announce_change(str(key), "patch")
-    row = here.rows.row(Seen(key, after, seen.agent))
+    row = here.rows.row(SessionSnapshot(key, after, seen.agent))
     resolved = {n: row[n] for n in ("modelProvider", "model", "agentRuntime")}
     entry = {**msgspec.json.decode(after.encode()), **resolved}
     return {"ok": True, "path": "state.db", "key": str(key), "entry": entry, "resolved": resolved}
 
 
-async def create(call: Call, asked: Create) -> dict[str, Any]:
+async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[str, Any]:
     """A session that has said nothing yet, or one that begins with `message`."""
-    here = scene(call)
+    here = get_context(call)
     agent = asked.agent_id or here.desk.settings.default_agent
     key = here.rows.key(asked.key or f"dashboard:{uuid.uuid4()}", agent)
     seen = await here.rows.load(key)
     now = here.desk.clock.now()
     if seen.record is None:
-        record = Record.fresh(key, now, str(uuid.uuid4()))
+        record = SessionRecord.fresh(key, now, str(uuid.uuid4()))
         parent = (
             await here.rows.load(here.rows.key(asked.parent_session_key, agent)) if asked.parent_session_key else None
         )
@@ -139,18 +139,22 @@ async def create(call: Call, asked: Create) -> dict[str, Any]:
         told = {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent}
         here.desk.hooks.observe("session_start", told)
     if asked.label or asked.model:
-        await patch(call, Patch(key=str(key), label=asked.label or UNSET, model=asked.model or UNSET))
+        await patch_session(
+            call, SessionPatchParams(key=str(key), label=asked.label or UNSET, model=asked.model or UNSET)
+        )
     started = False
     if text := asked.message or asked.task:
-        await chat.send(call, chat.Send(session_key=str(key), message=text, idempotency_key=str(uuid.uuid4())))
+        await chat.send_chat(
+            call, chat.ChatSendParams(session_key=str(key), message=text, idempotency_key=str(uuid.uuid4()))
+        )
         started = True
     row = await here.rows.find_row(str(key)) or {}
     return {"ok": True, "key": str(key), "sessionId": row.get("sessionId"), "entry": row, "runStarted": started}
 
 
-async def reset(call: Call, asked: Reset) -> dict[str, Any]:
+async def reset_session(call: MethodCall, asked: SessionResetParams) -> dict[str, Any]:
     """The next session of this key begins, as /new and /reset do it."""
-    here = scene(call)
+    here = get_context(call)
     key = here.rows.key(asked.key, asked.agent_id)
     word = "/new" if asked.reason == "new" else "/reset"
     await _command(call, str(key), word)
@@ -159,29 +163,29 @@ async def reset(call: Call, asked: Reset) -> dict[str, Any]:
     return {"ok": True, "key": str(key), "entry": row}
 
 
-async def _command(call: Call, key: str, text: str) -> str:
+async def _command(call: MethodCall, key: str, text: str) -> str:
     """Have a command done and wait for its answer. Raises RpcError."""
-    here = scene(call)
+    here = get_context(call)
     target = Target(chat.CHANNEL, to=key)
     inbound = Inbound(
-        target, sender(call.client), f"rpc:{uuid.uuid4()}", text, here.desk.clock.now(), session=key, push=False
+        target, make_sender(call.client), f"rpc:{uuid.uuid4()}", text, here.desk.clock.now(), session=key, push=False
     )
-    accepted = await chat.submit(call, inbound)
+    accepted = await chat.submit_inbound(call, inbound)
     return (await call.gateway.host.wait(accepted.id)).note
 
 
-async def compact(call: Call, asked: Keyed) -> dict[str, Any]:
+async def compact_session(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:
     """Summarise the older part now, as /compact does it."""
-    here = scene(call)
+    here = get_context(call)
     key = here.rows.key(asked.key, asked.agent_id)
     said = await _command(call, str(key), "/compact")
     here.stage.announce_change(str(key), "compact")
     return {"ok": True, "key": str(key), "compacted": said.startswith(("✅", "🧹", "⚙️")), "message": said}
 
 
-async def delete(call: Call, asked: Delete) -> dict[str, Any]:
+async def delete_session(call: MethodCall, asked: SessionDeleteParams) -> dict[str, Any]:
     """Forget a session; its transcript is kept as an archive."""
-    here = scene(call)
+    here = get_context(call)
     key = here.rows.key(asked.key, asked.agent_id)
     seen = await here.rows.load(key)
     if here.desk.running(str(key)):
@@ -192,46 +196,46 @@ async def delete(call: Call, asked: Delete) -> dict[str, Any]:
             await here.desk.clock.sleep(0.05)
     kept = ""
     if key.kind == "main":
-        raise RpcError(f"Cannot delete the main session ({key}).")
+        raise MethodError(f"Cannot delete the main session ({key}).")
     if seen.record is not None:
         try:
             home = here.desk.settings.home
-            kept = await moves.delete(home, here.desk.store, key, seen.record, here.desk.clock.now())
+            kept = await moves.delete_session(home, here.desk.store, key, seen.record, here.desk.clock.now())
         except PalinurusError as exc:
-            raise RpcError(exc.message) from exc
+            raise MethodError(exc.message) from exc
         here.stage.announce_change(str(key), "delete")
         told = {"sessionId": seen.record.sessionId, "sessionKey": str(key), "agentId": key.agent, "reason": "deleted"}
         here.desk.hooks.observe("session_end", told)
     return {"ok": True, "key": str(key), "deleted": seen.record is not None, "archived": [kept] if kept else []}
 
 
-async def branch(call: Call, asked: Branch) -> dict[str, Any]:
+async def branch_session(call: MethodCall, asked: SessionBranchParams) -> dict[str, Any]:
     """A new session with what was said up to an entry (its own message left out, unless `before` is false)."""
-    here = scene(call)
+    here = get_context(call)
     key = here.rows.key(asked.key, asked.agent_id)
     seen = await here.rows.load(key)
     transcript = await here.rows.transcript(seen)
     if transcript is None or seen.record is None:
-        raise RpcError("session not found")
+        raise MethodError("session not found")
     entry = transcript.entry(asked.entry_id) if asked.entry_id else None
     if asked.entry_id and entry is None:
-        raise RpcError(f"no entry {asked.entry_id}")
+        raise MethodError(f"no entry {asked.entry_id}")
     target: str | None = transcript.leaf if entry is None else entry.id
     if entry is not None and asked.before:
         target = entry.parentId if isinstance(entry.parentId, str) else None
     now = here.desk.clock.now()
     made = here.rows.key(f"dashboard:{uuid.uuid4()}", key.agent)
-    record = moves.heir(seen.record, key, made, now, str(uuid.uuid4()))
+    record = moves.make_branch_record(seen.record, key, made, now, str(uuid.uuid4()))
     record = msgspec.structs.replace(record, label=asked.label)
-    await moves.branch(here.desk.settings.home, here.desk.store, transcript, record, made, target, now)
+    await moves.create_branch(here.desk.settings.home, here.desk.store, transcript, record, made, target, now)
     here.stage.announce_change(str(made), "create")
     return {"ok": True, "key": str(made), "sessionId": record.sessionId, "from": str(key), "entryId": target}
 
 
-async def send(call: Call, asked: Send) -> dict[str, Any]:
+async def send_to_session(call: MethodCall, asked: SessionSendParams) -> dict[str, Any]:
     """As chat.send, by key."""
     ident = asked.idempotency_key or str(uuid.uuid4())
-    given = chat.Send(
+    given = chat.ChatSendParams(
         session_key=asked.key,
         agent_id=asked.agent_id,
         message=asked.message,
@@ -239,38 +243,40 @@ async def send(call: Call, asked: Send) -> dict[str, Any]:
         thinking=asked.thinking,
         attachments=asked.attachments,
     )
-    return await chat.send(call, given)
+    return await chat.send_chat(call, given)
 
 
-async def steer(call: Call, asked: Send) -> dict[str, Any]:
+async def steer_session(call: MethodCall, asked: SessionSendParams) -> dict[str, Any]:
     """As sessions.send; a run that is going takes the message in."""
-    here = scene(call)
+    here = get_context(call)
     key = here.rows.key(asked.key, asked.agent_id)
     going = here.desk.running(str(key))
-    return {**await send(call, asked), "interruptedActiveRun": going}
+    return {**await send_to_session(call, asked), "interruptedActiveRun": going}
 
 
-async def stop(call: Call, asked: Stop) -> dict[str, Any]:
+async def stop_session(call: MethodCall, asked: SessionStopParams) -> dict[str, Any]:
     """Stop a session's run, by key or by run."""
-    here = scene(call)
+    here = get_context(call)
     run = here.stage.run(asked.run_id) if asked.run_id else None
     if run is None and asked.key is None:
         return {"ok": True, "abortedRunId": None, "status": "no-active-run"}
     key = run.session if run is not None else asked.key
     assert key is not None
-    done = await chat.abort(call, chat.Abort(session_key=key, agent_id=asked.agent_id, run_id=asked.run_id))
+    done = await chat.abort_chat(
+        call, chat.ChatAbortParams(session_key=key, agent_id=asked.agent_id, run_id=asked.run_id)
+    )
     stopped = done["runIds"][0] if done["runIds"] else None
     return {"ok": True, "abortedRunId": stopped, "status": "aborted" if stopped else "no-active-run"}
 
 
-METHODS: tuple[Method, ...] = (
-    Method("sessions.create", WRITE, Create, create),
-    Method("sessions.send", WRITE, Send, send),
-    Method("sessions.steer", WRITE, Send, steer, listed=False),
-    Method("sessions.abort", WRITE, Stop, stop),
-    Method("sessions.branch", WRITE, Branch, branch),
-    Method("sessions.patch", ADMIN, Patch, patch),
-    Method("sessions.reset", ADMIN, Reset, reset),
-    Method("sessions.delete", ADMIN, Delete, delete),
-    Method("sessions.compact", ADMIN, Keyed, compact),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("sessions.create", WRITE, SessionCreateParams, create_session),
+    GatewayMethod("sessions.send", WRITE, SessionSendParams, send_to_session),
+    GatewayMethod("sessions.steer", WRITE, SessionSendParams, steer_session, listed=False),
+    GatewayMethod("sessions.abort", WRITE, SessionStopParams, stop_session),
+    GatewayMethod("sessions.branch", WRITE, SessionBranchParams, branch_session),
+    GatewayMethod("sessions.patch", ADMIN, SessionPatchParams, patch_session),
+    GatewayMethod("sessions.reset", ADMIN, SessionResetParams, reset_session),
+    GatewayMethod("sessions.delete", ADMIN, SessionDeleteParams, delete_session),
+    GatewayMethod("sessions.compact", ADMIN, SessionKeyParams, compact_session),
 )

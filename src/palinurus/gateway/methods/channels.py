@@ -14,8 +14,18 @@ from palinurus.config.channels import AccountSettings
 from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Target
 from palinurus.errors import BadRequest, NotFound
-from palinurus.gateway.rpc import ADMIN, PAIRING, READ, WRITE, Call, Method, Params, RpcError, Word
-from palinurus.gateway.scene import scene
+from palinurus.gateway.rpc import (
+    ADMIN,
+    PAIRING,
+    READ,
+    WRITE,
+    GatewayMethod,
+    MethodCall,
+    MethodError,
+    MethodParams,
+    NonEmpty,
+)
+from palinurus.gateway.scene import get_context
 from palinurus.inbox.lines import ChannelAccountState, ChatChannels
 from palinurus.inbox.pairing import VALID, PairedPerson, PairingStranger, make_notice_id
 
@@ -24,52 +34,52 @@ _CONNECTED = ("ready",)
 _ALSO = (("target", "to"), ("threadId", "thread"))  # two spellings of the same
 
 
-class Status(Params, frozen=True):
+class ChannelStatusParams(MethodParams, frozen=True):
     probe: bool | None = None
     timeout_ms: Annotated[int, Meta(ge=0)] | None = None
-    channel: Word | None = None
+    channel: NonEmpty | None = None
 
 
-class Which(Params, frozen=True):
-    channel: Word
-    account_id: Word | None = None
+class ChannelAccountParams(MethodParams, frozen=True):
+    channel: NonEmpty
+    account_id: NonEmpty | None = None
 
 
-class Send(Params, frozen=True):
-    to: Word
+class MessageSendParams(MethodParams, frozen=True):
+    to: NonEmpty
     message: Annotated[str, Meta(min_length=1, max_length=100_000)]
-    channel: Word
-    idempotency_key: Word
-    account_id: Word = "default"
+    channel: NonEmpty
+    idempotency_key: NonEmpty
+    account_id: NonEmpty = "default"
     thread_id: str = ""
 
 
-class Action(Params, frozen=True):
+class MessageActionParams(MethodParams, frozen=True):
     """`params` are the arguments of the message tool."""
 
-    action: Word
+    action: NonEmpty
     params: dict[str, Any]
-    channel: Word
-    idempotency_key: Word
-    account_id: Word = "default"
+    channel: NonEmpty
+    idempotency_key: NonEmpty
+    account_id: NonEmpty = "default"
 
 
-class Listed(Params, frozen=True):
-    channel: Word | None = None
+class PairingListParams(MethodParams, frozen=True):
+    channel: NonEmpty | None = None
 
 
-class Code(Params, frozen=True):
-    code: Word
+class PairingCodeParams(MethodParams, frozen=True):
+    code: NonEmpty
     notify: bool = True
 
 
-class Person(Params, frozen=True):
-    who: Word
+class PairedPersonParams(MethodParams, frozen=True):
+    who: NonEmpty
 
 
-async def status(call: Call, asked: Status) -> dict[str, Any]:
+async def get_channel_status(call: MethodCall, asked: ChannelStatusParams) -> dict[str, Any]:
     """Which chat channels there are, and how each account is."""
-    desk = scene(call).desk
+    desk = get_context(call).desk
     rows = [line for line in (desk.chats.lines.all() if desk.chats else ()) if asked.channel in (None, line.channel)]
     names = list(dict.fromkeys(n for n in sorted(desk.settings.channels) if asked.channel in (None, n)))
     names += [line.channel for line in rows if line.channel not in names]
@@ -127,26 +137,26 @@ def _account(line: ChannelAccountState) -> dict[str, Any]:
     return {key: value for key, value in made.items() if value != ""}
 
 
-async def start(call: Call, asked: Which) -> dict[str, Any]:
+async def start_channel(call: MethodCall, asked: ChannelAccountParams) -> dict[str, Any]:
     """Receive on a channel again. All its accounts start together."""
     changed = await _found(_chats(call).lines.start(asked.channel))
     return {"channel": asked.channel, "started": changed}
 
 
-async def stop(call: Call, asked: Which) -> dict[str, Any]:
+async def stop_channel(call: MethodCall, asked: ChannelAccountParams) -> dict[str, Any]:
     """Receive no more, until `channels.start` or a restart."""
     changed = await _found(_chats(call).lines.stop(asked.channel))
     return {"channel": asked.channel, "stopped": changed}
 
 
-async def logout(call: Call, asked: Which) -> dict[str, Any]:
+async def log_out_channel(call: MethodCall, asked: ChannelAccountParams) -> dict[str, Any]:
     """Give up the sign-in of an account, on channels that have one of their own."""
     account = asked.account_id or "default"
     said = await _found(_chats(call).lines.logout(asked.channel, account))
     return {"channel": asked.channel, "accountId": account, "cleared": not said, "loggedOut": not said, "detail": said}
 
 
-async def send(call: Call, asked: Send) -> dict[str, Any]:
+async def send_message(call: MethodCall, asked: MessageSendParams) -> dict[str, Any]:
     """A message to a chat, through the outbox; one per idempotency key. Answers with the receipt if it comes soon."""
     ident = make_notice_id("send", asked.channel, asked.idempotency_key)
     target = Target(asked.channel, asked.to, asked.account_id, asked.thread_id)
@@ -154,21 +164,23 @@ async def send(call: Call, asked: Send) -> dict[str, Any]:
     return {"runId": done.id, "messageId": done.receipt, "channel": asked.channel, **msgspec.to_builtins(done)}
 
 
-async def action(call: Call, asked: Action) -> dict[str, Any]:
+async def run_message_action(call: MethodCall, asked: MessageActionParams) -> dict[str, Any]:
     """What the message tool can do, for a person: send (one per idempotency key), react, edit, delete, pin, …"""
     params = asked.params
     to, thread = (str(params.get(name) or params.get(also) or "") for name, also in _ALSO)
     if not to:
-        raise RpcError("params.target is missing: which chat?")
+        raise MethodError("params.target is missing: which chat?")
     if asked.action == "send":
         words = str(params.get("message") or "")
         if not words.strip():
-            raise RpcError("params.message is missing")
-        return await send(call, Send(to, words, asked.channel, asked.idempotency_key, asked.account_id, thread))
+            raise MethodError("params.message is missing")
+        return await send_message(
+            call, MessageSendParams(to, words, asked.channel, asked.idempotency_key, asked.account_id, thread)
+        )
     target = Target(asked.channel, to, asked.account_id, thread)
     done = await _found(_chats(call).lines.act(target, asked.action, params))
     if isinstance(done, SendFailure):
-        raise RpcError(done.reason, code="UNAVAILABLE")
+        raise MethodError(done.reason, code="UNAVAILABLE")
     return {
         "ok": True,
         "action": asked.action,
@@ -178,7 +190,7 @@ async def action(call: Call, asked: Action) -> dict[str, Any]:
     }
 
 
-async def pairing_list(call: Call, asked: Listed) -> dict[str, Any]:
+async def list_pairings(call: MethodCall, asked: PairingListParams) -> dict[str, Any]:
     """Who waits to be let in, and who was."""
     pairing = _chats(call).pairing
     return {
@@ -187,30 +199,30 @@ async def pairing_list(call: Call, asked: Listed) -> dict[str, Any]:
     }
 
 
-async def approve(call: Call, asked: Code) -> dict[str, Any]:
+async def approve_pairing(call: MethodCall, asked: PairingCodeParams) -> dict[str, Any]:
     """Let somebody in; `notify` tells them."""
     chats = _chats(call)
     done = await chats.pairing.approve(asked.code, call.client.principal, first=call.client.may(ADMIN))
     if isinstance(done, str):
-        raise RpcError(done)
+        raise MethodError(done)
     if asked.notify and (reply := done.reply()) is not None:
         await chats.say(reply)
     return _paired(done)
 
 
-async def reject(call: Call, asked: Code) -> dict[str, Any]:
+async def reject_pairing(call: MethodCall, asked: PairingCodeParams) -> dict[str, Any]:
     """Forget a code."""
     done = await _chats(call).pairing.reject(asked.code)
     if isinstance(done, str):
-        raise RpcError(done)
+        raise MethodError(done)
     return _asking(done)
 
 
-async def revoke(call: Call, asked: Person) -> dict[str, Any]:
+async def revoke_pairing(call: MethodCall, asked: PairedPersonParams) -> dict[str, Any]:
     """Take back what a code gave."""
     done = await _chats(call).pairing.revoke(asked.who)
     if isinstance(done, str):
-        raise RpcError(done)
+        raise MethodError(done)
     return _paired(done)
 
 
@@ -226,10 +238,10 @@ def _person(one: PairingStranger | PairedPerson) -> dict[str, Any]:
     return {"channel": one.channel, "accountId": one.account, "id": one.id, "name": one.name}
 
 
-def _chats(call: Call) -> ChatChannels:
-    found = scene(call).desk.chats
+def _chats(call: MethodCall) -> ChatChannels:
+    found = get_context(call).desk.chats
     if found is None:
-        raise RpcError("this gateway has no chat channels", code="UNAVAILABLE")
+        raise MethodError("this gateway has no chat channels", code="UNAVAILABLE")
     return found
 
 
@@ -237,18 +249,18 @@ async def _found(work: Any) -> Any:
     try:
         return await work
     except (NotFound, BadRequest) as exc:
-        raise RpcError(exc.message) from None
+        raise MethodError(exc.message) from None
 
 
-METHODS: tuple[Method, ...] = (
-    Method("channels.status", READ, Status, status),
-    Method("channels.start", ADMIN, Which, start),
-    Method("channels.stop", ADMIN, Which, stop),
-    Method("channels.logout", ADMIN, Which, logout),
-    Method("send", WRITE, Send, send),
-    Method("message.action", WRITE, Action, action),
-    Method("pairing.list", PAIRING, Listed, pairing_list),
-    Method("pairing.approve", PAIRING, Code, approve),
-    Method("pairing.reject", PAIRING, Code, reject),
-    Method("pairing.revoke", PAIRING, Person, revoke),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("channels.status", READ, ChannelStatusParams, get_channel_status),
+    GatewayMethod("channels.start", ADMIN, ChannelAccountParams, start_channel),
+    GatewayMethod("channels.stop", ADMIN, ChannelAccountParams, stop_channel),
+    GatewayMethod("channels.logout", ADMIN, ChannelAccountParams, log_out_channel),
+    GatewayMethod("send", WRITE, MessageSendParams, send_message),
+    GatewayMethod("message.action", WRITE, MessageActionParams, run_message_action),
+    GatewayMethod("pairing.list", PAIRING, PairingListParams, list_pairings),
+    GatewayMethod("pairing.approve", PAIRING, PairingCodeParams, approve_pairing),
+    GatewayMethod("pairing.reject", PAIRING, PairingCodeParams, reject_pairing),
+    GatewayMethod("pairing.revoke", PAIRING, PairedPersonParams, revoke_pairing),
 )

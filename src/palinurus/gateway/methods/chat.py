@@ -14,24 +14,24 @@ from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.gateway import attach
 from palinurus.gateway.methods import agents, commands, models
-from palinurus.gateway.rows import history, projected
-from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Method, Params, RpcError, Word
-from palinurus.gateway.scene import Scene, scene, sender
+from palinurus.gateway.rows import project_entry, project_history
+from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.scene import MethodContext, get_context, make_sender
 from palinurus.inbox.control import is_stop_word
-from palinurus.sessions.entries import Said
-from palinurus.store.port import Accepted, ItemRow
+from palinurus.sessions.entries import MessageEntry
+from palinurus.store.port import Acceptance, InboxRow
 
 Key = Annotated[str, Meta(min_length=1, max_length=512)]
 
 CHANNEL = "webchat"
 
 
-class Send(Params, frozen=True):
+class ChatSendParams(MethodParams, frozen=True):
     session_key: Key
     message: str
-    idempotency_key: Word
-    agent_id: Word | None = None
-    session_id: Word | None = None
+    idempotency_key: NonEmpty
+    agent_id: NonEmpty | None = None
+    session_id: NonEmpty | None = None
     thinking: str | None = None
     fast_mode: bool | None = None
     deliver: bool | None = None
@@ -47,50 +47,50 @@ class Send(Params, frozen=True):
     model: str | None = None  # ours: retry with another model, for one turn
 
 
-class Abort(Params, frozen=True):
-    session_key: Word
-    agent_id: Word | None = None
-    run_id: Word | None = None
+class ChatAbortParams(MethodParams, frozen=True):
+    session_key: NonEmpty
+    agent_id: NonEmpty | None = None
+    run_id: NonEmpty | None = None
 
 
-class History(Params, frozen=True):
-    session_key: Word
-    agent_id: Word | None = None
+class ChatHistoryParams(MethodParams, frozen=True):
+    session_key: NonEmpty
+    agent_id: NonEmpty | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
     max_chars: Annotated[int, Meta(ge=1, le=500_000)] | None = None
     before: Annotated[int, Meta(ge=1)] | None = None  # ours: only messages with a smaller number, to look further back
 
 
-class Metadata(Params, frozen=True):
-    agent_id: Word | None = None
+class ChatMetadataParams(MethodParams, frozen=True):
+    agent_id: NonEmpty | None = None
 
 
-class MessageGet(Params, frozen=True):
-    session_key: Word
-    message_id: Word
-    agent_id: Word | None = None
+class ChatMessageParams(MethodParams, frozen=True):
+    session_key: NonEmpty
+    message_id: NonEmpty
+    agent_id: NonEmpty | None = None
     max_chars: Annotated[int, Meta(ge=1, le=2_000_000)] | None = None
 
 
-class Files(Params, frozen=True):
-    item: Word
+class ChatFilesParams(MethodParams, frozen=True):
+    item: NonEmpty
 
 
-class FileGet(Params, frozen=True):
-    item: Word
+class ChatFileParams(MethodParams, frozen=True):
+    item: NonEmpty
     index: Annotated[int, Meta(ge=0, le=1000)] = 0
 
 
-class Inject(Params, frozen=True):
-    session_key: Word
-    message: Word
-    agent_id: Word | None = None
+class ChatInjectParams(MethodParams, frozen=True):
+    session_key: NonEmpty
+    message: NonEmpty
+    agent_id: NonEmpty | None = None
     label: Annotated[str, Meta(max_length=100)] | None = None
 
 
-async def send(call: Call, asked: Send) -> dict[str, Any]:
+async def send_chat(call: MethodCall, asked: ChatSendParams) -> dict[str, Any]:
     """Accept a message; its reply comes as events. A stop word stops instead."""
-    here = scene(call)
+    here = get_context(call)
     key = here.rows.key(asked.session_key, asked.agent_id)
     if _halts(asked.message) and not asked.attachments:
         if here.desk.clear is not None:  # first what waits, so that none of it begins when the run ends
@@ -99,7 +99,7 @@ async def send(call: Call, asked: Send) -> dict[str, Any]:
             await here.desk.nest.stop(str(key))
         return _stopped(here, key, None, "stop-command")
     if not asked.message.strip() and not asked.attachments:
-        raise RpcError("message or attachment required")
+        raise MethodError("message or attachment required")
     options: dict[str, Any] = {}
     if asked.thinking:
         options["thinking"] = asked.thinking
@@ -107,7 +107,7 @@ async def send(call: Call, asked: Send) -> dict[str, Any]:
         options["fast"] = "on" if asked.fast_mode else "off"
     if asked.model:
         options["model"] = asked.model
-    accepted = await submit(call, await letter(call, key, asked, options))
+    accepted = await submit_inbound(call, await make_inbound(call, key, asked, options))
     if accepted.duplicate:
         status = "ok" if accepted.state == "done" else "in_flight"
         return {"runId": asked.idempotency_key, "status": status}
@@ -119,7 +119,7 @@ def _halts(text: str) -> bool:
     return is_stop_word(text) or text.strip().lower() == "/stop"
 
 
-class Written(Protocol):
+class ClientMessage(Protocol):
     """What a client said, whichever method it used."""
 
     @property
@@ -132,13 +132,13 @@ class Written(Protocol):
     def idempotency_key(self) -> str: ...
 
 
-async def letter(call: Call, key: SessionKey, asked: Written, options: dict[str, Any]) -> Inbound:
+async def make_inbound(call: MethodCall, key: SessionKey, asked: ClientMessage, options: dict[str, Any]) -> Inbound:
     """It as a message to a session; its files are on disk. Raises RpcError."""
-    desk = scene(call).desk
-    images, files = await attach.split(asked.attachments, desk.keep)
+    desk = get_context(call).desk
+    images, files = await attach.keep_attachments(asked.attachments, desk.keep)
     return Inbound(
         Target(CHANNEL, to=str(key)),
-        sender(call.client),
+        make_sender(call.client),
         asked.idempotency_key,
         asked.message,
         desk.clock.now(),
@@ -151,28 +151,28 @@ async def letter(call: Call, key: SessionKey, asked: Written, options: dict[str,
     )
 
 
-async def submit(call: Call, inbound: Inbound) -> Accepted:
+async def submit_inbound(call: MethodCall, inbound: Inbound) -> Acceptance:
     """Put the message on disk for this client. Raises RpcError with the reason it was not taken."""
-    here = scene(call)
+    here = get_context(call)
     here.stage.expect_run(inbound.event, call.client.conn)
     try:
         accepted = await call.gateway.host.submit(inbound)
     except PalinurusError as exc:
-        await attach.drop(inbound.files)
+        await attach.delete_attachments(inbound.files)
         text = exc.message + (f" ({exc.fix})" if exc.fix else "")
-        raise RpcError(text, code="UNAVAILABLE", retryable=True) from exc
+        raise MethodError(text, code="UNAVAILABLE", retryable=True) from exc
     if accepted.duplicate:  # the files of the first time are those that count
-        await attach.drop(inbound.files)
+        await attach.delete_attachments(inbound.files)
     return accepted
 
 
-async def abort(call: Call, asked: Abort) -> dict[str, Any]:
+async def abort_chat(call: MethodCall, asked: ChatAbortParams) -> dict[str, Any]:
     """Stop what runs in a session (or one run of it). The `aborted` event comes with the run's end."""
-    here = scene(call)
+    here = get_context(call)
     return _stopped(here, here.rows.key(asked.session_key, asked.agent_id), asked.run_id, "rpc")
 
 
-def _stopped(here: Scene, key: SessionKey, run_id: str | None, reason: str) -> dict[str, Any]:
+def _stopped(here: MethodContext, key: SessionKey, run_id: str | None, reason: str) -> dict[str, Any]:
     runs = [run for run in here.stage.running(str(key)) if run_id is None or run_id in (run.id, run.item)]
     for run in runs:
         run.stop = reason
@@ -181,16 +181,16 @@ def _stopped(here: Scene, key: SessionKey, run_id: str | None, reason: str) -> d
     return {"ok": True, "aborted": stopped, "runIds": [run.id for run in runs] if stopped else []}
 
 
-async def read(call: Call, asked: History) -> dict[str, Any]:
+async def read_chat_history(call: MethodCall, asked: ChatHistoryParams) -> dict[str, Any]:
     """The conversation so far, and what applies to it."""
-    here = scene(call)
+    here = get_context(call)
     key = here.rows.key(asked.session_key, asked.agent_id)
     seen = await here.rows.load(key)
     transcript = await here.rows.transcript(seen)
     row = here.rows.row(seen)
     answer: dict[str, Any] = {
         "sessionKey": str(key),
-        "messages": history(transcript, asked.limit, asked.max_chars, asked.before) if transcript else [],
+        "messages": project_history(transcript, asked.limit, asked.max_chars, asked.before) if transcript else [],
         "defaults": here.rows.defaults(seen.agent),
         "sessionInfo": row,
     }
@@ -207,7 +207,7 @@ async def read(call: Call, asked: History) -> dict[str, Any]:
     return answer
 
 
-def _queued(row: ItemRow) -> dict[str, Any] | None:
+def _queued(row: InboxRow) -> dict[str, Any] | None:
     """A message that waits for its turn, as its sender wrote it; None for what the program says itself. Ours."""
     try:
         found = msgspec.json.decode(row.body, type=Inbound)
@@ -218,59 +218,59 @@ def _queued(row: ItemRow) -> dict[str, Any] | None:
     return {"runId": found.event, "text": found.text, "at": row.at, "files": len(found.files) + len(found.images)}
 
 
-async def startup(call: Call, asked: History) -> dict[str, Any]:
+async def load_chat_startup(call: MethodCall, asked: ChatHistoryParams) -> dict[str, Any]:
     """All a page needs to begin with: history, agents, models."""
-    known = await models.listed(call, None)
+    known = await models.list_models(call, None)
     return {
-        **await read(call, asked),
-        "agentsList": await agents.listed(call, None),
+        **await read_chat_history(call, asked),
+        "agentsList": await agents.list_agents(call, None),
         "metadata": {"models": known["models"]},
     }
 
 
-async def metadata(call: Call, asked: Metadata) -> dict[str, Any]:
+async def get_chat_metadata(call: MethodCall, asked: ChatMetadataParams) -> dict[str, Any]:
     """Models and commands, for menus."""
-    known = await models.listed(call, None)
-    shown = await commands.listed(call, commands.List(agent_id=asked.agent_id))
+    known = await models.list_models(call, None)
+    shown = await commands.list_commands(call, commands.CommandListParams(agent_id=asked.agent_id))
     return {"models": known["models"], "commands": shown["commands"]}
 
 
-async def message(call: Call, asked: MessageGet) -> dict[str, Any]:
+async def get_chat_message(call: MethodCall, asked: ChatMessageParams) -> dict[str, Any]:
     """One message, whole."""
-    here = scene(call)
+    here = get_context(call)
     seen = await here.rows.load(here.rows.key(asked.session_key, asked.agent_id))
     transcript = await here.rows.transcript(seen)
     entry = transcript.entry(asked.message_id) if transcript is not None else None
-    if not isinstance(entry, Said):
+    if not isinstance(entry, MessageEntry):
         return {"ok": False, "unavailableReason": "not_found"}
-    return {"ok": True, "message": projected(entry, 0, asked.max_chars)}
+    return {"ok": True, "message": project_entry(entry, 0, asked.max_chars)}
 
 
-async def files(call: Call, asked: Files) -> dict[str, Any]:
+async def list_chat_files(call: MethodCall, asked: ChatFilesParams) -> dict[str, Any]:
     """Which files came with a message. Ours."""
-    found = attach.sent(await scene(call).desk.store.item(asked.item))
-    return {"files": [attach.shown(one) for one in found]}
+    found = attach.find_sent_files(await get_context(call).desk.store.item(asked.item))
+    return {"files": [attach.describe_file(one) for one in found]}
 
 
-async def file(call: Call, asked: FileGet) -> dict[str, Any]:
+async def get_chat_file(call: MethodCall, asked: ChatFileParams) -> dict[str, Any]:
     """One of them, with its content as base64. Ours."""
-    desk = scene(call).desk
-    found = attach.sent(await desk.store.item(asked.item))
+    desk = get_context(call).desk
+    found = attach.find_sent_files(await desk.store.item(asked.item))
     if asked.index >= len(found):
-        raise RpcError("the message has no such file")
-    return await attach.load(desk.settings.home, found[asked.index])
+        raise MethodError("the message has no such file")
+    return await attach.load_sent_file(desk.settings.home, found[asked.index])
 
 
-async def inject(call: Call, asked: Inject) -> dict[str, Any]:
+async def inject_chat_note(call: MethodCall, asked: ChatInjectParams) -> dict[str, Any]:
     """Put a note into the conversation, as the assistant's. Refused while the session's turn runs."""
-    here = scene(call)
+    here = get_context(call)
     key = here.rows.key(asked.session_key, asked.agent_id)
     seen = await here.rows.load(key)
     transcript = await here.rows.transcript(seen)
     if transcript is None:
-        raise RpcError("session not found")
+        raise MethodError("session not found")
     if here.desk.running(str(key)):
-        raise RpcError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
+        raise MethodError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
     now = here.desk.clock.now()
     text = f"[{asked.label}]\n\n{asked.message}" if asked.label else asked.message
     note = AssistantMessage(
@@ -284,14 +284,14 @@ async def inject(call: Call, asked: Inject) -> dict[str, Any]:
     return {"ok": True, "messageId": lines[-1].id}
 
 
-METHODS: tuple[Method, ...] = (
-    Method("chat.send", WRITE, Send, send),
-    Method("chat.abort", WRITE, Abort, abort),
-    Method("chat.history", READ, History, read),
-    Method("chat.startup", READ, History, startup),
-    Method("chat.metadata", READ, Metadata, metadata),
-    Method("chat.message.get", READ, MessageGet, message),
-    Method("chat.files", READ, Files, files),
-    Method("chat.file.get", READ, FileGet, file),
-    Method("chat.inject", ADMIN, Inject, inject, listed=False),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("chat.send", WRITE, ChatSendParams, send_chat),
+    GatewayMethod("chat.abort", WRITE, ChatAbortParams, abort_chat),
+    GatewayMethod("chat.history", READ, ChatHistoryParams, read_chat_history),
+    GatewayMethod("chat.startup", READ, ChatHistoryParams, load_chat_startup),
+    GatewayMethod("chat.metadata", READ, ChatMetadataParams, get_chat_metadata),
+    GatewayMethod("chat.message.get", READ, ChatMessageParams, get_chat_message),
+    GatewayMethod("chat.files", READ, ChatFilesParams, list_chat_files),
+    GatewayMethod("chat.file.get", READ, ChatFileParams, get_chat_file),
+    GatewayMethod("chat.inject", ADMIN, ChatInjectParams, inject_chat_note, listed=False),
 )

@@ -7,46 +7,46 @@ from typing import Any
 
 import msgspec
 
-from palinurus.gateway.methods.sessions import Keyed
-from palinurus.gateway.rows import Seen
-from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Method, RpcError, Word
-from palinurus.gateway.scene import Scene, scene
+from palinurus.gateway.methods.sessions import SessionKeyParams
+from palinurus.gateway.rows import SessionSnapshot
+from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, NonEmpty
+from palinurus.gateway.scene import MethodContext, get_context
 from palinurus.inbox.commands.facts import change_record
 from palinurus.sessions import moves
-from palinurus.sessions.entries import millis
-from palinurus.sessions.path import Checkpoint, checkpoints, undo
+from palinurus.sessions.entries import to_millis
+from palinurus.sessions.path import CompactionCheckpoint, list_checkpoints, make_undo_entry
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import SessionRow
 
 
-class Point(Keyed, frozen=True, kw_only=True):
-    checkpoint_id: Word
+class CheckpointParams(SessionKeyParams, frozen=True, kw_only=True):
+    checkpoint_id: NonEmpty
 
 
-async def listed(call: Call, asked: Keyed) -> dict[str, Any]:
+async def list_session_checkpoints(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:
     """All of a session, newest first."""
-    here = scene(call)
+    here = get_context(call)
     seen = await here.rows.load(here.rows.key(asked.key, asked.agent_id))
     transcript = await here.rows.transcript(seen)
-    points = checkpoints(transcript.path_to_leaf()) if transcript is not None else []
+    points = list_checkpoints(transcript.path_to_leaf()) if transcript is not None else []
     return {"ok": True, "key": str(seen.key), "checkpoints": [_shown(seen, point) for point in reversed(points)]}
 
 
-async def get(call: Call, asked: Point) -> dict[str, Any]:
+async def get_checkpoint(call: MethodCall, asked: CheckpointParams) -> dict[str, Any]:
     """One."""
-    here = scene(call)
+    here = get_context(call)
     seen, _, point = await _found(here, asked)
     return {"ok": True, "key": str(seen.key), "checkpoint": _shown(seen, point)}
 
 
-def _shown(seen: Seen, point: Checkpoint) -> dict[str, Any]:
+def _shown(seen: SessionSnapshot, point: CompactionCheckpoint) -> dict[str, Any]:
     entry, told = point.entry, point.details
     session = seen.record.sessionId if seen.record is not None else ""
     made = {
         "checkpointId": entry.id,
         "sessionKey": str(seen.key),
         "sessionId": session,
-        "createdAt": millis(entry.timestamp),
+        "createdAt": to_millis(entry.timestamp),
         "reason": told.get("reason") or "auto-threshold",
         "tokensBefore": entry.tokensBefore,
         "tokensAfter": told.get("tokensAfter"),
@@ -60,15 +60,15 @@ def _shown(seen: Seen, point: Checkpoint) -> dict[str, Any]:
     return {name: value for name, value in made.items() if value is not None}
 
 
-async def branch(call: Call, asked: Point) -> dict[str, Any]:
+async def branch_checkpoint(call: MethodCall, asked: CheckpointParams) -> dict[str, Any]:
     """A new session with the conversation as it was before the checkpoint."""
-    here = scene(call)
+    here = get_context(call)
     seen, transcript, point = await _found(here, asked)
     assert seen.record is not None
     now = here.desk.clock.now()
     made = here.rows.key(f"dashboard:{uuid.uuid4()}", seen.key.agent)
-    record = moves.heir(seen.record, seen.key, made, now, str(uuid.uuid4()))
-    await moves.branch(here.desk.settings.home, here.desk.store, transcript, record, made, point.before, now)
+    record = moves.make_branch_record(seen.record, seen.key, made, now, str(uuid.uuid4()))
+    await moves.create_branch(here.desk.settings.home, here.desk.store, transcript, record, made, point.before, now)
     here.stage.announce_change(str(made), "create")
     return {
         "ok": True,
@@ -80,19 +80,19 @@ async def branch(call: Call, asked: Point) -> dict[str, Any]:
     }
 
 
-async def restore(call: Call, asked: Point) -> dict[str, Any]:
+async def restore_checkpoint(call: MethodCall, asked: CheckpointParams) -> dict[str, Any]:
     """Take the checkpoint back: the model sees again what it stood for. Nothing that was said since is lost."""
-    here = scene(call)
+    here = get_context(call)
     seen, transcript, point = await _found(here, asked)
     assert seen.record is not None
     key = str(seen.key)
     if here.desk.running(key):
-        raise RpcError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
+        raise MethodError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
     now = here.desk.clock.now()
     if not point.undone:
         mark = transcript.mark()
         try:
-            await here.desk.store.write(transcript.add_entry(undo(point.entry.id), now))
+            await here.desk.store.write(transcript.add_entry(make_undo_entry(point.entry.id), now))
         except BaseException:
             transcript.rollback(mark)
             raise
@@ -106,19 +106,21 @@ async def restore(call: Call, asked: Point) -> dict[str, Any]:
     }
 
 
-async def _found(here: Scene, asked: Point) -> tuple[Seen, Transcript, Checkpoint]:
+async def _found(
+    here: MethodContext, asked: CheckpointParams
+) -> tuple[SessionSnapshot, Transcript, CompactionCheckpoint]:
     seen = await here.rows.load(here.rows.key(asked.key, asked.agent_id))
     transcript = await here.rows.transcript(seen)
-    points = checkpoints(transcript.path_to_leaf()) if transcript is not None else []
+    points = list_checkpoints(transcript.path_to_leaf()) if transcript is not None else []
     point = next((p for p in points if p.entry.id == asked.checkpoint_id), None)
     if transcript is None or point is None:
-        raise RpcError(f"checkpoint not found: {asked.checkpoint_id[:64]}")
+        raise MethodError(f"checkpoint not found: {asked.checkpoint_id[:64]}")
     return seen, transcript, point
 
 
-METHODS: tuple[Method, ...] = (
-    Method("sessions.compaction.list", READ, Keyed, listed),
-    Method("sessions.compaction.get", READ, Point, get),
-    Method("sessions.compaction.branch", WRITE, Point, branch),
-    Method("sessions.compaction.restore", ADMIN, Point, restore),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("sessions.compaction.list", READ, SessionKeyParams, list_session_checkpoints),
+    GatewayMethod("sessions.compaction.get", READ, CheckpointParams, get_checkpoint),
+    GatewayMethod("sessions.compaction.branch", WRITE, CheckpointParams, branch_checkpoint),
+    GatewayMethod("sessions.compaction.restore", ADMIN, CheckpointParams, restore_checkpoint),
 )

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.types.keys import SessionKey
-from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, Word
-from palinurus.gateway.scene import scene
+from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodParams, NonEmpty
+from palinurus.gateway.scene import get_context
 from palinurus.inbox.commands.table import build_menu
 
 
-class List(Params, frozen=True):
-    agent_id: Word | None = None
+class CommandListParams(MethodParams, frozen=True):
+    agent_id: NonEmpty | None = None
     scope: str | None = None
     include_args: bool | None = None
     provider: str | None = None
 
 
-async def listed(call: Call, asked: List) -> dict[str, Any]:
+async def list_commands(call: MethodCall, asked: CommandListParams) -> dict[str, Any]:
     """Commands, directives and the agent's skills."""
-    desk = scene(call).desk
+    desk = get_context(call).desk
     rows = [
         {
             "name": row["name"],
@@ -51,4 +51,4 @@ async def listed(call: Call, asked: List) -> dict[str, Any]:
     return {"commands": rows}
 
 
-METHODS: tuple[Method, ...] = (Method("commands.list", READ, List, listed),)
+COMMAND_METHODS: tuple[GatewayMethod, ...] = (GatewayMethod("commands.list", READ, CommandListParams, list_commands),)

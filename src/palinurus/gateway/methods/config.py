@@ -15,37 +15,37 @@ from palinurus.config.load import ConfigReading, read_config
 from palinurus.config.redact import redact_config
 from palinurus.config.rewrite import ConfigChange, StaleConfig, digest_config
 from palinurus.errors import BadRequest, ConfigError, PalinurusError
-from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError, Word
-from palinurus.gateway.scene import scene
+from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.scene import get_context
 
 
-class Nothing(Params, frozen=True):
+class NoConfigParams(MethodParams, frozen=True):
     pass
 
 
-class Set(Params, frozen=True):
-    raw: Word
-    base_hash: Word | None = None
+class ConfigSetParams(MethodParams, frozen=True):
+    raw: NonEmpty
+    base_hash: NonEmpty | None = None
 
 
-class Apply(Set, frozen=True):
+class ConfigApplyParams(ConfigSetParams, frozen=True):
     session_key: str | None = None
     delivery_context: dict[str, Any] | None = None
     note: str | None = None
     restart_delay_ms: Annotated[int, Meta(ge=0)] | None = None
 
 
-class Patch(Apply, frozen=True):
-    replace_paths: tuple[Word, ...] = ()
+class ConfigPatchParams(ConfigApplyParams, frozen=True):
+    replace_paths: tuple[NonEmpty, ...] = ()
 
 
-class Lookup(Params, frozen=True):
+class ConfigLookupParams(MethodParams, frozen=True):
     path: Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
-async def get(call: Call, asked: Nothing) -> dict[str, Any]:
+async def get_config(call: MethodCall, asked: NoConfigParams) -> dict[str, Any]:
     """The file as it stands, judged; secrets as the marker."""
-    desk = scene(call).desk
+    desk = get_context(call).desk
     file = paths.locate_config_file(desk.settings.home)
     found = await asyncio.to_thread(read_config, file, desk.settings.home, desk.environ)
     shown = redact_config(found.raw)
@@ -70,15 +70,15 @@ def _issues(found: ConfigReading, *, fatal: bool) -> list[dict[str, Any]]:
     return [{"path": p.path, "message": p.message, "line": p.line} for p in found.problems if p.fatal is fatal]
 
 
-async def replace(call: Call, asked: Set) -> dict[str, Any]:
+async def replace_config(call: MethodCall, asked: ConfigSetParams) -> dict[str, Any]:
     """Write the whole file."""
-    desk = scene(call).desk
+    desk = get_context(call).desk
     return await _write(lambda: rewrite.replace_config(desk.settings.home, desk.environ, asked.base_hash, asked.raw))
 
 
-async def merge(call: Call, asked: Patch) -> dict[str, Any]:
+async def merge_config(call: MethodCall, asked: ConfigPatchParams) -> dict[str, Any]:
     """Lay a merge patch over the file."""
-    desk = scene(call).desk
+    desk = get_context(call).desk
     home, whole = desk.settings.home, asked.replace_paths
     return await _write(lambda: rewrite.merge_config(home, desk.environ, asked.base_hash, asked.raw, whole))
 
@@ -90,11 +90,11 @@ async def _write(work: Callable[[], ConfigChange]) -> dict[str, Any]:
         issues = [{"path": p.path, "message": p.message} for p in exc.problems]
         first = issues[0]
         text = f"{first['path']}: {first['message']}" if first["path"] else first["message"]
-        raise RpcError(f"invalid config: {text}", details={"issues": issues}) from None
+        raise MethodError(f"invalid config: {text}", details={"issues": issues}) from None
     except (StaleConfig, BadRequest) as exc:
-        raise RpcError(exc.message) from None
+        raise MethodError(exc.message) from None
     except PalinurusError as exc:
-        raise RpcError(exc.message, code="UNAVAILABLE", retryable=True) from None
+        raise MethodError(exc.message, code="UNAVAILABLE", retryable=True) from None
     return {
         "ok": True,
         "path": done.file,
@@ -105,26 +105,26 @@ async def _write(work: Callable[[], ConfigChange]) -> dict[str, Any]:
     }
 
 
-async def schema(call: Call, asked: Nothing) -> dict[str, Any]:
+async def get_config_schema(call: MethodCall, asked: NoConfigParams) -> dict[str, Any]:
     """All keys there are."""
     made = await asyncio.to_thread(outline.build_json_schema)
-    at = datetime.fromtimestamp(scene(call).desk.clock.now() / 1000, UTC).isoformat()
+    at = datetime.fromtimestamp(get_context(call).desk.clock.now() / 1000, UTC).isoformat()
     return {"schema": made, "uiHints": outline.build_hints(), "version": __version__, "generatedAt": at}
 
 
-async def lookup(call: Call, asked: Lookup) -> dict[str, Any]:
+async def lookup_config_key(call: MethodCall, asked: ConfigLookupParams) -> dict[str, Any]:
     """One key and what is below it."""
     found = await asyncio.to_thread(outline.lookup_key, asked.path)
     if found is None:
-        raise RpcError("config schema path not found")
+        raise MethodError("config schema path not found")
     return found
 
 
-METHODS: tuple[Method, ...] = (
-    Method("config.get", READ, Nothing, get),
-    Method("config.set", ADMIN, Set, replace),
-    Method("config.apply", ADMIN, Apply, replace, write=True),
-    Method("config.patch", ADMIN, Patch, merge, write=True),
-    Method("config.schema", ADMIN, Nothing, schema),
-    Method("config.schema.lookup", READ, Lookup, lookup),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("config.get", READ, NoConfigParams, get_config),
+    GatewayMethod("config.set", ADMIN, ConfigSetParams, replace_config),
+    GatewayMethod("config.apply", ADMIN, ConfigApplyParams, replace_config, write=True),
+    GatewayMethod("config.patch", ADMIN, ConfigPatchParams, merge_config, write=True),
+    GatewayMethod("config.schema", ADMIN, NoConfigParams, get_config_schema),
+    GatewayMethod("config.schema.lookup", READ, ConfigLookupParams, lookup_config_key),
 )

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.gateway.rpc import READ, Call, Method, Params
+from palinurus.gateway.rpc import READ, GatewayMethod, MethodCall, MethodParams
 
 
-class Health(Params, frozen=True):
+class HealthParams(MethodParams, frozen=True):
     probe: bool = False
     include_sensitive: bool = False
 
 
-class Nothing(Params, frozen=True):
+class NoPresenceParams(MethodParams, frozen=True):
     pass
 
 
-async def health(call: Call, params: Health) -> Any:
+async def get_health(call: MethodCall, params: HealthParams) -> Any:
     """The snapshot; with `probe` a new one."""
     return await call.gateway.health(fresh=params.probe)
 
 
-async def presence(call: Call, params: Nothing) -> Any:
+async def get_presence(call: MethodCall, params: NoPresenceParams) -> Any:
     """Everyone present."""
     return call.gateway.presence()
 
 
-METHODS = (
-    Method("health", READ, Health, health),
-    Method("system-presence", READ, Nothing, presence),
+CORE_METHODS = (
+    GatewayMethod("health", READ, HealthParams, get_health),
+    GatewayMethod("system-presence", READ, NoPresenceParams, get_presence),
 )

@@ -10,28 +10,38 @@ from msgspec import Meta, Struct
 
 from palinurus.core.schedule.missed import unfold_history
 from palinurus.errors import PalinurusError
-from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Face, Method, Params, RpcError, Word
-from palinurus.gateway.scene import scene
-from palinurus.tools.cron import Maker, Schedules
+from palinurus.gateway.rpc import (
+    ADMIN,
+    READ,
+    WRITE,
+    GatewayMethod,
+    GatewayPort,
+    MethodCall,
+    MethodError,
+    MethodParams,
+    NonEmpty,
+)
+from palinurus.gateway.scene import get_context
+from palinurus.tools.cron import CronJobMaker, SchedulerPort
 
 
-class Nothing(Params, frozen=True):
+class NoCronParams(MethodParams, frozen=True):
     pass
 
 
-class Which(Params, frozen=True):
-    id: Word | None = None
-    job_id: Word | None = None
+class CronJobParams(MethodParams, frozen=True):
+    id: NonEmpty | None = None
+    job_id: NonEmpty | None = None
 
     @property
     def name(self) -> str:
         """Raises RpcError."""
         if not (self.id or self.job_id):
-            raise RpcError("id required")
+            raise MethodError("id required")
         return self.id or self.job_id or ""
 
 
-class List(Params, frozen=True):
+class CronListParams(MethodParams, frozen=True):
     include_disabled: bool = False
     limit: Annotated[int, Meta(ge=1, le=500)] = 200
     offset: Annotated[int, Meta(ge=0)] = 0
@@ -39,26 +49,26 @@ class List(Params, frozen=True):
     enabled: Literal["all", "enabled", "disabled"] | None = None
     schedule_kind: Literal["all", "at", "every", "cron"] | None = None
     last_run_status: Literal["all", "ok", "error", "skipped", "unknown"] | None = None
-    agent_id: Word | None = None
+    agent_id: NonEmpty | None = None
     sort_by: str | None = None
     sort_dir: str | None = None
 
 
-class Update(Which, frozen=True):
+class CronUpdateParams(CronJobParams, frozen=True):
     patch: dict[str, Any] | None = None
 
 
-class Run(Which, frozen=True):
+class CronRunParams(CronJobParams, frozen=True):
     mode: Literal["due", "force"] = "force"
 
 
-class Runs(Params, frozen=True):
-    id: Word | None = None
-    job_id: Word | None = None
+class CronHistoryParams(MethodParams, frozen=True):
+    id: NonEmpty | None = None
+    job_id: NonEmpty | None = None
     scope: Literal["job", "all"] | None = None
     limit: Annotated[int, Meta(ge=1, le=500)] = 50
     offset: Annotated[int, Meta(ge=0)] = 0
-    run_id: Word | None = None
+    run_id: NonEmpty | None = None
     status: str | None = None
     statuses: tuple[str, ...] = ()
     query: str | None = None
@@ -67,7 +77,7 @@ class Runs(Params, frozen=True):
     slots: bool = False  # one entry for each missed time instead of one for a row of them
 
 
-class Add(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class CronAddParams(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A job; its parts are judged by who keeps jobs."""
 
     schedule: dict[str, Any]
@@ -85,41 +95,41 @@ class Add(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     misfire_window_ms: int | None = None
 
 
-class Wake(Params, frozen=True):
+class WakeParams(MethodParams, frozen=True):
     mode: Literal["now", "next-heartbeat"]
-    text: Word
-    session_key: Word | None = None
-    agent_id: Word | None = None
+    text: NonEmpty
+    session_key: NonEmpty | None = None
+    agent_id: NonEmpty | None = None
 
 
-class Told(Params, frozen=True):
-    text: Word
-    session_key: Word | None = None
+class SystemEventParams(MethodParams, frozen=True):
+    text: NonEmpty
+    session_key: NonEmpty | None = None
     reason: str | None = None
 
 
-class Beats(Params, frozen=True):
+class HeartbeatSwitchParams(MethodParams, frozen=True):
     enabled: bool
 
 
-def attach(face: Face, schedules: Schedules) -> Callable[[], None]:
+def attach_schedules(face: GatewayPort, schedules: SchedulerPort) -> Callable[[], None]:
     """Send changes of jobs and heartbeats to clients. Returns the function that ends it."""
     return schedules.follow(lambda event, payload: face.broadcast(event, payload))
 
 
-def _schedules(call: Call) -> Schedules:
-    found = scene(call).desk.schedules
+def _schedules(call: MethodCall) -> SchedulerPort:
+    found = get_context(call).desk.schedules
     if found is None:
-        raise RpcError("there are no jobs here", code="UNAVAILABLE")
+        raise MethodError("there are no jobs here", code="UNAVAILABLE")
     return found
 
 
-async def status(call: Call, asked: Nothing) -> dict[str, Any]:
+async def get_cron_status(call: MethodCall, asked: NoCronParams) -> dict[str, Any]:
     """How many there are, and when the next is due."""
     return _schedules(call).status()
 
 
-async def listed(call: Call, asked: List) -> dict[str, Any]:
+async def list_cron_jobs(call: MethodCall, asked: CronListParams) -> dict[str, Any]:
     """The next one first."""
     found = _schedules(call).jobs(disabled=asked.include_disabled or asked.enabled in ("all", "disabled"))
     if asked.enabled == "disabled":
@@ -134,7 +144,7 @@ async def listed(call: Call, asked: List) -> dict[str, Any]:
     return {**made, "nextOffset": after if more else None, "deliveryPreviews": {}}
 
 
-def _wanted(job: dict[str, Any], asked: List) -> bool:
+def _wanted(job: dict[str, Any], asked: CronListParams) -> bool:
     kinds = (None, "all", job["schedule"]["kind"])
     last = job.get("state", {}).get("lastRunStatus") or "unknown"
     return (
@@ -144,59 +154,59 @@ def _wanted(job: dict[str, Any], asked: List) -> bool:
     )
 
 
-async def get(call: Call, asked: Which) -> dict[str, Any]:
+async def get_cron_job(call: MethodCall, asked: CronJobParams) -> dict[str, Any]:
     """One."""
     try:
         return _schedules(call).job(asked.name)
     except PalinurusError as exc:
-        raise RpcError(exc.message) from None
+        raise MethodError(exc.message) from None
 
 
-async def add(call: Call, asked: Add) -> dict[str, Any]:
+async def add_cron_job(call: MethodCall, asked: CronAddParams) -> dict[str, Any]:
     """The job as it was made."""
-    here = scene(call).desk.settings
+    here = get_context(call).desk.settings
     job = {name: value for name, value in _body(asked).items() if value is not None}
     session = job.pop("sessionKey", "")
     try:
-        return await _schedules(call).add(job, Maker(session=session, agent=here.default_agent))
+        return await _schedules(call).add(job, CronJobMaker(session=session, agent=here.default_agent))
     except PalinurusError as exc:
-        raise RpcError(exc.message) from None
+        raise MethodError(exc.message) from None
 
 
-def _body(asked: Add) -> dict[str, Any]:
+def _body(asked: CronAddParams) -> dict[str, Any]:
     names = zip(asked.__struct_fields__, asked.__struct_encode_fields__, strict=True)
     return {wire: getattr(asked, own) for own, wire in names}
 
 
-async def update(call: Call, asked: Update) -> dict[str, Any]:
+async def update_cron_job(call: MethodCall, asked: CronUpdateParams) -> dict[str, Any]:
     """The job as it is now."""
     try:
         return await _schedules(call).update(asked.name, asked.patch or {})
     except PalinurusError as exc:
-        raise RpcError(exc.message) from None
+        raise MethodError(exc.message) from None
 
 
-async def remove(call: Call, asked: Which) -> dict[str, Any]:
+async def remove_cron_job(call: MethodCall, asked: CronJobParams) -> dict[str, Any]:
     """Its runs are remembered for a while."""
     return {"ok": True, "removed": await _schedules(call).remove(asked.name)}
 
 
-async def run(call: Call, asked: Run) -> dict[str, Any]:
+async def run_cron_job(call: MethodCall, asked: CronRunParams) -> dict[str, Any]:
     """Start it; what becomes of it is told as event and in cron.runs."""
     try:
         return await _schedules(call).run(asked.name, force=asked.mode == "force")
     except PalinurusError as exc:
-        raise RpcError(exc.message) from None
+        raise MethodError(exc.message) from None
 
 
-async def runs(call: Call, asked: Runs) -> dict[str, Any]:
+async def list_cron_runs(call: MethodCall, asked: CronHistoryParams) -> dict[str, Any]:
     """The newest first."""
     ident = "" if asked.scope == "all" else asked.id or asked.job_id or ""
     wanted = {*asked.statuses, *([asked.status] if asked.status not in (None, "all") else [])}
     try:
         found = await _schedules(call).runs(ident, 10_000)
     except PalinurusError as exc:
-        raise RpcError(exc.message) from None
+        raise MethodError(exc.message) from None
     found = [e for e in found if not wanted or e["status"] in wanted]
     total = sum(e["missed"]["count"] if asked.slots and "missed" in e else 1 for e in found)
     lines = unfold_history(found) if asked.slots else iter(found)
@@ -209,48 +219,48 @@ async def runs(call: Call, asked: Runs) -> dict[str, Any]:
     return {**made, "nextOffset": after if more else None}
 
 
-async def wake(call: Call, asked: Wake) -> dict[str, Any]:
+async def wake_session(call: MethodCall, asked: WakeParams) -> dict[str, Any]:
     """Tell a session something: now, as a turn of its own, or with its next turn."""
-    here = scene(call)
+    here = get_context(call)
     key = here.rows.key(asked.session_key or here.desk.settings.session.main_key, asked.agent_id)
     try:
         source = "" if call.client.may(ADMIN) else f"client {call.client.info.id}"[:80]
         await _schedules(call).wake(asked.text, now=asked.mode == "now", session=str(key), source=source)
     except PalinurusError as exc:
-        raise RpcError(exc.message) from None
+        raise MethodError(exc.message) from None
     return {"ok": True}
 
 
-async def told(call: Call, asked: Told) -> dict[str, Any]:
+async def queue_system_event(call: MethodCall, asked: SystemEventParams) -> dict[str, Any]:
     """Tell a session something with its next turn."""
-    here = scene(call)
+    here = get_context(call)
     key = here.rows.key(asked.session_key or here.desk.settings.session.main_key, None)
     await _schedules(call).wake(asked.text, now=False, session=str(key))
     return {"ok": True}
 
 
-async def heartbeat(call: Call, asked: Nothing) -> dict[str, Any] | None:
+async def get_last_heartbeat(call: MethodCall, asked: NoCronParams) -> dict[str, Any] | None:
     """The last one that ran, with what it cost."""
     return _schedules(call).last_heartbeat()
 
 
-async def beats(call: Call, asked: Beats) -> dict[str, Any]:
+async def set_heartbeats(call: MethodCall, asked: HeartbeatSwitchParams) -> dict[str, Any]:
     """On or off, for good: the next start knows it too."""
     await _schedules(call).set_heartbeats(asked.enabled)
     return {"ok": True, "enabled": asked.enabled}
 
 
-METHODS: tuple[Method, ...] = (
-    Method("cron.status", READ, Nothing, status),
-    Method("cron.list", READ, List, listed),
-    Method("cron.get", READ, Which, get),
-    Method("cron.runs", READ, Runs, runs),
-    Method("cron.add", ADMIN, Add, add),
-    Method("cron.update", ADMIN, Update, update),
-    Method("cron.remove", ADMIN, Which, remove),
-    Method("cron.run", ADMIN, Run, run),
-    Method("wake", WRITE, Wake, wake),
-    Method("system-event", ADMIN, Told, told),
-    Method("last-heartbeat", READ, Nothing, heartbeat),
-    Method("set-heartbeats", ADMIN, Beats, beats),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("cron.status", READ, NoCronParams, get_cron_status),
+    GatewayMethod("cron.list", READ, CronListParams, list_cron_jobs),
+    GatewayMethod("cron.get", READ, CronJobParams, get_cron_job),
+    GatewayMethod("cron.runs", READ, CronHistoryParams, list_cron_runs),
+    GatewayMethod("cron.add", ADMIN, CronAddParams, add_cron_job),
+    GatewayMethod("cron.update", ADMIN, CronUpdateParams, update_cron_job),
+    GatewayMethod("cron.remove", ADMIN, CronJobParams, remove_cron_job),
+    GatewayMethod("cron.run", ADMIN, CronRunParams, run_cron_job),
+    GatewayMethod("wake", WRITE, WakeParams, wake_session),
+    GatewayMethod("system-event", ADMIN, SystemEventParams, queue_system_event),
+    GatewayMethod("last-heartbeat", READ, NoCronParams, get_last_heartbeat),
+    GatewayMethod("set-heartbeats", ADMIN, HeartbeatSwitchParams, set_heartbeats),
 )

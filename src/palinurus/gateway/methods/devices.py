@@ -4,59 +4,59 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.gateway.pairing import Pairing, shown
-from palinurus.gateway.rpc import PAIRING, Call, Method, Params
-from palinurus.gateway.ws.frames import Word
+from palinurus.gateway.pairing import DevicePairing, describe_device
+from palinurus.gateway.rpc import PAIRING, GatewayMethod, MethodCall, MethodParams
+from palinurus.gateway.ws.frames import NonEmpty
 
 
-class Nothing(Params, frozen=True):
+class NoDeviceParams(MethodParams, frozen=True):
     pass
 
 
-class Asked(Params, frozen=True):
-    request_id: Word
+class DeviceRequestParams(MethodParams, frozen=True):
+    request_id: NonEmpty
 
 
-class Named(Params, frozen=True):
-    device_id: Word
+class DeviceParams(MethodParams, frozen=True):
+    device_id: NonEmpty
 
 
-class Role(Params, frozen=True):
-    device_id: Word
-    role: Word
+class DeviceRoleParams(MethodParams, frozen=True):
+    device_id: NonEmpty
+    role: NonEmpty
 
 
-class Rotated(Params, frozen=True):
-    device_id: Word
-    role: Word
-    scopes: tuple[Word, ...] | None = None
+class TokenRotateParams(MethodParams, frozen=True):
+    device_id: NonEmpty
+    role: NonEmpty
+    scopes: tuple[NonEmpty, ...] | None = None
 
 
-async def listed(call: Call, params: Nothing) -> Any:
+async def list_devices(call: MethodCall, params: NoDeviceParams) -> Any:
     """Requests that wait and devices that were approved."""
     pairing = _pairing(call)
-    return {"pending": pairing.requests(), "paired": [shown(device) for device in pairing.devices()]}
+    return {"pending": pairing.requests(), "paired": [describe_device(device) for device in pairing.devices()]}
 
 
-async def approve(call: Call, params: Asked) -> Any:
+async def approve_device(call: MethodCall, params: DeviceRequestParams) -> Any:
     """Say yes to a request."""
     device = await _pairing(call).approve(params.request_id, call.client.scopes)
-    return {"requestId": params.request_id, "device": shown(device)}
+    return {"requestId": params.request_id, "device": describe_device(device)}
 
 
-async def reject(call: Call, params: Asked) -> Any:
+async def reject_device(call: MethodCall, params: DeviceRequestParams) -> Any:
     """Say no to a request."""
     request = await _pairing(call).reject(params.request_id)
     return {"requestId": params.request_id, "deviceId": request.device_id}
 
 
-async def remove(call: Call, params: Named) -> Any:
+async def remove_device(call: MethodCall, params: DeviceParams) -> Any:
     """Take a device's access away."""
     await _pairing(call).remove(params.device_id, call.client.scopes)
     return {"deviceId": params.device_id}
 
 
-async def rotate(call: Call, params: Rotated) -> Any:
+async def rotate_device_token(call: MethodCall, params: TokenRotateParams) -> Any:
     """A new token; only the device itself is told it."""
     own = params.device_id == call.client.device
     row, token = await _pairing(call).rotate(
@@ -67,23 +67,23 @@ async def rotate(call: Call, params: Rotated) -> Any:
     return base | told | {"rotatedAtMs": row.rotated_at_ms or row.created_at_ms}
 
 
-async def revoke(call: Call, params: Role) -> Any:
+async def revoke_device_token(call: MethodCall, params: DeviceRoleParams) -> Any:
     """Kill a device's token."""
     at = await _pairing(call).revoke(params.device_id, params.role, call.client.scopes)
     return {"deviceId": params.device_id, "role": params.role, "revokedAtMs": at}
 
 
-def _pairing(call: Call) -> Pairing:
+def _pairing(call: MethodCall) -> DevicePairing:
     found = call.gateway.pairing
-    assert isinstance(found, Pairing)
+    assert isinstance(found, DevicePairing)
     return found
 
 
 METHODS = (
-    Method("device.pair.list", PAIRING, Nothing, listed),
-    Method("device.pair.approve", PAIRING, Asked, approve),
-    Method("device.pair.reject", PAIRING, Asked, reject),
-    Method("device.pair.remove", PAIRING, Named, remove),
-    Method("device.token.rotate", PAIRING, Rotated, rotate),
-    Method("device.token.revoke", PAIRING, Role, revoke),
+    GatewayMethod("device.pair.list", PAIRING, NoDeviceParams, list_devices),
+    GatewayMethod("device.pair.approve", PAIRING, DeviceRequestParams, approve_device),
+    GatewayMethod("device.pair.reject", PAIRING, DeviceRequestParams, reject_device),
+    GatewayMethod("device.pair.remove", PAIRING, DeviceParams, remove_device),
+    GatewayMethod("device.token.rotate", PAIRING, TokenRotateParams, rotate_device_token),
+    GatewayMethod("device.token.revoke", PAIRING, DeviceRoleParams, revoke_device_token),
 )

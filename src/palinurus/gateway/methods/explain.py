@@ -11,17 +11,17 @@ from msgspec import Meta
 from palinurus.config.explain import KeyExplanation, explain_key
 from palinurus.config.load import load_config
 from palinurus.errors import PalinurusError
-from palinurus.gateway.rpc import ADMIN, Call, Method, Params, RpcError
-from palinurus.gateway.scene import scene
+from palinurus.gateway.rpc import ADMIN, GatewayMethod, MethodCall, MethodError, MethodParams
+from palinurus.gateway.scene import get_context
 
 
-class Key(Params, frozen=True):
+class ConfigKeyParams(MethodParams, frozen=True):
     path: Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
-async def explained(call: Call, asked: Key) -> dict[str, Any]:
+async def explain_config_key(call: MethodCall, asked: ConfigKeyParams) -> dict[str, Any]:
     """As `pal config explain` says it; secrets are masked."""
-    desk = scene(call).desk
+    desk = get_context(call).desk
 
     def look() -> KeyExplanation:
         return explain_key(load_config(desk.settings.home, desk.environ), asked.path)
@@ -29,8 +29,10 @@ async def explained(call: Call, asked: Key) -> dict[str, Any]:
     try:
         found = await asyncio.to_thread(look)
     except PalinurusError as exc:
-        raise RpcError(exc.message) from None
+        raise MethodError(exc.message) from None
     return dict(msgspec.to_builtins(found, enc_hook=str))
 
 
-METHODS: tuple[Method, ...] = (Method("config.explain", ADMIN, Key, explained),)
+EXPLAIN_METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("config.explain", ADMIN, ConfigKeyParams, explain_config_key),
+)

@@ -8,17 +8,17 @@ import msgspec
 
 from palinurus.core.levels.thinking import make_thinking_row as level_row
 from palinurus.core.types.model import ModelFailure
-from palinurus.gateway.rpc import READ, Call, Method, Params
-from palinurus.gateway.scene import scene
+from palinurus.gateway.rpc import READ, GatewayMethod, MethodCall, MethodParams
+from palinurus.gateway.scene import get_context
 
 
-class List(Params, frozen=True):
+class ModelListParams(MethodParams, frozen=True):
     view: str | None = None
 
 
-async def listed(call: Call, asked: List | None) -> dict[str, Any]:
+async def list_models(call: MethodCall, asked: ModelListParams | None) -> dict[str, Any]:
     """Every model of the catalog, with what it can do."""
-    desk = scene(call).desk
+    desk = get_context(call).desk
     agent = desk.settings.agents[desk.settings.default_agent]
     every = desk.catalog.all(agent)
     ready = {ref.provider: not isinstance(desk.catalog.key(m), ModelFailure) for m in every for ref in (m.ref,)}
@@ -46,9 +46,9 @@ async def listed(call: Call, asked: List | None) -> dict[str, Any]:
     return {"models": shown}
 
 
-async def status(call: Call, asked: None) -> dict[str, Any]:
+async def get_auth_status(call: MethodCall, asked: None) -> dict[str, Any]:
     """Which providers could be used now, and where their key comes from; never the key."""
-    desk = scene(call).desk
+    desk = get_context(call).desk
     agent = desk.settings.agents[desk.settings.default_agent]
     found: dict[str, dict[str, Any]] = {}
     for model in desk.catalog.all(agent):
@@ -60,7 +60,7 @@ async def status(call: Call, asked: None) -> dict[str, Any]:
     return {"ts": desk.clock.now(), "providers": [row for row in found.values() if row["status"] == "ok"]}
 
 
-METHODS: tuple[Method, ...] = (
-    Method("models.list", READ, List, listed),
-    Method("models.authStatus", READ, None, status),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("models.list", READ, ModelListParams, list_models),
+    GatewayMethod("models.authStatus", READ, None, get_auth_status),
 )

@@ -19,11 +19,11 @@ _NO_MODEL = (
 )  # fmt: skip
 
 
-class Refused(Exception):
+class SessionPatchError(Exception):
     """A value that cannot be; the text says what could."""
 
 
-def changes(now: SessionFacts, desk: CommandContext, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def make_record_changes(now: SessionFacts, desk: CommandContext, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """The record's fields to change; None clears one. Raises Refused with nothing done."""
     made: dict[str, Any] = {}
     if "model" in wanted:
@@ -47,7 +47,7 @@ def _model(now: SessionFacts, desk: CommandContext, value: str | None) -> dict[s
         return dict.fromkeys(_NO_MODEL)
     found = find_meant_model(desk.catalog, now.agent, value)
     if isinstance(found, str):
-        raise Refused(f"invalid model: {found}")
+        raise SessionPatchError(f"invalid model: {found}")
     return {
         **dict.fromkeys(_NO_MODEL),
         "providerOverride": found.ref.provider,
@@ -60,9 +60,9 @@ def _thinking(now: SessionFacts, value: str) -> str:
     level = thinking.parse_level(value, now.offered)
     offered = "|".join(thinking.list_level_ids(now.offered))
     if level is None:
-        raise Refused(f"invalid thinkingLevel (use {offered})")
+        raise SessionPatchError(f"invalid thinkingLevel (use {offered})")
     if not thinking.is_offered(level, now.offered):
-        raise Refused(f'thinkingLevel "{level}" is not supported for {now.model.ref} (use {offered})')
+        raise SessionPatchError(f'thinkingLevel "{level}" is not supported for {now.model.ref} (use {offered})')
     return level
 
 
@@ -71,7 +71,7 @@ def _fast(now: SessionFacts, value: bool | str) -> bool | str:
         return value
     word = words.parse_fast(value)
     if word is None:
-        raise Refused("invalid fastMode (use true|false|auto)")
+        raise SessionPatchError("invalid fastMode (use true|false|auto)")
     return {"on": True, "off": False}.get(word, word)
 
 
@@ -79,7 +79,7 @@ def _word(field: str, meaning: Callable[[object], str | None], offered: str) -> 
     def check(now: SessionFacts, value: str) -> str:
         word = meaning(value)
         if word is None:
-            raise Refused(f"invalid {field} (use {offered})")
+            raise SessionPatchError(f"invalid {field} (use {offered})")
         return word
 
     return check

@@ -10,51 +10,51 @@ from typing import Any
 from palinurus.config import rewrite
 from palinurus.core.types.keys import parse_agent_id
 from palinurus.errors import ConfigError, PalinurusError
-from palinurus.gateway.rpc import ADMIN, Call, Method, Params, RpcError, Word
-from palinurus.gateway.scene import scene
+from palinurus.gateway.rpc import ADMIN, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.scene import get_context
 
 MAIN = "main"
 _OTHER = re.compile(r"[^a-z0-9_-]+")
 
 
-class Create(Params, frozen=True):
-    name: Word
-    workspace: Word
-    model: Word | None = None
+class AgentCreateParams(MethodParams, frozen=True):
+    name: NonEmpty
+    workspace: NonEmpty
+    model: NonEmpty | None = None
     emoji: str | None = None
     avatar: str | None = None
 
 
-class Update(Params, frozen=True):
-    agent_id: Word
-    name: Word | None = None
-    workspace: Word | None = None
-    model: Word | None = None
+class AgentUpdateParams(MethodParams, frozen=True):
+    agent_id: NonEmpty
+    name: NonEmpty | None = None
+    workspace: NonEmpty | None = None
+    model: NonEmpty | None = None
     emoji: str | None = None
     avatar: str | None = None
 
 
-class Delete(Params, frozen=True):
-    agent_id: Word
+class AgentDeleteParams(MethodParams, frozen=True):
+    agent_id: NonEmpty
     delete_files: bool | None = None
 
 
-async def create(call: Call, asked: Create) -> dict[str, Any]:
+async def create_agent(call: MethodCall, asked: AgentCreateParams) -> dict[str, Any]:
     """One more agent; its id is made from its name."""
     ident = parse_agent_id(_OTHER.sub("-", asked.name.strip().lower()).strip("-")[:64])
     if ident is None:
-        raise RpcError(f'"{asked.name[:64]}" cannot be made into an agent id')
+        raise MethodError(f'"{asked.name[:64]}" cannot be made into an agent id')
     entry = {"id": ident, "name": asked.name.strip(), "workspace": asked.workspace, **_facts(asked)}
 
     def make(raw: Any) -> Any:
         agents = _agents(raw)
         if ident in _ids(agents):
-            raise RpcError(f'agent "{ident}" already exists')
+            raise MethodError(f'agent "{ident}" already exists')
         # A config without a list has one agent, main; a list has only what it names.
         listed = list(agents.get("list") or ())
         first = [] if listed or agents.get("entries") else [{"id": MAIN, "default": True}]
         if ident == MAIN and first:
-            raise RpcError(f'agent "{ident}" already exists')
+            raise MethodError(f'agent "{ident}" already exists')
         return {**raw, "agents": {**agents, "list": [*first, *listed, entry]}}
 
     await _change(call, make)
@@ -62,7 +62,7 @@ async def create(call: Call, asked: Create) -> dict[str, Any]:
     return {"ok": True, "agentId": ident, "name": asked.name.strip(), "workspace": asked.workspace, **shown}
 
 
-async def update(call: Call, asked: Update) -> dict[str, Any]:
+async def update_agent(call: MethodCall, asked: AgentUpdateParams) -> dict[str, Any]:
     """Change one."""
     ident = _named(asked.agent_id)
     given = {"name": asked.name, "workspace": asked.workspace}
@@ -72,7 +72,7 @@ async def update(call: Call, asked: Update) -> dict[str, Any]:
         agents = _agents(raw)
         if ident not in _ids(agents):
             if ident != MAIN or _ids(agents):
-                raise RpcError(f'agent "{ident}" not found')
+                raise MethodError(f'agent "{ident}" not found')
             return {**raw, "agents": {**agents, "list": [{"id": MAIN, "default": True, **new}]}}
         return {**raw, "agents": _mapped(agents, ident, lambda entry: _laid(entry, new))}
 
@@ -80,17 +80,17 @@ async def update(call: Call, asked: Update) -> dict[str, Any]:
     return {"ok": True, "agentId": ident}
 
 
-async def delete(call: Call, asked: Delete) -> dict[str, Any]:
+async def delete_agent(call: MethodCall, asked: AgentDeleteParams) -> dict[str, Any]:
     """Take one out of the config, with its bindings. Its workspace and its sessions stay on disk."""
     ident = _named(asked.agent_id)
     removed: list[Any] = []
 
     def make(raw: Any) -> Any:
         agents = _agents(raw)
-        if ident == scene(call).desk.settings.default_agent:
-            raise RpcError(f'"{ident}" cannot be deleted')
+        if ident == get_context(call).desk.settings.default_agent:
+            raise MethodError(f'"{ident}" cannot be deleted')
         if ident not in _ids(agents):
-            raise RpcError(f'agent "{ident}" not found')
+            raise MethodError(f'agent "{ident}" not found')
         bindings = [one for one in raw.get("bindings") or () if isinstance(one, dict)]
         removed.extend(one for one in bindings if str(one.get("agentId", "")).lower() == ident)
         made = {**raw, "agents": _mapped(agents, ident, lambda entry: None)}
@@ -100,7 +100,7 @@ async def delete(call: Call, asked: Delete) -> dict[str, Any]:
     return {"ok": True, "agentId": ident, "removedBindings": len(removed), "filesKept": True}
 
 
-def _facts(asked: Create | Update) -> dict[str, Any]:
+def _facts(asked: AgentCreateParams | AgentUpdateParams) -> dict[str, Any]:
     known = {"emoji": asked.emoji, "avatar": asked.avatar}
     identity = {name: value for name, value in known.items() if value}
     model = {"model": asked.model} if asked.model else {}
@@ -141,23 +141,23 @@ def _mapped(
 def _named(text: str) -> str:
     ident = parse_agent_id(text)
     if ident is None:
-        raise RpcError(f'agent "{text[:64]}" not found')
+        raise MethodError(f'agent "{text[:64]}" not found')
     return ident
 
 
-async def _change(call: Call, make: Callable[[Any], Any]) -> None:
-    desk = scene(call).desk
+async def _change(call: MethodCall, make: Callable[[Any], Any]) -> None:
+    desk = get_context(call).desk
     try:
         await asyncio.to_thread(rewrite.adjust_config, desk.settings.home, desk.environ, make)
     except ConfigError as exc:
         issues = [{"path": p.path, "message": p.message} for p in exc.problems]
-        raise RpcError(f"invalid config: {exc.problems[0]}", details={"issues": issues}) from None
+        raise MethodError(f"invalid config: {exc.problems[0]}", details={"issues": issues}) from None
     except PalinurusError as exc:
-        raise RpcError(exc.message, code="UNAVAILABLE") from None
+        raise MethodError(exc.message, code="UNAVAILABLE") from None
 
 
-METHODS: tuple[Method, ...] = (
-    Method("agents.create", ADMIN, Create, create),
-    Method("agents.update", ADMIN, Update, update),
-    Method("agents.delete", ADMIN, Delete, delete),
+ROSTER_METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("agents.create", ADMIN, AgentCreateParams, create_agent),
+    GatewayMethod("agents.update", ADMIN, AgentUpdateParams, update_agent),
+    GatewayMethod("agents.delete", ADMIN, AgentDeleteParams, delete_agent),
 )

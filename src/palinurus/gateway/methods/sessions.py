@@ -6,14 +6,31 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from palinurus.gateway.rows import Seen, history, last, lines, plain, short, title
-from palinurus.gateway.rpc import ALL_SESSIONS, READ, Call, Method, Params, RpcError, Word, session_topic
-from palinurus.gateway.scene import Scene, scene
+from palinurus.gateway.rows import (
+    SessionSnapshot,
+    derive_title,
+    extract_text,
+    list_visible_entries,
+    preview_last_message,
+    project_history,
+    shorten_line,
+)
+from palinurus.gateway.rpc import (
+    ALL_SESSIONS,
+    READ,
+    GatewayMethod,
+    MethodCall,
+    MethodError,
+    MethodParams,
+    NonEmpty,
+    make_session_topic,
+)
+from palinurus.gateway.scene import MethodContext, get_context
 
 Label = Annotated[str, Meta(min_length=1, max_length=512)]
 
 
-class List(Params, frozen=True):
+class SessionListParams(MethodParams, frozen=True):
     limit: Annotated[int, Meta(ge=1)] = 100
     offset: Annotated[int, Meta(ge=0)] = 0
     active_minutes: Annotated[int, Meta(ge=1)] | None = None
@@ -23,45 +40,45 @@ class List(Params, frozen=True):
     include_derived_titles: bool = False
     include_last_message: bool = False
     label: Label | None = None
-    spawned_by: Word | None = None
-    agent_id: Word | None = None
+    spawned_by: NonEmpty | None = None
+    agent_id: NonEmpty | None = None
     search: str = ""
 
 
-class Keyed(Params, frozen=True):
-    key: Word
-    agent_id: Word | None = None
+class SessionKeyParams(MethodParams, frozen=True):
+    key: NonEmpty
+    agent_id: NonEmpty | None = None
 
 
-class Preview(Params, frozen=True):
-    keys: list[Word]
+class SessionPreviewParams(MethodParams, frozen=True):
+    keys: list[NonEmpty]
     limit: Annotated[int, Meta(ge=1)] = 12
     max_chars: Annotated[int, Meta(ge=20)] = 240
 
 
-class Describe(Params, frozen=True):
-    key: Word
+class SessionDescribeParams(MethodParams, frozen=True):
+    key: NonEmpty
     include_derived_titles: bool | None = None
     include_last_message: bool | None = None
 
 
-class Resolve(Params, frozen=True):
-    key: Word | None = None
-    session_id: Word | None = None
+class SessionResolveParams(MethodParams, frozen=True):
+    key: NonEmpty | None = None
+    session_id: NonEmpty | None = None
     label: Label | None = None
-    agent_id: Word | None = None
-    spawned_by: Word | None = None
+    agent_id: NonEmpty | None = None
+    spawned_by: NonEmpty | None = None
     include_global: bool | None = None
     include_unknown: bool | None = None
 
 
-class Get(Keyed, frozen=True):
+class SessionGetParams(SessionKeyParams, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
 
 
-async def listed(call: Call, asked: List) -> dict[str, Any]:
+async def list_sessions(call: MethodCall, asked: SessionListParams) -> dict[str, Any]:
     """Newest first, a page of them."""
-    here = scene(call)
+    here = get_context(call)
     found = [seen for seen in await here.rows.load_all(asked.agent_id) if _wanted(here, seen, asked)]
     page = found[asked.offset : asked.offset + asked.limit]
     rows = []
@@ -86,7 +103,7 @@ async def listed(call: Call, asked: List) -> dict[str, Any]:
     }
 
 
-def _wanted(here: Scene, seen: Seen, asked: List) -> bool:
+def _wanted(here: MethodContext, seen: SessionSnapshot, asked: SessionListParams) -> bool:
     record, needle = seen.record, asked.search.strip().lower()
     assert record is not None
     since = here.desk.clock.now() - (asked.active_minutes or 0) * 60_000
@@ -100,43 +117,47 @@ def _wanted(here: Scene, seen: Seen, asked: List) -> bool:
     return not needle or any(needle in (name or "").lower() for name in names)
 
 
-async def _described(here: Scene, seen: Seen, row: dict[str, Any], asked: List) -> None:
+async def _described(here: MethodContext, seen: SessionSnapshot, row: dict[str, Any], asked: SessionListParams) -> None:
     transcript = await here.rows.transcript(seen)
-    shown = lines(transcript) if transcript is not None else []
+    shown = list_visible_entries(transcript) if transcript is not None else []
     if asked.include_derived_titles and not row.get("label"):
-        row["derivedTitle"] = title(shown) or row["key"]
-    if asked.include_last_message and (text := last(shown)):
+        row["derivedTitle"] = derive_title(shown) or row["key"]
+    if asked.include_last_message and (text := preview_last_message(shown)):
         row["lastMessagePreview"] = text
 
 
-async def preview(call: Call, asked: Preview) -> dict[str, Any]:
+async def preview_sessions(call: MethodCall, asked: SessionPreviewParams) -> dict[str, Any]:
     """The last few words of several sessions."""
-    here = scene(call)
+    here = get_context(call)
     found = []
     for name in asked.keys[:64]:
         seen = await here.rows.load(here.rows.key(name))
         transcript = await here.rows.transcript(seen)
-        messages = history(transcript, 4 * asked.limit, asked.max_chars) if transcript is not None else []
-        items = [{"role": m["role"], "text": short(plain(m), asked.max_chars)} for m in messages if plain(m)]
+        messages = project_history(transcript, 4 * asked.limit, asked.max_chars) if transcript is not None else []
+        items = [
+            {"role": m["role"], "text": shorten_line(extract_text(m), asked.max_chars)}
+            for m in messages
+            if extract_text(m)
+        ]
         shown = [item for item in items if item["role"] in ("user", "assistant")]
         found.append({"key": name, "status": "ok" if seen.record else "missing", "items": shown[-asked.limit :]})
     return {"ts": here.desk.clock.now(), "previews": found}
 
 
-async def describe(call: Call, asked: Describe) -> dict[str, Any]:
+async def describe_session(call: MethodCall, asked: SessionDescribeParams) -> dict[str, Any]:
     """One row."""
-    here = scene(call)
+    here = get_context(call)
     return {"session": await here.rows.find_row(str(here.rows.key(asked.key)))}
 
 
-async def resolve(call: Call, asked: Resolve) -> dict[str, Any]:
+async def resolve_session(call: MethodCall, asked: SessionResolveParams) -> dict[str, Any]:
     """The key behind a key, a session id or a label."""
-    here = scene(call)
+    here = get_context(call)
     if asked.key is not None:
         seen = await here.rows.load(here.rows.key(asked.key, asked.agent_id))
         if seen.record is not None:
             return {"ok": True, "key": str(seen.key)}
-        raise RpcError(f"No session found: {asked.key}")
+        raise MethodError(f"No session found: {asked.key}")
     for seen in await here.rows.load_all(asked.agent_id):
         record = seen.record
         assert record is not None
@@ -144,51 +165,51 @@ async def resolve(call: Call, asked: Resolve) -> dict[str, Any]:
             return {"ok": True, "key": str(seen.key)}
         if asked.label is not None and record.label == asked.label:
             return {"ok": True, "key": str(seen.key)}
-    raise RpcError(f"No session found: {asked.session_id or asked.label}")
+    raise MethodError(f"No session found: {asked.session_id or asked.label}")
 
 
-async def get(call: Call, asked: Get) -> dict[str, Any]:
+async def get_session_messages(call: MethodCall, asked: SessionGetParams) -> dict[str, Any]:
     """Its messages."""
-    here = scene(call)
+    here = get_context(call)
     seen = await here.rows.load(here.rows.key(asked.key, asked.agent_id))
     transcript = await here.rows.transcript(seen)
-    return {"messages": history(transcript, asked.limit) if transcript is not None else []}
+    return {"messages": project_history(transcript, asked.limit) if transcript is not None else []}
 
 
-async def subscribe(call: Call, asked: None) -> dict[str, Any]:
+async def subscribe_sessions(call: MethodCall, asked: None) -> dict[str, Any]:
     """Hear of every session from now on."""
     call.gateway.follow(call.client.conn, ALL_SESSIONS)
     return {"subscribed": True}
 
 
-async def unsubscribe(call: Call, asked: None) -> dict[str, Any]:
+async def unsubscribe_sessions(call: MethodCall, asked: None) -> dict[str, Any]:
     """… and no more."""
     call.gateway.unfollow(call.client.conn, ALL_SESSIONS)
     return {"subscribed": False}
 
 
-async def watch(call: Call, asked: Keyed) -> dict[str, Any]:
+async def subscribe_messages(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:
     """Hear of one session's messages."""
-    key = str(scene(call).rows.key(asked.key, asked.agent_id))
-    call.gateway.follow(call.client.conn, session_topic(key))
+    key = str(get_context(call).rows.key(asked.key, asked.agent_id))
+    call.gateway.follow(call.client.conn, make_session_topic(key))
     return {"subscribed": True, "key": key}
 
 
-async def unwatch(call: Call, asked: Keyed) -> dict[str, Any]:
+async def unsubscribe_messages(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:
     """… and no more."""
-    key = str(scene(call).rows.key(asked.key, asked.agent_id))
-    call.gateway.unfollow(call.client.conn, session_topic(key))
+    key = str(get_context(call).rows.key(asked.key, asked.agent_id))
+    call.gateway.unfollow(call.client.conn, make_session_topic(key))
     return {"subscribed": False, "key": key}
 
 
-METHODS: tuple[Method, ...] = (
-    Method("sessions.list", READ, List, listed),
-    Method("sessions.preview", READ, Preview, preview),
-    Method("sessions.describe", READ, Describe, describe),
-    Method("sessions.resolve", READ, Resolve, resolve, listed=False),
-    Method("sessions.get", READ, Get, get, listed=False),
-    Method("sessions.subscribe", READ, None, subscribe),
-    Method("sessions.unsubscribe", READ, None, unsubscribe),
-    Method("sessions.messages.subscribe", READ, Keyed, watch),
-    Method("sessions.messages.unsubscribe", READ, Keyed, unwatch),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("sessions.list", READ, SessionListParams, list_sessions),
+    GatewayMethod("sessions.preview", READ, SessionPreviewParams, preview_sessions),
+    GatewayMethod("sessions.describe", READ, SessionDescribeParams, describe_session),
+    GatewayMethod("sessions.resolve", READ, SessionResolveParams, resolve_session, listed=False),
+    GatewayMethod("sessions.get", READ, SessionGetParams, get_session_messages, listed=False),
+    GatewayMethod("sessions.subscribe", READ, None, subscribe_sessions),
+    GatewayMethod("sessions.unsubscribe", READ, None, unsubscribe_sessions),
+    GatewayMethod("sessions.messages.subscribe", READ, SessionKeyParams, subscribe_messages),
+    GatewayMethod("sessions.messages.unsubscribe", READ, SessionKeyParams, unsubscribe_messages),
 )

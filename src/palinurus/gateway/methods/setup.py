@@ -18,8 +18,8 @@ from palinurus.config.rewrite import digest_config
 from palinurus.config.settings import Settings
 from palinurus.errors import PalinurusError
 from palinurus.gateway.methods import config
-from palinurus.gateway.rpc import ADMIN, Call, Method, Params, RpcError, Word
-from palinurus.gateway.scene import scene
+from palinurus.gateway.rpc import ADMIN, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.scene import get_context
 from palinurus.inbox.commands.desk import CommandContext
 from palinurus.providers import VENDORS, first
 from palinurus.providers.catalog import DEMO_REF
@@ -31,21 +31,21 @@ SHOWN = 12  # models named for a provider
 Text = Annotated[str, Meta(max_length=4096)]
 
 
-class Nothing(Params, frozen=True):
+class NoSetupParams(MethodParams, frozen=True):
     pass
 
 
-class Choice(Params, frozen=True):
-    provider: Word | None = None  # None: the server at `base_url`
+class SetupChoiceParams(MethodParams, frozen=True):
+    provider: NonEmpty | None = None  # None: the server at `base_url`
     model: Text = ""  # "": the first one there is
     key: Text = ""  # "": the one that is known already, or none
     base_url: Text = ""
     workspace: Text = ""  # "": where it is now
 
 
-async def status(call: Call, asked: Nothing) -> dict[str, Any]:
+async def get_setup_status(call: MethodCall, asked: NoSetupParams) -> dict[str, Any]:
     """Whether a model is missing, and which there could be. `needed`: nobody chose one and the demo answers."""
-    desk = scene(call).desk
+    desk = get_context(call).desk
     agent = desk.settings.agents[desk.settings.default_agent]
     found, vendor = desk.catalog.default(agent), desk.catalog.vendor(LOCAL)
     running = await probe_ollama(_address(desk.settings))
@@ -84,29 +84,29 @@ def _address(settings: Settings) -> str:
     return own.base_url if own is not None and own.base_url else ADDRESS
 
 
-async def attempt(call: Call, asked: Choice) -> dict[str, Any]:
+async def try_setup(call: MethodCall, asked: SetupChoiceParams) -> dict[str, Any]:
     """Ask the chosen model for one word. `problem` says why there was none."""
-    desk = scene(call).desk
+    desk = get_context(call).desk
     ref, change = await _change(desk, asked)
     problem = await _asked(desk, ref, change)
     return {"ok": not problem, "model": ref, **({"problem": problem} if problem else {})}
 
 
-async def apply(call: Call, asked: Choice) -> dict[str, Any]:
+async def apply_setup(call: MethodCall, asked: SetupChoiceParams) -> dict[str, Any]:
     """Write the choice into the config, tried or not. It acts when the gateway has read it again."""
-    desk = scene(call).desk
+    desk = get_context(call).desk
     ref, change = await _change(desk, asked)
     file = paths.locate_config_file(desk.settings.home)
     found = await asyncio.to_thread(read_config, file, desk.settings.home, desk.environ)
     text = msgspec.json.encode(change).decode()
-    done = await config.merge(call, config.Patch(raw=text, base_hash=digest_config(found.data)))
+    done = await config.merge_config(call, config.ConfigPatchParams(raw=text, base_hash=digest_config(found.data)))
     return {"ok": True, "model": ref, "changedPaths": done["changedPaths"], "reload": desk.settings.gateway.reload}
 
 
-async def _change(desk: CommandContext, asked: Choice) -> tuple[str, dict[str, Any]]:
+async def _change(desk: CommandContext, asked: SetupChoiceParams) -> tuple[str, dict[str, Any]]:
     """The model's name, and the merge patch that makes it the one in use. Raises RpcError."""
     if asked.base_url and not first.is_server_address(asked.base_url):
-        raise RpcError(first.ADDRESS)
+        raise MethodError(first.ADDRESS)
     ref, entry = _known(desk, asked) if asked.provider else await _server(asked)
     if asked.key:
         entry["apiKey"] = asked.key.strip()
@@ -122,34 +122,34 @@ async def _change(desk: CommandContext, asked: Choice) -> tuple[str, dict[str, A
 def _workspace(desk: CommandContext, text: str) -> str:
     """The folder that somebody wrote; "" is the one there is."""
     if "\0" in text:
-        raise RpcError("that cannot be the name of a folder")
+        raise MethodError("that cannot be the name of a folder")
     try:
         now = desk.settings.agents[desk.settings.default_agent].workspace
         return paths.expand_path(text, desk.environ, desk.settings.home) if text else now
     except PalinurusError as exc:  # nobody knows where ~ is
-        raise RpcError(exc.message) from None
+        raise MethodError(exc.message) from None
 
 
-def _known(desk: CommandContext, asked: Choice) -> tuple[str, dict[str, Any]]:
+def _known(desk: CommandContext, asked: SetupChoiceParams) -> tuple[str, dict[str, Any]]:
     provider = (asked.provider or "").strip().lower()
     vendor = desk.catalog.vendor(provider) if provider in VENDORS else None
     if vendor is None:
-        raise RpcError(f"no provider {provider[:80]!r}")
+        raise MethodError(f"no provider {provider[:80]!r}")
     model = asked.model.strip() or next((known.id for known in vendor.models), "")
     if not model:
-        raise RpcError("which model?")
+        raise MethodError("which model?")
     if not (asked.key or vendor.keyless or desk.catalog.key_source(vendor.id) or vendor.id == DEMO_REF.provider):
-        raise RpcError(f"{vendor.name} needs a key")
+        raise MethodError(f"{vendor.name} needs a key")
     return f"{vendor.id}/{model}", {"baseUrl": asked.base_url.strip()} if asked.base_url else {}
 
 
-async def _server(asked: Choice) -> tuple[str, dict[str, Any]]:
+async def _server(asked: SetupChoiceParams) -> tuple[str, dict[str, Any]]:
     """A server that speaks the usual protocol: it is asked what it has."""
     if not asked.base_url.strip():
-        raise RpcError("a provider or an address is needed")
+        raise MethodError("a provider or an address is needed")
     found = await first.inspect_server(asked.base_url, asked.key.strip())
     if isinstance(found, str):
-        raise RpcError(found)
+        raise MethodError(found)
     return f"{first.SERVER}/{asked.model.strip() or found.models[0]}", found.entry
 
 
@@ -167,7 +167,7 @@ def _as_if(desk: CommandContext, change: dict[str, Any]) -> Settings:
     made = judge_config(msgspec.json.encode(raw).decode(), file, home, desk.environ)
     if made.settings is None:
         first = next(problem for problem in made.problems if problem.fatal)
-        raise RpcError(f"{first.path}: {first.message}" if first.path else first.message)
+        raise MethodError(f"{first.path}: {first.message}" if first.path else first.message)
     return made.settings
 
 
@@ -178,8 +178,8 @@ def _laid(under: Any, over: Any) -> Any:
     return {**base, **{key: _laid(base.get(key), value) for key, value in over.items()}}
 
 
-METHODS: tuple[Method, ...] = (
-    Method("setup.status", ADMIN, Nothing, status),
-    Method("setup.try", ADMIN, Choice, attempt),
-    Method("setup.apply", ADMIN, Choice, apply, write=True),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("setup.status", ADMIN, NoSetupParams, get_setup_status),
+    GatewayMethod("setup.try", ADMIN, SetupChoiceParams, try_setup),
+    GatewayMethod("setup.apply", ADMIN, SetupChoiceParams, apply_setup, write=True),
 )

@@ -13,42 +13,42 @@ from palinurus.config.keypath import show_path
 from palinurus.config.redact import MARKER
 from palinurus.core.skills.skill import Skill, SkillRequirements
 from palinurus.errors import NotFound, PalinurusError
-from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError, Word
-from palinurus.gateway.scene import scene
+from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.scene import get_context
 from palinurus.inbox.commands.desk import CommandContext
-from palinurus.workspace.roots import managed
-from palinurus.workspace.shelf import Stock
+from palinurus.workspace.roots import locate_installed_skills
+from palinurus.workspace.shelf import SkillStock
 
 
-class Status(Params, frozen=True):
-    agent_id: Word | None = None
+class SkillStatusParams(MethodParams, frozen=True):
+    agent_id: NonEmpty | None = None
 
 
-class Update(Params, frozen=True):
+class SkillUpdateParams(MethodParams, frozen=True):
     skill_key: Annotated[str, Meta(min_length=1, max_length=128)]
     enabled: bool | None = None
     api_key: str | None = None
     env: dict[str, str] | None = None
 
 
-async def status(call: Call, asked: Status) -> dict[str, Any]:
+async def get_skill_status(call: MethodCall, asked: SkillStatusParams) -> dict[str, Any]:
     """Every skill that was found, and what it lacks."""
-    desk = scene(call).desk
+    desk = get_context(call).desk
     ident = (asked.agent_id or desk.settings.default_agent).strip().lower()
     agent = desk.settings.agents.get(ident)
     if agent is None or desk.stock is None:
-        raise RpcError(f'unknown agent id "{ident[:64]}"')
+        raise MethodError(f'unknown agent id "{ident[:64]}"')
     stock = desk.stock(ident)
     rows: list[tuple[Skill, tuple[str, ...]]] = [(skill, ()) for skill in stock.ready] + list(stock.waiting)
     return {
         "workspaceDir": agent.workspace,
-        "managedSkillsDir": managed(desk.settings.home),
+        "managedSkillsDir": locate_installed_skills(desk.settings.home),
         "skills": [_row(desk, stock, skill, why) for skill, why in sorted(rows, key=lambda row: row[0].name)],
         "invalid": [{"name": one.name, "filePath": one.path, "reason": one.reason} for one in stock.found.broken],
     }
 
 
-def _row(desk: CommandContext, stock: Stock, skill: Skill, why: tuple[str, ...]) -> dict[str, Any]:
+def _row(desk: CommandContext, stock: SkillStock, skill: Skill, why: tuple[str, ...]) -> dict[str, Any]:
     entry = desk.settings.skills.entries.get(skill.key)
     listed = {one.name for one in stock.offer.skills}
     made = {
@@ -100,9 +100,9 @@ def _lacking(found: SkillRequirements, why: tuple[str, ...]) -> SkillRequirement
     )
 
 
-async def update(call: Call, asked: Update) -> dict[str, Any]:
+async def update_skill(call: MethodCall, asked: SkillUpdateParams) -> dict[str, Any]:
     """Switch a skill on or off, or give it its key and variables. "" takes a key away."""
-    desk = scene(call).desk
+    desk = get_context(call).desk
     wanted: dict[str, Any] = {}
     if asked.enabled is not None:
         wanted["enabled"] = asked.enabled
@@ -118,7 +118,7 @@ async def update(call: Call, asked: Update) -> dict[str, Any]:
             elif value != MARKER:
                 await asyncio.to_thread(patch.set_config_key, desk.settings.home, desk.environ, show_path(path), value)
     except PalinurusError as exc:
-        raise RpcError(exc.message) from None
+        raise MethodError(exc.message) from None
     shown = {name: value if isinstance(value, bool) else MARKER for name, value in wanted.items() if value != ""}
     return {"ok": True, "skillKey": asked.skill_key, "config": shown}
 
@@ -130,7 +130,7 @@ def _unset(desk: CommandContext, key: str) -> None:
         return
 
 
-METHODS: tuple[Method, ...] = (
-    Method("skills.status", READ, Status, status),
-    Method("skills.update", ADMIN, Update, update),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("skills.status", READ, SkillStatusParams, get_skill_status),
+    GatewayMethod("skills.update", ADMIN, SkillUpdateParams, update_skill),
 )

@@ -9,34 +9,34 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from palinurus import __version__
-from palinurus.gateway.client import kept_identity
-from palinurus.gateway.rows import Seen
-from palinurus.gateway.rpc import ADMIN, PAIRING, READ, Call, Method, Params
-from palinurus.gateway.scene import Scene, scene
-from palinurus.gateway.ws.device import pack
+from palinurus.gateway.client import load_identity
+from palinurus.gateway.rows import SessionSnapshot
+from palinurus.gateway.rpc import ADMIN, PAIRING, READ, GatewayMethod, MethodCall, MethodParams
+from palinurus.gateway.scene import MethodContext, get_context
+from palinurus.gateway.ws.device import encode_base64url
 
 RECENT = 10
 LINES, BYTES = 500, 250_000  # of a log, if nobody says
 LOG = os.path.join("logs", "gateway.log")
 
 
-class Nothing(Params, frozen=True):
+class NoSystemParams(MethodParams, frozen=True):
     pass
 
 
-class Status(Params, frozen=True):
+class SystemStatusParams(MethodParams, frozen=True):
     include_channel_summary: bool | None = None
 
 
-class Tail(Params, frozen=True):
+class LogTailParams(MethodParams, frozen=True):
     cursor: Annotated[int, Meta(ge=0)] | None = None
     limit: Annotated[int, Meta(ge=1, le=5000)] = LINES
     max_bytes: Annotated[int, Meta(ge=1, le=1_000_000)] = BYTES
 
 
-async def status(call: Call, asked: Status) -> dict[str, Any]:
+async def get_status(call: MethodCall, asked: SystemStatusParams) -> dict[str, Any]:
     """One look at everything. Where files are is told to admins only."""
-    here = scene(call)
+    here = get_context(call)
     settings, now = here.desk.settings, here.desk.clock.now()
     every = await here.rows.load_all()
     agent = settings.agents[settings.default_agent]
@@ -66,7 +66,7 @@ async def status(call: Call, asked: Status) -> dict[str, Any]:
     }
 
 
-def _line(here: Scene, seen: Seen, now: int) -> dict[str, Any]:
+def _line(here: MethodContext, seen: SessionSnapshot, now: int) -> dict[str, Any]:
     row = here.rows.row(seen)
     window, used = row.get("contextTokens") or 0, row.get("totalTokens")
     updated = row.get("updatedAt") or 0
@@ -77,14 +77,14 @@ def _line(here: Scene, seen: Seen, now: int) -> dict[str, Any]:
     return {"agentId": seen.key.agent, **line, "age": max(0, now - updated), "flags": []}
 
 
-async def tail(call: Call, asked: Tail) -> dict[str, Any]:
+async def tail_log(call: MethodCall, asked: LogTailParams) -> dict[str, Any]:
     """The end of the gateway's log, or what came since `cursor`."""
-    settings = scene(call).desk.settings
+    settings = get_context(call).desk.settings
     path = str(settings.logging.get("file") or os.path.join(settings.home, LOG))
     return await asyncio.to_thread(_tail, path, asked)
 
 
-def _tail(path: str, asked: Tail) -> dict[str, Any]:
+def _tail(path: str, asked: LogTailParams) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -109,26 +109,26 @@ def _tail(path: str, asked: Tail) -> dict[str, Any]:
     return {"file": path, "cursor": cursor, "size": size, "lines": kept, "truncated": truncated, "reset": reset}
 
 
-async def identity(call: Call, asked: Nothing) -> dict[str, Any]:
+async def get_gateway_identity(call: MethodCall, asked: NoSystemParams) -> dict[str, Any]:
     """Who this gateway is."""
-    own = await asyncio.to_thread(kept_identity, scene(call).desk.settings.home)
-    return {"deviceId": own.id, "publicKey": pack(own.public)}
+    own = await asyncio.to_thread(load_identity, get_context(call).desk.settings.home)
+    return {"deviceId": own.id, "publicKey": encode_base64url(own.public)}
 
 
-async def nodes(call: Call, asked: Nothing) -> dict[str, Any]:
+async def list_nodes(call: MethodCall, asked: NoSystemParams) -> dict[str, Any]:
     """Nodes: none can be connected yet."""
-    return {"ts": scene(call).desk.clock.now(), "nodes": []}
+    return {"ts": get_context(call).desk.clock.now(), "nodes": []}
 
 
-async def node_pairs(call: Call, asked: Nothing) -> dict[str, Any]:
+async def list_node_pairs(call: MethodCall, asked: NoSystemParams) -> dict[str, Any]:
     """Paired nodes: none yet."""
     return {"pending": [], "paired": []}
 
 
-METHODS: tuple[Method, ...] = (
-    Method("status", READ, Status, status),
-    Method("logs.tail", READ, Tail, tail),
-    Method("gateway.identity.get", READ, Nothing, identity),
-    Method("node.list", READ, Nothing, nodes),
-    Method("node.pair.list", PAIRING, Nothing, node_pairs),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("status", READ, SystemStatusParams, get_status),
+    GatewayMethod("logs.tail", READ, LogTailParams, tail_log),
+    GatewayMethod("gateway.identity.get", READ, NoSystemParams, get_gateway_identity),
+    GatewayMethod("node.list", READ, NoSystemParams, list_nodes),
+    GatewayMethod("node.pair.list", PAIRING, NoSystemParams, list_node_pairs),
 )

@@ -6,34 +6,34 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from palinurus.gateway.rpc import READ, WRITE, Call, Method, Params, RpcError, Word
-from palinurus.gateway.runs import Run
-from palinurus.gateway.scene import scene
+from palinurus.gateway.rpc import READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.runs import RunView
+from palinurus.gateway.scene import get_context
 from palinurus.inbox import tasks
 from palinurus.inbox.promises import OpenPromise, list_open_promises
 from palinurus.inbox.tasks import TITLE
 
 
-class List(Params, frozen=True):
+class TaskListParams(MethodParams, frozen=True):
     status: str | tuple[str, ...] = ()
-    agent_id: Word | None = None
-    session_key: Word | None = None
+    agent_id: NonEmpty | None = None
+    session_key: NonEmpty | None = None
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
     cursor: str | None = None
 
 
-class Get(Params, frozen=True):
-    task_id: Word
+class TaskGetParams(MethodParams, frozen=True):
+    task_id: NonEmpty
 
 
-class Cancel(Params, frozen=True):
-    task_id: Word
+class TaskCancelParams(MethodParams, frozen=True):
+    task_id: NonEmpty
     reason: Annotated[str, Meta(max_length=200)] | None = None
 
 
-async def listed(call: Call, asked: List) -> dict[str, Any]:
+async def list_tasks(call: MethodCall, asked: TaskListParams) -> dict[str, Any]:
     """Newest first."""
-    here = scene(call)
+    here = get_context(call)
     wanted = {asked.status} if isinstance(asked.status, str) else set(asked.status)
     key = str(here.rows.key(asked.session_key, asked.agent_id)) if asked.session_key else None
     found = [
@@ -49,18 +49,18 @@ async def listed(call: Call, asked: List) -> dict[str, Any]:
     return {"tasks": page, **({"nextCursor": str(start + len(page))} if more else {})}
 
 
-async def get(call: Call, asked: Get) -> dict[str, Any]:
+async def get_task(call: MethodCall, asked: TaskGetParams) -> dict[str, Any]:
     """One."""
     for task in await _every(call):
         if task["id"] == asked.task_id:
             return {"task": task}
-    raise RpcError(f"task not found: {asked.task_id[:64]}")
+    raise MethodError(f"task not found: {asked.task_id[:64]}")
 
 
-async def cancel(call: Call, asked: Cancel) -> dict[str, Any]:
+async def cancel_task(call: MethodCall, asked: TaskCancelParams) -> dict[str, Any]:
     """Stop a run or a sub-agent. A command belongs to the session that started it, which ends it with its process
     tool; a promise is decided about with /tasks."""
-    here = scene(call)
+    here = get_context(call)
     task = next((task for task in await _every(call) if task["id"] == asked.task_id), None)
     if task is None:
         return {"found": False, "cancelled": False}
@@ -74,8 +74,8 @@ async def cancel(call: Call, asked: Cancel) -> dict[str, Any]:
     return {"found": True, "cancelled": stopped, "task": task}
 
 
-async def _every(call: Call) -> list[dict[str, Any]]:
-    here = scene(call)
+async def _every(call: MethodCall) -> list[dict[str, Any]]:
+    here = get_context(call)
     found = await tasks.list_tasks(here.desk)
     # The runs of sub-agents and jobs are theirs.
     theirs = tuple(task.get("childSessionKey") or f"{task['sessionKey']}:run:" for task in found)
@@ -97,7 +97,7 @@ def _open(one: OpenPromise) -> dict[str, Any]:
     }
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: RunView) -> dict[str, Any]:
     made = {
         "id": run.item,
         "kind": "run",
@@ -112,8 +112,8 @@ def _run(run: Run) -> dict[str, Any]:
     return {**made, "startedAt": run.started} if run.started else made
 
 
-METHODS: tuple[Method, ...] = (
-    Method("tasks.list", READ, List, listed),
-    Method("tasks.get", READ, Get, get),
-    Method("tasks.cancel", WRITE, Cancel, cancel),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("tasks.list", READ, TaskListParams, list_tasks),
+    GatewayMethod("tasks.get", READ, TaskGetParams, get_task),
+    GatewayMethod("tasks.cancel", WRITE, TaskCancelParams, cancel_task),
 )

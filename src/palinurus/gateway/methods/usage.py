@@ -9,11 +9,11 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from palinurus.gateway.rows import history, plain, short
-from palinurus.gateway.rpc import READ, Call, Method, Params, RpcError, Word
-from palinurus.gateway.scene import scene
-from palinurus.gateway.spent import totals
-from palinurus.store.port import Spent
+from palinurus.gateway.rows import extract_text, project_history, shorten_line
+from palinurus.gateway.rpc import READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.scene import get_context
+from palinurus.gateway.spent import sum_spent
+from palinurus.store.port import UsageRow
 
 Count = Annotated[int, Meta(ge=1)]
 
@@ -22,7 +22,7 @@ RANGES = {"7d": 7, "30d": 30, "90d": 90, "1y": 365, "all": 36_500}
 LOGS = 200
 
 
-class Span(msgspec.Struct, frozen=True, rename="camel"):
+class UsageSpanParams(msgspec.Struct, frozen=True, rename="camel"):
     """Which days. Clients differ in what else they say about it, so unknown fields are passed over."""
 
     days: Count | None = None
@@ -34,17 +34,17 @@ class Span(msgspec.Struct, frozen=True, rename="camel"):
     agent_id: str | None = None
 
 
-class Usage(Span, frozen=True):
-    key: Word | None = None
+class SessionUsageParams(UsageSpanParams, frozen=True):
+    key: NonEmpty | None = None
     limit: Count = 50
 
 
-class Keyed(Params, frozen=True):
-    key: Word
+class UsageKeyParams(MethodParams, frozen=True):
+    key: NonEmpty
     limit: Count = LOGS
 
 
-class Window(NamedTuple):
+class UsageWindow(NamedTuple):
     """Whole days, both ends included, in one time zone; in milliseconds, `end` is not inside any more."""
 
     first: date
@@ -54,23 +54,23 @@ class Window(NamedTuple):
     end: int
 
 
-async def cost(call: Call, asked: Span) -> dict[str, Any]:
+async def get_usage_cost(call: MethodCall, asked: UsageSpanParams) -> dict[str, Any]:
     """Sums by day."""
-    now = scene(call).desk.clock.now()
+    now = get_context(call).desk.clock.now()
     window = _window(asked, now)
     calls = await _calls(call, window, asked.agent_id)
     return {
         "updatedAt": now,
         "days": (window.last - window.first).days + 1,
-        "daily": [{"date": day, **totals(own)} for day, own in _grouped(calls, _day(window.zone))],
-        "totals": totals(calls),
+        "daily": [{"date": day, **sum_spent(own)} for day, own in _grouped(calls, _day(window.zone))],
+        "totals": sum_spent(calls),
         "cacheStatus": {"status": "fresh", "cachedFiles": 0, "pendingFiles": 0, "staleFiles": 0},
     }
 
 
-async def sessions(call: Call, asked: Usage) -> dict[str, Any]:
+async def get_session_usage(call: MethodCall, asked: SessionUsageParams) -> dict[str, Any]:
     """Sums by session, and all of them by model, provider, agent and day."""
-    here = scene(call)
+    here = get_context(call)
     now = here.desk.clock.now()
     window = _window(asked, now)
     key = str(here.rows.key(asked.key)) if asked.key else None
@@ -82,7 +82,7 @@ async def sessions(call: Call, asked: Usage) -> dict[str, Any]:
         row: dict[str, Any] = {
             "key": name,
             "agentId": own[-1].agent,
-            "usage": {**totals(own), **_activity(own, window)},
+            "usage": {**sum_spent(own), **_activity(own, window)},
         }
         row |= {"model": own[-1].model, "modelProvider": own[-1].provider, "updatedAt": own[-1].at}
         if record is not None:
@@ -94,13 +94,13 @@ async def sessions(call: Call, asked: Usage) -> dict[str, Any]:
         "startDate": window.first.isoformat(),
         "endDate": window.last.isoformat(),
         "sessions": rows[: asked.limit],
-        "totals": totals(calls),
+        "totals": sum_spent(calls),
         "aggregates": _aggregates(calls, window, rows),
     }
 
 
-def _aggregates(calls: list[Spent], window: Window, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    channels: dict[str, list[Spent]] = {}
+def _aggregates(calls: list[UsageRow], window: UsageWindow, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    channels: dict[str, list[UsageRow]] = {}
     where = {row["key"]: row.get("channel") or "webchat" for row in rows}
     for call in calls:
         channels.setdefault(where[call.session], []).append(call)
@@ -109,39 +109,39 @@ def _aggregates(calls: list[Spent], window: Window, rows: list[dict[str, Any]]) 
         | {"errors": 0},
         "tools": {"totalCalls": 0, "uniqueTools": 0, "tools": []},
         "byModel": [
-            {"provider": own[0].provider, "model": own[0].model, "count": len(own), "totals": totals(own)}
+            {"provider": own[0].provider, "model": own[0].model, "count": len(own), "totals": sum_spent(own)}
             for _, own in _grouped(calls, lambda c: f"{c.provider}/{c.model}")
         ],
         "byProvider": [
-            {"provider": name, "count": len(own), "totals": totals(own)}
+            {"provider": name, "count": len(own), "totals": sum_spent(own)}
             for name, own in _grouped(calls, lambda c: c.provider)
         ],
-        "byAgent": [{"agentId": name, "totals": totals(own)} for name, own in _grouped(calls, lambda c: c.agent)],
-        "byChannel": [{"channel": name, "totals": totals(own)} for name, own in channels.items()],
+        "byAgent": [{"agentId": name, "totals": sum_spent(own)} for name, own in _grouped(calls, lambda c: c.agent)],
+        "byChannel": [{"channel": name, "totals": sum_spent(own)} for name, own in channels.items()],
         "daily": [_daily(day, own) for day, own in _grouped(calls, _day(window.zone))],
     }
 
 
-def _daily(day: str, own: list[Spent]) -> dict[str, Any]:
-    sums = totals(own)
+def _daily(day: str, own: list[UsageRow]) -> dict[str, Any]:
+    sums = sum_spent(own)
     return {"date": day, "tokens": sums["totalTokens"], "cost": sums["totalCost"], "messages": len(own)} | {
         "toolCalls": 0,
         "errors": 0,
     }
 
 
-def _activity(own: list[Spent], window: Window) -> dict[str, Any]:
+def _activity(own: list[UsageRow], window: UsageWindow) -> dict[str, Any]:
     days = [name for name, _ in _grouped(own, _day(window.zone))]
     return {"firstActivity": own[0].at, "lastActivity": own[-1].at, "activityDates": days}
 
 
-async def series(call: Call, asked: Keyed) -> dict[str, Any]:
+async def get_usage_series(call: MethodCall, asked: UsageKeyParams) -> dict[str, Any]:
     """One point for each model call of a session."""
-    here = scene(call)
+    here = get_context(call)
     key = str(here.rows.key(asked.key))
     points, tokens, spent = [], 0, 0.0
     for one in await here.desk.store.list_usage(0, key):
-        sums = totals([one])
+        sums = sum_spent([one])
         tokens, spent = tokens + sums["totalTokens"], spent + sums["totalCost"]
         shown = {name: sums[name] for name in ("input", "output", "cacheRead", "cacheWrite", "totalTokens")}
         point = {"timestamp": one.at, **shown, "cost": sums["totalCost"]}
@@ -149,59 +149,63 @@ async def series(call: Call, asked: Keyed) -> dict[str, Any]:
     return {"key": key, "points": points}
 
 
-async def logs(call: Call, asked: Keyed) -> dict[str, Any]:
+async def get_usage_logs(call: MethodCall, asked: UsageKeyParams) -> dict[str, Any]:
     """The messages of a session, each with what it used."""
-    here = scene(call)
+    here = get_context(call)
     seen = await here.rows.load(here.rows.key(asked.key))
     transcript = await here.rows.transcript(seen)
-    found = history(transcript, asked.limit, 2000) if transcript is not None else []
+    found = project_history(transcript, asked.limit, 2000) if transcript is not None else []
     return {"logs": [_log(message) for message in found]}
 
 
 def _log(message: dict[str, Any]) -> dict[str, Any]:
-    made = {"timestamp": message["timestamp"], "role": message["role"], "content": short(plain(message), 2000)}
+    made = {
+        "timestamp": message["timestamp"],
+        "role": message["role"],
+        "content": shorten_line(extract_text(message), 2000),
+    }
     usage = message.get("usage")
     if usage is not None:
         made |= {"tokens": usage.get("totalTokens", 0), "cost": (usage.get("cost") or {}).get("total")}
     return made
 
 
-def _grouped(calls: Iterable[Spent], by: Callable[[Spent], str]) -> list[tuple[str, list[Spent]]]:
-    found: dict[str, list[Spent]] = {}
+def _grouped(calls: Iterable[UsageRow], by: Callable[[UsageRow], str]) -> list[tuple[str, list[UsageRow]]]:
+    found: dict[str, list[UsageRow]] = {}
     for call in calls:
         found.setdefault(by(call), []).append(call)
     return sorted(found.items())
 
 
-def _day(zone: timezone) -> Callable[[Spent], str]:
+def _day(zone: timezone) -> Callable[[UsageRow], str]:
     return lambda call: datetime.fromtimestamp(call.at / 1000, zone).date().isoformat()
 
 
-async def _calls(call: Call, window: Window, agent: str | None) -> list[Spent]:
-    found = await scene(call).desk.store.list_usage(window.start)
+async def _calls(call: MethodCall, window: UsageWindow, agent: str | None) -> list[UsageRow]:
+    found = await get_context(call).desk.store.list_usage(window.start)
     return [c for c in found if c.at < window.end and agent in (None, "", c.agent)]
 
 
-def _window(asked: Span, now: int) -> Window:
+def _window(asked: UsageSpanParams, now: int) -> UsageWindow:
     zone = _zone(asked, now)
     last = _date(asked.end_date) or datetime.fromtimestamp(now / 1000, zone).date()
     days = asked.days or RANGES.get(asked.range or "", DAYS)
     first = _date(asked.start_date) or last - timedelta(days=min(days, last.toordinal() - 1) - 1)
     if first > last:
-        raise RpcError("startDate is after endDate")
+        raise MethodError("startDate is after endDate")
     ends = (datetime(day.year, day.month, day.day, tzinfo=zone).timestamp() for day in (first, last))
     start, end = (int(1000 * moment) for moment in ends)
-    return Window(first, last, zone, start, end + 86_400_000)
+    return UsageWindow(first, last, zone, start, end + 86_400_000)
 
 
 def _date(text: str | None) -> date | None:
     try:
         return date.fromisoformat(text) if text else None
     except ValueError:
-        raise RpcError(f"invalid date: {text[:40] if text else ''} (use YYYY-MM-DD)") from None
+        raise MethodError(f"invalid date: {text[:40] if text else ''} (use YYYY-MM-DD)") from None
 
 
-def _zone(asked: Span, now: int) -> timezone:
+def _zone(asked: UsageSpanParams, now: int) -> timezone:
     """`utcOffset` is written UTC+2 or UTC-05:30."""
     if asked.mode == "utc":
         return UTC
@@ -214,9 +218,9 @@ def _zone(asked: Span, now: int) -> timezone:
         return timezone(own) if own is not None else UTC
 
 
-METHODS: tuple[Method, ...] = (
-    Method("usage.cost", READ, Span, cost),
-    Method("sessions.usage", READ, Usage, sessions, listed=False),
-    Method("sessions.usage.timeseries", READ, Keyed, series, listed=False),
-    Method("sessions.usage.logs", READ, Keyed, logs, listed=False),
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("usage.cost", READ, UsageSpanParams, get_usage_cost),
+    GatewayMethod("sessions.usage", READ, SessionUsageParams, get_session_usage, listed=False),
+    GatewayMethod("sessions.usage.timeseries", READ, UsageKeyParams, get_usage_series, listed=False),
+    GatewayMethod("sessions.usage.logs", READ, UsageKeyParams, get_usage_logs, listed=False),
 )

@@ -14,12 +14,12 @@ from aiohttp import WSMsgType, web
 
 from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError, QueueFull
 from palinurus.gateway import limits
-from palinurus.gateway.auth import Knock
-from palinurus.gateway.rpc import ADMIN, NODE, Call, Client, Method, RpcError
+from palinurus.gateway.auth import GatewayPeer
+from palinurus.gateway.rpc import ADMIN, NODE, ConnectedClient, GatewayMethod, MethodCall, MethodError
 from palinurus.gateway.ws import frames, handshake
-from palinurus.gateway.ws.face import Room
-from palinurus.gateway.ws.handshake import Login, Refused, Wish
-from palinurus.gateway.ws.outgoing import Outgoing
+from palinurus.gateway.ws.face import ConnectionHost
+from palinurus.gateway.ws.handshake import ClientLogin, LoginRefusal, PairingNeeded
+from palinurus.gateway.ws.outgoing import OutgoingFrames
 
 log = logging.getLogger(__name__)
 
@@ -28,25 +28,27 @@ POLICY, TOO_BIG = 1008, 1009
 KINDS: Mapping[type[PalinurusError], str] = {BadRequest: "INVALID_REQUEST", NotFound: "INVALID_REQUEST"}
 
 
-class Wire(Protocol):
+class WireBudget(Protocol):
     """The HTTP connection below, as far as it counts bytes: `budget` may still come before `over` is called."""
 
     budget: int | None
     over: Callable[[], None]
 
 
-class Connection:
+class ClientConnection:
     """A client from its first byte to its last. `client` is there after login only."""
 
-    client: Client
+    client: ConnectedClient
 
-    def __init__(self, room: Room, ws: web.WebSocketResponse, transport: asyncio.Transport, wire: Wire) -> None:
+    def __init__(
+        self, room: ConnectionHost, ws: web.WebSocketResponse, transport: asyncio.Transport, wire: WireBudget
+    ) -> None:
         self._room = room
         self._ws = ws
         self._transport = transport
         self._wire = wire
         self._loop = asyncio.get_running_loop()
-        self._out = Outgoing(room.buffered)
+        self._out = OutgoingFrames(room.buffered)
         self._ending: tuple[int, str] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._rebuffs = 0
@@ -54,7 +56,7 @@ class Connection:
         self._killer: asyncio.TimerHandle | None = None
         self.conn = str(uuid.uuid4())
 
-    async def run(self, knock: Knock) -> None:
+    async def run(self, knock: GatewayPeer) -> None:
         """Until it ends, one way or the other."""
         self._wire.budget, self._wire.over = frames.BEFORE_LOGIN, lambda: self.close(TOO_BIG, "")
         self._deadline = self._loop.call_later(
@@ -110,7 +112,7 @@ class Connection:
                     await self._ws.send_frame(frame, WSMsgType.TEXT)
                 if self._ending is not None:
                     code, reason = self._ending
-                    await self._ws.close(code=code, message=frames.reason(reason), drain=False)
+                    await self._ws.close(code=code, message=frames.encode_close_reason(reason), drain=False)
                     return
         except (ConnectionError, RuntimeError):  # RuntimeError: aiohttp's word for a socket that closed in between
             self.close(1006, "")
@@ -129,10 +131,10 @@ class Connection:
                 return None
         return None
 
-    async def _login(self, knock: Knock) -> bool:
+    async def _login(self, knock: GatewayPeer) -> bool:
         nonce = str(uuid.uuid4())
-        challenge = frames.encode({"nonce": nonce, "ts": self._room.clock.now()})
-        self.push(frames.head("connect.challenge"), challenge, frames.tail())
+        challenge = frames.encode_json({"nonce": nonce, "ts": self._room.clock.now()})
+        self.push(frames.encode_event_head("connect.challenge"), challenge, frames.encode_event_tail())
         data = await self._next()
         if data is None or self._ending is not None:
             return False
@@ -144,7 +146,7 @@ class Connection:
             token, outcome = await self._settled(outcome)
             if self._room.pairing.taken == taken:
                 break
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, LoginRefusal):
             self._refuse(outcome)
             return False
         if self._ending is not None:
@@ -152,17 +154,17 @@ class Connection:
         self._welcome(outcome, token, knock)
         return True
 
-    async def _settled(self, outcome: handshake.Outcome) -> tuple[str, Refused | Login]:
+    async def _settled(self, outcome: handshake.LoginOutcome) -> tuple[str, LoginRefusal | ClientLogin]:
         """What has to be on disk before the client hears of it."""
         try:
-            if isinstance(outcome, Wish):
+            if isinstance(outcome, PairingNeeded):
                 request = await self._room.pairing.ask(outcome.device)
-                return "", Refused(outcome.id, handshake.pairing_required(request.request_id, outcome))
-            if isinstance(outcome, Refused):
+                return "", LoginRefusal(outcome.id, handshake.make_pairing_error(request.request_id, outcome))
+            if isinstance(outcome, LoginRefusal):
                 return "", outcome
             starting = self._room.startup_error()
             if starting is not None:
-                return "", Refused(outcome.id, starting, 1013)
+                return "", LoginRefusal(outcome.id, starting, 1013)
             if outcome.enrol is not None:
                 _, token = await self._room.pairing.enrol(outcome.enrol)
                 return token, outcome
@@ -170,25 +172,25 @@ class Connection:
                 await self._room.pairing.note_connected(outcome.params.device.id)
             return "", outcome
         except PalinurusError as error:
-            return "", Refused(outcome.id, _translated(error))
-        except RpcError as error:
-            return "", Refused(outcome.id, error)
+            return "", LoginRefusal(outcome.id, _translated(error))
+        except MethodError as error:
+            return "", LoginRefusal(outcome.id, error)
 
-    def _refuse(self, refused: Refused) -> None:
+    def _refuse(self, refused: LoginRefusal) -> None:
         error = refused.error
         reason = ""
         if error is not None:
-            self._add((frames.refusal(refused.id, error),))
+            self._add((frames.encode_refusal(refused.id, error),))
             details = error.details if isinstance(error.details, dict) else {}
             request = details.get("requestId")
             reason = f"{error.message} (requestId: {request})" if request else error.message
             log.info("ws login refused: %s", details.get("code") or error.message)
         self.close(refused.close, reason, flush=True)
 
-    def _welcome(self, login: Login, token: str, knock: Knock) -> None:
+    def _welcome(self, login: ClientLogin, token: str, knock: GatewayPeer) -> None:
         """From here on it is a client. One step: nothing can be sent between hello-ok and the first event."""
         asked = login.params
-        self.client = Client(
+        self.client = ConnectedClient(
             self.conn,
             "operator",
             frozenset(login.scopes),
@@ -203,26 +205,26 @@ class Connection:
         self._wire.budget = None
         if self._deadline is not None:
             self._deadline.cancel()
-        self._room.add_client(self, login, token, lambda hello: self._add((frames.answer(login.id, hello),)))
+        self._room.add_client(self, login, token, lambda hello: self._add((frames.encode_answer(login.id, hello),)))
 
     async def _read(self) -> None:
         while (data := await self._next()) is not None:
             if self._ending is not None:
                 return
-            request = frames.request(data)
-            if isinstance(request, frames.Request):
+            request = frames.decode_request(data)
+            if isinstance(request, frames.RequestFrame):
                 self._dispatch(request)
             elif request is not None:
-                self._add((frames.refusal(request.id, RpcError(request.message)),))
+                self._add((frames.encode_refusal(request.id, MethodError(request.message)),))
 
-    def _dispatch(self, request: frames.Request) -> None:
+    def _dispatch(self, request: frames.RequestFrame) -> None:
         method = self._room.methods.get(request.method)
         error = self._barred(request.method, method)
         if error is None and len(self._tasks) >= limits.REQUESTS:
             text = "too many requests under way"
-            error = RpcError(text, code="UNAVAILABLE", retryable=True, retry_after_ms=500)
+            error = MethodError(text, code="UNAVAILABLE", retryable=True, retry_after_ms=500)
         if error is not None:
-            self._add((frames.refusal(request.id, error),))
+            self._add((frames.encode_refusal(request.id, error),))
             if self._rebuffs >= limits.REBUFFS:
                 self.close(POLICY, "repeated unauthorized requests", flush=True)
             return
@@ -236,53 +238,53 @@ class Connection:
         self._tasks.discard(task)
         self._room.tasks.discard(task)
 
-    def _barred(self, name: str, method: Method | None) -> RpcError | None:
+    def _barred(self, name: str, method: GatewayMethod | None) -> MethodError | None:
         """Why this client may not call this, if so."""
         client = self.client
         if method is None:
             if not client.may(ADMIN):
-                return RpcError(f"missing scope: {ADMIN}")
-            return RpcError(
+                return MethodError(f"missing scope: {ADMIN}")
+            return MethodError(
                 "connect is only valid as the first request" if name == "connect" else f"unknown method: {name}"
             )
         if not client.may(method.scope):
             if method.scope != NODE:
-                return RpcError(f"missing scope: {method.scope}")
+                return MethodError(f"missing scope: {method.scope}")
             self._rebuffs += 1
-            return RpcError(f"unauthorized role: {client.role}")
+            return MethodError(f"unauthorized role: {client.role}")
         self._rebuffs = 0
         wait = self._room.pace.step(client.device or client.principal) if method.write else 0.0
         if wait > 0:
             text = f"rate limit exceeded for {name}; retry after {int(wait) + 1}s"
             details = {"method": name, "limit": f"{limits.WRITES} per {limits.WINDOW:.0f}s"}
             after = int(wait * 1000) + 1
-            return RpcError(text, code="UNAVAILABLE", details=details, retryable=True, retry_after_ms=after)
+            return MethodError(text, code="UNAVAILABLE", details=details, retryable=True, retry_after_ms=after)
         return None
 
-    async def _serve(self, method: Method, request: frames.Request) -> None:
+    async def _serve(self, method: GatewayMethod, request: frames.RequestFrame) -> None:
         try:
-            given = None if method.params is None else frames.params(method.name, method.params, request.params)
-            call = Call(
+            given = None if method.params is None else frames.decode_params(method.name, method.params, request.params)
+            call = MethodCall(
                 self._room, self.client, request.id, method.name, lambda payload: self._answer(request, payload)
             )
             self._answer(request, await method.run(call, given))
-        except RpcError as error:
-            self._add((frames.refusal(request.id, error),))
+        except MethodError as error:
+            self._add((frames.encode_refusal(request.id, error),))
         except PalinurusError as error:
-            self._add((frames.refusal(request.id, _translated(error)),))
+            self._add((frames.encode_refusal(request.id, _translated(error)),))
         except Exception:  # task boundary: one broken method must not be more than an error response
             log.exception("method %s failed", method.name)
-            broken = RpcError("internal error; the gateway's log says more", code="UNAVAILABLE")
-            self._add((frames.refusal(request.id, broken),))
+            broken = MethodError("internal error; the gateway's log says more", code="UNAVAILABLE")
+            self._add((frames.encode_refusal(request.id, broken),))
 
-    def _answer(self, request: frames.Request, payload: Any) -> None:
-        frame = frames.answer(request.id, payload)
+    def _answer(self, request: frames.RequestFrame, payload: Any) -> None:
+        frame = frames.encode_answer(request.id, payload)
         if len(frame) > frames.FRAME:
-            frame = frames.refusal(request.id, RpcError("the answer is too large; ask for less"))
+            frame = frames.encode_refusal(request.id, MethodError("the answer is too large; ask for less"))
         self._add((frame,))
 
 
-def _translated(error: PalinurusError) -> RpcError:
+def _translated(error: PalinurusError) -> MethodError:
     again = isinstance(error, Draining | QueueFull)
     code = next((code for kind, code in KINDS.items() if isinstance(error, kind)), "UNAVAILABLE")
-    return RpcError(error.message, code=code, retryable=again or None, retry_after_ms=1000 if again else None)
+    return MethodError(error.message, code=code, retryable=again or None, retry_after_ms=1000 if again else None)

@@ -15,13 +15,13 @@ import msgspec
 from nacl.bindings import crypto_sign_open
 from nacl.exceptions import CryptoError
 
-from palinurus.gateway.rpc import ClientInfo
+from palinurus.gateway.rpc import ClientDescription
 
 SKEW_MS = 120_000
 _PREFIX = bytes.fromhex("302a300506032b6570032100")  # what stands before the 32 bytes in a public key's DER form
 
 
-class Proof(msgspec.Struct, frozen=True, rename="camel"):
+class DeviceProof(msgspec.Struct, frozen=True, rename="camel"):
     """What a client sends to show that it holds a device's key."""
 
     id: str
@@ -31,16 +31,16 @@ class Proof(msgspec.Struct, frozen=True, rename="camel"):
     nonce: str = ""
 
 
-class Claim(NamedTuple):
+class DeviceClaim(NamedTuple):
     """Everything a signature covers besides the device itself."""
 
-    client: ClientInfo
+    client: ClientDescription
     role: str
     scopes: Sequence[str]
     token: str
 
 
-class Fault(NamedTuple):
+class DeviceFault(NamedTuple):
     """Why a proof does not hold: what people read, details.code, details.reason."""
 
     message: str
@@ -48,20 +48,20 @@ class Fault(NamedTuple):
     reason: str
 
 
-ID = Fault("device identity mismatch", "DEVICE_AUTH_DEVICE_ID_MISMATCH", "device-id-mismatch")
-KEY = Fault("device public key invalid", "DEVICE_AUTH_PUBLIC_KEY_INVALID", "device-public-key")
-STALE = Fault("device signature expired", "DEVICE_AUTH_SIGNATURE_EXPIRED", "device-signature-stale")
-NO_NONCE = Fault("device nonce required", "DEVICE_AUTH_NONCE_REQUIRED", "device-nonce-missing")
-NONCE = Fault("device nonce mismatch", "DEVICE_AUTH_NONCE_MISMATCH", "device-nonce-mismatch")
-SIGNATURE = Fault("device signature invalid", "DEVICE_AUTH_SIGNATURE_INVALID", "device-signature")
+ID = DeviceFault("device identity mismatch", "DEVICE_AUTH_DEVICE_ID_MISMATCH", "device-id-mismatch")
+KEY = DeviceFault("device public key invalid", "DEVICE_AUTH_PUBLIC_KEY_INVALID", "device-public-key")
+STALE = DeviceFault("device signature expired", "DEVICE_AUTH_SIGNATURE_EXPIRED", "device-signature-stale")
+NO_NONCE = DeviceFault("device nonce required", "DEVICE_AUTH_NONCE_REQUIRED", "device-nonce-missing")
+NONCE = DeviceFault("device nonce mismatch", "DEVICE_AUTH_NONCE_MISMATCH", "device-nonce-mismatch")
+SIGNATURE = DeviceFault("device signature invalid", "DEVICE_AUTH_SIGNATURE_INVALID", "device-signature")
 
 
-def verify(proof: Proof, claim: Claim, nonce: str, now: int) -> Fault | None:
+def verify_device(proof: DeviceProof, claim: DeviceClaim, nonce: str, now: int) -> DeviceFault | None:
     """None when the device signed this challenge with these claims just now. The order of checks is the protocol's."""
-    key = public_key(proof.public_key)
+    key = parse_public_key(proof.public_key)
     if key is None:
         return KEY
-    if not hmac.compare_digest(device_id(key).encode(), proof.id.encode("utf-8", "replace")):
+    if not hmac.compare_digest(derive_device_id(key).encode(), proof.id.encode("utf-8", "replace")):
         return ID
     if abs(now - proof.signed_at) > SKEW_MS:
         return STALE
@@ -69,14 +69,14 @@ def verify(proof: Proof, claim: Claim, nonce: str, now: int) -> Fault | None:
         return NO_NONCE
     if not hmac.compare_digest(nonce.encode(), proof.nonce.encode("utf-8", "replace")):
         return NONCE
-    signature = unpack(proof.signature)
+    signature = decode_base64(proof.signature)
     if signature is None or len(signature) != 64:
         return SIGNATURE
-    texts = (text(version, proof.id, claim, proof.signed_at, nonce) for version in (3, 2))
+    texts = (make_signed_text(version, proof.id, claim, proof.signed_at, nonce) for version in (3, 2))
     return None if any(_holds(key, signature, signed) for signed in texts) else SIGNATURE
 
 
-def text(version: int, device: str, claim: Claim, signed_at: int, nonce: str) -> bytes:
+def make_signed_text(version: int, device: str, claim: DeviceClaim, signed_at: int, nonce: str) -> bytes:
     """What is signed, in version 2 or 3 of the protocol's form."""
     client = claim.client
     parts = [device, client.id, client.mode, claim.role, ",".join(claim.scopes), str(signed_at), claim.token, nonce]
@@ -85,26 +85,26 @@ def text(version: int, device: str, claim: Claim, signed_at: int, nonce: str) ->
     return f"v{version}|{'|'.join(parts)}".encode("utf-8", "replace")
 
 
-def device_id(key: bytes) -> str:
+def derive_device_id(key: bytes) -> str:
     """A device's name: the digest of its public key."""
     return hashlib.sha256(key).hexdigest()
 
 
-def public_key(written: str) -> bytes | None:
+def parse_public_key(written: str) -> bytes | None:
     """The 32 bytes of a public key given as base64url or as PEM."""
     if "BEGIN PUBLIC KEY" in written:
-        der = unpack("".join(line for line in written.splitlines() if "-----" not in line))
+        der = decode_base64("".join(line for line in written.splitlines() if "-----" not in line))
         return der[len(_PREFIX) :] if der and der.startswith(_PREFIX) and len(der) == len(_PREFIX) + 32 else None
-    key = unpack(written)
+    key = decode_base64(written)
     return key if key is not None and len(key) == 32 else None
 
 
-def pack(data: bytes) -> str:
+def encode_base64url(data: bytes) -> str:
     """base64url without padding."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def unpack(written: str) -> bytes | None:
+def decode_base64(written: str) -> bytes | None:
     """The bytes of base64 in either alphabet, padded or not; None when it is not that."""
     try:
         plain = written.strip().rstrip("=").replace("-", "+").replace("_", "/").encode("ascii")

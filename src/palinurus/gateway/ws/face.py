@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from palinurus.gateway.auth import Gate
-from palinurus.gateway.limits import Pace
-from palinurus.gateway.pairing import Pairing
-from palinurus.gateway.rpc import Client, Face, Method, RpcError
-from palinurus.gateway.ws.handshake import Login
+from palinurus.gateway.auth import GatewayAuth
+from palinurus.gateway.limits import GatewayRateLimit
+from palinurus.gateway.pairing import DevicePairing
+from palinurus.gateway.rpc import ConnectedClient, GatewayMethod, GatewayPort, MethodError
+from palinurus.gateway.ws.handshake import ClientLogin
 
 
-class Joiner(Protocol):
+class MemberConnection(Protocol):
     """A connection as the room sees it."""
 
     conn: str
-    client: Client
+    client: ConnectedClient
 
     def push(self, head: bytes, payload: bytes, tail: bytes, droppable: bool = False) -> None: ...
 
@@ -26,26 +26,28 @@ class Joiner(Protocol):
     def cut(self, code: int, reason: str) -> None: ...
 
 
-class Room(Face, Protocol):
+class ConnectionHost(GatewayPort, Protocol):
     """The gateway, from inside a connection."""
 
-    gate: Gate
-    methods: Mapping[str, Method]
-    pace: Pace
+    gate: GatewayAuth
+    methods: Mapping[str, GatewayMethod]
+    pace: GatewayRateLimit
     tasks: set[asyncio.Task[None]]  # requests under way, whoever asked
     buffered: int  # bytes that may wait for one client
 
     @property
-    def pairing(self) -> Pairing: ...
+    def pairing(self) -> DevicePairing: ...
 
-    def startup_error(self) -> RpcError | None:
+    def startup_error(self) -> MethodError | None:
         """Why nobody can come in yet, if so."""
         ...
 
-    def add_client(self, member: Joiner, login: Login, token: str, hello: Callable[[dict[str, Any]], None]) -> None:
+    def add_client(
+        self, member: MemberConnection, login: ClientLogin, token: str, hello: Callable[[dict[str, Any]], None]
+    ) -> None:
         """It has logged in: calls `hello` with the payload of hello-ok, then sends it what it missed."""
         ...
 
-    def drop_client(self, member: Joiner) -> None:
+    def drop_client(self, member: MemberConnection) -> None:
         """It is gone (also one that never logged in)."""
         ...

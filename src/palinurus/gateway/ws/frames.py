@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from palinurus.gateway.rpc import RpcError
+from palinurus.gateway.rpc import MethodError
 
 PROTOCOL = 4
 BEFORE_LOGIN = 64 * 1024  # bytes a peer may send before it has logged in, all frames together
@@ -20,26 +20,26 @@ BUFFERED = 50 * 1024 * 1024  # bytes that may wait for a client that reads slowl
 TICK_MS = 30_000
 REASON = 120  # bytes of a close reason; the wire allows 123
 
-Word = Annotated[str, msgspec.Meta(min_length=1)]
+NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class Request(msgspec.Struct, frozen=True):
+class RequestFrame(msgspec.Struct, frozen=True):
     """A request as it came. `params` is decoded later, into the method's own type."""
 
     type: Literal["req"]
-    id: Word
-    method: Word
+    id: NonEmpty
+    method: NonEmpty
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class Bad(NamedTuple):
+class BadFrame(NamedTuple):
     """A frame that is JSON but no request: answer under `id`, keep the connection."""
 
     id: str
     message: str
 
 
-_request = msgspec.json.Decoder(Request)
+_request = msgspec.json.Decoder(RequestFrame)
 _any = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
 _PLACE = re.compile(r" - at `(.*)`$", re.DOTALL)
@@ -54,7 +54,7 @@ _TYPES = {
 }
 
 
-def request(data: str | bytes) -> Request | Bad | None:
+def decode_request(data: str | bytes) -> RequestFrame | BadFrame | None:
     """The request in a frame; None when it is not JSON at all (such frames are ignored). Never raises."""
     try:
         return _request.decode(data)
@@ -67,7 +67,7 @@ def request(data: str | bytes) -> Request | Bad | None:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     if not isinstance(value, dict):
-        return Bad("invalid", "invalid request frame: must be object")
+        return BadFrame("invalid", "invalid request frame: must be object")
     ident = value.get("id")
     faults = [f"must have required property '{name}'" for name in ("id", "method") if name not in value]
     if "type" not in value:
@@ -81,21 +81,21 @@ def request(data: str | bytes) -> Request | Bad | None:
         elif not given:
             faults.append(f"at /{name}: must NOT have fewer than 1 characters")
     good = isinstance(ident, str) and bool(ident)
-    return Bad(str(ident) if good else "invalid", "invalid request frame: " + "; ".join(faults))
+    return BadFrame(str(ident) if good else "invalid", "invalid request frame: " + "; ".join(faults))
 
 
-def params(method: str, kind: type[msgspec.Struct], raw: msgspec.Raw) -> Any:
+def decode_params(method: str, kind: type[msgspec.Struct], raw: msgspec.Raw) -> Any:
     """The params as the method's own type. Raises RpcError with the words clients know."""
     data = memoryview(raw)
     try:
         return msgspec.json.decode(b"{}" if data.nbytes == 4 and bytes(data) == b"null" else data, type=kind)
     except msgspec.ValidationError as exc:
-        raise RpcError(f"invalid {method} params: {complaint(str(exc))}") from None
+        raise MethodError(f"invalid {method} params: {explain_violation(str(exc))}") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        raise RpcError(f"invalid {method} params: must be object") from None
+        raise MethodError(f"invalid {method} params: must be object") from None
 
 
-def complaint(text: str) -> str:
+def explain_violation(text: str) -> str:
     """A msgspec message in the words of a JSON schema validator."""
     found = _PLACE.search(text)
     place, text = (_pointer(found[1]), text[: found.start()]) if found else ("", text)
@@ -127,7 +127,7 @@ def _quoted(text: str) -> str:
     return text.split("`")[1] if text.count("`") >= 2 else ""
 
 
-def encode(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     """JSON. Half a surrogate pair, which models do produce, becomes a replacement character."""
     try:
         return _encode(value)
@@ -145,13 +145,13 @@ def _clean(value: Any) -> Any:
     return value
 
 
-def answer(ident: str, payload: Any) -> bytes:
+def encode_answer(ident: str, payload: Any) -> bytes:
     """A response that says ok."""
-    body = payload if isinstance(payload, msgspec.Raw) else encode(payload)
-    return b'{"type":"res","id":' + encode(ident) + b',"ok":true,"payload":' + bytes(body) + b"}"
+    body = payload if isinstance(payload, msgspec.Raw) else encode_json(payload)
+    return b'{"type":"res","id":' + encode_json(ident) + b',"ok":true,"payload":' + bytes(body) + b"}"
 
 
-def refusal(ident: str, error: RpcError) -> bytes:
+def encode_refusal(ident: str, error: MethodError) -> bytes:
     """A response that says why not. Clients drop it unless code and message are there."""
     shape: dict[str, Any] = {"code": error.code or "UNAVAILABLE", "message": error.message or "failed"}
     if error.details is not None:
@@ -160,15 +160,15 @@ def refusal(ident: str, error: RpcError) -> bytes:
         shape["retryable"] = error.retryable
     if error.retry_after_ms is not None:
         shape["retryAfterMs"] = max(0, int(error.retry_after_ms))
-    return encode({"type": "res", "id": ident, "ok": False, "error": shape})
+    return encode_json({"type": "res", "id": ident, "ok": False, "error": shape})
 
 
-def head(event: str) -> bytes:
+def encode_event_head(event: str) -> bytes:
     """The bytes of an event before its payload."""
-    return b'{"type":"event","event":' + encode(event) + b',"payload":'
+    return b'{"type":"event","event":' + encode_json(event) + b',"payload":'
 
 
-def tail(seq: int | None = None, version: bytes = b"", pos: int | None = None) -> bytes:
+def encode_event_tail(seq: int | None = None, version: bytes = b"", pos: int | None = None) -> bytes:
     """The bytes of an event after its payload. `version` is an encoded stateVersion."""
     out = b""
     if seq is not None:
@@ -180,6 +180,6 @@ def tail(seq: int | None = None, version: bytes = b"", pos: int | None = None) -
     return out + b"}"
 
 
-def reason(text: str) -> bytes:
+def encode_close_reason(text: str) -> bytes:
     """A close reason that fits, cut between characters."""
     return text.encode("utf-8", "replace")[:REASON].decode("utf-8", "ignore").encode()

@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.gateway.auth import Gate, Knock, narrowed
-from palinurus.gateway.pairing import Device, Pairing
-from palinurus.gateway.rpc import SCOPES, ClientInfo, RpcError, allows
+from palinurus.gateway.auth import GatewayAuth, GatewayPeer, narrow_scopes
+from palinurus.gateway.pairing import DevicePairing, PairedDevice
+from palinurus.gateway.rpc import SCOPES, ClientDescription, MethodError, has_scope
 from palinurus.gateway.ws import device as identity
 from palinurus.gateway.ws import frames
-from palinurus.gateway.ws.resume import Resume
+from palinurus.gateway.ws.resume import ResumePoint
 
 BROWSERS = frozenset({"openclaw-control-ui", "webchat-ui", "webchat"})
 POLICY, PROTOCOL_ERROR = 1008, 1002
 
 
-class Auth(msgspec.Struct, frozen=True, rename="camel"):
+class ConnectAuth(msgspec.Struct, frozen=True, rename="camel"):
     """The credentials of a connect request."""
 
     token: str | None = None
@@ -30,110 +30,110 @@ class Auth(msgspec.Struct, frozen=True, rename="camel"):
     bootstrap_token: str | None = None
 
 
-class Connect(msgspec.Struct, frozen=True, rename="camel"):
+class ConnectParams(msgspec.Struct, frozen=True, rename="camel"):
     """The params of `connect`. Fields we do not know are ignored; none of them could grant anything."""
 
     min_protocol: int
     max_protocol: int
-    client: ClientInfo
+    client: ClientDescription
     role: str = "operator"
     scopes: tuple[str, ...] = ()
     caps: tuple[str, ...] = ()
-    auth: Auth | None = None
-    device: identity.Proof | None = None
-    resume: Resume | None = None  # ours: where a client was before it lost its connection
+    auth: ConnectAuth | None = None
+    device: identity.DeviceProof | None = None
+    resume: ResumePoint | None = None  # ours: where a client was before it lost its connection
 
 
-class Refused(NamedTuple):
+class LoginRefusal(NamedTuple):
     """No login. `error` is sent under `id` (when there is one), then the socket closes."""
 
     id: str
-    error: RpcError | None
+    error: MethodError | None
     close: int = POLICY
 
 
-class Login(NamedTuple):
+class ClientLogin(NamedTuple):
     """A client that may come in. `enrol`: make the device known and give it a token of its own."""
 
     id: str
-    params: Connect
+    params: ConnectParams
     scopes: tuple[str, ...]
     how: str
     principal: str
-    enrol: Device | None = None
+    enrol: PairedDevice | None = None
 
 
-class Wish(NamedTuple):
+class PairingNeeded(NamedTuple):
     """A device that proved itself but asks for more than it has: a person must say yes."""
 
     id: str
-    device: Device
+    device: PairedDevice
     reason: str  # not-paired, scope-upgrade
     approved: tuple[str, ...]
 
 
-Outcome = Refused | Login | Wish
+LoginOutcome = LoginRefusal | ClientLogin | PairingNeeded
 
 
 class Handshake:
     """One connection before it has logged in."""
 
-    def __init__(self, gate: Gate, pairing: Pairing, knock: Knock, nonce: str) -> None:
+    def __init__(self, gate: GatewayAuth, pairing: DevicePairing, knock: GatewayPeer, nonce: str) -> None:
         self._gate = gate
         self._pairing = pairing
         self._knock = knock
         self._nonce = nonce
 
-    def feed(self, data: str | bytes, now: int) -> Outcome:
+    def feed(self, data: str | bytes, now: int) -> LoginOutcome:
         """What the first frame leads to. Every frame ends the handshake one way or the other."""
-        request = frames.request(data)
+        request = frames.decode_request(data)
         if request is None:
-            return Refused("", None, 1000)
-        if isinstance(request, frames.Bad):
-            return Refused(request.id, RpcError(request.message))
+            return LoginRefusal("", None, 1000)
+        if isinstance(request, frames.BadFrame):
+            return LoginRefusal(request.id, MethodError(request.message))
         if request.method != "connect":
-            return Refused(request.id, RpcError("invalid handshake: first request must be connect"))
+            return LoginRefusal(request.id, MethodError("invalid handshake: first request must be connect"))
         try:
-            asked: Connect = frames.params("connect", Connect, request.params)
-        except RpcError as error:
-            return Refused(request.id, error)
+            asked: ConnectParams = frames.decode_params("connect", ConnectParams, request.params)
+        except MethodError as error:
+            return LoginRefusal(request.id, error)
         if not asked.min_protocol <= frames.PROTOCOL <= asked.max_protocol:
-            return Refused(request.id, _mismatch(asked), PROTOCOL_ERROR)
+            return LoginRefusal(request.id, _mismatch(asked), PROTOCOL_ERROR)
         found = self._judge(asked, now)
-        if isinstance(found, RpcError):
-            return Refused(request.id, found)
+        if isinstance(found, MethodError):
+            return LoginRefusal(request.id, found)
         return found._replace(id=request.id)
 
-    def _judge(self, asked: Connect, now: int) -> Login | Wish | RpcError:
+    def _judge(self, asked: ConnectParams, now: int) -> ClientLogin | PairingNeeded | MethodError:
         if asked.role not in ("operator", "node"):
-            return RpcError("invalid role")
+            return MethodError("invalid role")
         if asked.client.id in BROWSERS and not self._knock.origins:
             details = {"code": "CONTROL_UI_ORIGIN_NOT_ALLOWED", "reason": "origin missing or invalid"}
-            return RpcError(_ORIGIN, details=details)
+            return MethodError(_ORIGIN, details=details)
         wait = 0.0 if self._gate.mode in ("none", "trusted-proxy") else self._gate.wait(self._knock.address)
         if wait > 0:
             return _auth("rate_limited", "AUTH_RATE_LIMITED", "wait_then_retry", wait=wait)
         how = self._credential(asked, now)
-        if isinstance(how, RpcError):
+        if isinstance(how, MethodError):
             return how
         fault = self._device(asked, now, required=how[0] == "none")
         if fault is not None:
             return fault
         if asked.role == "node":
             details = {"code": "AUTH_UNAUTHORIZED", "reason": "role-not-supported"}
-            return RpcError("role node is not supported by this gateway", details=details)
+            return MethodError("role node is not supported by this gateway", details=details)
         return self._granted(asked, how, now)
 
-    def _credential(self, asked: Connect, now: int) -> tuple[str, str, frozenset[str]] | RpcError:
+    def _credential(self, asked: ConnectParams, now: int) -> tuple[str, str, frozenset[str]] | MethodError:
         """How the client proved itself, who it is, and what that opens; or the refusal."""
-        mode, auth = self._gate.mode, asked.auth or Auth()
+        mode, auth = self._gate.mode, asked.auth or ConnectAuth()
         if mode == "none":
             return "none", "owner", SCOPES
         if mode == "trusted-proxy":
             user = self._gate.find_proxy_user(self._knock)
             if user is None:
                 return _auth("trusted_proxy_user_missing", "AUTH_UNAUTHORIZED", "update_auth_configuration")
-            return "proxy", user, narrowed(self._knock, SCOPES)
+            return "proxy", user, narrow_scopes(self._knock, SCOPES)
         secret = auth.token if mode == "token" else auth.password
         if secret and self._gate.is_secret(secret):
             return mode, "owner", SCOPES
@@ -156,42 +156,44 @@ class Handshake:
         step = "retry_with_device_token" if again else "update_auth_credentials"
         return _auth(f"{mode}_mismatch", f"AUTH_{mode.upper()}_MISMATCH", step, again=again)
 
-    def _device(self, asked: Connect, now: int, *, required: bool) -> RpcError | None:
+    def _device(self, asked: ConnectParams, now: int, *, required: bool) -> MethodError | None:
         """Why the device part does not hold, if so."""
         if asked.device is not None:
             fault = self._proof(asked, now)
             if fault is None:
                 return None
-            return RpcError(fault.message, details={"code": fault.code, "reason": fault.reason})
+            return MethodError(fault.message, details={"code": fault.code, "reason": fault.reason})
         if asked.client.id in BROWSERS and self._gate.mode != "trusted-proxy":
             text = "control ui requires device identity (use HTTPS or localhost secure context)"
-            return RpcError(text, details={"code": "CONTROL_UI_DEVICE_IDENTITY_REQUIRED"})
+            return MethodError(text, details={"code": "CONTROL_UI_DEVICE_IDENTITY_REQUIRED"})
         if required:
             details = {"code": "DEVICE_IDENTITY_REQUIRED"}
-            return RpcError("device identity required", code="NOT_PAIRED", details=details)
+            return MethodError("device identity required", code="NOT_PAIRED", details=details)
         return None
 
-    def _proof(self, asked: Connect, now: int) -> identity.Fault | None:
+    def _proof(self, asked: ConnectParams, now: int) -> identity.DeviceFault | None:
         assert asked.device is not None
-        auth = asked.auth or Auth()
+        auth = asked.auth or ConnectAuth()
         token = auth.token or auth.device_token or auth.bootstrap_token or ""
-        claim = identity.Claim(asked.client, asked.role, asked.scopes, token)
-        return identity.verify(asked.device, claim, self._nonce, now)
+        claim = identity.DeviceClaim(asked.client, asked.role, asked.scopes, token)
+        return identity.verify_device(asked.device, claim, self._nonce, now)
 
-    def _granted(self, asked: Connect, how: tuple[str, str, frozenset[str]], now: int) -> Login | Wish:
+    def _granted(
+        self, asked: ConnectParams, how: tuple[str, str, frozenset[str]], now: int
+    ) -> ClientLogin | PairingNeeded:
         word, principal, opens = how
         wanted = tuple(dict.fromkeys(scope for scope in asked.scopes if scope in SCOPES))
-        scopes = tuple(scope for scope in wanted if allows(opens, scope))
+        scopes = tuple(scope for scope in wanted if has_scope(opens, scope))
         if asked.device is None:
-            return Login("", asked, scopes, word, principal)
+            return ClientLogin("", asked, scopes, word, principal)
         fresh = _device(asked, asked.device, wanted if word == "device" else scopes, now)
         known = self._pairing.device(fresh.device_id)
         if known is not None and known.blocked:
-            return Wish("", fresh, "not-paired", ())
+            return PairingNeeded("", fresh, "not-paired", ())
         if word == "device" and scopes != wanted:
-            return Wish("", fresh, "scope-upgrade", known.scopes if known else ())
+            return PairingNeeded("", fresh, "scope-upgrade", known.scopes if known else ())
         enrol = fresh if word in ("token", "password") else None
-        return Login("", asked, scopes, word, principal, enrol)
+        return ClientLogin("", asked, scopes, word, principal, enrol)
 
 
 _ORIGIN = (
@@ -208,13 +210,13 @@ _TEXTS = {
 }
 
 
-def _auth(reason: str, code: str, step: str, *, again: bool = False, wait: float = 0.0) -> RpcError:
+def _auth(reason: str, code: str, step: str, *, again: bool = False, wait: float = 0.0) -> MethodError:
     details = {"code": code, "authReason": reason, "canRetryWithDeviceToken": again, "recommendedNextStep": step}
     after = int(wait * 1000) + 1 if wait else None
-    return RpcError(f"unauthorized: {_TEXTS[reason]}", details=details, retry_after_ms=after)
+    return MethodError(f"unauthorized: {_TEXTS[reason]}", details=details, retry_after_ms=after)
 
 
-def _mismatch(asked: Connect) -> RpcError:
+def _mismatch(asked: ConnectParams) -> MethodError:
     details: dict[str, Any] = {
         "code": "PROTOCOL_MISMATCH",
         "clientMinProtocol": asked.min_protocol,
@@ -222,14 +224,14 @@ def _mismatch(asked: Connect) -> RpcError:
         "expectedProtocol": frames.PROTOCOL,
         "minimumProbeProtocol": frames.PROTOCOL,
     }
-    return RpcError("protocol mismatch", details=details)
+    return MethodError("protocol mismatch", details=details)
 
 
-def _device(asked: Connect, proof: identity.Proof, scopes: tuple[str, ...], now: int) -> Device:
+def _device(asked: ConnectParams, proof: identity.DeviceProof, scopes: tuple[str, ...], now: int) -> PairedDevice:
     client = asked.client
-    return Device(
+    return PairedDevice(
         proof.id,
-        identity.pack(identity.public_key(proof.public_key) or b""),
+        identity.encode_base64url(identity.parse_public_key(proof.public_key) or b""),
         client.platform,
         client.id,
         client.mode,
@@ -243,7 +245,7 @@ def _device(asked: Connect, proof: identity.Proof, scopes: tuple[str, ...], now:
     )
 
 
-def pairing_required(request_id: str, wish: Wish) -> RpcError:
+def make_pairing_error(request_id: str, wish: PairingNeeded) -> MethodError:
     """The refusal that names the request a person has to approve."""
     upgrade = wish.reason == "scope-upgrade"
     text = "device is asking for more scopes than currently approved" if upgrade else "device is not approved yet"
@@ -259,4 +261,4 @@ def pairing_required(request_id: str, wish: Wish) -> RpcError:
         "approvedRoles": [wish.device.role] if wish.approved else [],
         "approvedScopes": list(wish.approved),
     }
-    return RpcError(f"pairing required: {text}", code="NOT_PAIRED", details=details)
+    return MethodError(f"pairing required: {text}", code="NOT_PAIRED", details=details)

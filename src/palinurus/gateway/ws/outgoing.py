@@ -10,13 +10,13 @@ from collections import deque
 
 from palinurus.gateway.ws import frames
 
-DROP = 1024 * 1024  # bytes waiting above which droppable events are left out
+DROP_ABOVE = 1024 * 1024  # bytes waiting above which droppable events are left out
 
 
-class Outgoing:
+class OutgoingFrames:
     """A queue of frames. `wake` is set when there is something to do."""
 
-    def __init__(self, limit: int = frames.BUFFERED, drop: int = DROP) -> None:
+    def __init__(self, limit: int = frames.BUFFERED, drop: int = DROP_ABOVE) -> None:
         self.wake = asyncio.Event()
         self.size = 0
         self.dropped = 0

@@ -24,11 +24,11 @@ from palinurus.inbox.children import files, rules, words
 from palinurus.inbox.children.record import SubagentRecord, make_run_id, strip_content
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions import moves
-from palinurus.sessions.entries import Said
-from palinurus.sessions.record import Record
+from palinurus.sessions.entries import MessageEntry
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
 from palinurus.store.port import Store
-from palinurus.tools.spawn import Order
+from palinurus.tools.spawn import SpawnOrder
 
 FORK = 400_000  # bytes of a conversation that a sub-agent may begin with
 LABEL = 120
@@ -47,7 +47,9 @@ class SubagentParts(NamedTuple):
     store: Store
     transcripts: Transcripts
     clock: Clock
-    offered: Callable[[SessionKey, Inbound, Record], tuple[str, ...]]  # the tools that a session has for a message
+    offered: Callable[
+        [SessionKey, Inbound, SessionRecord], tuple[str, ...]
+    ]  # the tools that a session has for a message
     workspace: Callable[[SessionKey], str]  # where the tools of a session work
 
 
@@ -57,20 +59,20 @@ class SpawnPlan(NamedTuple):
     child: SubagentRecord
     caller: SessionKey
     key: SessionKey
-    record: Record
-    parent: Record
+    record: SessionRecord
+    parent: SessionRecord
     files: dict[str, bytes]
     fork: bool
 
 
-async def plan_spawn(parts: SubagentParts, order: Order) -> SpawnPlan | SpawnRefusal:
+async def plan_spawn(parts: SubagentParts, order: SpawnOrder) -> SpawnPlan | SpawnRefusal:
     """All but the number of its siblings is checked here."""
     settings, caller = parts.settings, parse_session_key(order.caller)
     if caller is None or caller.agent not in settings.agents:
         return SpawnRefusal("error", f"no session {order.caller[:120]}")
     row = await parts.store.session(order.caller)
     now = parts.clock.now()
-    parent = Record.decode(row.data) if row else Record.fresh(caller, now, "none")
+    parent = SessionRecord.decode(row.data) if row else SessionRecord.fresh(caller, now, "none")
     depth = max(caller.depth, parent.spawnDepth or 0)
     ident = make_run_id(order.caller, order.asker, order.call, order.task)
     key = SessionKey(order.agent or caller.agent, f"subagent:{ident}")
@@ -103,7 +105,7 @@ async def plan_spawn(parts: SubagentParts, order: Order) -> SpawnPlan | SpawnRef
         source=words.choose_source(order.taint),
     )
     record = msgspec.structs.replace(
-        Record.fresh(key, now, ident), **chosen, **_family(settings, order, key, depth + 1)
+        SessionRecord.fresh(key, now, ident), **chosen, **_family(settings, order, key, depth + 1)
     )
     allow = list(parts.offered(caller, order.asker, parent))
     extra = {**_held_back(parent), "inheritedToolAllow": allow}
@@ -111,7 +113,7 @@ async def plan_spawn(parts: SubagentParts, order: Order) -> SpawnPlan | SpawnRef
     return SpawnPlan(child, caller, key, record, parent, given, order.fork and key.agent == caller.agent)
 
 
-def _chosen(parts: SubagentParts, agent: str, order: Order) -> dict[str, Any] | SpawnRefusal:
+def _chosen(parts: SubagentParts, agent: str, order: SpawnOrder) -> dict[str, Any] | SpawnRefusal:
     """Model and level: what was asked for, then what the config says for sub-agents; nothing: the agent's own."""
     own = parts.settings.subagents[agent]
     fields: dict[str, Any] = {}
@@ -136,7 +138,7 @@ def _named(parts: SubagentParts, agent: str, chosen: dict[str, Any]) -> str:
     return str(parts.catalog.default(parts.settings.agents[agent]).ref)
 
 
-def _family(settings: Settings, order: Order, key: SessionKey, depth: int) -> dict[str, Any]:
+def _family(settings: Settings, order: SpawnOrder, key: SessionKey, depth: int) -> dict[str, Any]:
     mine = find_subagent_role(depth, rules.get_max_depth(settings, key.agent))
     return {
         "label": order.label[:LABEL] or None,
@@ -148,7 +150,7 @@ def _family(settings: Settings, order: Order, key: SessionKey, depth: int) -> di
     }
 
 
-def _held_back(parent: Record) -> dict[str, Any]:
+def _held_back(parent: SessionRecord) -> dict[str, Any]:
     """What somebody forbade in the parent's session holds for its children."""
     kept = ("execSecurity", "inheritedToolDeny")
     return {name: parent.extra[name] for name in kept if name in parent.extra}
@@ -172,7 +174,7 @@ async def furnish_session(parts: SubagentParts, birth: SpawnPlan) -> tuple[Subag
         if transcript.size <= FORK:
             record = msgspec.structs.replace(birth.record, forkedFromParent=True)
             entry, now = _before(transcript, child.call), parts.clock.now()
-            await moves.branch(parts.settings.home, parts.store, transcript, record, birth.key, entry, now)
+            await moves.create_branch(parts.settings.home, parts.store, transcript, record, birth.key, entry, now)
             return child, note
         note = "the conversation is too long to be copied; the sub-agent knows only its task"
     await parts.store.save_session(birth.record.row(birth.key))
@@ -184,7 +186,7 @@ def _before(transcript: Transcript, call: str) -> str | None:
     path = transcript.path_to_leaf()
     for at in range(len(path) - 1, -1, -1):
         entry = path[at]
-        message = entry.message if isinstance(entry, Said) else None
+        message = entry.message if isinstance(entry, MessageEntry) else None
         if isinstance(message, AssistantMessage) and any(one.id == call for one in message.calls):
             return path[at - 1].id if at else None
     return path[-1].id if path else None

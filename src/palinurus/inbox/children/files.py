@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Sequence
 
-from palinurus.tools.spawn import Attachment
+from palinurus.tools.spawn import SubagentAttachment
 
 FOLDER = ".attachments"
 MOST = 5_000_000  # bytes altogether
@@ -19,7 +19,7 @@ _DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
-def read_attachments(attachments: Sequence[Attachment]) -> dict[str, bytes] | str:
+def read_attachments(attachments: Sequence[SubagentAttachment]) -> dict[str, bytes] | str:
     """By name; or what is wrong with them."""
     found: dict[str, bytes] = {}
     for one in attachments:

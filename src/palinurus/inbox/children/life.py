@@ -23,12 +23,12 @@ from palinurus.inbox.children.birth import SubagentParts
 from palinurus.inbox.children.record import Outcome, SubagentRecord
 from palinurus.inbox.children.registry import SubagentRegistry
 from palinurus.plugins.hooks import Hooks
-from palinurus.points import point
+from palinurus.points import pass_crashpoint
 from palinurus.sessions import moves
-from palinurus.sessions.entries import Said
-from palinurus.sessions.record import Record
+from palinurus.sessions.entries import MessageEntry
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
-from palinurus.store.port import Accepted, ItemRow
+from palinurus.store.port import Acceptance, InboxRow
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +41,8 @@ NOTE = 500
 class SubagentInboxPort(NamedTuple):
     """The program, as far as sub-agents need it."""
 
-    submit: Callable[[Inbound], Awaitable[Accepted]]
-    wait: Callable[[str], Awaitable[ItemRow]]  # until a message's outcome is on disk
+    submit: Callable[[Inbound], Awaitable[Acceptance]]
+    wait: Callable[[str], Awaitable[InboxRow]]  # until a message's outcome is on disk
     running: Callable[[str], bool]  # has the session a run?
     stop: Callable[[str], object]  # end a session's run, and what waits behind it
     abort: Callable[[str, str], object]  # (message, reason): end its run, or its waiting
@@ -181,7 +181,7 @@ class SubagentFollower:
     async def _tell(self, child: SubagentRecord) -> bool:
         """Put the result before the parent, once. False: the gateway is stopping."""
         result = None if child.quiet else await self.result(child)
-        point("child.ended")
+        pass_crashpoint("child.ended")
         if result is not None:
             room = self._rooms.setdefault(child.parent, asyncio.Semaphore(AT_ONCE))
             async with room:
@@ -209,7 +209,7 @@ class SubagentFollower:
         if isinstance(accepted, str):
             log.warning("session %s cannot be told of sub-agent %s: %s", child.parent, child.id, accepted)
             return True
-        point("child.announced")
+        pass_crashpoint("child.announced")
         await self.extend_to_item(child.parent, accepted.id)
         row = await self._doors.wait(accepted.id)
         if row.outcome == "refused":
@@ -223,7 +223,7 @@ class SubagentFollower:
         if child is not None and child.active and child.item and child.item != item:
             await self._registry.change(child.id, item=item, runs=child.runs + 1)
 
-    async def _submitted(self, inbound: Inbound) -> Accepted | str | None:
+    async def _submitted(self, inbound: Inbound) -> Acceptance | str | None:
         """Tries until it is on disk. A text: it can never be. None: the gateway is stopping."""
         wait = FIRST
         while True:
@@ -251,7 +251,7 @@ class SubagentFollower:
         if transcript is None or not child.item:
             return ""
         row = await self._doors.wait(child.item)
-        said = [e.message for e in transcript.entries_of(row.id) if isinstance(e, Said)]
+        said = [e.message for e in transcript.entries_of(row.id) if isinstance(e, MessageEntry)]
         found = find_last_words(said)
         if found is None and child.outcome == "ok":
             # Silence about the last of its children's results takes nothing back that it said before.
@@ -267,10 +267,10 @@ class SubagentFollower:
         record, key = await self._record(child.session), parse_session_key(child.session)
         return await self._parts.transcripts.load(record.path(key.agent)) if record and key else None
 
-    async def _record(self, session: str) -> Record | None:
+    async def _record(self, session: str) -> SessionRecord | None:
         row = await self._parts.store.session(session)
         try:
-            return Record.decode(row.data) if row else None
+            return SessionRecord.decode(row.data) if row else None
         except StateBroken:
             return None
 
@@ -280,7 +280,7 @@ class SubagentFollower:
         if record is not None and key is not None and not self._doors.running(child.session):
             self._parts.transcripts.forget(record.path(key.agent))
             home, now = self._parts.settings.home, self._parts.clock.now()
-            await moves.delete(home, self._parts.store, key, record, now)
+            await moves.delete_session(home, self._parts.store, key, record, now)
         await asyncio.to_thread(files.remove_attachments, child.folder)
 
 
@@ -293,7 +293,7 @@ STATUS_REASONS: dict[Outcome, str] = {
 }
 
 
-def judge_end(child: SubagentRecord, row: ItemRow) -> tuple[Outcome, str]:
+def judge_end(child: SubagentRecord, row: InboxRow) -> tuple[Outcome, str]:
     """How it ended, by what the program saw of it; and why, if it failed."""
     if child.killed:
         return "killed", ""

@@ -23,9 +23,9 @@ from palinurus.inbox.children.record import SubagentRecord, SubagentRows, identi
 from palinurus.inbox.children.registry import SubagentRegistry
 from palinurus.inbox.children.watch import SubagentTimer
 from palinurus.plugins.hooks import Hooks
-from palinurus.points import point
-from palinurus.sessions.record import Record
-from palinurus.tools.spawn import Order
+from palinurus.points import pass_crashpoint
+from palinurus.sessions.record import SessionRecord
+from palinurus.tools.spawn import SpawnOrder
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class SubagentControl:
 
     # starting
 
-    async def spawn(self, order: Order) -> dict[str, Any]:
+    async def spawn(self, order: SpawnOrder) -> dict[str, Any]:
         """See the port."""
         known = self.registry.get(make_run_id(order.caller, order.asker, order.call, order.task))
         if known is not None:
@@ -124,14 +124,14 @@ class SubagentControl:
         try:
             child, note = await birth.furnish_session(self._parts, planned)
             await self.registry.write(child)
-            point("child.recorded")
+            pass_crashpoint("child.recorded")
             may = rules.can_start_subagents(settings, planned.key.agent, child.depth)
             accepted = await self._doors.submit(words.make_task_message(child, may, self._parts.clock.now()))
         except (PalinurusError, OSError) as exc:
             await self._unborn(ident)
             return {"status": "error", "error": exc.message if isinstance(exc, PalinurusError) else str(exc)}
         child = await self.registry.change(ident, item=accepted.id, state="open", runs=1)
-        point("child.accepted")
+        pass_crashpoint("child.accepted")
         self.lives.start(ident)
         self._hooks.observe("subagent_spawned", _told(child))
         self._hooks.observe("session_start", {"sessionKey": child.session, "agentId": planned.key.agent})
@@ -143,7 +143,7 @@ class SubagentControl:
         except PalinurusError as exc:
             log.error("sub-agent %s was not started, and cannot be forgotten: %s", ident, exc.message)
 
-    async def _lost(self, order: Order) -> SubagentRecord | None:
+    async def _lost(self, order: SpawnOrder) -> SubagentRecord | None:
         """One that this very turn started before the gateway was killed, without learning of it."""
         turn = identify_turn(order.asker)
         for child in self.registry.of(order.caller):
@@ -158,7 +158,7 @@ class SubagentControl:
         row, key = await self._parts.store.session(session), parse_session_key(session)
         if row is None or key is None:
             return False
-        transcript = await self._parts.transcripts.load(Record.decode(row.data).path(key.agent))
+        transcript = await self._parts.transcripts.load(SessionRecord.decode(row.data).path(key.agent))
         results = (m for m in transcript.messages() if isinstance(m, ToolResult) and m.toolCallId == call)
         return any(not result.isError for result in results)
 

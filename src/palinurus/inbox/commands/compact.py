@@ -13,11 +13,11 @@ from palinurus.agent.compaction import CompactionCoordinator, CompactionRequest,
 from palinurus.core.types.model import ModelSpec, Prompt
 from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
 from palinurus.inbox.commands.facts import change_record, find_session_model, format_tokens
-from palinurus.sessions.entries import LEAF, Compaction, Custom, Known
-from palinurus.sessions.path import Checkpoint, checkpoints, undo
-from palinurus.sessions.record import Record
+from palinurus.sessions.entries import LEAF_TYPE, CompactionEntry, CustomEntry, KnownEntry
+from palinurus.sessions.path import CompactionCheckpoint, list_checkpoints, make_undo_entry
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
-from palinurus.store.port import Line
+from palinurus.store.port import TranscriptLine
 
 SHOWN = 6_000  # characters of a summary in an answer
 DONE = (
@@ -46,7 +46,7 @@ async def run_compact(call: CommandCall) -> CommandAnswer:
 async def _compact(call: CommandCall, shared: CompactionCoordinator, wishes: str) -> CommandAnswer:
     desk, key = call.desk, str(call.key)
     transcript = await _transcript(call)
-    if any(isinstance(e, Compaction) for e in transcript.entries_of(call.claim.id)):
+    if any(isinstance(e, CompactionEntry) for e in transcript.entries_of(call.claim.id)):
         return CommandAnswer(_done(transcript))  # a crash came after the line and before this answer
     if desk.running(key):
         shared.ask(key, wishes)
@@ -75,7 +75,7 @@ async def _show(call: CommandCall, transcript: Transcript, which: str) -> Comman
 
 
 async def _list(call: CommandCall, transcript: Transcript, which: str) -> CommandAnswer:
-    points = checkpoints(transcript.path_to_leaf())
+    points = list_checkpoints(transcript.path_to_leaf())
     if not points:
         return CommandAnswer(NONE)
     return CommandAnswer("\n".join(f"{n}. {_line(point)}" for n, point in enumerate(points, 1)))
@@ -89,7 +89,9 @@ async def _undo(call: CommandCall, transcript: Transcript, which: str) -> Comman
     found = _point(transcript, which)
     if found is None or found.undone:
         return CommandAnswer(_no(which) if found is None else "It was taken back already.")
-    await _append(call, transcript, lambda now: transcript.add_entry(_owned(undo(found.entry.id), call), now))
+    await _append(
+        call, transcript, lambda now: transcript.add_entry(_owned(make_undo_entry(found.entry.id), call), now)
+    )
     return CommandAnswer(_restored(transcript), await _record(call, {"totalTokensFresh": False}))
 
 
@@ -103,9 +105,11 @@ async def _branch(call: CommandCall, transcript: Transcript, which: str) -> Comm
     if found is None:
         return CommandAnswer(_no(which))
 
-    def line(now: int) -> tuple[Line, ...]:
+    def line(now: int) -> tuple[TranscriptLine, ...]:
         transcript.branch(found.before)
-        return transcript.add_entry(_owned(Custom(customType=LEAF, data={"targetId": found.before}), call), now)
+        return transcript.add_entry(
+            _owned(CustomEntry(customType=LEAF_TYPE, data={"targetId": found.before}), call), now
+        )
 
     await _append(call, transcript, line)
     return CommandAnswer(_restored(transcript), await _record(call, {"totalTokensFresh": False}))
@@ -119,7 +123,7 @@ VERBS: dict[str, Callable[[CommandCall, Transcript, str], Awaitable[CommandAnswe
 }
 
 
-async def _append(call: CommandCall, transcript: Transcript, make: Callable[[int], tuple[Line, ...]]) -> None:
+async def _append(call: CommandCall, transcript: Transcript, make: Callable[[int], tuple[TranscriptLine, ...]]) -> None:
     mark = transcript.mark()
     lines = make(call.desk.clock.now())
     try:
@@ -129,7 +133,7 @@ async def _append(call: CommandCall, transcript: Transcript, make: Callable[[int
         raise
 
 
-def _owned(entry: Known, call: CommandCall) -> Known:
+def _owned(entry: KnownEntry, call: CommandCall) -> KnownEntry:
     return msgspec.structs.replace(entry, item=call.claim.id)
 
 
@@ -137,10 +141,10 @@ async def _transcript(call: CommandCall) -> Transcript:
     return await call.desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
 
 
-async def _record(call: CommandCall, fields: dict[str, object]) -> Record:
+async def _record(call: CommandCall, fields: dict[str, object]) -> SessionRecord:
     """The session's record with `fields`: read again, a run may have ended meanwhile."""
     row = await call.desk.store.session(str(call.key))
-    return change_record(Record.decode(row.data) if row else call.record, fields, call.desk.clock.now())
+    return change_record(SessionRecord.decode(row.data) if row else call.record, fields, call.desk.clock.now())
 
 
 def _models(call: CommandCall) -> tuple[ModelSpec, ...]:
@@ -150,9 +154,9 @@ def _models(call: CommandCall) -> tuple[ModelSpec, ...]:
     return (own, *(m for m in others if isinstance(m, ModelSpec) and m.ref != own.ref))
 
 
-def _point(transcript: Transcript, which: str) -> Checkpoint | None:
+def _point(transcript: Transcript, which: str) -> CompactionCheckpoint | None:
     """By its number; without one, the compaction that counts."""
-    points = checkpoints(transcript.path_to_leaf())
+    points = list_checkpoints(transcript.path_to_leaf())
     if which:
         number = int(which) if which.isdecimal() and len(which) < 6 else 0
         return points[number - 1] if 0 < number <= len(points) else None
@@ -163,7 +167,7 @@ def _no(which: str) -> str:
     return f"There is no compaction {which[:20]}. /compact list shows them." if which else NONE
 
 
-def _line(point: Checkpoint) -> str:
+def _line(point: CompactionCheckpoint) -> str:
     entry, told = point.entry, point.details
     state = "taken back" if point.undone else "in use" if point.counts else "part of a later one"
     size = f"{format_tokens(entry.tokensBefore)} tokens before"

@@ -28,13 +28,13 @@ from palinurus.inbox.children.nest import SubagentControl
 from palinurus.inbox.lines import ChatChannels
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
-from palinurus.store.port import Accepted, Claim, ItemRow, Spent, Store
-from palinurus.tools.cron import Schedules
-from palinurus.tools.memory import Recall
-from palinurus.tools.process.table import Row
-from palinurus.workspace.shelf import Stock
+from palinurus.store.port import Acceptance, InboxRow, RunClaim, Store, UsageRow
+from palinurus.tools.cron import SchedulerPort
+from palinurus.tools.memory import MemoryPort
+from palinurus.tools.process.table import CommandRow
+from palinurus.workspace.shelf import SkillStock
 
 Scope: TypeAlias = Literal["any", "owner"]
 ADMIN = "operator.admin"
@@ -50,7 +50,7 @@ INTERNAL: frozenset[str] = frozenset(("http", "terminal", "webchat", "gateway"))
 class SubmitMessage(Protocol):
     """Put a message on disk; `sink` sees its run."""
 
-    def __call__(self, inbound: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Awaitable[Accepted]: ...
+    def __call__(self, inbound: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Awaitable[Acceptance]: ...
 
 
 class CommandContext(NamedTuple):
@@ -66,7 +66,7 @@ class CommandContext(NamedTuple):
     abort: Callable[[str, str], bool]  # (session key, reason): was there a run to stop?
     running: Callable[[str], bool]  # does this session have a run going?
     submit: SubmitMessage
-    wait: Callable[[str], Awaitable[ItemRow]]  # until a message's outcome is on disk
+    wait: Callable[[str], Awaitable[InboxRow]]  # until a message's outcome is on disk
     tools: Mapping[str, Tool] = {}
     clear: Callable[[str], Awaitable[int]] | None = None  # end all waiting messages of a session; how many
     prompt_report: Callable[[SessionKey], Awaitable[Prompt]] | None = None  # the prompt its next run would get
@@ -75,16 +75,16 @@ class CommandContext(NamedTuple):
         None  # workspace files, on disk and in that prompt
     )
     board: ApprovalBoard | None = None  # open approvals
-    changed: Callable[[str, Record], None] = lambda key, record: None  # told of a session's new record
+    changed: Callable[[str, SessionRecord], None] = lambda key, record: None  # told of a session's new record
     fitted: FitReplies = lambda inbound, replies: replies
     commands: Mapping[str, ChatCommand] = {}  # of plugins, besides the table
     compactions: CompactionCoordinator | None = None  # who makes room in long conversations
     nest: SubagentControl | None = None  # who keeps sub-agents
-    stock: Callable[[str], Stock] | None = None  # an agent's skills as they stand, those that cannot be used too
-    processes: Callable[[], tuple[Row, ...]] = tuple  # commands that run or ran a short while ago
-    recall: Recall | None = None  # where memory is
+    stock: Callable[[str], SkillStock] | None = None  # an agent's skills as they stand, those that cannot be used too
+    processes: Callable[[], tuple[CommandRow, ...]] = tuple  # commands that run or ran a short while ago
+    recall: MemoryPort | None = None  # where memory is
     embed: Embed | None = None  # texts as vectors
-    schedules: Schedules | None = None  # who keeps jobs and heartbeats
+    schedules: SchedulerPort | None = None  # who keeps jobs and heartbeats
     keep: KeepFile | None = None  # puts a file that a client sent on disk
     chats: ChatChannels | None = None  # the chat channels: who is let in, which run
     look: Callable[[str], CacheSnapshot | None] = lambda session: None  # a session's last request (by its id)
@@ -94,10 +94,10 @@ class CommandCall(NamedTuple):
     """One command, as given."""
 
     desk: CommandContext
-    claim: Claim
+    claim: RunClaim
     inbound: Inbound
     key: SessionKey
-    record: Record
+    record: SessionRecord
     stored: bool  # the record is on disk
     name: str  # canonical
     args: str  # what stands behind the name, as written
@@ -116,10 +116,10 @@ class CommandAnswer(msgspec.Struct, frozen=True):
     """What to say. `record` is the session's new record; `follow` a message to run after it."""
 
     text: str
-    record: Record | None = None
+    record: SessionRecord | None = None
     follow: Inbound | None = None
     relay: bool = True  # a client that waits gets the answer to `follow` (else only `text`)
-    spent: tuple[Spent, ...] = ()  # model calls the command made
+    spent: tuple[UsageRow, ...] = ()  # model calls the command made
 
 
 class ChatCommand(msgspec.Struct, frozen=True):

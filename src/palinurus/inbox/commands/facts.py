@@ -15,14 +15,14 @@ from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor
 from palinurus.inbox.commands.desk import CommandContext
 from palinurus.providers.catalog import Catalog
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 
 
 class SessionFacts(NamedTuple):
     """One session as it stands."""
 
     key: SessionKey
-    record: Record
+    record: SessionRecord
     agent: AgentSettings
     model: ModelSpec
     vendor: Vendor | None
@@ -31,7 +31,9 @@ class SessionFacts(NamedTuple):
     fast: FastMode
 
 
-def gather_facts(desk: CommandContext, key: SessionKey, record: Record, model: ModelSpec | None = None) -> SessionFacts:
+def gather_facts(
+    desk: CommandContext, key: SessionKey, record: SessionRecord, model: ModelSpec | None = None
+) -> SessionFacts:
     """With `model` instead of the session's own, if given."""
     agent = desk.settings.agents[key.agent]
     model = model or find_session_model(desk.catalog, agent, record)
@@ -53,7 +55,7 @@ def gather_facts(desk: CommandContext, key: SessionKey, record: Record, model: M
     )
 
 
-def find_session_model(catalog: Catalog, agent: AgentSettings, record: Record) -> ModelSpec:
+def find_session_model(catalog: Catalog, agent: AgentSettings, record: SessionRecord) -> ModelSpec:
     """The session's model: what somebody chose for it if that can be found, else the agent's."""
     if record.modelOverride:
         ref = f"{record.providerOverride}/{record.modelOverride}" if record.providerOverride else record.modelOverride
@@ -63,10 +65,10 @@ def find_session_model(catalog: Catalog, agent: AgentSettings, record: Record) -
     return catalog.default(agent)
 
 
-_FIELDS = frozenset(Record.__struct_fields__)
+_FIELDS = frozenset(SessionRecord.__struct_fields__)
 
 
-def change_record(record: Record, changes: Mapping[str, Any], now: int) -> Record:
+def change_record(record: SessionRecord, changes: Mapping[str, Any], now: int) -> SessionRecord:
     """The record with `changes`; None clears. Fields it does not have yet go to `extra`."""
     known = {name: value for name, value in changes.items() if name in _FIELDS}
     extra = {**record.extra, **{name: value for name, value in changes.items() if name not in _FIELDS}}

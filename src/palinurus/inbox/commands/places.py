@@ -15,7 +15,7 @@ from palinurus.core.levels.forms import QUEUE_DROPS, QUEUE_WORDS
 from palinurus.core.levels.parse import Directive
 from palinurus.core.policy.exec import list_elevation_blocks
 from palinurus.core.types.inbound import Inbound
-from palinurus.sessions.record import Record
+from palinurus.sessions.record import SessionRecord
 
 Said: TypeAlias = tuple[str, Mapping[str, Any], bool]  # text, changes, refused
 
@@ -35,7 +35,7 @@ EXEC: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def apply_queue(directive: Directive, record: Record, settings: QueueSettings, channel: str) -> Said:
+def apply_queue(directive: Directive, record: SessionRecord, settings: QueueSettings, channel: str) -> Said:
     """Ask, set or clear how messages wait while the agent works."""
     raw = directive.raw
     if (raw is None and not directive.options) or (raw or "").lower() == "status":
@@ -70,7 +70,7 @@ def _option(name: str, value: str) -> tuple[str, int | str | None]:
     return "queueDrop", value.lower() if value.lower() in QUEUE_DROPS else None
 
 
-def format_queue(record: Record, settings: QueueSettings, channel: str) -> str:
+def format_queue(record: SessionRecord, settings: QueueSettings, channel: str) -> str:
     """mode, debounce, cap and drop policy that apply."""
     mode = record.queueMode or settings.by_channel.get(channel) or settings.mode
     wait = record.queueDebounceMs
@@ -89,7 +89,7 @@ def check_elevation(directive: Directive, inbound: Inbound, rules: AgentExecRule
     return list_elevation_blocks(inbound, enabled=rules.elevated, allow_from=rules.allow_from)
 
 
-def apply_exec(directive: Directive, record: Record) -> Said:
+def apply_exec(directive: Directive, record: SessionRecord) -> Said:
     """Ask, set or clear the session's exec options."""
     raw = directive.raw
     if (raw is None and not directive.options) or (raw or "").lower() == "status":

@@ -17,9 +17,9 @@ from palinurus.core.types.model import ModelSpec
 from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
 from palinurus.inbox.commands.facts import change_record, find_session_model
 from palinurus.inbox.commands.follow import make_followup
-from palinurus.sessions.fresh import reset_payload
-from palinurus.sessions.record import Record
-from palinurus.sessions.reset import rollover
+from palinurus.sessions.fresh import make_reset_payload
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.reset import roll_over
 
 _SPACE = uuid.UUID("6f9d0a3e-6d5c-4e0c-9b0e-5d6c8f1c2a77")
 PATIENCE = 100  # looks, 50 ms apart, for the old run to end
@@ -30,7 +30,7 @@ async def run_reset(call: CommandCall) -> CommandAnswer:
     ident = make_session_id(call.claim.id)
     model, text = _first(call)
     row = await call.desk.store.session(str(call.key))
-    record = Record.decode(row.data) if row else None
+    record = SessionRecord.decode(row.data) if row else None
     if record is None or ident not in (record.sessionId, *(record.usageFamilySessionIds or ())):
         await _quiet(call)
         record = await _rolled(call, ident, model)
@@ -76,15 +76,15 @@ async def _quiet(call: CommandCall) -> None:
         await call.desk.clock.sleep(0.05)
 
 
-async def _rolled(call: CommandCall, ident: str, model: ModelSpec | None) -> Record:
+async def _rolled(call: CommandCall, ident: str, model: ModelSpec | None) -> SessionRecord:
     desk, now = call.desk, call.desk.clock.now()
     row = await desk.store.session(str(call.key))  # again: the run just stopped has written to it
     if row is None:
-        fresh = Record.fresh(call.key, now, ident)
+        fresh = SessionRecord.fresh(call.key, now, ident)
     else:
-        old = Record.decode(row.data)
+        old = SessionRecord.decode(row.data)
         await _tell(call, old, ident)
-        fresh = rollover(old, call.key, now, ident, asked=True)
+        fresh = roll_over(old, call.key, now, ident, asked=True)
     if model is None:
         return fresh
     changes: dict[str, Any] = {
@@ -98,14 +98,14 @@ async def _rolled(call: CommandCall, ident: str, model: ModelSpec | None) -> Rec
     return change_record(fresh, changes, now)
 
 
-async def _tell(call: CommandCall, old: Record, following: str) -> None:
+async def _tell(call: CommandCall, old: SessionRecord, following: str) -> None:
     """Hooks hear of the end and of the beginning. Told again if a crash makes this run again."""
     hooks, key = call.desk.hooks, call.key
     messages: list[Any] = []
     if hooks.has("before_reset"):
         transcript = await call.desk.transcripts.load(old.path(key.agent), call.agent.workspace)
         messages = [msgspec.to_builtins(m) for m in transcript.messages()]
-    hooks.observe("before_reset", reset_payload(key, old, call.name, messages))
+    hooks.observe("before_reset", make_reset_payload(key, old, call.name, messages))
     ids = {"sessionKey": str(key), "agentId": key.agent}
     ended = {"sessionId": old.sessionId, "reason": call.name, "nextSessionId": following}
     hooks.observe("session_end", {**ids, **ended, "sessionFile": old.path(key.agent)})

@@ -11,8 +11,8 @@ from palinurus.inbox.children import views, words
 from palinurus.inbox.children.nest import SubagentControl
 from palinurus.inbox.children.record import SubagentRecord
 from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
-from palinurus.sessions.record import Record
-from palinurus.tools.spawn import Order
+from palinurus.sessions.record import SessionRecord
+from palinurus.tools.spawn import SpawnOrder
 
 LOG, LINE = 20, 400  # messages, characters of one
 SUBAGENTS_USAGE = (
@@ -40,7 +40,7 @@ async def _spawn(call: CommandCall, nest: SubagentControl, rest: str) -> Command
     agent, _, task = rest.partition(" ")
     if not task.strip():
         return CommandAnswer("Say who is to do what: /subagents spawn AGENT TASK.")
-    made = await nest.spawn(Order(str(call.key), call.claim.id, call.inbound, task.strip(), agent=agent.lower()))
+    made = await nest.spawn(SpawnOrder(str(call.key), call.claim.id, call.inbound, task.strip(), agent=agent.lower()))
     if made["status"] != "accepted":
         return CommandAnswer(f"⚠️ Not started: {made['error']}.")
     return CommandAnswer(f"Started {made['runId'][:8]} ({made['model']}). Its result will be told here.")
@@ -94,7 +94,7 @@ async def _log(call: CommandCall, nest: SubagentControl, rest: str) -> CommandAn
     if row is None or key is None:
         return CommandAnswer(f"The session of “{child.name}” is gone.")
     try:
-        transcript = await call.desk.transcripts.load(Record.decode(row.data).path(key.agent))
+        transcript = await call.desk.transcripts.load(SessionRecord.decode(row.data).path(key.agent))
     except StateBroken as exc:
         return CommandAnswer(f"⚠️ {exc.message}")
     most = int(number) if number.strip() in _NUMBERS else LOG

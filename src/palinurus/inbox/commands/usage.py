@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
 from palinurus.inbox.commands.facts import format_tokens
-from palinurus.store.port import Spent
+from palinurus.store.port import UsageRow
 
 DAY = 86_400_000
 
@@ -23,7 +23,7 @@ async def run_usage(call: CommandCall) -> CommandAnswer:
     )
 
 
-def format_spending(rows: Iterable[Spent]) -> str:
+def format_spending(rows: Iterable[UsageRow]) -> str:
     """One line for some calls."""
     rows = list(rows)
     if not rows:

@@ -6,7 +6,7 @@ import sqlite3
 
 from palinurus.clock import Clock
 from palinurus.store.sqlite import file, lock, schema
-from palinurus.store.sqlite.faults import fault
+from palinurus.store.sqlite.faults import to_state_error
 from palinurus.store.sqlite.store import SqliteStore
 
 
@@ -15,16 +15,16 @@ async def open_store(home: str, clock: Clock) -> SqliteStore:
 
     Raises StateLocked, StateUnwritable, StateBroken (damaged or from a newer version), DiskFull.
     """
-    held = lock.take(home)
+    held = lock.take_lock(home)
     try:
-        conn = file.writing(home)
+        conn = file.open_for_writing(home)
         try:
-            schema.migrate(conn, file.path(home))
-            schema.prune(conn, clock.now())
+            schema.migrate_schema(conn, file.locate_database(home))
+            schema.prune_rows(conn, clock.now())
             return SqliteStore(home, conn, held, clock)
         except sqlite3.Error as error:
             conn.close()
-            raise fault(error, file.path(home)) from None
+            raise to_state_error(error, file.locate_database(home)) from None
         except BaseException:
             conn.close()
             raise

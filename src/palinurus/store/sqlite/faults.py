@@ -26,18 +26,18 @@ _KINDS: dict[int, tuple[type[StateError], str, str]] = {
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def fault(error: sqlite3.Error, file: str) -> StateError:
+def to_state_error(error: sqlite3.Error, file: str) -> StateError:
     """The error to raise for one of SQLite's. StateBroken means: do not go on with this connection."""
     code = getattr(error, "sqlite_errorcode", None) or 0
     primary = code & 0xFF
     # SQLite says "full" for ENOSPC only; a quota or a size limit looks like a failing disk to it
-    if code == sqlite3.SQLITE_IOERR_WRITE and not room(file):
+    if code == sqlite3.SQLITE_IOERR_WRITE and not has_room(file):
         primary = sqlite3.SQLITE_FULL
     kind, said, fix = _KINDS.get(primary, (StateError, "the database refused", ""))
     return kind(f"{file}: {said} ({error})", fix=fix)
 
 
-def room(file: str) -> bool:
+def has_room(file: str) -> bool:
     """False when a file beside `file` cannot grow past it for lack of space, quota or allowed size."""
     try:
         end = max(os.path.getsize(name) for name in (file, f"{file}-wal") if os.path.exists(name))

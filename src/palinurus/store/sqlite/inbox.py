@@ -10,19 +10,19 @@ from collections.abc import Sequence
 
 from palinurus import points
 from palinurus.store.port import (
-    Accepted,
-    Claim,
-    Item,
-    ItemRow,
-    Line,
-    Outgoing,
+    Acceptance,
+    InboxItem,
+    InboxRow,
+    OutboxRow,
+    RunClaim,
     SessionRow,
     Settlement,
     StaleClaim,
-    Step,
+    TraceStep,
+    TranscriptLine,
 )
 from palinurus.store.sqlite import outbox, rows
-from palinurus.store.sqlite.writer import Tx
+from palinurus.store.sqlite.writer import StoreTransaction
 
 _BUSY = (
     "SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ?1 AND state = 'running')"
@@ -45,7 +45,7 @@ _NEXT = (
 _HELD = "id = ? AND state = 'running' AND fence = ?"
 
 
-def accept(tx: Tx, item: Item, claim: bool) -> Accepted:
+def accept_item(tx: StoreTransaction, item: InboxItem, claim: bool) -> Acceptance:
     """Insert, and claim if wanted and the session is free. A known dedupe changes nothing."""
     tx.before.append("accept.before")
     tx.after.append("accept.after")
@@ -54,22 +54,22 @@ def accept(tx: Tx, item: Item, claim: bool) -> Accepted:
     values = (item.id, item.dedupe, item.session, item.lane, item.body, item.at, state, take, take, tx.now * take)
     if not tx.conn.execute(_ACCEPT, values).rowcount:
         first = tx.conn.execute("SELECT id, state FROM inbox WHERE dedupe = ?", (item.dedupe,)).fetchone()
-        return Accepted(first[0], True, first[1])
+        return Acceptance(first[0], True, first[1])
     if not take:
-        return Accepted(item.id, False, "queued")
+        return Acceptance(item.id, False, "queued")
     tx.step(item.id, tx.now, "claimed", "attempt 1")
-    return Accepted(
-        item.id, False, "running", Claim(item.id, item.session, item.lane, item.body, item.at, attempts=1, fence=1)
+    return Acceptance(
+        item.id, False, "running", RunClaim(item.id, item.session, item.lane, item.body, item.at, attempts=1, fence=1)
     )
 
 
-def claim(tx: Tx, lane: str, skip: Sequence[str]) -> Claim | None:
+def claim_next(tx: StoreTransaction, lane: str, skip: Sequence[str]) -> RunClaim | None:
     """The oldest message of the lane whose session is free, now running."""
     found = tx.conn.execute(_NEXT, (lane, json.dumps(list(skip)))).fetchone()
     if found is None:
         return None
     seq, *fields = found
-    taken = Claim(*fields)
+    taken = RunClaim(*fields)
     tx.conn.execute(
         "UPDATE inbox SET state = 'running', attempts = ?, fence = ?, claimed = ? WHERE seq = ?",
         (taken.attempts, taken.fence, tx.now, seq),
@@ -78,7 +78,13 @@ def claim(tx: Tx, lane: str, skip: Sequence[str]) -> Claim | None:
     return taken
 
 
-def append(tx: Tx, held: Claim, lines: Sequence[Line], absorb: Sequence[str], steps: Sequence[Step]) -> None:
+def append_lines(
+    tx: StoreTransaction,
+    held: RunClaim,
+    lines: Sequence[TranscriptLine],
+    absorb: Sequence[str],
+    steps: Sequence[TraceStep],
+) -> None:
     """Lines, absorbed messages and steps of a running turn. Raises StaleClaim."""
     if tx.conn.execute(f"SELECT 1 FROM inbox WHERE {_HELD}", (held.id, held.fence)).fetchone() is None:
         raise _stale(held)
@@ -95,15 +101,15 @@ def append(tx: Tx, held: Claim, lines: Sequence[Line], absorb: Sequence[str], st
         tx.step(step.item, step.at, step.what, step.detail)
 
 
-def say(tx: Tx, held: Claim, replies: Sequence[Outgoing]) -> None:
+def queue_replies(tx: StoreTransaction, held: RunClaim, replies: Sequence[OutboxRow]) -> None:
     """Replies of a run that is still going. Raises StaleClaim."""
     if tx.conn.execute(f"SELECT 1 FROM inbox WHERE {_HELD}", (held.id, held.fence)).fetchone() is None:
         raise _stale(held)
     for reply in replies:
-        outbox.queue(tx, reply)
+        outbox.queue_reply(tx, reply)
 
 
-def settle(tx: Tx, held: Claim, end: Settlement) -> None:
+def settle_turn(tx: StoreTransaction, held: RunClaim, end: Settlement) -> None:
     """The end of a turn, all of it. Raises StaleClaim."""
     tx.before.append("settle.before")
     tx.after.append("settle.after")
@@ -117,7 +123,7 @@ def settle(tx: Tx, held: Claim, end: Settlement) -> None:
     if end.spent:
         tx.conn.executemany(
             f"INSERT INTO spent ({rows.SPENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [rows.fields(line) for line in end.spent],
+            [rows.to_tuple(line) for line in end.spent],
         )
     if end.session is not None:
         save_session(tx, end.session)
@@ -125,10 +131,10 @@ def settle(tx: Tx, held: Claim, end: Settlement) -> None:
         touch_session(tx, end.touch)
     tx.step(held.id, tx.now, "settled", end.outcome)
     for reply in end.replies:
-        outbox.queue(tx, reply)
+        outbox.queue_reply(tx, reply)
 
 
-def yield_back(tx: Tx, held: Claim) -> None:
+def yield_back(tx: StoreTransaction, held: RunClaim) -> None:
     """Queued again, in its old place, the attempt not counted. Raises StaleClaim."""
     done = tx.conn.execute(
         f"UPDATE inbox SET state = 'queued', attempts = attempts - 1, claimed = 0 WHERE {_HELD}", (held.id, held.fence)
@@ -138,20 +144,20 @@ def yield_back(tx: Tx, held: Claim) -> None:
     tx.step(held.id, tx.now, "yielded", "")
 
 
-def recover(tx: Tx) -> list[ItemRow]:
+def recover_items(tx: StoreTransaction) -> list[InboxRow]:
     """What the last process left: running rows are queued again, transcript files completed. All that waits."""
-    left = rows.running(tx.conn)
+    left = rows.list_running(tx.conn)
     if left or tx.conn.execute("SELECT EXISTS (SELECT 1 FROM journal)").fetchone()[0]:
-        points.point("recover.before")
+        points.pass_crashpoint("recover.before")
         tx.after.append("recover.after")
         tx.journal.recover(tx.conn)
         tx.conn.execute("UPDATE inbox SET state = 'queued' WHERE state = 'running'")
         for row in left:
             tx.step(row.id, tx.now, "interrupted", f"attempt {row.attempts}")
-    return rows.queued(tx.conn)
+    return rows.list_queued(tx.conn)
 
 
-def save_session(tx: Tx, row: SessionRow) -> None:
+def save_session(tx: StoreTransaction, row: SessionRow) -> None:
     tx.conn.execute(
         "INSERT INTO sessions (key, agent, session_id, updated, data) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (key) DO UPDATE SET agent = excluded.agent, session_id = excluded.session_id,"
@@ -160,7 +166,7 @@ def save_session(tx: Tx, row: SessionRow) -> None:
     )
 
 
-def touch_session(tx: Tx, row: SessionRow) -> None:
+def touch_session(tx: StoreTransaction, row: SessionRow) -> None:
     """What a run adds to its session's row. Meanwhile people may have changed the rest, or begun another session."""
     tx.conn.execute(
         "INSERT INTO sessions (key, agent, session_id, updated, data) VALUES (?, ?, ?, ?, ?)"
@@ -171,14 +177,14 @@ def touch_session(tx: Tx, row: SessionRow) -> None:
     )
 
 
-def drop_session(tx: Tx, key: str) -> None:
+def drop_session(tx: StoreTransaction, key: str) -> None:
     tx.conn.execute("DELETE FROM sessions WHERE key = ?", (key,))
 
 
-def slot(tx: Tx, job: str, due: int) -> bool:
+def claim_slot(tx: StoreTransaction, job: str, due: int) -> bool:
     """True for the first caller of (job, due), for ever False for the others."""
     return bool(tx.conn.execute("INSERT OR IGNORE INTO slots VALUES (?, ?, ?)", (job, due, tx.now)).rowcount)
 
 
-def _stale(held: Claim) -> StaleClaim:
+def _stale(held: RunClaim) -> StaleClaim:
     return StaleClaim(f"message {held.id} is not held by this run any more (attempt {held.attempts})")

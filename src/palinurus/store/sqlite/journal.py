@@ -17,8 +17,8 @@ import msgspec
 
 from palinurus import points
 from palinurus.errors import StateBroken, StateError
-from palinurus.store.port import Line
-from palinurus.store.sqlite.lock import NAME as LOCK
+from palinurus.store.port import TranscriptLine
+from palinurus.store.sqlite.lock import LOCK_NAME as LOCK
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class _Entry(msgspec.Struct):
 _ids = msgspec.json.Decoder(_Entry)
 
 
-class Journal:
+class TranscriptJournal:
     """What has been appended but not synced, and which files could not be written."""
 
     def __init__(self, home: str) -> None:
@@ -49,11 +49,11 @@ class Journal:
         """Is there anything to do when the store is idle?"""
         return bool(self.touched or self.stuck)
 
-    def write(self, rows: Sequence[tuple[int, Line]], conn: sqlite3.Connection) -> None:
+    def write(self, rows: Sequence[tuple[int, TranscriptLine]], conn: sqlite3.Connection) -> None:
         """Append committed rows to their files, one write per file. Never raises for a file that cannot be written:
         its rows stay in the journal."""
-        points.point("journal.before")
-        files: dict[str, list[tuple[int, Line]]] = {}
+        points.pass_crashpoint("journal.before")
+        files: dict[str, list[tuple[int, TranscriptLine]]] = {}
         for row in rows:
             files.setdefault(row[1].path, []).append(row)
         for path, mine in files.items():
@@ -62,7 +62,7 @@ class Journal:
             else:
                 self._append(path, b"".join(line.data + b"\n" for _, line in mine), mine[-1][0])
         self.rows += len(rows)
-        points.point("journal.after")
+        points.pass_crashpoint("journal.after")
 
     def mend(self, path: str, conn: sqlite3.Connection) -> bool:
         """Append those of the path's journal rows that are not in its file. False if it cannot be written."""
@@ -142,7 +142,7 @@ class Journal:
         return False
 
 
-def insert(conn: sqlite3.Connection, lines: Iterable[Line]) -> list[tuple[int, Line]]:
+def insert_lines(conn: sqlite3.Connection, lines: Iterable[TranscriptLine]) -> list[tuple[int, TranscriptLine]]:
     """Put lines into the journal table. Raises StateError for a path outside the state directory."""
     rows = []
     for line in lines:
@@ -153,7 +153,7 @@ def insert(conn: sqlite3.Connection, lines: Iterable[Line]) -> list[tuple[int, L
     return rows
 
 
-def forget(conn: sqlite3.Connection, synced: Iterable[tuple[str, int]]) -> None:
+def forget_lines(conn: sqlite3.Connection, synced: Iterable[tuple[str, int]]) -> None:
     """Delete the rows of files that are safe on disk."""
     conn.executemany("DELETE FROM journal WHERE path = ? AND seq <= ?", synced)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 
-from palinurus.store.port import ANY, Kept
-from palinurus.store.sqlite.writer import Tx
+from palinurus.store.port import ANY_RECORD, StoreRecord
+from palinurus.store.sqlite.writer import StoreTransaction
 
 
-def keep(tx: Tx, kind: str, key: str, data: bytes | None, expect: bytes | None) -> bool:
+def put_record(tx: StoreTransaction, kind: str, key: str, data: bytes | None, expect: bytes | None) -> bool:
     """See the port."""
-    if expect is not ANY and expect != ANY:
-        found = one(tx.conn, kind, key)
+    if expect is not ANY_RECORD and expect != ANY_RECORD:
+        found = get_record(tx.conn, kind, key)
         if (found.data if found else None) != expect:
             return False
     if data is None:
@@ -23,11 +23,14 @@ def keep(tx: Tx, kind: str, key: str, data: bytes | None, expect: bytes | None) 
     return True
 
 
-def one(conn: sqlite3.Connection, kind: str, key: str) -> Kept | None:
+def get_record(conn: sqlite3.Connection, kind: str, key: str) -> StoreRecord | None:
     found = conn.execute("SELECT kind, key, data, at FROM kept WHERE kind = ? AND key = ?", (kind, key)).fetchone()
-    return Kept(*found) if found else None
+    return StoreRecord(*found) if found else None
 
 
-def every(conn: sqlite3.Connection, kind: str) -> list[Kept]:
+def list_records(conn: sqlite3.Connection, kind: str) -> list[StoreRecord]:
     """By key."""
-    return [Kept(*r) for r in conn.execute("SELECT kind, key, data, at FROM kept WHERE kind = ? ORDER BY key", (kind,))]
+    return [
+        StoreRecord(*r)
+        for r in conn.execute("SELECT kind, key, data, at FROM kept WHERE kind = ? ORDER BY key", (kind,))
+    ]

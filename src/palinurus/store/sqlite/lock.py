@@ -11,10 +11,10 @@ import stat
 
 from palinurus.errors import StateLocked, StateUnwritable
 
-NAME = "gateway.lock"
+LOCK_NAME = "gateway.lock"
 
 
-class Lock:
+class StateLock:
     """The held lock. Children do not inherit it; `release` or the end of the process frees it."""
 
     def __init__(self, fd: int) -> None:
@@ -27,10 +27,10 @@ class Lock:
             os.close(fd)
 
 
-def take(home: str) -> Lock:
+def take_lock(home: str) -> StateLock:
     """Create `home` (mode 0700) if need be and lock it. Raises StateUnwritable, StateLocked; waits for nothing."""
     _directory(home)
-    path = os.path.join(home, NAME)
+    path = os.path.join(home, LOCK_NAME)
     while True:
         fd = _open(path)
         try:
@@ -50,7 +50,7 @@ def take(home: str) -> Lock:
         os.pwrite(fd, b"%d\n" % os.getpid(), 0)
     except OSError:
         pass  # a full disk: the lock holds all the same, only the pid cannot be named
-    return Lock(fd)
+    return StateLock(fd)
 
 
 def _locked(fd: int, home: str) -> StateLocked:
@@ -77,7 +77,7 @@ def _open(path: str) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise unwritable(os.path.dirname(path), error) from None
+        raise explain_unwritable(os.path.dirname(path), error) from None
 
 
 def _directory(home: str) -> None:
@@ -89,16 +89,16 @@ def _directory(home: str) -> None:
             f"{home} is not a directory", fix="move the file away or set PALINURUS_HOME to a directory"
         ) from None
     except OSError as error:
-        raise unwritable(home, error) from None
-    owned(home, found)
+        raise explain_unwritable(home, error) from None
+    check_owner(home, found)
     if stat.S_IMODE(found.st_mode) & 0o077:
         try:
             os.chmod(home, stat.S_IMODE(found.st_mode) & 0o700)
         except OSError as error:
-            raise unwritable(home, error) from None
+            raise explain_unwritable(home, error) from None
 
 
-def owned(path: str, found: os.stat_result) -> None:
+def check_owner(path: str, found: os.stat_result) -> None:
     """Raise StateUnwritable if `path` is somebody else's: as root we could write, and the owner no longer could."""
     if found.st_uid != os.geteuid():
         raise StateUnwritable(
@@ -107,7 +107,7 @@ def owned(path: str, found: os.stat_result) -> None:
         )
 
 
-def unwritable(path: str, error: OSError) -> StateUnwritable:
+def explain_unwritable(path: str, error: OSError) -> StateUnwritable:
     """One line for a directory or file that cannot be written."""
     return StateUnwritable(
         f"{path} cannot be written: {error.strerror}",

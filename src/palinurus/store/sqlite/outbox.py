@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palinurus.store.port import Outgoing, StaleClaim
+from palinurus.store.port import OutboxRow, StaleClaim
 from palinurus.store.sqlite import rows
-from palinurus.store.sqlite.writer import Tx
+from palinurus.store.sqlite.writer import StoreTransaction
 
 _OPEN = "id = ? AND state IN ('pending', 'sending')"
 
 
-def queue(tx: Tx, reply: Outgoing) -> None:
+def queue_reply(tx: StoreTransaction, reply: OutboxRow) -> None:
     """Put a part behind those already waiting for its target; one that was queued before is left as it is."""
     made = tx.conn.execute(
         "INSERT INTO outbox (id, item, channel, target, data, at, attempts, state, due)"
@@ -22,13 +22,13 @@ def queue(tx: Tx, reply: Outgoing) -> None:
         tx.step(reply.item, tx.now, "reply queued", _where(reply))
 
 
-def post(tx: Tx, replies: Sequence[Outgoing]) -> None:
+def post_replies(tx: StoreTransaction, replies: Sequence[OutboxRow]) -> None:
     """Parts that no run gives."""
     for reply in replies:
-        queue(tx, reply)
+        queue_reply(tx, reply)
 
 
-def sending(tx: Tx, ident: str, now: int) -> Outgoing:
+def mark_sending(tx: StoreTransaction, ident: str, now: int) -> OutboxRow:
     """Count the attempt and mark the part. Raises StaleClaim if it is not waiting."""
     done = tx.conn.execute(f"UPDATE outbox SET state = 'sending', attempts = attempts + 1 WHERE {_OPEN}", (ident,))
     reply = _changed(tx, ident, done.rowcount)
@@ -37,7 +37,7 @@ def sending(tx: Tx, ident: str, now: int) -> Outgoing:
     return reply
 
 
-def delivered(tx: Tx, ident: str, receipt: str, now: int) -> None:
+def mark_delivered(tx: StoreTransaction, ident: str, receipt: str, now: int) -> None:
     """The platform has it. Raises StaleClaim if the part is not waiting."""
     done = tx.conn.execute(f"UPDATE outbox SET state = 'sent', receipt = ?, error = '' WHERE {_OPEN}", (receipt, ident))
     reply = _changed(tx, ident, done.rowcount)
@@ -45,7 +45,7 @@ def delivered(tx: Tx, ident: str, receipt: str, now: int) -> None:
     tx.after.append("outbox.receipt")
 
 
-def undelivered(tx: Tx, ident: str, error: str, due: int | None) -> None:
+def mark_undelivered(tx: StoreTransaction, ident: str, error: str, due: int | None) -> None:
     """Try again at `due`, or give up (None). Raises StaleClaim if the part is not waiting."""
     state = "failed" if due is None else "pending"
     done = tx.conn.execute(
@@ -56,8 +56,8 @@ def undelivered(tx: Tx, ident: str, error: str, due: int | None) -> None:
     tx.step(reply.item, tx.now, what, f"{_where(reply)}: {error}")
 
 
-def _changed(tx: Tx, ident: str, count: int) -> Outgoing:
-    reply = rows.reply(tx.conn, ident)
+def _changed(tx: StoreTransaction, ident: str, count: int) -> OutboxRow:
+    reply = rows.find_reply(tx.conn, ident)
     if reply is None:
         raise StaleClaim(f"there is no reply {ident}")
     if not count:
@@ -65,5 +65,5 @@ def _changed(tx: Tx, ident: str, count: int) -> Outgoing:
     return reply
 
 
-def _where(reply: Outgoing) -> str:
+def _where(reply: OutboxRow) -> str:
     return f"{reply.channel} {reply.target} {reply.id}"

@@ -8,57 +8,57 @@ from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from palinurus.errors import NotFound, StateBroken
-from palinurus.store.port import ItemRow, Kept, Outgoing, SessionRow, Spent, Step
+from palinurus.store.port import InboxRow, OutboxRow, SessionRow, StoreRecord, TraceStep, UsageRow
 from palinurus.store.sqlite import file, kept, rows, schema
-from palinurus.store.sqlite.faults import fault
+from palinurus.store.sqlite.faults import to_state_error
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Reader:
+class StateReader:
     """Made by `open_reader`. Sees everything that is committed; changes nothing. Use as a context manager."""
 
     def __init__(self, conn: sqlite3.Connection, path: str) -> None:
         self._conn = conn
         self._path = path
 
-    def __enter__(self) -> Reader:
+    def __enter__(self) -> StateReader:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def item(self, ident: str) -> ItemRow | None:
+    def item(self, ident: str) -> InboxRow | None:
         """By id, or by a prefix that only one id has."""
-        return self._read(rows.item, ident)
+        return self._read(rows.find_item, ident)
 
-    def items(self, limit: int = 50, session: str | None = None, state: str | None = None) -> list[ItemRow]:
+    def items(self, limit: int = 50, session: str | None = None, state: str | None = None) -> list[InboxRow]:
         """Newest first."""
-        return self._read(rows.items, limit, session, state)
+        return self._read(rows.list_items, limit, session, state)
 
-    def replies(self, item: str) -> list[Outgoing]:
+    def replies(self, item: str) -> list[OutboxRow]:
         """The reply parts of one message, in order, whatever became of them."""
-        return self._read(rows.replies, item)
+        return self._read(rows.list_replies, item)
 
     def session(self, key: str) -> SessionRow | None:
-        return self._read(rows.session, key)
+        return self._read(rows.find_session, key)
 
     def sessions(self, agent: str | None = None) -> list[SessionRow]:
         """Newest first."""
-        return self._read(rows.sessions, agent)
+        return self._read(rows.list_sessions, agent)
 
-    def list_usage(self, since: int = 0, session: str | None = None) -> list[Spent]:
+    def list_usage(self, since: int = 0, session: str | None = None) -> list[UsageRow]:
         """The usage ledger, oldest first."""
-        return self._read(rows.spent, since, session)
+        return self._read(rows.list_usage, since, session)
 
-    def trace(self, ident: str) -> list[Step]:
+    def trace(self, ident: str) -> list[TraceStep]:
         """Everything recorded about one message, oldest first."""
-        return self._read(rows.trace, ident)
+        return self._read(rows.build_trace, ident)
 
-    def list_records(self, kind: str) -> list[Kept]:
+    def list_records(self, kind: str) -> list[StoreRecord]:
         """Small records of a part of the program, by key."""
-        return self._read(kept.every, kind)
+        return self._read(kept.list_records, kind)
 
     def integrity(self) -> list[str]:
         """What a whole check of the file finds; empty if it is sound. Slow on large files."""
@@ -75,18 +75,18 @@ class Reader:
         try:
             return run(self._conn, *args, **kwargs)
         except sqlite3.Error as error:
-            raise fault(error, self._path) from None
+            raise to_state_error(error, self._path) from None
 
 
-def open_reader(home: str) -> Reader:
+def open_reader(home: str) -> StateReader:
     """Open the state for reading. Raises NotFound if there is none yet, StateBroken, StateUnwritable."""
-    path = file.path(home)
+    path = file.locate_database(home)
     if not os.path.exists(path):
         raise NotFound(f"{home} has no state yet", fix="start the gateway once (pal gateway), or set PALINURUS_HOME")
-    conn = file.reading(home)
+    conn = file.open_for_reading(home)
     try:
-        schema.version(conn, path)
+        schema.read_version(conn, path)
     except BaseException:
         conn.close()
         raise
-    return Reader(conn, path)
+    return StateReader(conn, path)

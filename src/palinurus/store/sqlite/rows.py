@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.store.port import ItemRow, Outgoing, SessionRow, Spent, Step
+from palinurus.store.port import InboxRow, OutboxRow, SessionRow, TraceStep, UsageRow
 
 # Columns in the order of the struct's fields.
 ITEM = "id, dedupe, session, lane, body, at, state, outcome, note, attempts, absorbed_by, claimed, settled"
@@ -18,12 +18,12 @@ SESSION = "key, agent, session_id, updated, data"
 _LAST = "\U0010ffff"
 
 
-def fields(value: msgspec.Struct) -> tuple[Any, ...]:
+def to_tuple(value: msgspec.Struct) -> tuple[Any, ...]:
     """A struct's values in the order of its fields."""
     return msgspec.structs.astuple(value)
 
 
-def item(conn: sqlite3.Connection, ident: str) -> ItemRow | None:
+def find_item(conn: sqlite3.Connection, ident: str) -> InboxRow | None:
     """By id, or by a prefix that only one id has."""
     if not ident:
         return None
@@ -32,10 +32,10 @@ def item(conn: sqlite3.Connection, ident: str) -> ItemRow | None:
     ).fetchall()
     if not found or (len(found) > 1 and found[0][0] != ident):
         return None
-    return ItemRow(*found[0])
+    return InboxRow(*found[0])
 
 
-def items(conn: sqlite3.Connection, limit: int, session: str | None, state: str | None) -> list[ItemRow]:
+def list_items(conn: sqlite3.Connection, limit: int, session: str | None, state: str | None) -> list[InboxRow]:
     """Newest first."""
     return _items(
         conn,
@@ -45,47 +45,47 @@ def items(conn: sqlite3.Connection, limit: int, session: str | None, state: str 
     )
 
 
-def waiting(conn: sqlite3.Connection, session: str) -> list[ItemRow]:
+def list_waiting(conn: sqlite3.Connection, session: str) -> list[InboxRow]:
     """Queued messages of a session, oldest first."""
     return _items(conn, f"SELECT {ITEM} FROM inbox WHERE session = ? AND state = 'queued' ORDER BY seq", (session,))
 
 
-def running(conn: sqlite3.Connection) -> list[ItemRow]:
+def list_running(conn: sqlite3.Connection) -> list[InboxRow]:
     """Oldest first."""
     return _items(conn, f"SELECT {ITEM} FROM inbox WHERE state = 'running' ORDER BY seq", ())
 
 
-def queued(conn: sqlite3.Connection) -> list[ItemRow]:
+def list_queued(conn: sqlite3.Connection) -> list[InboxRow]:
     """Oldest first."""
     return _items(conn, f"SELECT {ITEM} FROM inbox WHERE state = 'queued' ORDER BY seq", ())
 
 
-def reply(conn: sqlite3.Connection, ident: str) -> Outgoing | None:
+def find_reply(conn: sqlite3.Connection, ident: str) -> OutboxRow | None:
     found = conn.execute(f"SELECT {REPLY} FROM outbox WHERE id = ?", (ident,)).fetchone()
-    return Outgoing(*found) if found else None
+    return OutboxRow(*found) if found else None
 
 
-def replies(conn: sqlite3.Connection, item: str) -> list[Outgoing]:
+def list_replies(conn: sqlite3.Connection, item: str) -> list[OutboxRow]:
     """All parts that answer a message, in order."""
-    return [Outgoing(*r) for r in conn.execute(f"SELECT {REPLY} FROM outbox WHERE item = ? ORDER BY seq", (item,))]
+    return [OutboxRow(*r) for r in conn.execute(f"SELECT {REPLY} FROM outbox WHERE item = ? ORDER BY seq", (item,))]
 
 
-def outgoing(conn: sqlite3.Connection, channel: str, now: int) -> list[Outgoing]:
+def list_due_replies(conn: sqlite3.Connection, channel: str, now: int) -> list[OutboxRow]:
     """The first open part of each target, if it is due."""
     found = conn.execute(
         f"SELECT {REPLY} FROM outbox WHERE seq IN (SELECT min(seq) FROM outbox"
         " WHERE channel = ? AND state IN ('pending', 'sending') GROUP BY target) AND due <= ? ORDER BY seq",
         (channel, now),
     )
-    return [Outgoing(*row) for row in found]
+    return [OutboxRow(*row) for row in found]
 
 
-def session(conn: sqlite3.Connection, key: str) -> SessionRow | None:
+def find_session(conn: sqlite3.Connection, key: str) -> SessionRow | None:
     found = conn.execute(f"SELECT {SESSION} FROM sessions WHERE key = ?", (key,)).fetchone()
     return SessionRow(*found) if found else None
 
 
-def sessions(conn: sqlite3.Connection, agent: str | None) -> list[SessionRow]:
+def list_sessions(conn: sqlite3.Connection, agent: str | None) -> list[SessionRow]:
     """Newest first."""
     found = conn.execute(
         f"SELECT {SESSION} FROM sessions WHERE ?1 IS NULL OR agent = ?1 ORDER BY updated DESC, key", (agent,)
@@ -93,53 +93,53 @@ def sessions(conn: sqlite3.Connection, agent: str | None) -> list[SessionRow]:
     return [SessionRow(*row) for row in found]
 
 
-def spent(conn: sqlite3.Connection, since: int, session: str | None) -> list[Spent]:
+def list_usage(conn: sqlite3.Connection, since: int, session: str | None) -> list[UsageRow]:
     """Oldest first."""
     found = conn.execute(
         f"SELECT {SPENT} FROM spent WHERE at >= ?1 AND (?2 IS NULL OR session = ?2) ORDER BY at, seq", (since, session)
     )
-    return [Spent(*row) for row in found]
+    return [UsageRow(*row) for row in found]
 
 
-def trace(conn: sqlite3.Connection, ident: str) -> list[Step]:
+def build_trace(conn: sqlite3.Connection, ident: str) -> list[TraceStep]:
     """Everything about one message, oldest first: its steps, its model calls, and where its replies stand."""
-    row = item(conn, ident)
+    row = find_item(conn, ident)
     if row is None:
         return []
     calls = [
-        _model(Spent(*r)) for r in conn.execute(f"SELECT {SPENT} FROM spent WHERE item = ? ORDER BY seq", (row.id,))
+        _model(UsageRow(*r)) for r in conn.execute(f"SELECT {SPENT} FROM spent WHERE item = ? ORDER BY seq", (row.id,))
     ]
-    steps = [Step(row.id, row.at, "accepted", row.session)]
+    steps = [TraceStep(row.id, row.at, "accepted", row.session)]
     for fields in conn.execute("SELECT item, at, what, detail FROM steps WHERE item = ? ORDER BY n", (row.id,)):
-        step = Step(*fields)
+        step = TraceStep(*fields)
         # the order of the steps is sure, their times are not (clocks are set back); calls come with the end of the turn
         while calls and (calls[0].at < step.at or step.what == "settled"):
             steps.append(calls.pop(0))
         steps.append(step)
     last = max(step.at for step in steps)
-    for part in replies(conn, row.id):
+    for part in list_replies(conn, row.id):
         if part.state in _OPEN:
-            steps.append(Step(row.id, max(last, part.at), _OPEN[part.state], _open(part)))
+            steps.append(TraceStep(row.id, max(last, part.at), _OPEN[part.state], _open(part)))
     return steps
 
 
 _OPEN = {"pending": "waiting", "sending": "uncertain"}
 
 
-def _open(part: Outgoing) -> str:
+def _open(part: OutboxRow) -> str:
     tried = f", {part.attempts} tried" if part.attempts else ""
     error = f": {part.error}" if part.error else ""
     return f"{part.channel} {part.target} {part.id}{tried}{error}"
 
 
-def _model(call: Spent) -> Step:
+def _model(call: UsageRow) -> TraceStep:
     cost = "" if call.cost is None else f", ${call.cost:.6f}"
     cached = f" ({call.cache_read} cached)" if call.cache_read else ""
     text = (
         f"{call.provider}/{call.model}: {call.input + call.cache_read + call.cache_write} in{cached}, {call.output} out"
     )
-    return Step(call.item, call.at, "model", f"{text}, {call.ms} ms{cost}")
+    return TraceStep(call.item, call.at, "model", f"{text}, {call.ms} ms{cost}")
 
 
-def _items(conn: sqlite3.Connection, sql: str, args: tuple[Any, ...]) -> list[ItemRow]:
-    return [ItemRow(*row) for row in conn.execute(sql, args)]
+def _items(conn: sqlite3.Connection, sql: str, args: tuple[Any, ...]) -> list[InboxRow]:
+    return [InboxRow(*row) for row in conn.execute(sql, args)]

@@ -130,7 +130,7 @@ _PRUNE: tuple[str, ...] = (
 )
 
 
-def version(conn: sqlite3.Connection, file: str) -> int:
+def read_version(conn: sqlite3.Connection, file: str) -> int:
     """The file's schema version. Raises StateBroken if it is newer than this program."""
     found = int(conn.execute("PRAGMA user_version").fetchone()[0])
     if found > len(MIGRATIONS):
@@ -141,13 +141,13 @@ def version(conn: sqlite3.Connection, file: str) -> int:
     return found
 
 
-def migrate(conn: sqlite3.Connection, file: str) -> None:
+def migrate_schema(conn: sqlite3.Connection, file: str) -> None:
     """Bring the file to this program's schema, one transaction per step. Raises StateBroken if it is newer."""
-    for number in range(version(conn, file), len(MIGRATIONS)):
+    for number in range(read_version(conn, file), len(MIGRATIONS)):
         conn.executescript(f"BEGIN IMMEDIATE; {MIGRATIONS[number]} PRAGMA user_version = {number + 1}; COMMIT;")
 
 
-def prune(conn: sqlite3.Connection, now: int) -> None:
+def prune_rows(conn: sqlite3.Connection, now: int) -> None:
     """Forget finished messages older than 30 days, a bounded number at a time."""
     conn.execute("BEGIN IMMEDIATE")
     for statement in _PRUNE:

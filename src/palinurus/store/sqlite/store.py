@@ -10,24 +10,24 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from palinurus.clock import Clock
 from palinurus.errors import StateError
 from palinurus.store.port import (
-    ANY,
-    Accepted,
-    Claim,
-    Item,
-    ItemRow,
-    Kept,
-    Line,
-    Outgoing,
+    ANY_RECORD,
+    Acceptance,
+    InboxItem,
+    InboxRow,
+    OutboxRow,
+    RunClaim,
     SessionRow,
     Settlement,
-    Spent,
-    Step,
+    StoreRecord,
+    TraceStep,
+    TranscriptLine,
+    UsageRow,
 )
 from palinurus.store.sqlite import file, inbox, kept, outbox, rows
-from palinurus.store.sqlite.faults import fault
-from palinurus.store.sqlite.journal import Journal
-from palinurus.store.sqlite.lock import Lock
-from palinurus.store.sqlite.writer import Tx, Writer
+from palinurus.store.sqlite.faults import to_state_error
+from palinurus.store.sqlite.journal import TranscriptJournal
+from palinurus.store.sqlite.lock import StateLock
+from palinurus.store.sqlite.writer import StoreTransaction, StoreWriter
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,64 +36,69 @@ T = TypeVar("T")
 class SqliteStore:
     """Made by `open_store`. Every change returns after its commit; see `store/port.py` for the contract."""
 
-    def __init__(self, home: str, conn: sqlite3.Connection, lock: Lock, clock: Clock) -> None:
-        self._file = file.path(home)
-        self._reader: sqlite3.Connection | None = file.reading(home)
-        self._writer = Writer(conn, self._file, Journal(home), clock, lock.release)
+    def __init__(self, home: str, conn: sqlite3.Connection, lock: StateLock, clock: Clock) -> None:
+        self._file = file.locate_database(home)
+        self._reader: sqlite3.Connection | None = file.open_for_reading(home)
+        self._writer = StoreWriter(conn, self._file, TranscriptJournal(home), clock, lock.release)
         self._writer.start()
 
-    async def accept(self, item: Item, *, claim: bool) -> Accepted:
-        return await self._change(inbox.accept, item, claim)
+    async def accept(self, item: InboxItem, *, claim: bool) -> Acceptance:
+        return await self._change(inbox.accept_item, item, claim)
 
-    async def claim(self, lane: str, skip: Sequence[str] = ()) -> Claim | None:
-        return await self._change(inbox.claim, lane, skip)
+    async def claim(self, lane: str, skip: Sequence[str] = ()) -> RunClaim | None:
+        return await self._change(inbox.claim_next, lane, skip)
 
-    async def list_waiting(self, session: str) -> list[ItemRow]:
-        return self._read(rows.waiting, session)
+    async def list_waiting(self, session: str) -> list[InboxRow]:
+        return self._read(rows.list_waiting, session)
 
     async def append(
-        self, claim: Claim, lines: Sequence[Line], *, absorb: Sequence[str] = (), steps: Sequence[Step] = ()
+        self,
+        claim: RunClaim,
+        lines: Sequence[TranscriptLine],
+        *,
+        absorb: Sequence[str] = (),
+        steps: Sequence[TraceStep] = (),
     ) -> None:
-        await self._change(inbox.append, claim, lines, absorb, steps)
+        await self._change(inbox.append_lines, claim, lines, absorb, steps)
 
-    async def queue_replies(self, claim: Claim, replies: Sequence[Outgoing]) -> None:
-        await self._change(inbox.say, claim, replies)
+    async def queue_replies(self, claim: RunClaim, replies: Sequence[OutboxRow]) -> None:
+        await self._change(inbox.queue_replies, claim, replies)
 
-    async def post_replies(self, replies: Sequence[Outgoing]) -> None:
-        await self._change(outbox.post, replies)
+    async def post_replies(self, replies: Sequence[OutboxRow]) -> None:
+        await self._change(outbox.post_replies, replies)
 
-    async def reply(self, ident: str) -> Outgoing | None:
-        return self._read(rows.reply, ident)
+    async def reply(self, ident: str) -> OutboxRow | None:
+        return self._read(rows.find_reply, ident)
 
-    async def settle(self, claim: Claim, end: Settlement) -> None:
-        await self._change(inbox.settle, claim, end)
+    async def settle(self, claim: RunClaim, end: Settlement) -> None:
+        await self._change(inbox.settle_turn, claim, end)
 
-    async def yield_back(self, claim: Claim) -> None:
+    async def yield_back(self, claim: RunClaim) -> None:
         await self._change(inbox.yield_back, claim)
 
-    async def recover(self) -> list[ItemRow]:
-        return await self._change(inbox.recover)
+    async def recover(self) -> list[InboxRow]:
+        return await self._change(inbox.recover_items)
 
-    async def item(self, ident: str) -> ItemRow | None:
-        return self._read(rows.item, ident)
+    async def item(self, ident: str) -> InboxRow | None:
+        return self._read(rows.find_item, ident)
 
-    async def list_due_replies(self, channel: str, now: int) -> list[Outgoing]:
-        return self._read(rows.outgoing, channel, now)
+    async def list_due_replies(self, channel: str, now: int) -> list[OutboxRow]:
+        return self._read(rows.list_due_replies, channel, now)
 
-    async def mark_sending(self, ident: str, now: int) -> Outgoing:
-        return await self._change(outbox.sending, ident, now)
+    async def mark_sending(self, ident: str, now: int) -> OutboxRow:
+        return await self._change(outbox.mark_sending, ident, now)
 
     async def mark_delivered(self, ident: str, receipt: str, now: int) -> None:
-        await self._change(outbox.delivered, ident, receipt, now)
+        await self._change(outbox.mark_delivered, ident, receipt, now)
 
     async def mark_undelivered(self, ident: str, error: str, due: int | None) -> None:
-        await self._change(outbox.undelivered, ident, error, due)
+        await self._change(outbox.mark_undelivered, ident, error, due)
 
     async def session(self, key: str) -> SessionRow | None:
-        return self._read(rows.session, key)
+        return self._read(rows.find_session, key)
 
     async def sessions(self, agent: str | None = None) -> list[SessionRow]:
-        return self._read(rows.sessions, agent)
+        return self._read(rows.list_sessions, agent)
 
     async def save_session(self, row: SessionRow) -> None:
         await self._change(inbox.save_session, row)
@@ -101,29 +106,29 @@ class SqliteStore:
     async def touch(self, row: SessionRow) -> None:
         await self._change(inbox.touch_session, row)
 
-    async def write(self, lines: Sequence[Line]) -> None:
+    async def write(self, lines: Sequence[TranscriptLine]) -> None:
         await self._change(lambda tx: tx.append(list(lines)))
 
     async def drop_session(self, key: str) -> None:
         await self._change(inbox.drop_session, key)
 
-    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
-        return await self._change(kept.keep, kind, key, data, expect)
+    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD) -> bool:
+        return await self._change(kept.put_record, kind, key, data, expect)
 
-    async def get_record(self, kind: str, key: str) -> Kept | None:
-        return self._read(kept.one, kind, key)
+    async def get_record(self, kind: str, key: str) -> StoreRecord | None:
+        return self._read(kept.get_record, kind, key)
 
-    async def list_records(self, kind: str) -> list[Kept]:
-        return self._read(kept.every, kind)
+    async def list_records(self, kind: str) -> list[StoreRecord]:
+        return self._read(kept.list_records, kind)
 
     async def claim_slot(self, job: str, due: int) -> bool:
-        return await self._change(inbox.slot, job, due)
+        return await self._change(inbox.claim_slot, job, due)
 
-    async def list_usage(self, since: int, session: str | None = None) -> list[Spent]:
-        return self._read(rows.spent, since, session)
+    async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]:
+        return self._read(rows.list_usage, since, session)
 
-    async def trace(self, ident: str) -> list[Step]:
-        return self._read(rows.trace, ident)
+    async def trace(self, ident: str) -> list[TraceStep]:
+        return self._read(rows.build_trace, ident)
 
     async def close(self) -> None:
         """Finish what is queued, sync the transcript files, free the directory. Safe to call twice."""
@@ -134,7 +139,7 @@ class SqliteStore:
         self._writer.stop()
         await asyncio.to_thread(self._writer.join)
 
-    async def _change(self, run: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def _change(self, run: Callable[Concatenate[StoreTransaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         result: Any = await self._writer.put(lambda tx: run(tx, *args, **kwargs))
         return result  # type: ignore[no-any-return]
 
@@ -144,4 +149,4 @@ class SqliteStore:
         try:
             return run(self._reader, *args, **kwargs)
         except sqlite3.Error as error:
-            raise fault(error, self._file) from None
+            raise to_state_error(error, self._file) from None

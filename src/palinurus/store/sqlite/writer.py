@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, TypeAlias
 from palinurus import points
 from palinurus.clock import Clock
 from palinurus.errors import StateBroken, StateError
-from palinurus.store.port import Line
+from palinurus.store.port import TranscriptLine
 from palinurus.store.sqlite import journal as journals
-from palinurus.store.sqlite.faults import fault
-from palinurus.store.sqlite.journal import Journal
+from palinurus.store.sqlite.faults import to_state_error
+from palinurus.store.sqlite.journal import TranscriptJournal
 
 log = logging.getLogger(__name__)
 
@@ -33,29 +33,29 @@ _STEP = (
 )
 
 
-class Tx:
+class StoreTransaction:
     """What an operation sees: the connection, the time, and what is to follow its commit."""
 
     __slots__ = ("after", "before", "conn", "journal", "lines", "now")
 
-    def __init__(self, conn: sqlite3.Connection, journal: Journal, now: int) -> None:
+    def __init__(self, conn: sqlite3.Connection, journal: TranscriptJournal, now: int) -> None:
         self.conn = conn
         self.journal = journal
         self.now = now
-        self.lines: list[tuple[int, Line]] = []
+        self.lines: list[tuple[int, TranscriptLine]] = []
         self.before: list[str] = []  # crash points just before and just after the commit
         self.after: list[str] = []
 
-    def append(self, lines: tuple[Line, ...] | list[Line]) -> None:
+    def append(self, lines: tuple[TranscriptLine, ...] | list[TranscriptLine]) -> None:
         """Journal these lines; their files are written after the commit."""
-        self.lines += journals.insert(self.conn, lines)
+        self.lines += journals.insert_lines(self.conn, lines)
 
     def step(self, item: str, at: int, what: str, detail: str) -> None:
         """One more line in a message's trace."""
         self.conn.execute(_STEP, (item, at, what, detail))
 
 
-Run: TypeAlias = Callable[[Tx], Any]
+Run: TypeAlias = Callable[[StoreTransaction], Any]
 
 
 class _Op(NamedTuple):
@@ -74,14 +74,14 @@ class _Retry(Exception):
 _WHOLE = (sqlite3.OperationalError, sqlite3.InternalError, sqlite3.DatabaseError)
 
 
-class Writer:
+class StoreWriter:
     """Owns the writing connection; `ended` is called from its thread once that is closed.
 
     `put` from the event loop; the future resolves after the commit.
     """
 
     def __init__(
-        self, conn: sqlite3.Connection, file: str, journal: Journal, clock: Clock, ended: Callable[[], None]
+        self, conn: sqlite3.Connection, file: str, journal: TranscriptJournal, clock: Clock, ended: Callable[[], None]
     ) -> None:
         self._ended = ended
         self._conn = conn
@@ -149,17 +149,17 @@ class Writer:
         self._rollback()
         return _refused(ops, self._fault(error))
 
-    def _commit(self, ops: list[_Op], apply: Callable[[_Op, Tx], _Result]) -> list[_Result]:
+    def _commit(self, ops: list[_Op], apply: Callable[[_Op, StoreTransaction], _Result]) -> list[_Result]:
         """Apply and commit. Raises _Retry if an operation failed that was not guarded."""
         conn = self._conn
-        tx = Tx(conn, self._journal, self._clock.now())
+        tx = StoreTransaction(conn, self._journal, self._clock.now())
         conn.execute("BEGIN IMMEDIATE")
         results = [apply(op, tx) for op in ops]
         for name in tx.before:
-            points.point(name)
+            points.pass_crashpoint(name)
         conn.execute("COMMIT")
         for name in tx.after:
-            points.point(name)
+            points.pass_crashpoint(name)
         if tx.lines:
             _, error = _attempt(self._journal.write, tx.lines, conn)
             if error is not None:  # it is committed: whatever happens to the files, the callers have succeeded
@@ -167,7 +167,7 @@ class Writer:
                 self._journal.stuck.update((line.path, str(error)) for _, line in tx.lines)
         return results
 
-    def _plain(self, op: _Op, tx: Tx) -> _Result:
+    def _plain(self, op: _Op, tx: StoreTransaction) -> _Result:
         # no savepoint: almost nothing fails, and each statement is a chance to lose the interpreter lock
         result, error = _attempt(op.run, tx)
         if error is not None:
@@ -175,7 +175,7 @@ class Writer:
             raise _Retry
         return op.future, result, None
 
-    def _guarded(self, op: _Op, tx: Tx) -> _Result:
+    def _guarded(self, op: _Op, tx: StoreTransaction) -> _Result:
         kept = len(tx.lines), len(tx.before), len(tx.after)
         tx.conn.execute("SAVEPOINT op")
         result, error = _attempt(op.run, tx)
@@ -185,14 +185,14 @@ class Writer:
             tx.conn.execute("ROLLBACK TO op")
             del tx.lines[kept[0] :], tx.before[kept[1] :], tx.after[kept[2] :]
         tx.conn.execute("RELEASE op")
-        return op.future, result, fault(error, self._file) if isinstance(error, sqlite3.Error) else error
+        return op.future, result, to_state_error(error, self._file) if isinstance(error, sqlite3.Error) else error
 
     def _fault(self, error: Exception) -> StateError:
         """The error callers get. StateBroken is remembered: nothing more is tried."""
         if isinstance(error, StateError):
             failed = error
         elif isinstance(error, sqlite3.Error):
-            failed = fault(error, self._file)
+            failed = to_state_error(error, self._file)
         else:
             log.error("the store's thread met a bug", exc_info=error)
             failed = StateError(f"{self._file}: {error!r}")
@@ -239,7 +239,7 @@ class Writer:
     def _forget(self) -> None:
         synced = self._journal.sync(SLICE)
         self._conn.execute("BEGIN IMMEDIATE")
-        journals.forget(self._conn, synced)
+        journals.forget_lines(self._conn, synced)
         self._conn.execute("COMMIT")
 
 

@@ -28,7 +28,7 @@ from palinurus.core.types.channel import (
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Button, Reply
 from palinurus.errors import BadRequest, PalinurusError, QueueFull
-from palinurus.testing.platform import Platform
+from palinurus.testing.platform import FakePlatform
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8cfc0000003010100c9fe92"
@@ -38,16 +38,16 @@ LIMIT = 10.0  # seconds for anything to happen
 _CLOCK = SystemClock()
 
 
-async def until(true: Callable[[], bool]) -> None:
+async def wait_until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(LIMIT):
         while not true():
             await _CLOCK.sleep(0.005)
 
 
-class World:
+class ChannelHarness:
     """A platform, our client of it, and what the client handed in."""
 
-    def __init__(self, platform: Platform, folder: str) -> None:
+    def __init__(self, platform: FakePlatform, folder: str) -> None:
         self.platform = platform
         self.folder = folder
         self.heard: list[Inbound] = []
@@ -75,13 +75,13 @@ class World:
         return [first[event] for event in self.events]
 
     async def ready(self) -> None:
-        await until(lambda: self.channel.status().state == "ready")
+        await wait_until(lambda: self.channel.status().state == "ready")
 
     async def target(self) -> Target:
         """Where the usual person is: who has written can be answered."""
         count = len(self.heard)
         await self.platform.say("are you there?")
-        await until(lambda: len(self.heard) > count)
+        await wait_until(lambda: len(self.heard) > count)
         return self.heard[-1].target
 
     async def restart(self) -> None:
@@ -98,51 +98,51 @@ class World:
 class ChannelSuite:
     """Subclass it, name it Test…, give it `platform`."""
 
-    platform: ClassVar[Callable[[], Platform]]
+    platform: ClassVar[Callable[[], FakePlatform]]
 
     @pytest.fixture
-    async def world(self, tmp_path: Path) -> AsyncIterator[World]:
+    async def world(self, tmp_path: Path) -> AsyncIterator[ChannelHarness]:
         async with type(self).platform() as platform:
-            made = World(platform, str(tmp_path))
+            made = ChannelHarness(platform, str(tmp_path))
             await made.ready()
             yield made
             await made.stop()
 
     # --- what people say
 
-    async def test_a_message_comes_in_with_stable_ids(self, world: World) -> None:
+    async def test_a_message_comes_in_with_stable_ids(self, world: ChannelHarness) -> None:
         await world.platform.say("hello")
-        await until(lambda: bool(world.heard))
+        await wait_until(lambda: bool(world.heard))
         heard = world.heard[0]
         assert (heard.text, heard.kind, heard.target.channel) == ("hello", "direct", world.platform.name)
         assert heard.event and heard.sender.id and heard.target.to
         assert not heard.sender.owner and not heard.sender.allowed  # a channel gives no rights
         await world.platform.say("again")
-        await until(lambda: len(world.events) == 2)
+        await wait_until(lambda: len(world.events) == 2)
         assert world.heard[-1].sender.id == heard.sender.id and world.heard[-1].target == heard.target
 
-    async def test_what_is_told_twice_is_one_event(self, world: World) -> None:
+    async def test_what_is_told_twice_is_one_event(self, world: ChannelHarness) -> None:
         await world.platform.say("once", times=2)
         await world.platform.say("then")
-        await until(lambda: "then" in world.texts)
+        await wait_until(lambda: "then" in world.texts)
         assert world.texts == ["once", "then"]
 
-    async def test_messages_keep_their_order(self, world: World) -> None:
+    async def test_messages_keep_their_order(self, world: ChannelHarness) -> None:
         for number in range(5):
             await world.platform.say(f"m{number}")
-        await until(lambda: len(world.events) == 5)
+        await wait_until(lambda: len(world.events) == 5)
         assert world.texts == [f"m{number}" for number in range(5)]
 
-    async def test_what_was_not_taken_comes_again(self, world: World) -> None:
+    async def test_what_was_not_taken_comes_again(self, world: ChannelHarness) -> None:
         world.refuse = [QueueFull("full")]
         await world.platform.say("patience")
-        await until(lambda: not world.refuse)
+        await wait_until(lambda: not world.refuse)
         if not world.heard:
             await _CLOCK.sleep(0.05)
         await self._again(world, lambda: "patience" in world.texts)
         assert world.texts == ["patience"]
 
-    async def _again(self, world: World, true: Callable[[], bool]) -> None:
+    async def _again(self, world: ChannelHarness, true: Callable[[], bool]) -> None:
         """It comes by itself, or at the latest after a reconnect."""
         try:
             async with asyncio.timeout(2):
@@ -150,49 +150,49 @@ class ChannelSuite:
                     await _CLOCK.sleep(0.01)
         except TimeoutError:
             await world.restart()
-            await until(true)
+            await wait_until(true)
 
-    async def test_what_never_can_be_taken_stops_nothing(self, world: World) -> None:
+    async def test_what_never_can_be_taken_stops_nothing(self, world: ChannelHarness) -> None:
         world.refuse = [BadRequest("no")]
         await world.platform.say("bad")
         await world.platform.say("good")
-        await until(lambda: "good" in world.texts)
+        await wait_until(lambda: "good" in world.texts)
         assert world.texts == ["good"]
 
-    async def test_a_restart_repeats_nothing_that_was_taken(self, world: World) -> None:
+    async def test_a_restart_repeats_nothing_that_was_taken(self, world: ChannelHarness) -> None:
         await world.platform.say("before")
-        await until(lambda: bool(world.heard))
+        await wait_until(lambda: bool(world.heard))
         await _CLOCK.sleep(0.05)  # the acknowledgement goes out
         await world.restart()
         await world.ready()
         await world.platform.say("after")
-        await until(lambda: "after" in world.texts)
+        await wait_until(lambda: "after" in world.texts)
         assert world.texts == ["before", "after"]
 
-    async def test_what_was_said_while_we_were_cut_off_comes(self, world: World) -> None:
+    async def test_what_was_said_while_we_were_cut_off_comes(self, world: ChannelHarness) -> None:
         await world.platform.say("first")
-        await until(lambda: bool(world.heard))
+        await wait_until(lambda: bool(world.heard))
         await world.platform.cut()
-        await until(lambda: world.channel.status().state != "ready")
+        await wait_until(lambda: world.channel.status().state != "ready")
         await world.platform.say("meanwhile")
         await world.platform.mend()
-        await until(lambda: "meanwhile" in world.texts)
+        await wait_until(lambda: "meanwhile" in world.texts)
         assert world.texts == ["first", "meanwhile"]
         await world.ready()
 
-    async def test_a_group_says_whether_we_were_meant(self, world: World) -> None:
+    async def test_a_group_says_whether_we_were_meant(self, world: ChannelHarness) -> None:
         if not world.platform.groups:
             pytest.skip("no groups here")
         await world.platform.say("nice weather", chat="group")
         await world.platform.say("and you?", chat="group", mention=True)
-        await until(lambda: len(world.events) == 2)
+        await wait_until(lambda: len(world.events) == 2)
         small, meant = world.heard[0], world.heard[-1]
         assert small.kind != "direct" and (small.mentioned, meant.mentioned) == (False, True)
         assert meant.text.strip() == "and you?" and small.target == meant.target
 
     # --- what we say
 
-    async def test_a_reply_is_read_without_markup(self, world: World) -> None:
+    async def test_a_reply_is_read_without_markup(self, world: ChannelHarness) -> None:
         target = await world.target()
         sent = await world.channel.send(Reply(target, "plain **bold** <b>&amp; `code`", "c1"))
         assert isinstance(sent, SendReceipt), sent
@@ -201,14 +201,14 @@ class ChannelSuite:
         assert isinstance(await world.channel.send(Reply(target, "**as is**", "c2", plain=True)), SendReceipt)
         assert world.platform.visible_messages()[-1].text == "**as is**"
 
-    async def test_the_longest_text_is_taken_whole(self, world: World) -> None:
+    async def test_the_longest_text_is_taken_whole(self, world: ChannelHarness) -> None:
         target, able = await world.target(), world.channel.abilities
         width = {"characters": 1, "utf16": 2, "bytes": 4}[able.unit]
         text = "🜂" * (able.limit // width)
         assert isinstance(await world.channel.send(Reply(target, text, "c1", plain=True)), SendReceipt)
         assert world.platform.visible_messages()[-1].text == text
 
-    async def test_every_trouble_has_its_word(self, world: World) -> None:
+    async def test_every_trouble_has_its_word(self, world: ChannelHarness) -> None:
         target = await world.target()
         for number, trouble in enumerate(t for t in world.platform.troubles if t != "cut"):
             before = world.platform.visible_messages()
@@ -218,7 +218,9 @@ class ChannelSuite:
             assert trouble != "limited" or answer.retry_after is not None
             assert world.platform.visible_messages() == before
 
-    async def test_a_lost_acknowledgement_is_no_second_copy_where_the_platform_helps(self, world: World) -> None:
+    async def test_a_lost_acknowledgement_is_no_second_copy_where_the_platform_helps(
+        self, world: ChannelHarness
+    ) -> None:
         if "cut" not in world.platform.troubles:
             pytest.skip("answers are not lost here")
         target = await world.target()
@@ -237,7 +239,7 @@ class ChannelSuite:
             assert [one.text for one in world.platform.visible_messages()] == ["once"]
         assert await world.channel.find(Reply(target, "once", "c-other")) is None
 
-    async def test_acts(self, world: World) -> None:
+    async def test_acts(self, world: ChannelHarness) -> None:
         target, acts = await world.target(), world.channel.abilities.acts
         sent = await world.channel.send(Reply(target, "draft", "c1"))
         assert isinstance(sent, SendReceipt)
@@ -255,7 +257,7 @@ class ChannelSuite:
             assert isinstance(await world.channel.act(target, DeleteAction(sent.message_id)), SendReceipt)
             assert world.platform.visible_messages() == []
 
-    async def test_a_button_is_a_message_of_who_presses_it(self, world: World) -> None:
+    async def test_a_button_is_a_message_of_who_presses_it(self, world: ChannelHarness) -> None:
         if not world.channel.abilities.buttons:
             pytest.skip("no buttons here")
         target = await world.target()
@@ -268,12 +270,12 @@ class ChannelSuite:
         await world.ready()
         count = len(world.heard)
         await world.platform.press(sent.message_id, "Always")
-        await until(lambda: len(world.heard) > count)
+        await wait_until(lambda: len(world.heard) > count)
         heard = world.heard[-1]
         assert (heard.text, heard.pressed) == (long, sent.message_id)
         assert heard.sender.id == world.heard[0].sender.id and heard.target == target
 
-    async def test_a_file_goes_out(self, world: World) -> None:
+    async def test_a_file_goes_out(self, world: ChannelHarness) -> None:
         if not world.channel.abilities.media:
             pytest.skip("no files here")
         path = Path(world.folder) / "picture.png"
@@ -283,7 +285,7 @@ class ChannelSuite:
         assert "picture.png" in [name for one in world.platform.visible_messages() for name in one.media]
         assert "look" in " ".join(one.text for one in world.platform.visible_messages())
 
-    async def test_nothing_raises_when_the_platform_is_gone(self, world: World) -> None:
+    async def test_nothing_raises_when_the_platform_is_gone(self, world: ChannelHarness) -> None:
         target = await world.target()
         await world.platform.cut()
         answer = await world.channel.send(Reply(target, "anybody?", "c1"))

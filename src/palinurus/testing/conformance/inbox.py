@@ -16,40 +16,42 @@ import pytest
 from palinurus.clock import Clock
 from palinurus.errors import StateError
 from palinurus.store.port import (
-    Accepted,
-    Claim,
-    Item,
-    Line,
-    Outgoing,
+    Acceptance,
+    InboxItem,
+    OutboxRow,
+    RunClaim,
     SessionRow,
     Settlement,
-    Spent,
     StaleClaim,
     Store,
+    TranscriptLine,
+    UsageRow,
 )
 from palinurus.testing.clock import FakeClock
 
 FILE = "agents/main/sessions/s.jsonl"
 
 
-def item(ident: str, session: str = "agent:main:a", *, dedupe: str = "", lane: str = "main") -> Item:
+def make_item(ident: str, session: str = "agent:main:a", *, dedupe: str = "", lane: str = "main") -> InboxItem:
     """A message to accept."""
-    return Item(ident, dedupe or f"fake:{ident}", session, lane, f"body of {ident}".encode(), 1000)
+    return InboxItem(ident, dedupe or f"fake:{ident}", session, lane, f"body of {ident}".encode(), 1000)
 
 
-def line(ident: str, path: str = FILE) -> Line:
+def make_line(ident: str, path: str = FILE) -> TranscriptLine:
     """A transcript line as it looks in a file."""
-    return Line(path, ident, b'{"type":"message","id":"%s","parentId":null}' % ident.encode())
+    return TranscriptLine(path, ident, b'{"type":"message","id":"%s","parentId":null}' % ident.encode())
 
 
-def part(ident: str, *, of: str = "m1", target: str = "chat", channel: str = "fake", due: int = 0) -> Outgoing:
+def make_reply_part(
+    ident: str, *, of: str = "m1", target: str = "chat", channel: str = "fake", due: int = 0
+) -> OutboxRow:
     """A reply part."""
-    return Outgoing(ident, of, channel, target, f"reply {ident}".encode(), 1000, due=due)
+    return OutboxRow(ident, of, channel, target, f"reply {ident}".encode(), 1000, due=due)
 
 
-def call(ident: str, at: int, session: str = "agent:main:a", cost: float | None = 0.5) -> Spent:
+def make_ledger_call(ident: str, at: int, session: str = "agent:main:a", cost: float | None = 0.5) -> UsageRow:
     """One model call in the ledger."""
-    return Spent(ident, "run", session, "main", "fake", "model", at, 10, 20, 30, 40, cost, 7)
+    return UsageRow(ident, "run", session, "main", "fake", "model", at, 10, 20, 30, 40, cost, 7)
 
 
 class InboxSuite:
@@ -77,7 +79,7 @@ class InboxSuite:
     # --- accept ------------------------------------------------------------------------------------------------
 
     async def test_accept_makes_a_queued_row(self, store: Store) -> None:
-        assert await store.accept(item("m1"), claim=False) == Accepted("m1", False, "queued")
+        assert await store.accept(make_item("m1"), claim=False) == Acceptance("m1", False, "queued")
         row = await store.item("m1")
         assert row is not None
         assert (row.dedupe, row.session, row.lane, row.body, row.at) == (
@@ -90,47 +92,47 @@ class InboxSuite:
         assert (row.state, row.outcome, row.attempts, row.absorbed_by) == ("queued", None, 0, "")
 
     async def test_accept_claims_when_the_session_is_free(self, store: Store) -> None:
-        first = await store.accept(item("m1"), claim=True)
+        first = await store.accept(make_item("m1"), claim=True)
         assert first.state == "running"
         assert first.claim is not None
         assert (first.claim.id, first.claim.attempts, first.claim.body) == ("m1", 1, b"body of m1")
         # something runs
-        assert await store.accept(item("m2"), claim=True) == Accepted("m2", False, "queued")
+        assert await store.accept(make_item("m2"), claim=True) == Acceptance("m2", False, "queued")
         await store.settle(first.claim, Settlement("answered"))
         # nothing runs, but m2 waits: m3 must not overtake it
-        assert await store.accept(item("m3"), claim=True) == Accepted("m3", False, "queued")
-        other = await store.accept(item("m4", "agent:main:b"), claim=True)
+        assert await store.accept(make_item("m3"), claim=True) == Acceptance("m3", False, "queued")
+        other = await store.accept(make_item("m4", "agent:main:b"), claim=True)
         assert other.claim is not None
 
     async def test_a_duplicate_changes_nothing(self, store: Store) -> None:
-        await store.accept(item("m1", dedupe="tg:1"), claim=False)
-        assert await store.accept(item("m2", dedupe="tg:1"), claim=True) == Accepted("m1", True, "queued")
+        await store.accept(make_item("m1", dedupe="tg:1"), claim=False)
+        assert await store.accept(make_item("m2", dedupe="tg:1"), claim=True) == Acceptance("m1", True, "queued")
         assert await store.item("m2") is None
         held = await store.claim("main")
         assert held is not None
         await store.settle(held, Settlement("answered", "hello"))
-        assert await store.accept(item("m3", dedupe="tg:1"), claim=True) == Accepted("m1", True, "done")
+        assert await store.accept(make_item("m3", dedupe="tg:1"), claim=True) == Acceptance("m1", True, "done")
 
     async def test_concurrent_duplicates_make_one_row(self, store: Store) -> None:
-        got = await asyncio.gather(*(store.accept(item(f"m{n}", dedupe="tg:1"), claim=True) for n in range(10)))
+        got = await asyncio.gather(*(store.accept(make_item(f"m{n}", dedupe="tg:1"), claim=True) for n in range(10)))
         assert sorted(a.duplicate for a in got) == [False] + [True] * 9
         assert len({a.id for a in got}) == 1
         assert sum(a.claim is not None for a in got) == 1
 
     async def test_dedupe_outlives_a_restart_and_a_week(self, store: Store, tmp_path: Path, clock: FakeClock) -> None:
-        held = (await store.accept(item("m1", dedupe="tg:1"), claim=True)).claim
+        held = (await store.accept(make_item("m1", dedupe="tg:1"), claim=True)).claim
         assert held is not None
         await store.settle(held, Settlement("answered"))
         clock.jump(7 * 86_400)
         store = await self.reopen(store, tmp_path, clock)
-        assert await store.accept(item("m2", dedupe="tg:1"), claim=True) == Accepted("m1", True, "done")
+        assert await store.accept(make_item("m2", dedupe="tg:1"), claim=True) == Acceptance("m1", True, "done")
         await store.close()
 
     # --- claim -------------------------------------------------------------------------------------------------
 
     async def test_claims_come_in_order_of_arrival(self, store: Store) -> None:
         for n, session in enumerate("abab"):
-            await store.accept(item(f"m{n}", session), claim=False)
+            await store.accept(make_item(f"m{n}", session), claim=False)
         first, second = await store.claim("main"), await store.claim("main")
         assert first is not None
         assert second is not None
@@ -142,8 +144,8 @@ class InboxSuite:
         assert third.id == "m3"
 
     async def test_claim_keeps_to_its_lane_and_skips(self, store: Store) -> None:
-        await store.accept(item("m1", "a"), claim=False)
-        await store.accept(item("m2", "b"), claim=False)
+        await store.accept(make_item("m1", "a"), claim=False)
+        await store.accept(make_item("m2", "b"), claim=False)
         assert await store.claim("cron") is None
         assert await store.claim("main", skip=("a", "b")) is None
         taken = await store.claim("main", skip=("a", 'quote"s', "\N{SNOWMAN}"))
@@ -152,19 +154,19 @@ class InboxSuite:
 
     async def test_one_runs_per_session(self, store: Store) -> None:
         for n in range(20):
-            await store.accept(item(f"m{n:02}", "a"), claim=False)
+            await store.accept(make_item(f"m{n:02}", "a"), claim=False)
         got = [held for held in await asyncio.gather(*(store.claim("main") for _ in range(10))) if held]
         assert [held.id for held in got] == ["m00"]
 
     async def test_waiting_lists_the_queue(self, store: Store) -> None:
         for n in range(3):
-            await store.accept(item(f"m{n}"), claim=n == 0)
+            await store.accept(make_item(f"m{n}"), claim=n == 0)
         assert [row.id for row in await store.list_waiting("agent:main:a")] == ["m1", "m2"]
         assert await store.list_waiting("agent:main:other") == []
 
     async def test_yield_back_keeps_the_place(self, store: Store) -> None:
         for n in range(2):
-            await store.accept(item(f"m{n}"), claim=False)
+            await store.accept(make_item(f"m{n}"), claim=False)
         held = await store.claim("main")
         assert held is not None
         await store.yield_back(held)
@@ -183,29 +185,29 @@ class InboxSuite:
 
     async def test_append_reaches_the_file(self, store: Store, tmp_path: Path) -> None:
         held = await self.accept_and_claim(store)
-        await store.append(held, [line("e1"), line("e2")])
-        await store.append(held, [line("e3"), line("x1", "agents/main/sessions/other.jsonl")])
+        await store.append(held, [make_line("e1"), make_line("e2")])
+        await store.append(held, [make_line("e3"), make_line("x1", "agents/main/sessions/other.jsonl")])
         home = tmp_path / "home"
-        assert (home / FILE).read_bytes() == b"".join(line(e).data + b"\n" for e in ("e1", "e2", "e3"))
-        assert (home / "agents/main/sessions/other.jsonl").read_bytes() == line("x1").data + b"\n"
+        assert (home / FILE).read_bytes() == b"".join(make_line(e).data + b"\n" for e in ("e1", "e2", "e3"))
+        assert (home / "agents/main/sessions/other.jsonl").read_bytes() == make_line("x1").data + b"\n"
 
     @pytest.mark.parametrize("path", ["../out.jsonl", "/etc/x", "a//b", "state.db", "gateway.lock", "a/../../b", ""])
     async def test_lines_stay_inside(self, store: Store, path: str) -> None:
         held = await self.accept_and_claim(store)
         with pytest.raises(StateError):
-            await store.append(held, [line("e1", path)])
+            await store.append(held, [make_line("e1", path)])
 
     async def test_absorbed_with_the_line_or_not_at_all(self, store: Store, tmp_path: Path) -> None:
         held = await self.accept_and_claim(store)
-        await store.accept(item("m2"), claim=False)
-        await store.append(held, [line("e1")], absorb=["m2"])
+        await store.accept(make_item("m2"), claim=False)
+        await store.append(held, [make_line("e1")], absorb=["m2"])
         row = await store.item("m2")
         assert row is not None
         assert (row.state, row.absorbed_by) == ("absorbed", "m1")
         # m3 is still queued, m2 no longer: nothing of this may happen
-        await store.accept(item("m3"), claim=False)
+        await store.accept(make_item("m3"), claim=False)
         with pytest.raises(StaleClaim):
-            await store.append(held, [line("e2")], absorb=["m3", "m2"])
+            await store.append(held, [make_line("e2")], absorb=["m3", "m2"])
         assert [row.id for row in await store.list_waiting("agent:main:a")] == ["m3"]
         assert b"e2" not in (tmp_path / "home" / FILE).read_bytes()
         await store.settle(held, Settlement("answered"))
@@ -219,15 +221,23 @@ class InboxSuite:
         held = await self.accept_and_claim(store)
         row = SessionRow("agent:main:a", "main", "s", 5, b"{}")
         await store.settle(
-            held, Settlement("answered", "hi", (line("e1"),), (part("r1"), part("r2")), row, spent=(call("m1", 5),))
+            held,
+            Settlement(
+                "answered",
+                "hi",
+                (make_line("e1"),),
+                (make_reply_part("r1"), make_reply_part("r2")),
+                row,
+                spent=(make_ledger_call("m1", 5),),
+            ),
         )
         done = await store.item("m1")
         assert done is not None
         assert (done.state, done.outcome, done.note) == ("done", "answered", "hi")
-        assert (tmp_path / "home" / FILE).read_bytes() == line("e1").data + b"\n"
+        assert (tmp_path / "home" / FILE).read_bytes() == make_line("e1").data + b"\n"
         assert [p.id for p in await store.list_due_replies("fake", 9999)] == ["r1"]
         assert await store.session("agent:main:a") == row
-        assert await store.list_usage(0) == [call("m1", 5)]
+        assert await store.list_usage(0) == [make_ledger_call("m1", 5)]
 
     async def test_touch_leaves_what_others_changed(self, store: Store) -> None:
         held = await self.accept_and_claim(store)
@@ -247,11 +257,13 @@ class InboxSuite:
         assert await store.session("agent:main:a") == new
 
     async def test_say_queues_while_the_run_goes_on_and_never_twice(self, store: Store) -> None:
-        claim = (await store.accept(item("m1"), claim=True)).claim
+        claim = (await store.accept(make_item("m1"), claim=True)).claim
         assert claim is not None
-        await store.queue_replies(claim, [part("m1.t1")])
-        await store.queue_replies(claim, [part("m1.t1"), part("m1.t2")])  # a resumed run says it again
-        await store.settle(claim, Settlement("answered", replies=(part("m1.t2"), part("m1.0"))))
+        await store.queue_replies(claim, [make_reply_part("m1.t1")])
+        await store.queue_replies(
+            claim, [make_reply_part("m1.t1"), make_reply_part("m1.t2")]
+        )  # a resumed run says it again
+        await store.settle(claim, Settlement("answered", replies=(make_reply_part("m1.t2"), make_reply_part("m1.0"))))
         seen = []
         while rows := await store.list_due_replies("fake", 5000):
             (row,) = rows
@@ -260,18 +272,18 @@ class InboxSuite:
             await store.mark_delivered(row.id, "r", 5000)
         assert seen == ["m1.t1", "m1.t2", "m1.0"]
         with pytest.raises(StateError):
-            await store.queue_replies(claim, [part("m1.t3")])
+            await store.queue_replies(claim, [make_reply_part("m1.t3")])
 
     async def test_post_queues_what_no_run_says_and_never_twice(self, store: Store) -> None:
-        await store.post_replies([part("p1", of="p1"), part("p2", of="p2")])
-        await store.post_replies([part("p1", of="p1")])
+        await store.post_replies([make_reply_part("p1", of="p1"), make_reply_part("p2", of="p2")])
+        await store.post_replies([make_reply_part("p1", of="p1")])
         seen = []
         while rows := await store.list_due_replies("fake", 5000):
             seen += [row.id for row in rows]
             for row in rows:
                 await store.mark_sending(row.id, 5000)
                 await store.mark_delivered(row.id, "r", 5000)
-            await store.post_replies([part("p1", of="p1")])
+            await store.post_replies([make_reply_part("p1", of="p1")])
         assert seen == ["p1", "p2"] and await store.reply("p3") is None
         sent = await store.reply("p1")
         assert sent is not None and (sent.state, sent.receipt) == ("sent", "r")
@@ -280,9 +292,9 @@ class InboxSuite:
         held = await self.accept_and_claim(store)
         await store.settle(held, Settlement("answered", "first"))
         with pytest.raises(StaleClaim):
-            await store.settle(held, Settlement("failed", "second", replies=(part("r1"),)))
+            await store.settle(held, Settlement("failed", "second", replies=(make_reply_part("r1"),)))
         with pytest.raises(StaleClaim):
-            await store.append(held, [line("e1")])
+            await store.append(held, [make_line("e1")])
         row = await store.item("m1")
         assert row is not None
         assert (row.outcome, row.note) == ("answered", "first")
@@ -290,12 +302,14 @@ class InboxSuite:
 
     async def test_a_settlement_that_fails_leaves_nothing(self, store: Store, tmp_path: Path) -> None:
         held = await self.accept_and_claim(store)
-        broken = msgspec.structs.replace(part("r2"), channel=None)  # no store takes a reply to nowhere
-        twice = Settlement("answered", "hi", (line("e1"),), (part("r1"), broken), spent=(call("m1", 5),))
-        other = store.accept(item("m9", "agent:main:z"), claim=True)
+        broken = msgspec.structs.replace(make_reply_part("r2"), channel=None)  # no store takes a reply to nowhere
+        twice = Settlement(
+            "answered", "hi", (make_line("e1"),), (make_reply_part("r1"), broken), spent=(make_ledger_call("m1", 5),)
+        )
+        other = store.accept(make_item("m9", "agent:main:z"), claim=True)
         failed, fine = await asyncio.gather(store.settle(held, twice), other, return_exceptions=True)
         assert isinstance(failed, StateError)
-        assert isinstance(fine, Accepted)  # a bad operation does not take its neighbours along
+        assert isinstance(fine, Acceptance)  # a bad operation does not take its neighbours along
         row = await store.item("m1")
         assert row is not None
         assert row.state == "running"
@@ -305,19 +319,19 @@ class InboxSuite:
         await store.settle(held, Settlement("failed"))
 
     async def test_a_cancelled_caller_does_not_undo(self, store: Store) -> None:
-        tasks = [asyncio.ensure_future(store.accept(item(f"m{n}", f"s{n}"), claim=False)) for n in range(5)]
+        tasks = [asyncio.ensure_future(store.accept(make_item(f"m{n}", f"s{n}"), claim=False)) for n in range(5)]
         await asyncio.sleep(0)
         tasks[2].cancel()
         got = await asyncio.gather(*tasks, return_exceptions=True)
         assert [isinstance(g, asyncio.CancelledError) for g in got] == [False, False, True, False, False]
-        await store.accept(item("last"), claim=False)
+        await store.accept(make_item("last"), claim=False)
         assert await store.item("m2") is not None
 
     # --- recover -----------------------------------------------------------------------------------------------
 
     async def test_recover_queues_what_was_running(self, store: Store, tmp_path: Path, clock: FakeClock) -> None:
         for n in range(4):
-            await store.accept(item(f"m{n}", f"s{n % 2}"), claim=True)
+            await store.accept(make_item(f"m{n}", f"s{n % 2}"), claim=True)
         store = await self.reopen(store, tmp_path, clock)
         found = await store.recover()
         assert [(row.id, row.attempts) for row in found] == [("m0", 1), ("m1", 1), ("m2", 0), ("m3", 0)]
@@ -329,25 +343,25 @@ class InboxSuite:
 
     async def test_recover_returns_what_waits(self, store: Store) -> None:
         assert await store.recover() == []
-        await store.accept(item("m1"), claim=False)
+        await store.accept(make_item("m1"), claim=False)
         assert [row.id for row in await store.recover()] == ["m1"]
 
     # --- item --------------------------------------------------------------------------------------------------
 
     async def test_item_by_unique_prefix(self, store: Store) -> None:
         for ident in ("abc1", "abc2", "abc"):
-            await store.accept(item(ident, ident), claim=False)
+            await store.accept(make_item(ident, ident), claim=False)
         found = [await store.item(ident) for ident in ("abc", "abc1", "ab", "abc2", "x", "", "abc%")]
         assert [row and row.id for row in found] == ["abc", "abc1", None, "abc2", None, None, None]
 
     # --- helpers -----------------------------------------------------------------------------------------------
 
-    async def accept_and_claim(self, store: Store, ident: str = "m1") -> Claim:
+    async def accept_and_claim(self, store: Store, ident: str = "m1") -> RunClaim:
         """A message accepted and claimed."""
-        claim = (await store.accept(item(ident), claim=True)).claim
+        claim = (await store.accept(make_item(ident), claim=True)).claim
         assert claim is not None
         return claim
 
-    async def answer_with(self, store: Store, *parts: Outgoing) -> None:
+    async def answer_with(self, store: Store, *parts: OutboxRow) -> None:
         """A message answered with these parts."""
         await store.settle(await self.accept_and_claim(store), Settlement("answered", replies=parts))

@@ -13,16 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.store.port import SessionRow, Settlement, StaleClaim, Step, Store
+from palinurus.store.port import SessionRow, Settlement, StaleClaim, Store, TraceStep
 from palinurus.testing.clock import FakeClock
-from palinurus.testing.conformance.inbox import InboxSuite, call, item, line, part
+from palinurus.testing.conformance.inbox import InboxSuite, make_item, make_ledger_call, make_line, make_reply_part
 
 
 class StoreSuite(InboxSuite):
     """The whole port. Subclass it, name it Test…, give it `open`."""
 
     async def test_parts_of_a_target_keep_their_order(self, store: Store) -> None:
-        await self.answer_with(store, part("r1"), part("r2"), part("r3", target="other"), part("r4", channel="else"))
+        await self.answer_with(
+            store,
+            make_reply_part("r1"),
+            make_reply_part("r2"),
+            make_reply_part("r3", target="other"),
+            make_reply_part("r4", channel="else"),
+        )
         assert [p.id for p in await store.list_due_replies("fake", 9999)] == ["r1", "r3"]
         sent = await store.mark_sending("r1", 2000)
         assert (sent.state, sent.attempts, sent.data) == ("sending", 1, b"reply r1")
@@ -35,7 +41,7 @@ class StoreSuite(InboxSuite):
         assert [p.id for p in await store.list_due_replies("else", 9999)] == ["r4"]
 
     async def test_a_failed_part_holds_the_later_ones_until_it_is_given_up(self, store: Store) -> None:
-        await self.answer_with(store, part("r1"), part("r2"))
+        await self.answer_with(store, make_reply_part("r1"), make_reply_part("r2"))
         await store.mark_sending("r1", 2000)
         await store.mark_undelivered("r1", "429", due=5000)
         assert await store.list_due_replies("fake", 4999) == []
@@ -46,7 +52,7 @@ class StoreSuite(InboxSuite):
         assert [p.id for p in await store.list_due_replies("fake", 5000)] == ["r2"]
 
     async def test_a_part_is_sent_once(self, store: Store) -> None:
-        await self.answer_with(store, part("r1"))
+        await self.answer_with(store, make_reply_part("r1"))
         await store.mark_sending("r1", 2000)
         await store.mark_delivered("r1", "55", 2001)
         for late in (
@@ -79,7 +85,7 @@ class StoreSuite(InboxSuite):
     async def test_what_was_being_sent_is_uncertain_after_a_restart(
         self, store: Store, tmp_path: Path, clock: FakeClock
     ) -> None:
-        await self.answer_with(store, part("r1"), part("r2"))
+        await self.answer_with(store, make_reply_part("r1"), make_reply_part("r2"))
         await store.mark_sending("r1", 2000)
         store = await self.reopen(store, tmp_path, clock)
         await store.recover()
@@ -112,7 +118,11 @@ class StoreSuite(InboxSuite):
         await store.close()
 
     async def test_the_ledger(self, store: Store) -> None:
-        calls = (call("m1", 30), call("m1", 10, cost=None), call("m1", 20, "agent:main:b"))
+        calls = (
+            make_ledger_call("m1", 30),
+            make_ledger_call("m1", 10, cost=None),
+            make_ledger_call("m1", 20, "agent:main:b"),
+        )
         await store.settle(await self.accept_and_claim(store), Settlement("answered", spent=calls))
         assert [line.at for line in await store.list_usage(0)] == [10, 20, 30]
         assert await store.list_usage(20, "agent:main:a") == [calls[0]]
@@ -120,10 +130,15 @@ class StoreSuite(InboxSuite):
 
     async def test_the_trace_tells_it_all(self, store: Store, clock: FakeClock) -> None:
         held = await self.accept_and_claim(store)
-        await store.accept(item("m2"), claim=False)
+        await store.accept(make_item("m2"), claim=False)
         now = clock.now()
-        await store.append(held, [line("e1")], absorb=["m2"], steps=[Step("m1", now, "tool", "read a.txt")])
-        await store.settle(held, Settlement("answered", replies=(part("r1"), part("r2")), spent=(call("m1", now),)))
+        await store.append(held, [make_line("e1")], absorb=["m2"], steps=[TraceStep("m1", now, "tool", "read a.txt")])
+        await store.settle(
+            held,
+            Settlement(
+                "answered", replies=(make_reply_part("r1"), make_reply_part("r2")), spent=(make_ledger_call("m1", now),)
+            ),
+        )
         await store.mark_sending("r1", clock.now())
         await store.mark_delivered("r1", "receipt-55", clock.now())
         await store.mark_sending("r2", clock.now())

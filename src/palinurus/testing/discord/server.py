@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, cast
 
 from aiohttp import web
 
-from palinurus.channels.discord.channel import make
+from palinurus.channels.discord.channel import make_discord_channel
 from palinurus.core.types.channel import Channel, SendTrouble
-from palinurus.testing.discord.sessions import RECONNECT, Sessions
-from palinurus.testing.discord.world import GUILD, ME, TOKEN, World
-from palinurus.testing.platform import Shown, kit
+from palinurus.testing.discord.sessions import RECONNECT, FakeDiscordGateway
+from palinurus.testing.discord.world import GUILD, ME, TOKEN, FakeDiscordState
+from palinurus.testing.platform import VisibleMessage, make_channel_kit
 
 LARGEST = 10 * 1024 * 1024
 _LONG = {"content": {"_errors": [{"code": "BASE_TYPE_MAX_LENGTH", "message": "Must be 2000 or fewer in length."}]}}
@@ -28,7 +28,7 @@ _FAULTS: dict[str, tuple[int, int, str]] = {
 }
 
 
-class Fault(NamedTuple):
+class FakeDiscordFault(NamedTuple):
     trouble: SendTrouble
     retry_after: float
     everywhere: bool
@@ -44,9 +44,9 @@ class FakeDiscord:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.world = World()
-        self.sessions = Sessions(self.world)
-        self.faults: list[Fault] = []
+        self.world = FakeDiscordState()
+        self.sessions = FakeDiscordGateway(self.world)
+        self.faults: list[FakeDiscordFault] = []
         self.remaining: float | None = None  # every message uses its limit up for so many seconds
         self.refused = 0  # requests answered with 429
         self.extra: dict[str, Any] = {}  # further keys of the account's section
@@ -80,7 +80,7 @@ class FakeDiscord:
         return {"token": TOKEN, "apiBase": f"{self.base}/api/v10", **self.extra}
 
     def channel(self, folder: str) -> Channel:
-        return make(kit("discord", folder, self.section))
+        return make_discord_channel(make_channel_kit("discord", folder, self.section))
 
     # --- people
 
@@ -108,7 +108,7 @@ class FakeDiscord:
             await self.sessions.tell("MESSAGE_CREATE", told)
         return str(made["id"])
 
-    def visible_messages(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[VisibleMessage]:
         return self.world.shown(chat)
 
     async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
@@ -136,7 +136,7 @@ class FakeDiscord:
     # --- what goes wrong
 
     def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0, everywhere: bool = False) -> None:
-        self.faults += [Fault(trouble, retry_after, everywhere)] * times
+        self.faults += [FakeDiscordFault(trouble, retry_after, everywhere)] * times
 
     async def cut(self) -> None:
         self._down = True
@@ -159,7 +159,7 @@ class FakeDiscord:
             return await handler(request)  # type: ignore[no-any-return]
         self.world.calls.append(f"{request.method} {request.path.removeprefix('/api/v10')}")
         if request.headers.get("Authorization") != f"Bot {TOKEN}":
-            return error(401, 0, "401: Unauthorized")
+            return make_error(401, 0, "401: Unauthorized")
         return await handler(request)  # type: ignore[no-any-return]
 
     # --- the API
@@ -202,7 +202,7 @@ class FakeDiscord:
         wanted = await request.json()
         sound = all(re.fullmatch(r"[-_a-z0-9]{1,32}", one["name"]) and one["description"] for one in wanted)
         if not sound or len(wanted) > 100 or len({one["name"] for one in wanted}) < len(wanted):
-            return error(400, 50035, "Invalid Form Body")
+            return make_error(400, 50035, "Invalid Form Body")
         self.world.commands = wanted
         return web.json_response(self.world.commands)
 
@@ -211,7 +211,7 @@ class FakeDiscord:
 
     async def _chat(self, request: web.Request) -> web.Response:
         found = self.world.chats.get(request.match_info["chat"])
-        return web.json_response(found) if found else error(404, 10003, "Unknown Channel")
+        return web.json_response(found) if found else make_error(404, 10003, "Unknown Channel")
 
     async def _typing(self, request: web.Request) -> web.Response:
         self.world.typed.append(request.match_info["chat"])
@@ -230,9 +230,9 @@ class FakeDiscord:
         if fault is not None and fault.trouble != "cut":
             return self._fault(fault)
         if chat not in self.world.chats:
-            return error(404, 10003, "Unknown Channel")
+            return make_error(404, 10003, "Unknown Channel")
         body, files = await self._body(request)
-        if wrong := checked(body, files):
+        if wrong := find_refusal(body, files):
             return wrong
         known = self.world.nonces.get(body.get("nonce", "")) if body.get("enforce_nonce") else None
         made = known or self._made(chat, body, files)
@@ -270,7 +270,7 @@ class FakeDiscord:
         ]
         return body, files
 
-    def _fault(self, fault: Fault) -> web.Response:
+    def _fault(self, fault: FakeDiscordFault) -> web.Response:
         if fault.trouble == "limited":
             self.refused += 1
             body = {
@@ -280,22 +280,22 @@ class FakeDiscord:
             }
             return web.json_response(body, status=429, headers={"Retry-After": str(int(fault.retry_after) + 1)})
         status, code, words = _FAULTS[fault.trouble]
-        return error(status, code, words, _LONG if fault.trouble == "long" else None)
+        return make_error(status, code, words, _LONG if fault.trouble == "long" else None)
 
     def _found(self, request: web.Request) -> dict[str, Any] | None:
         return self.world.message(request.match_info["chat"], request.match_info["message"])
 
     async def _get(self, request: web.Request) -> web.Response:
         found = self._found(request)
-        return web.json_response(found) if found else error(404, 10008, "Unknown Message")
+        return web.json_response(found) if found else make_error(404, 10008, "Unknown Message")
 
     async def _patch(self, request: web.Request) -> web.Response:
         found, body = self._found(request), await request.json()
         if found is None:
-            return error(404, 10008, "Unknown Message")
+            return make_error(404, 10008, "Unknown Message")
         if found["author"]["id"] != ME:
-            return error(403, 50005, "Cannot edit a message authored by another user")
-        if wrong := checked(body, []):
+            return make_error(403, 50005, "Cannot edit a message authored by another user")
+        if wrong := find_refusal(body, []):
             return wrong
         found |= {"content": body["content"], "components": body["components"], "edited": True}
         return web.json_response(found)
@@ -303,21 +303,21 @@ class FakeDiscord:
     async def _delete(self, request: web.Request) -> web.Response:
         found = self._found(request)
         if found is None:
-            return error(404, 10008, "Unknown Message")
+            return make_error(404, 10008, "Unknown Message")
         self.world.messages[request.match_info["chat"]].remove(found)
         return web.Response(status=204)
 
     async def _pin(self, request: web.Request) -> web.Response:
         found = self._found(request)
         if found is None:
-            return error(404, 10008, "Unknown Message")
+            return make_error(404, 10008, "Unknown Message")
         found["pinned"] = request.method == "PUT"
         return web.Response(status=204)
 
     async def _react(self, request: web.Request) -> web.Response:
         found, emoji = self._found(request), request.match_info["emoji"]
         if found is None:
-            return error(404, 10008, "Unknown Message")
+            return make_error(404, 10008, "Unknown Message")
         rest = [one for one in found.get("reactions", ()) if one["emoji"]["name"] != emoji]
         ours = {"emoji": {"id": None, "name": emoji}, "me": True, "count": 1}
         found["reactions"] = [*rest, ours] if request.method == "PUT" else rest
@@ -333,7 +333,7 @@ class FakeDiscord:
     async def _callback(self, request: web.Request) -> web.Response:
         ident = request.match_info["interaction"]
         if ident in {known for known, _ in self.world.answers}:
-            return error(400, 40060, "Interaction has already been acknowledged.")
+            return make_error(400, 40060, "Interaction has already been acknowledged.")
         self.world.answers.append((ident, await request.json()))
         return web.Response(status=204)
 
@@ -344,14 +344,14 @@ class FakeDiscord:
         return web.Response(body=data) if data is not None else web.Response(status=404)
 
 
-def checked(body: dict[str, Any], files: list[tuple[str, str, bytes]]) -> web.Response | None:
+def find_refusal(body: dict[str, Any], files: list[tuple[str, str, bytes]]) -> web.Response | None:
     """What Discord refuses of a message, or None."""
     if len(body.get("content") or "") > 2000:
-        return error(400, 50035, "Invalid Form Body", _LONG)
+        return make_error(400, 50035, "Invalid Form Body", _LONG)
     if not (body.get("content") or files or body.get("poll")):
-        return error(400, 50006, "Cannot send an empty message")
+        return make_error(400, 50006, "Cannot send an empty message")
     if sum(len(data) for _, _, data in files) > LARGEST:
-        return error(413, 40005, "Request entity too large")
+        return make_error(413, 40005, "Request entity too large")
     rows = body.get("components") or []
     buttons = [one for row in rows for one in row["components"]]
     customs = [one["custom_id"] for one in buttons]
@@ -362,10 +362,10 @@ def checked(body: dict[str, Any], files: list[tuple[str, str, bytes]]) -> web.Re
         and all(1 <= len(one["label"]) <= 80 and 1 <= len(one["custom_id"]) <= 100 for one in buttons)
         and len(set(customs)) == len(customs)
     )
-    return None if sound else error(400, 50035, "Invalid Form Body")
+    return None if sound else make_error(400, 50035, "Invalid Form Body")
 
 
-def error(status: int, code: int, words: str, errors: Any = None) -> web.Response:
+def make_error(status: int, code: int, words: str, errors: Any = None) -> web.Response:
     """As Discord says it."""
     body = {"message": words, "code": code}
     return web.json_response({**body, "errors": errors} if errors else body, status=status)

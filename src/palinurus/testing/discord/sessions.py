@@ -13,14 +13,14 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
-from palinurus.testing.discord.world import APPLICATION, GUILD, TOKEN, World
+from palinurus.testing.discord.world import APPLICATION, GUILD, TOKEN, FakeDiscordState
 
 DISPATCH, HEARTBEAT, IDENTIFY, RESUME, RECONNECT, INVALID, HELLO, ACK = 0, 1, 2, 6, 7, 9, 10, 11
 CONTENT = 1 << 15
 BEAT = 41_250  # milliseconds between two heartbeats
 
 
-class Line:
+class FakeDiscordConnection:
     """One connection."""
 
     def __init__(self, socket: web.WebSocketResponse, request: web.Request) -> None:
@@ -43,14 +43,14 @@ class Line:
             await self.socket.send_bytes(packed)
 
 
-class Session:
+class FakeDiscordSession:
     """What one client was told since it signed in."""
 
     def __init__(self, ident: str, intents: int) -> None:
         self.ident = ident
         self.intents = intents
         self.told: list[tuple[str, Any]] = []  # the number of an event is its place
-        self.line: Line | None = None
+        self.line: FakeDiscordConnection | None = None
         self._turn = asyncio.Lock()
 
     async def tell(self, event: str, data: Any) -> None:
@@ -59,7 +59,7 @@ class Session:
             if self.line is not None:
                 await self._say(self.line, len(self.told))
 
-    async def resume(self, line: Line, after: int) -> None:
+    async def resume(self, line: FakeDiscordConnection, after: int) -> None:
         """What was not told yet, and from now on everything."""
         async with self._turn:
             if after:
@@ -68,7 +68,7 @@ class Session:
             for number in range(after + 1, len(self.told) + 1):
                 await self._say(line, number)
 
-    async def _say(self, line: Line, number: int) -> None:
+    async def _say(self, line: FakeDiscordConnection, number: int) -> None:
         event, data = self.told[number - 1]
         try:
             await line.send(DISPATCH, data, event, number)
@@ -76,13 +76,13 @@ class Session:
             self.line = None  # it hears of it when it resumes
 
 
-class Sessions:
+class FakeDiscordGateway:
     """All of them. `allowed` False: the portal does not let this bot read what people write."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: FakeDiscordState) -> None:
         self._world = world
-        self.all: dict[str, Session] = {}
-        self.lines: set[Line] = set()
+        self.all: dict[str, FakeDiscordSession] = {}
+        self.lines: set[FakeDiscordConnection] = set()
         self.url = ""
         self.allowed = True
         self.starts = 999  # sessions that may still be begun today
@@ -93,7 +93,7 @@ class Sessions:
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse()
         await socket.prepare(request)
-        line = Line(socket, request)
+        line = FakeDiscordConnection(socket, request)
         self.lines.add(line)
         try:
             await line.send(HELLO, {"heartbeat_interval": BEAT})
@@ -108,7 +108,7 @@ class Sessions:
                     session.line = None
         return socket
 
-    async def _heard(self, line: Line, op: int, data: Any) -> None:
+    async def _heard(self, line: FakeDiscordConnection, op: int, data: Any) -> None:
         if op == HEARTBEAT:
             self.beats += 1
             await line.send(ACK, None)
@@ -122,7 +122,7 @@ class Sessions:
             self.resumed += 1
             await session.resume(line, data["seq"])
 
-    async def _identify(self, line: Line, data: dict[str, Any]) -> None:
+    async def _identify(self, line: FakeDiscordConnection, data: dict[str, Any]) -> None:
         self.identified.append(data)
         if data["token"] != TOKEN:
             await line.socket.close(code=4004)
@@ -130,7 +130,7 @@ class Sessions:
         if data["intents"] & CONTENT and not self.allowed:
             await line.socket.close(code=4014)
             return
-        session = Session(f"s{len(self.identified)}", data["intents"])
+        session = FakeDiscordSession(f"s{len(self.identified)}", data["intents"])
         ready = {
             "v": 10,
             "user": self._world.me(),

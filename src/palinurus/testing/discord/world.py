@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from palinurus.channels.discord.inbound import ident_at
+from palinurus.channels.discord.inbound import make_lowest_id
 from palinurus.clock import SystemClock
-from palinurus.testing.platform import Shown
+from palinurus.testing.platform import VisibleMessage
 
 ME, APPLICATION, ROLE = "900000000000000001", "900000000000000002", "900000000000000003"
 GUILD, GROUP = "910000000000000001", "910000000000000002"
@@ -17,7 +17,7 @@ TEXT, DIRECT, THREAD = 0, 1, 11
 _MARKS = re.compile(r"\\([^a-zA-Z0-9\s])|\*\*|\*|__|~~|\|\||```(?:\w+\n)?|`")
 
 
-class World:
+class FakeDiscordState:
     """The state, and what people see of it."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class World:
 
     def ident(self) -> str:
         """A new id, later than all others."""
-        self._last = max(self._last + 1, ident_at(self._clock.now()))
+        self._last = max(self._last + 1, make_lowest_id(self._clock.now()))
         return str(self._last)
 
     # --- people and places
@@ -126,12 +126,12 @@ class World:
         url = f"{base}/attachments/{path}"
         return {"id": path, "filename": name, "content_type": mime, "size": len(data), "url": url}
 
-    def shown(self, chat: str = "") -> list[Shown]:
+    def shown(self, chat: str = "") -> list[VisibleMessage]:
         """Our messages in a chat, as people see them."""
         return [
-            Shown(
+            VisibleMessage(
                 one["id"],
-                read(one["content"]),
+                strip_marks(one["content"]),
                 tuple(file["filename"] for file in one["attachments"]),
                 tuple(button["label"] for row in one["components"] for button in row["components"]),
                 (one.get("message_reference") or {}).get("message_id", ""),
@@ -149,6 +149,6 @@ class World:
         )
 
 
-def read(text: str) -> str:
+def strip_marks(text: str) -> str:
     """What is read of a message: without its marks, and with what was escaped."""
     return _MARKS.sub(lambda match: match[1] or "", text)

@@ -11,14 +11,14 @@ from typing import Any
 ME = "@pal:fake"
 ALICE, BOB = "@alice:fake", "@bob:fake"
 
-Event = dict[str, Any]
+MatrixJson = dict[str, Any]
 
 
-class Held:
+class FakeMatrixState:
     """One homeserver."""
 
     def __init__(self) -> None:
-        self.stream: list[Event] = []
+        self.stream: list[MatrixJson] = []
         self.members: dict[str, dict[str, str]] = {}  # join or invite, by room and person
         self.names = {ME: "Pal", ALICE: "Alice", BOB: "Bob"}
         self.titles: dict[str, str] = {}
@@ -37,7 +37,7 @@ class Held:
             self.titles[room] = title
         return room
 
-    def add(self, room: str, sender: str, kind: str, content: Event, **more: Any) -> Event:
+    def add(self, room: str, sender: str, kind: str, content: MatrixJson, **more: Any) -> MatrixJson:
         """Something happens in a room."""
         self._at += 1000
         event = {
@@ -47,7 +47,7 @@ class Held:
         self.stream.append(event)
         return event
 
-    def member(self, room: str, who: str, how: str, by: str = "", **more: Any) -> Event:
+    def member(self, room: str, who: str, how: str, by: str = "", **more: Any) -> MatrixJson:
         """Somebody is invited, comes or goes."""
         before = self.members.setdefault(room, {}).get(who)
         self.members[room][who] = how
@@ -55,7 +55,7 @@ class Held:
         aside = {"unsigned": {"prev_content": {"membership": before}}} if before else {}
         return self.add(room, by or who, "m.room.member", content, state_key=who, **aside)
 
-    def sync(self, since: str, limit: int) -> Event:
+    def sync(self, since: str, limit: int) -> MatrixJson:
         """What happened since then; rooms we are not in only show that we are asked in."""
         start, now = int(since[1:]) if since else 0, len(self.stream)
         rooms: dict[str, dict[str, Any]] = {"join": {}, "invite": {}}
@@ -65,12 +65,12 @@ class Held:
                 rooms["invite"][room] = {"invite_state": {"events": [e for e in self.stream if _asks(e, room)]}}
             elif mine == "join":
                 rooms["join"][room] = {"timeline": self._timeline(room, start, limit)}
-        told: Event = {"next_batch": f"s{now}", "rooms": rooms}
+        told: MatrixJson = {"next_batch": f"s{now}", "rooms": rooms}
         if not since:
             told["account_data"] = {"events": [{"type": "m.direct", "content": self.direct}]}
         return told
 
-    def _timeline(self, room: str, start: int, limit: int) -> Event:
+    def _timeline(self, room: str, start: int, limit: int) -> MatrixJson:
         # To who came in just now the server shows what was before, as far as it fits.
         fresh = any(e["room_id"] == room and _joins(e) for e in self.stream[start:])
         places = [n for n, e in enumerate(self.stream) if e["room_id"] == room and (fresh or n >= start)]
@@ -82,17 +82,17 @@ class Held:
             "prev_batch": f"s{shown[0] if shown else start}",
         }
 
-    def messages(self, room: str, start: str, to: str, limit: int) -> Event:
+    def messages(self, room: str, start: str, to: str, limit: int) -> MatrixJson:
         """Backwards from a place, to another one at most."""
         top, bottom = int(start[1:]) if start else len(self.stream), int(to[1:]) if to else 0
         places = [n for n in range(top - 1, bottom - 1, -1) if self.stream[n]["room_id"] == room]
         page = places[:limit]
-        told: Event = {"chunk": [self.stream[n] for n in page]}
+        told: MatrixJson = {"chunk": [self.stream[n] for n in page]}
         if len(places) > limit:
             told["end"] = f"s{page[-1]}"
         return told
 
-    def once(self, transaction: str, make: Callable[[], Event]) -> str:
+    def once(self, transaction: str, make: Callable[[], MatrixJson]) -> str:
         """The event of a transaction: made the first time, the same again later."""
         if transaction not in self._transactions:
             self._transactions[transaction] = str(make()["event_id"])
@@ -102,15 +102,15 @@ class Held:
         """Transaction ids are not kept for ever."""
         self._transactions.clear()
 
-    def event(self, ident: str) -> Event | None:
+    def event(self, ident: str) -> MatrixJson | None:
         return next((e for e in self.stream if e["event_id"] == ident), None)
 
     def redacted_ids(self) -> set[str]:
         return {e["redacts"] for e in self.stream if e["type"] == "m.room.redaction"}
 
-    def edits(self) -> dict[str, Event]:
+    def edits(self) -> dict[str, MatrixJson]:
         """The newest content of events that were edited."""
-        found: dict[str, Event] = {}
+        found: dict[str, MatrixJson] = {}
         for event in self.stream:
             about = event["content"].get("m.relates_to") or {}
             if about.get("rel_type") == "m.replace":
@@ -118,10 +118,10 @@ class Held:
         return found
 
 
-def _asks(event: Event, room: str) -> bool:
+def _asks(event: MatrixJson, room: str) -> bool:
     return event["room_id"] == room and event["type"] == "m.room.member" and event.get("state_key") == ME
 
 
-def _joins(event: Event) -> bool:
+def _joins(event: MatrixJson) -> bool:
     mine = event["type"] == "m.room.member" and event.get("state_key") == ME
     return mine and event["content"]["membership"] == "join"

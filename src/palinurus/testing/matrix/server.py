@@ -12,10 +12,10 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from palinurus.channels.matrix.channel import make
+from palinurus.channels.matrix.channel import make_matrix_channel
 from palinurus.core.types.channel import Channel, SendTrouble
-from palinurus.testing.matrix.api import ALICE, BOB, ME, Event, Held
-from palinurus.testing.platform import Shown, kit
+from palinurus.testing.matrix.api import ALICE, BOB, ME, FakeMatrixState, MatrixJson
+from palinurus.testing.platform import VisibleMessage, make_channel_kit
 
 TOKEN, PASSWORD = "syt_fake_token", "open sesame"
 DIRECT, GROUP = "!direct:fake", "!group:fake"
@@ -27,7 +27,7 @@ _ERRORS: dict[str, tuple[int, str]] = {
 }  # fmt: skip
 
 
-class FakeMatrix(Held):
+class FakeMatrix(FakeMatrixState):
     """Implements `Platform`."""
 
     name = "matrix"
@@ -74,7 +74,7 @@ class FakeMatrix(Held):
         return {"homeserver": self.url, "accessToken": TOKEN}
 
     def channel(self, folder: str) -> Channel:
-        return make(kit("matrix", folder, self.section))
+        return make_matrix_channel(make_channel_kit("matrix", folder, self.section))
 
     # --- people
 
@@ -94,7 +94,7 @@ class FakeMatrix(Held):
         if mention:
             content["m.mentions"] = {"user_ids": [ME]}
         told = self.add(
-            place(chat), sender or ALICE, "m.room.message", content, **({"event_id": event} if event else {})
+            resolve_room(chat), sender or ALICE, "m.room.message", content, **({"event_id": event} if event else {})
         )
         self.stream += [told] * (times - 1)
         self.wake()
@@ -108,7 +108,7 @@ class FakeMatrix(Held):
         address = f"mxc://fake/{list(self.media)[-1]}"
         kind = {"image": "m.image", "audio": "m.audio"}.get(mime.partition("/")[0], "m.file")
         content = {"msgtype": kind, "body": name, "url": address, "info": {"mimetype": mime}, **more}
-        told = self.add(place(chat), sender or ALICE, "m.room.message", content)
+        told = self.add(resolve_room(chat), sender or ALICE, "m.room.message", content)
         self.wake()
         return str(told["event_id"])
 
@@ -120,9 +120,9 @@ class FakeMatrix(Held):
         self.member(room, ME, "invite", who, **({"is_direct": True} if direct else {}))
         self.wake()
 
-    def visible_messages(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[VisibleMessage]:
         gone, edits = self.redacted_ids(), self.edits()
-        ours = [e for e in self.stream if e["room_id"] == place(chat) and e["sender"] == ME]
+        ours = [e for e in self.stream if e["room_id"] == resolve_room(chat) and e["sender"] == ME]
         return [
             _shown(e["event_id"], edits.get(e["event_id"]) or e["content"], e["content"])
             for e in ours
@@ -314,7 +314,7 @@ _ROUTES: tuple[tuple[str, Callable[..., Awaitable[web.StreamResponse]]], ...] = 
 )
 
 
-def place(chat: str) -> str:
+def resolve_room(chat: str) -> str:
     """The room's id: "group" is one, "" the direct chat."""
     return {"": DIRECT, "group": GROUP}.get(chat, chat)
 
@@ -329,11 +329,11 @@ def _no(status: int, code: str, **more: Any) -> web.Response:
     return web.json_response({"errcode": code, "error": "no", **more}, status=status)
 
 
-def _shown(ident: str, now: Event, first: Event) -> Shown:
+def _shown(ident: str, now: MatrixJson, first: MatrixJson) -> VisibleMessage:
     text = now["body"]
     if "formatted_body" in now:
         text = html.unescape(re.sub(r"<[^>]+>", "", re.sub(r"<br ?/?>", "\n", now["formatted_body"]))).strip()
     media = (now["filename"],) if "url" in now else ()
     about = first.get("m.relates_to") or {}
     answered = (about.get("m.in_reply_to") or {}).get("event_id", "")
-    return Shown(ident, "" if media else text, media, (), answered)
+    return VisibleMessage(ident, "" if media else text, media, (), answered)

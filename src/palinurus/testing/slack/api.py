@@ -11,10 +11,10 @@ from palinurus.clock import SystemClock
 ME, MY_BOT, TEAM = "UPAL", "BPAL", "T1"
 GROUP = "C1"
 
-Form = dict[str, Any]
+SlackForm = dict[str, Any]
 
 
-class Held:
+class FakeSlackState:
     """One workspace. A method takes a form and gives its answer, or the code of an error."""
 
     def __init__(self) -> None:
@@ -40,13 +40,13 @@ class Held:
     def find_message(self, channel: str, ts: str) -> dict[str, Any]:
         return next((m for m in self.chats.get(channel, ()) if m["ts"] == ts), {})
 
-    def _auth(self, form: Form) -> Form | str:
+    def _auth(self, form: SlackForm) -> SlackForm | str:
         return {"user_id": ME, "user": "pal", "bot_id": MY_BOT, "team_id": TEAM}
 
-    def _open(self, form: Form) -> Form | str:
+    def _open(self, form: SlackForm) -> SlackForm | str:
         return {"url": f"{self.url.replace('http', 'ws')}/socket?ticket=secret"}
 
-    def _post(self, form: Form) -> Form | str:
+    def _post(self, form: SlackForm) -> SlackForm | str:
         if len(form.get("text", "")) > 40_000:
             return "msg_too_long"
         message = {
@@ -59,21 +59,21 @@ class Held:
         self.chats.setdefault(form["channel"], []).append(message)
         return {"ts": message["ts"], "channel": form["channel"]}
 
-    def _update(self, form: Form) -> Form | str:
+    def _update(self, form: SlackForm) -> SlackForm | str:
         message = self.find_message(form["channel"], form["ts"])
         if not message:
             return "message_not_found"
         message.update(text=form["text"], blocks=json.loads(form.get("blocks") or "[]"))
         return {"ts": form["ts"]}
 
-    def _delete(self, form: Form) -> Form | str:
+    def _delete(self, form: SlackForm) -> SlackForm | str:
         message = self.find_message(form["channel"], form["ts"])
         if not message:
             return "message_not_found"
         self.chats[form["channel"]].remove(message)
         return {"ts": form["ts"]}
 
-    def _react(self, form: Form) -> Form | str:
+    def _react(self, form: SlackForm) -> SlackForm | str:
         message = self.find_message(form["channel"], form["timestamp"])
         if not message:
             return "message_not_found"
@@ -83,42 +83,42 @@ class Held:
         names.append(form["name"])
         return {}
 
-    def _unreact(self, form: Form) -> Form | str:
+    def _unreact(self, form: SlackForm) -> SlackForm | str:
         names = self.find_message(form["channel"], form["timestamp"]).get("reactions", [])
         if form["name"] not in names:
             return "no_reaction"
         names.remove(form["name"])
         return {}
 
-    def _reactions(self, form: Form) -> Form | str:
+    def _reactions(self, form: SlackForm) -> SlackForm | str:
         names = self.find_message(form["channel"], form["timestamp"]).get("reactions", [])
         return {"message": {"reactions": [{"name": name, "users": [ME]} for name in names]}}
 
-    def _history(self, form: Form) -> Form | str:
+    def _history(self, form: SlackForm) -> SlackForm | str:
         oldest = form.get("oldest", "")
         found = [m for m in self.chats.get(form["channel"], ()) if m["ts"] > oldest and not _below(m)]
         return _page(list(reversed(found)), form)
 
-    def _replies(self, form: Form) -> Form | str:
+    def _replies(self, form: SlackForm) -> SlackForm | str:
         chat = self.chats.get(form["channel"], ())
         return _page([m for m in chat if form["ts"] in (m["ts"], m.get("thread_ts"))], form)
 
-    def _info(self, form: Form) -> Form | str:
+    def _info(self, form: SlackForm) -> SlackForm | str:
         return {"channel": {"id": form["channel"], "name": "harbour", "is_mpim": form["channel"].startswith("G")}}
 
-    def _direct(self, form: Form) -> Form | str:
+    def _direct(self, form: SlackForm) -> SlackForm | str:
         return {"channel": {"id": self.resolve_channel("", form["users"])}}
 
-    def _user(self, form: Form) -> Form | str:
+    def _user(self, form: SlackForm) -> SlackForm | str:
         name = self.names.get(form["user"])
         return {"user": {"id": form["user"], "profile": {"display_name": name}}} if name else "user_not_found"
 
-    def _place(self, form: Form) -> Form | str:
+    def _place(self, form: SlackForm) -> SlackForm | str:
         ident = f"F{len(self.files) + 1}"
         self.files[ident] = {"id": ident, "name": form["filename"], "length": int(form["length"]), "data": None}
         return {"file_id": ident, "upload_url": f"{self.url}/upload/{ident}"}
 
-    def _complete(self, form: Form) -> Form | str:
+    def _complete(self, form: SlackForm) -> SlackForm | str:
         files = [self.files[one["id"]] for one in json.loads(form["files"])]
         if any(file["data"] is None for file in files):
             return "file_not_found"
@@ -132,7 +132,7 @@ class Held:
             file["shares"] = {"private": {form["channel_id"]: [{"ts": message["ts"]}]}}
         return {"files": [{"id": file["id"]} for file in files]}
 
-    def _file(self, form: Form) -> Form | str:
+    def _file(self, form: SlackForm) -> SlackForm | str:
         return {"file": {"id": form["file"], "shares": self.files[form["file"]].get("shares", {})}}
 
     def keep_file(self, name: str, mime: str, data: bytes) -> dict[str, Any]:
@@ -141,23 +141,23 @@ class Held:
         return {"id": ident, "name": name, "mimetype": mime, "url_private_download": f"{self.url}/files/{ident}"}
 
 
-METHODS: dict[str, Callable[[Held, Form], Form | str]] = {
-    "auth.test": Held._auth,
-    "apps.connections.open": Held._open,
-    "chat.postMessage": Held._post,
-    "chat.update": Held._update,
-    "chat.delete": Held._delete,
-    "reactions.add": Held._react,
-    "reactions.remove": Held._unreact,
-    "reactions.get": Held._reactions,
-    "conversations.history": Held._history,
-    "conversations.replies": Held._replies,
-    "conversations.info": Held._info,
-    "conversations.open": Held._direct,
-    "users.info": Held._user,
-    "files.getUploadURLExternal": Held._place,
-    "files.completeUploadExternal": Held._complete,
-    "files.info": Held._file,
+METHODS: dict[str, Callable[[FakeSlackState, SlackForm], SlackForm | str]] = {
+    "auth.test": FakeSlackState._auth,
+    "apps.connections.open": FakeSlackState._open,
+    "chat.postMessage": FakeSlackState._post,
+    "chat.update": FakeSlackState._update,
+    "chat.delete": FakeSlackState._delete,
+    "reactions.add": FakeSlackState._react,
+    "reactions.remove": FakeSlackState._unreact,
+    "reactions.get": FakeSlackState._reactions,
+    "conversations.history": FakeSlackState._history,
+    "conversations.replies": FakeSlackState._replies,
+    "conversations.info": FakeSlackState._info,
+    "conversations.open": FakeSlackState._direct,
+    "users.info": FakeSlackState._user,
+    "files.getUploadURLExternal": FakeSlackState._place,
+    "files.completeUploadExternal": FakeSlackState._complete,
+    "files.info": FakeSlackState._file,
     "pins.add": lambda self, form: {},
     "pins.remove": lambda self, form: {},
 }
@@ -167,7 +167,7 @@ def _below(message: dict[str, Any]) -> bool:
     return bool(message.get("thread_ts")) and message["thread_ts"] != message["ts"]
 
 
-def _page(messages: list[dict[str, Any]], form: Form) -> Form:
+def _page(messages: list[dict[str, Any]], form: SlackForm) -> SlackForm:
     start, size = int(form.get("cursor") or 0), int(form.get("limit") or 100)
     shown = messages[start : start + size]
     if form.get("include_all_metadata") != "true":

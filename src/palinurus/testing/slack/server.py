@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 import aiohttp
 from aiohttp import web
 
-from palinurus.channels.slack.channel import make
+from palinurus.channels.slack.channel import make_slack_channel
 from palinurus.clock import SystemClock
 from palinurus.core.types.channel import Channel, ChannelHttpRequest, SendTrouble
-from palinurus.testing.platform import Shown, kit
-from palinurus.testing.slack.api import ME, METHODS, MY_BOT, TEAM, Form, Held
+from palinurus.testing.platform import VisibleMessage, make_channel_kit
+from palinurus.testing.slack.api import ME, METHODS, MY_BOT, TEAM, FakeSlackState, SlackForm
 
 BOT, APP, SIGNING = "xoxb-fake-bot", "xapp-fake-app", "signing-secret"
 
@@ -31,7 +31,7 @@ _ERRORS: dict[str, str] = {
 }  # fmt: skip
 
 
-class FakeSlack(Held):
+class FakeSlack(FakeSlackState):
     """Implements `Platform`. `calls` holds every Web API call as (method, form)."""
 
     name = "slack"
@@ -42,7 +42,7 @@ class FakeSlack(Held):
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[tuple[str, Form]] = []
+        self.calls: list[tuple[str, SlackForm]] = []
         self.acknowledged: list[str] = []
         self.revoked = False
         self.forbidden: set[str] = set()  # methods for which a scope is missing
@@ -76,7 +76,7 @@ class FakeSlack(Held):
         return {"botToken": BOT, "appToken": APP, "apiBase": f"{self.url}/api/"}
 
     def channel(self, folder: str) -> Channel:
-        return make(kit("slack", folder, self.section))
+        return make_slack_channel(make_channel_kit("slack", folder, self.section))
 
     # --- people
 
@@ -144,7 +144,7 @@ class FakeSlack(Held):
             "actions": [{**button, "action_ts": self.stamp()}],
         }  # fmt: skip
 
-    def visible_messages(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[VisibleMessage]:
         return [
             _shown(one)
             for one in self.chats.get(self.resolve_channel(chat, "UALICE"), ())
@@ -256,9 +256,9 @@ class FakeSlack(Held):
         return web.Response(body=self.files[request.match_info["id"]]["data"])
 
 
-async def _form(request: web.Request) -> Form:
+async def _form(request: web.Request) -> SlackForm:
     """A call's arguments, wherever the client put them."""
-    told: Form = dict(request.query)
+    told: SlackForm = dict(request.query)
     if request.content_type == "application/json":
         body = await request.json()
         return told | {key: one if isinstance(one, str) else json.dumps(one) for key, one in body.items()}
@@ -275,11 +275,11 @@ def _no(code: str, status: int = 200, headers: dict[str, str] | None = None) -> 
     return web.json_response({"ok": False, "error": code}, status=status, headers=headers)
 
 
-def _shown(message: dict[str, Any]) -> Shown:
+def _shown(message: dict[str, Any]) -> VisibleMessage:
     labels = [e["text"]["text"] for block in message.get("blocks") or () for e in block.get("elements", ())]
     media = tuple(file["name"] for file in message.get("files") or ())
     text = message["text"]
     if message.get("mrkdwn", True):
         text = re.sub(r"<([^<>|]+)\|([^<>]+)>", r"\2", text)
         text = re.sub(r"(?<!\w)([*_~`])(?=\S)(.+?)(?<=\S)\1(?!\w)", r"\2", text)
-    return Shown(message["ts"], html.unescape(text), media, tuple(labels), message.get("thread_ts", ""))
+    return VisibleMessage(message["ts"], html.unescape(text), media, tuple(labels), message.get("thread_ts", ""))

@@ -14,11 +14,11 @@ _TAG = re.compile(r"<(/?)([a-z-]*)((?:\s[^<>]*)?)>", re.IGNORECASE)
 _ENTITY = re.compile(r"&(lt|gt|amp|quot|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
 
 
-class Unreadable(ValueError):
+class TelegramHtmlError(ValueError):
     """The description that Telegram answers with."""
 
 
-def readable(source: str) -> str:
+def strip_html(source: str) -> str:
     """The text without its tags. Raises Unreadable as Telegram refuses."""
     out: list[str] = []
     stack: list[str] = []
@@ -28,25 +28,25 @@ def readable(source: str) -> str:
         tag = _TAG.match(source, start)
         offset = len(source[:start].encode())
         if tag is None:
-            raise Unreadable(f'can\'t parse entities: Unsupported start tag "" at byte offset {offset}')
+            raise TelegramHtmlError(f'can\'t parse entities: Unsupported start tag "" at byte offset {offset}')
         closing, name, rest = tag[1], tag[2].lower(), tag[3]
         if closing:
             if not stack:
-                raise Unreadable(f"can't parse entities: Unexpected end tag at byte offset {offset}")
+                raise TelegramHtmlError(f"can't parse entities: Unexpected end tag at byte offset {offset}")
             expected = stack.pop()
             if name and name != expected:
-                raise Unreadable(
+                raise TelegramHtmlError(
                     f"can't parse entities: Unmatched end tag at byte offset {offset}, "
                     f'expected "</{expected}>", found "</{name}>"'
                 )
         elif name not in TAGS or (name == "span" and "tg-spoiler" not in rest):
-            raise Unreadable(f'can\'t parse entities: Unsupported start tag "{name}" at byte offset {offset}')
+            raise TelegramHtmlError(f'can\'t parse entities: Unsupported start tag "{name}" at byte offset {offset}')
         else:
             stack.append(name)
         at = tag.end()
     out.append(_plain(source[at:]))
     if stack:
-        raise Unreadable(f"can't parse entities: Can't find end tag corresponding to start tag \"{stack[-1]}\"")
+        raise TelegramHtmlError(f"can't parse entities: Can't find end tag corresponding to start tag \"{stack[-1]}\"")
     return "".join(out)
 
 

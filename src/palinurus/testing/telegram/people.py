@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.channels.telegram.channel import Telegram, make
+from palinurus.channels.telegram.channel import TelegramChannel, make_telegram_channel
 from palinurus.core.types.channel import SendTrouble
-from palinurus.testing.platform import Shown, kit
-from palinurus.testing.telegram.server import ME, TOKEN, Fault, Kept, Server
+from palinurus.testing.platform import VisibleMessage, make_channel_kit
+from palinurus.testing.telegram.server import ME, TOKEN, FakeTelegramApi, FakeTelegramFault, FakeTelegramMessage
 
 ANN, BOB = 1001, 1002  # the usual person, and another
 GROUP, FORUM = -1001000, -1002000
@@ -29,7 +29,7 @@ FAULTS: dict[SendTrouble, tuple[int, str]] = {
 }
 
 
-class FakeTelegram(Server):
+class FakeTelegram(FakeTelegramApi):
     """Chats: "" or "ann" and "bob" are private, "group" is a group, "forum" one with topics. A sender is named like
     his private chat."""
 
@@ -56,8 +56,10 @@ class FakeTelegram(Server):
         """channels.telegram of a config that speaks to this server."""
         return {"botToken": TOKEN, "apiRoot": self.url}
 
-    def channel(self, folder: str, **more: Any) -> Telegram:
-        return make(kit("telegram", folder, {**self.section, **more})._replace(commands=COMMANDS))
+    def channel(self, folder: str, **more: Any) -> TelegramChannel:
+        return make_telegram_channel(
+            make_channel_kit("telegram", folder, {**self.section, **more})._replace(commands=COMMANDS)
+        )
 
     # what people do
 
@@ -78,7 +80,7 @@ class FakeTelegram(Server):
         where = CHATS[chat]
         who = CHATS[sender] if sender else where if where > 0 else ANN
         ident = int(event) if event.isdigit() else self.number()
-        kept = Kept(ident, where, who, str(fields.get("text") or fields.get("caption") or ""))
+        kept = FakeTelegramMessage(ident, where, who, str(fields.get("text") or fields.get("caption") or ""))
         self.messages.append(kept)
         message = {
             "message_id": ident, "date": AT, "chat": self.describe_chat(where), "from": self.user(who), **fields
@@ -118,9 +120,11 @@ class FakeTelegram(Server):
 
     # what people see
 
-    def visible_messages(self, chat: str = "", thread: int = 0) -> list[Shown]:
+    def visible_messages(self, chat: str = "", thread: int = 0) -> list[VisibleMessage]:
         return [
-            Shown(str(one.id), one.text, one.media, tuple(label for label, _ in one.buttons), _id(one.reply_to))
+            VisibleMessage(
+                str(one.id), one.text, one.media, tuple(label for label, _ in one.buttons), _id(one.reply_to)
+            )
             for one in self.messages
             if one.sender == ME["id"] and one.chat == CHATS[chat] and (not thread or one.thread == thread)
         ]
@@ -141,7 +145,7 @@ class FakeTelegram(Server):
             return
         code, text = FAULTS[trouble]
         rest = {"retry_after": retry_after or 1} if trouble == "limited" else {}
-        self.faults += [Fault(code, text.format(rest.get("retry_after")), **rest) for _ in range(times)]
+        self.faults += [FakeTelegramFault(code, text.format(rest.get("retry_after")), **rest) for _ in range(times)]
 
     async def cut(self) -> None:
         await self.stop()

@@ -16,7 +16,7 @@ import msgspec
 from aiohttp import web
 
 from palinurus.clock import SystemClock
-from palinurus.testing.telegram.markup import Unreadable, readable
+from palinurus.testing.telegram.markup import TelegramHtmlError, strip_html
 
 TOKEN = "4242:fake-token-of-a-bot"
 ME = {
@@ -28,7 +28,7 @@ MEDIA = ("photo", "document", "voice", "audio", "video", "animation")
 _clock = SystemClock()
 
 
-class Fault(Exception):
+class FakeTelegramFault(Exception):
     """An answer with ok: false."""
 
     def __init__(self, code: int, description: str, **parameters: Any) -> None:
@@ -39,7 +39,7 @@ class Fault(Exception):
             self.body["parameters"] = parameters
 
 
-class Kept(msgspec.Struct):
+class FakeTelegramMessage(msgspec.Struct):
     """A message in a chat. `text` is what people read."""
 
     id: int
@@ -53,29 +53,31 @@ class Kept(msgspec.Struct):
     kind: str = "text"
 
 
-class Called(NamedTuple):
+class FakeTelegramCall(NamedTuple):
     """One call as it came."""
 
     method: str
     params: dict[str, Any]
 
 
-class Server:
+class FakeTelegramApi:
     """`chats` are the ids that exist, with Telegram's description of them."""
 
     def __init__(self) -> None:
         self.me: dict[str, Any] = dict(ME)
         self.chats: dict[int, dict[str, Any]] = {}
-        self.messages: list[Kept] = []
+        self.messages: list[FakeTelegramMessage] = []
         self.updates: list[dict[str, Any]] = []
-        self.calls: list[Called] = []
+        self.calls: list[FakeTelegramCall] = []
         self.files: dict[str, bytes] = {}
         self.fetched = 0  # files that were asked for
         self.menu: list[dict[str, str]] = []
         self.reactions: dict[tuple[int, int], list[str]] = {}
         self.moved: dict[int, int] = {}
         self.answered: list[str] = []  # presses that were confirmed
-        self.faults: list[Fault | str] = []  # for the next sends; "cut" shows the message and loses the answer
+        self.faults: list[
+            FakeTelegramFault | str
+        ] = []  # for the next sends; "cut" shows the message and loses the answer
         self.hook: dict[str, Any] = {}
         self.polls = 0
         self.port = 0
@@ -133,15 +135,15 @@ class Server:
             data = self.files.get("/".join(where[3:])) if where[2] == f"bot{TOKEN}" else None
             return web.Response(body=data) if data is not None else web.Response(status=404)
         method, params = where[-1], await _params(request)
-        self.calls.append(Called(method, params))
+        self.calls.append(FakeTelegramCall(method, params))
         try:
             if where[1] != f"bot{TOKEN}":
-                raise Fault(401, "Unauthorized")
+                raise FakeTelegramFault(401, "Unauthorized")
             does = getattr(self, f"_{method}", None)
             if does is None:
-                raise Fault(404, "Not Found")
+                raise FakeTelegramFault(404, "Not Found")
             result = await does(params)
-        except Fault as fault:
+        except FakeTelegramFault as fault:
             return web.json_response(fault.body, status=fault.code)
         except ConnectionError:
             if request.transport is not None:
@@ -156,7 +158,7 @@ class Server:
 
     async def _getUpdates(self, params: dict[str, Any]) -> Any:
         if self.hook:
-            raise Fault(409, "Conflict: can't use getUpdates method while webhook is active")
+            raise FakeTelegramFault(409, "Conflict: can't use getUpdates method while webhook is active")
         self.polls += 1
         mine, offset = self.polls, int(params.get("offset", 0))
         self._wake()  # an older request ends
@@ -167,7 +169,7 @@ class Server:
                 return self.updates[: int(params.get("limit", 100))]
             await self._news(until - _clock.monotonic())
             if mine != self.polls:
-                raise Fault(409, "Conflict: terminated by other getUpdates request")
+                raise FakeTelegramFault(409, "Conflict: terminated by other getUpdates request")
 
     async def _setWebhook(self, params: dict[str, Any]) -> Any:
         self.hook = params if params.get("url") else {}
@@ -207,28 +209,28 @@ class Server:
         chat = int(params["chat_id"])
         if chat in self.moved:
             what = "Bad Request: group chat was upgraded to a supergroup chat"
-            raise Fault(400, what, migrate_to_chat_id=self.moved[chat])
+            raise FakeTelegramFault(400, what, migrate_to_chat_id=self.moved[chat])
         if chat not in self.chats:
-            raise Fault(400, "Bad Request: chat not found")
+            raise FakeTelegramFault(400, "Bad Request: chat not found")
         return chat
 
-    def _told(self, kept: Kept) -> dict[str, Any]:
+    def _told(self, kept: FakeTelegramMessage) -> dict[str, Any]:
         chat = {"id": kept.chat, **self.chats[kept.chat]}
         return {"message_id": kept.id, "date": 1_767_225_600, "chat": chat, "from": ME, "text": kept.text}
 
     async def _shown(self, params: dict[str, Any], kind: str, text: str, media: tuple[str, ...]) -> Any:
         fault = self.faults.pop(0) if self.faults else None
-        if isinstance(fault, Fault):
+        if isinstance(fault, FakeTelegramFault):
             raise fault
         chat, topic = self._place(params), int(params.get("message_thread_id", 0))
         if topic and topic not in self.chats[chat].get("topics", {}):
-            raise Fault(400, "Bad Request: message thread not found")
+            raise FakeTelegramFault(400, "Bad Request: message thread not found")
         answered = json.loads(params.get("reply_parameters", "{}"))
         known = any(one.chat == chat and one.id == answered.get("message_id") for one in self.messages)
         if answered and not known and not answered.get("allow_sending_without_reply"):
-            raise Fault(400, "Bad Request: message to be replied not found")
+            raise FakeTelegramFault(400, "Bad Request: message to be replied not found")
         reply_to = answered["message_id"] if answered and known else 0
-        kept = Kept(self.number(), chat, ME["id"], text, topic, media, _buttons(params), reply_to, kind)  # type: ignore[arg-type]
+        kept = FakeTelegramMessage(self.number(), chat, ME["id"], text, topic, media, _buttons(params), reply_to, kind)  # type: ignore[arg-type]
         self.messages.append(kept)
         if fault == "cut":
             raise ConnectionError
@@ -237,7 +239,7 @@ class Server:
     async def _sendMessage(self, params: dict[str, Any]) -> Any:
         text = _text(params, "text", 4096, "message")
         if not text:
-            raise Fault(400, "Bad Request: message text is empty")
+            raise FakeTelegramFault(400, "Bad Request: message text is empty")
         return await self._shown(params, "text", text, ())
 
     async def _file(self, params: dict[str, Any], kind: str) -> Any:
@@ -245,10 +247,10 @@ class Server:
         if isinstance(upload, str) and upload.startswith("attach://"):
             upload = params[upload.removeprefix("attach://")]
         if not isinstance(upload, tuple):
-            raise Fault(400, "Bad Request: wrong file identifier/HTTP URL specified")
+            raise FakeTelegramFault(400, "Bad Request: wrong file identifier/HTTP URL specified")
         name, data = upload
         if not data:
-            raise Fault(400, "Bad Request: file must be non-empty")
+            raise FakeTelegramFault(400, "Bad Request: file must be non-empty")
         self.files[f"sent/{name}"] = data
         return await self._shown(params, kind, _text(params, "caption", 1024, "message caption"), (name,))
 
@@ -274,28 +276,28 @@ class Server:
         options = [one["text"] if isinstance(one, dict) else one for one in json.loads(params["options"])]
         return await self._shown(params, "poll", "\n".join((params["question"], *options)), ())
 
-    def _own(self, params: dict[str, Any], missing: str) -> Kept:
+    def _own(self, params: dict[str, Any], missing: str) -> FakeTelegramMessage:
         chat, ident = self._place(params), int(params["message_id"])
         for kept in self.messages:
             if (kept.chat, kept.id) == (chat, ident):
                 return kept
-        raise Fault(400, f"Bad Request: message to {missing} not found")
+        raise FakeTelegramFault(400, f"Bad Request: message to {missing} not found")
 
     async def _editMessageText(self, params: dict[str, Any]) -> Any:
         kept, text = self._own(params, "edit"), _text(params, "text", 4096, "message")
         if kept.media:
-            raise Fault(400, "Bad Request: there is no text in the message to edit")
+            raise FakeTelegramFault(400, "Bad Request: there is no text in the message to edit")
         return self._edited(kept, text, params)
 
     async def _editMessageCaption(self, params: dict[str, Any]) -> Any:
         return self._edited(self._own(params, "edit"), _text(params, "caption", 1024, "message caption"), params)
 
-    def _edited(self, kept: Kept, text: str, params: dict[str, Any]) -> Any:
+    def _edited(self, kept: FakeTelegramMessage, text: str, params: dict[str, Any]) -> Any:
         if kept.sender != ME["id"]:
-            raise Fault(400, "Bad Request: message can't be edited")
+            raise FakeTelegramFault(400, "Bad Request: message can't be edited")
         if (kept.text, kept.buttons) == (text, _buttons(params)):
-            raise Fault(400, "Bad Request: message is not modified: specified new message content and reply markup "
-                             "are exactly the same as a current content and reply markup of the message")  # fmt: skip
+            same = "specified new message content and reply markup are exactly the same as a current content and reply"
+            raise FakeTelegramFault(400, f"Bad Request: message is not modified: {same} markup of the message")
         kept.text, kept.buttons = text, _buttons(params)
         return self._told(kept)
 
@@ -311,7 +313,7 @@ class Server:
         kept = self._own(params, "react")
         given = [one["emoji"] for one in json.loads(params.get("reaction", "[]"))]
         if any(len(emoji) > 4 for emoji in given):
-            raise Fault(400, "Bad Request: REACTION_INVALID")
+            raise FakeTelegramFault(400, "Bad Request: REACTION_INVALID")
         self.reactions[kept.chat, kept.id] = given
         return True
 
@@ -326,7 +328,7 @@ class Server:
     async def _createForumTopic(self, params: dict[str, Any]) -> Any:
         chat, topic = self._place(params), self.number()
         if not self.chats[chat].get("is_forum"):
-            raise Fault(400, "Bad Request: the chat is not a forum")
+            raise FakeTelegramFault(400, "Bad Request: the chat is not a forum")
         self.chats[chat].setdefault("topics", {})[topic] = params["name"]
         return {"message_thread_id": topic, "name": params["name"], "icon_color": 7322096}
 
@@ -341,7 +343,7 @@ class Server:
     async def _getFile(self, params: dict[str, Any]) -> Any:
         path = params["file_id"]
         if path not in self.files:
-            raise Fault(400, "Bad Request: invalid file_id")
+            raise FakeTelegramFault(400, "Bad Request: invalid file_id")
         return {"file_id": path, "file_unique_id": path, "file_size": len(self.files[path]), "file_path": path}
 
 
@@ -357,12 +359,12 @@ def _text(params: dict[str, Any], key: str, most: int, what: str) -> str:
     text = str(params.get(key, ""))
     if params.get("parse_mode") == "HTML":
         try:
-            text = readable(text)
-        except Unreadable as exc:
-            raise Fault(400, f"Bad Request: {exc}") from exc
+            text = strip_html(text)
+        except TelegramHtmlError as exc:
+            raise FakeTelegramFault(400, f"Bad Request: {exc}") from exc
     text = text.strip()
     if len(text.encode("utf-16-le")) // 2 > most:
-        raise Fault(400, f"Bad Request: {what} is too long")
+        raise FakeTelegramFault(400, f"Bad Request: {what} is too long")
     return text
 
 
@@ -370,5 +372,5 @@ def _buttons(params: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     rows = json.loads(params.get("reply_markup", "{}")).get("inline_keyboard", [])
     found = tuple((one["text"], one["callback_data"]) for row in rows for one in row)
     if any(not 1 <= len(data.encode()) <= 64 for _, data in found):
-        raise Fault(400, "Bad Request: BUTTON_DATA_INVALID")
+        raise FakeTelegramFault(400, "Bad Request: BUTTON_DATA_INVALID")
     return found

@@ -11,25 +11,25 @@ from typing import Any
 
 from palinurus.testing.validators import anthropic, bedrock, completions, gemini, ollama, responses
 
-RULES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
-    "anthropic-messages": anthropic.faults,
-    "openai-completions": completions.faults,
-    "openai-responses": responses.faults,
-    "openai-codex-responses": responses.codex,
-    "google-generative-ai": gemini.faults,
-    "ollama": ollama.faults,
-    "bedrock-converse-stream": bedrock.faults,
+API_CHECKS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+    "anthropic-messages": anthropic.check_anthropic,
+    "openai-completions": completions.check_completions,
+    "openai-responses": responses.check_responses,
+    "openai-codex-responses": responses.check_codex,
+    "google-generative-ai": gemini.check_gemini,
+    "ollama": ollama.check_ollama,
+    "bedrock-converse-stream": bedrock.check_bedrock,
 }
 
 # Providers with rules of their own beside those of the API they speak.
-VENDORS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
-    "mistral": completions.mistral,
-    "deepseek": completions.deepseek,
-    "moonshot": completions.moonshot,
+VENDOR_CHECKS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+    "mistral": completions.check_mistral,
+    "deepseek": completions.check_deepseek,
+    "moonshot": completions.check_moonshot,
 }
 
 
-def faults(api: str, body: dict[str, Any], vendor: str = "") -> list[str]:
+def check_request(api: str, body: dict[str, Any], vendor: str = "") -> list[str]:
     """Every reason this provider would have to refuse the body, one sentence each; [] when it is accepted."""
-    found = RULES[api](body)
-    return [*found, *VENDORS[vendor](body)] if vendor in VENDORS else found
+    found = API_CHECKS[api](body)
+    return [*found, *VENDOR_CHECKS[vendor](body)] if vendor in VENDOR_CHECKS else found

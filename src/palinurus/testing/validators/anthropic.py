@@ -5,33 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from palinurus.testing.validators.shape import IDENT, blank, encoded, named, schema, twice
+from palinurus.testing.validators.shape import (
+    IDENT,
+    check_base64,
+    check_name,
+    check_tool_schema,
+    check_unique,
+    is_blank,
+)
 
 _MEDIA = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _THOUGHTS = ("thinking", "redacted_thinking")
 
 
-def faults(body: dict[str, Any]) -> list[str]:
+def check_anthropic(body: dict[str, Any]) -> list[str]:
     """Why the API would refuse this body."""
     return [*_head(body), *_tools(body), *_turns(body), *_thinking(body), *_marks(body)]
 
 
 def _head(body: dict[str, Any]) -> Iterator[str]:
-    if blank(body.get("model")):
+    if is_blank(body.get("model")):
         yield "model: required"
     if not isinstance(body.get("max_tokens"), int) or body["max_tokens"] < 1:
         yield "max_tokens: must be at least 1"
     for block in body.get("system") or ():
-        if block.get("type") != "text" or blank(block.get("text")):
+        if block.get("type") != "text" or is_blank(block.get("text")):
             yield "system: text content blocks must be non-empty"
 
 
 def _tools(body: dict[str, Any]) -> Iterator[str]:
     tools = body.get("tools") or []
     for number, tool in enumerate(tools):
-        yield from named(f"tools.{number}", tool.get("name"))
-        yield from schema(f"tools.{number}.input_schema", tool.get("input_schema"))
-    yield from twice("tools", [tool.get("name") for tool in tools])
+        yield from check_name(f"tools.{number}", tool.get("name"))
+        yield from check_tool_schema(f"tools.{number}.input_schema", tool.get("input_schema"))
+    yield from check_unique("tools", [tool.get("name") for tool in tools])
     if body.get("tool_choice") is not None and not tools:
         yield "tool_choice: may only be given with tools"
     used = any(block.get("type") in ("tool_use", "tool_result") for block in _blocks(body))
@@ -73,7 +80,7 @@ def _turns(body: dict[str, Any]) -> Iterator[str]:
             yield from _block(where, message["role"], block)
     if owed:
         yield f"tool_use ids {owed} were found without tool_result blocks"
-    yield from twice("tool_use ids", used)
+    yield from check_unique("tool_use ids", used)
 
 
 def _block(where: str, role: str, block: dict[str, Any]) -> Iterator[str]:
@@ -81,20 +88,20 @@ def _block(where: str, role: str, block: dict[str, Any]) -> Iterator[str]:
     allowed = ("text", "image", "tool_result") if role == "user" else ("text", "tool_use", *_THOUGHTS)
     if kind not in allowed:
         yield f"{where}: {kind} is not allowed for {role}"
-    elif kind == "text" and blank(block.get("text")):
+    elif kind == "text" and is_blank(block.get("text")):
         yield f"{where}: text content blocks must contain non-whitespace text"
     elif kind == "image":
         yield from _image(where, block)
     elif kind == "tool_use":
-        yield from named(where, block.get("name"))
-        yield from named(f"{where}.id", block.get("id"), IDENT)
+        yield from check_name(where, block.get("name"))
+        yield from check_name(f"{where}.id", block.get("id"), IDENT)
         if not isinstance(block.get("input"), dict):
             yield f"{where}: input must be a dictionary"
     elif kind == "tool_result":
         yield from _result(where, block)
-    elif kind == "thinking" and (blank(block.get("signature")) or not isinstance(block.get("thinking"), str)):
+    elif kind == "thinking" and (is_blank(block.get("signature")) or not isinstance(block.get("thinking"), str)):
         yield f"{where}: thinking needs its signature"
-    elif kind == "redacted_thinking" and blank(block.get("data")):
+    elif kind == "redacted_thinking" and is_blank(block.get("data")):
         yield f"{where}: redacted_thinking needs its data"
 
 
@@ -102,7 +109,7 @@ def _image(where: str, block: dict[str, Any]) -> Iterator[str]:
     source = block.get("source") or {}
     if source.get("media_type") not in _MEDIA:
         yield f"{where}: media type {source.get('media_type')!r} is not supported"
-    yield from encoded(where, source.get("data"))
+    yield from check_base64(where, source.get("data"))
 
 
 def _result(where: str, block: dict[str, Any]) -> Iterator[str]:
@@ -116,7 +123,7 @@ def _result(where: str, block: dict[str, Any]) -> Iterator[str]:
             if block.get("is_error"):
                 yield f"{where}: all content must be text if is_error is true"
             yield from _image(where, inner)
-        elif inner.get("type") != "text" or blank(inner.get("text")):
+        elif inner.get("type") != "text" or is_blank(inner.get("text")):
             yield f"{where}: text content blocks must be non-empty"
 
 

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from palinurus.testing.validators.shape import IDENT, blank, encoded, named, schema, twice
+from palinurus.testing.validators.shape import (
+    IDENT,
+    check_base64,
+    check_name,
+    check_tool_schema,
+    check_unique,
+    is_blank,
+)
 
 _FORMATS = ("png", "jpeg", "gif", "webp")
 _USER = ("text", "image", "toolResult", "cachePoint")
 _ASSISTANT = ("text", "toolUse", "reasoningContent")
 
 
-def faults(body: dict[str, Any]) -> list[str]:
+def check_bedrock(body: dict[str, Any]) -> list[str]:
     """Why the API would refuse this body."""
     return [*_head(body), *_turns(body), *_thinking(body)]
 
@@ -20,16 +27,16 @@ def faults(body: dict[str, Any]) -> list[str]:
 def _head(body: dict[str, Any]) -> Iterator[str]:
     tools = (body.get("toolConfig") or {}).get("tools") or []
     for tool in tools:
-        yield from named("toolSpec", tool["toolSpec"].get("name"))
-        yield from schema("toolSpec", tool["toolSpec"]["inputSchema"].get("json"))
-        if blank(tool["toolSpec"].get("description")):
+        yield from check_name("toolSpec", tool["toolSpec"].get("name"))
+        yield from check_tool_schema("toolSpec", tool["toolSpec"]["inputSchema"].get("json"))
+        if is_blank(tool["toolSpec"].get("description")):
             yield "toolSpec: description must not be empty"
-    yield from twice("toolSpec", [tool["toolSpec"].get("name") for tool in tools])
+    yield from check_unique("toolSpec", [tool["toolSpec"].get("name") for tool in tools])
     used = any("toolUse" in b or "toolResult" in b for m in body.get("messages") or () for b in m["content"])
     if used and not tools:
         yield "toolConfig must be defined when using toolUse and toolResult content blocks"
     for block in body.get("system") or ():
-        if "cachePoint" not in block and blank(block.get("text")):
+        if "cachePoint" not in block and is_blank(block.get("text")):
             yield "system: blank text"
 
 
@@ -59,7 +66,7 @@ def _turns(body: dict[str, Any]) -> Iterator[str]:
             yield from _block(where, role, block)
     if owed:
         yield f"toolUse ids {owed} were found without toolResult blocks"
-    yield from twice("toolUse ids", used)
+    yield from check_unique("toolUse ids", used)
 
 
 def _block(where: str, role: str, block: dict[str, Any]) -> Iterator[str]:
@@ -67,13 +74,13 @@ def _block(where: str, role: str, block: dict[str, Any]) -> Iterator[str]:
         yield f"{where}: {sorted(block)} is not a block of {role}"
         return
     ((kind, value),) = block.items()
-    if kind == "text" and blank(value):
+    if kind == "text" and is_blank(value):
         yield f"{where}: the text field in the ContentBlock object is blank"
     elif kind == "image":
         yield from _image(where, value)
     elif kind == "toolUse":
-        yield from named(where, value.get("name"))
-        yield from named(f"{where}.toolUseId", value.get("toolUseId"), IDENT)
+        yield from check_name(where, value.get("name"))
+        yield from check_name(f"{where}.toolUseId", value.get("toolUseId"), IDENT)
         if not isinstance(value.get("input"), dict):
             yield f"{where}: input must be an object"
     elif kind == "toolResult":
@@ -82,20 +89,20 @@ def _block(where: str, role: str, block: dict[str, Any]) -> Iterator[str]:
         for inner in value.get("content") or ():
             if "image" in inner:
                 yield from _image(where, inner["image"])
-            elif blank(inner.get("text")):
+            elif is_blank(inner.get("text")):
                 yield f"{where}: blank text in a toolResult"
     elif kind == "reasoningContent" and "redactedContent" not in value:
         text = value.get("reasoningText") or {}
-        if blank(text.get("text")) or blank(text.get("signature")):
+        if is_blank(text.get("text")) or is_blank(text.get("signature")):
             yield f"{where}: reasoningText needs text and signature"
     elif kind == "reasoningContent":
-        yield from encoded(where, value["redactedContent"])
+        yield from check_base64(where, value["redactedContent"])
 
 
 def _image(where: str, image: dict[str, Any]) -> Iterator[str]:
     if image.get("format") not in _FORMATS:
         yield f"{where}: unknown image format {image.get('format')!r}"
-    yield from encoded(where, (image.get("source") or {}).get("bytes"))
+    yield from check_base64(where, (image.get("source") or {}).get("bytes"))
 
 
 def _thinking(body: dict[str, Any]) -> Iterator[str]:

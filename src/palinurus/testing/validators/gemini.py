@@ -8,26 +8,26 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from palinurus.testing.validators.shape import blank, encoded, named, schema, twice
+from palinurus.testing.validators.shape import check_base64, check_name, check_tool_schema, check_unique, is_blank
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
 _MEDIA = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 _DATA = ("text", "inlineData", "functionCall", "functionResponse")
 
 
-def faults(body: dict[str, Any]) -> list[str]:
+def check_gemini(body: dict[str, Any]) -> list[str]:
     """Why the API would refuse this body."""
     return [*_head(body), *_turns(body)]
 
 
-def signed(body: dict[str, Any]) -> list[str]:
+def check_gemini_signatures(body: dict[str, Any]) -> list[str]:
     """What Gemini 3 adds: in the turn that is going on, the first call of each step has a thought signature."""
     contents = body["contents"]
     start = max((n for n, turn in enumerate(contents) if _asked(turn)), default=0)
     out: list[str] = []
     for turn in contents[start:]:
         calls = [part for part in turn["parts"] if "functionCall" in part]
-        if calls and blank(calls[0].get("thoughtSignature")):
+        if calls and is_blank(calls[0].get("thoughtSignature")):
             out.append(f"function call {calls[0]['functionCall'].get('name')} is missing a thought_signature")
     return out
 
@@ -39,14 +39,14 @@ def _asked(turn: dict[str, Any]) -> bool:
 def _head(body: dict[str, Any]) -> Iterator[str]:
     specs = [spec for tool in body.get("tools") or () for spec in tool.get("functionDeclarations", ())]
     for spec in specs:
-        yield from named("function declaration", spec.get("name"), _NAME)
-        yield from schema("function declaration", spec.get("parametersJsonSchema"))
-    yield from twice("function declarations", [spec.get("name") for spec in specs])
+        yield from check_name("function declaration", spec.get("name"), _NAME)
+        yield from check_tool_schema("function declaration", spec.get("parametersJsonSchema"))
+    yield from check_unique("function declarations", [spec.get("name") for spec in specs])
     config = (body.get("generationConfig") or {}).get("thinkingConfig") or {}
     if "thinkingLevel" in config and "thinkingBudget" in config:
         yield "thinkingConfig: thinking_budget and thinking_level exclude each other"
     for part in (body.get("systemInstruction") or {}).get("parts", ()):
-        if blank(part.get("text")):
+        if is_blank(part.get("text")):
             yield "systemInstruction: empty text"
 
 
@@ -76,7 +76,7 @@ def _turns(body: dict[str, Any]) -> Iterator[str]:
         elif sorted(map(str, answers)) != sorted(map(str, owed)):
             yield f"{where}: function responses {answers} do not answer {owed}"
         owed = calls
-        yield from twice(where, [ident for ident, _ in calls])
+        yield from check_unique(where, [ident for ident, _ in calls])
     if owed:
         yield "a function call turn must be followed by a function response turn"
 
@@ -85,18 +85,18 @@ def _part(where: str, role: str, part: dict[str, Any]) -> Iterator[str]:
     held = [key for key in _DATA if key in part]
     if len(held) != 1:
         yield f"{where}: a part holds exactly one kind of data, found {held}"
-    if "text" in part and blank(part["text"]):
+    if "text" in part and is_blank(part["text"]):
         yield f"{where}: empty text parameter"
     if "inlineData" in part:
         if part["inlineData"].get("mimeType") not in _MEDIA:
             yield f"{where}: unsupported MIME type {part['inlineData'].get('mimeType')}"
-        yield from encoded(where, part["inlineData"].get("data"))
+        yield from check_base64(where, part["inlineData"].get("data"))
     if call := part.get("functionCall"):
-        yield from named(where, call.get("name"), _NAME)
+        yield from check_name(where, call.get("name"), _NAME)
         if role != "model" or not isinstance(call.get("args"), dict):
             yield f"{where}: a function call is the model's and has args"
     if answer := part.get("functionResponse"):
-        yield from named(where, answer.get("name"), _NAME)
+        yield from check_name(where, answer.get("name"), _NAME)
         if role != "user" or not isinstance(answer.get("response"), dict):
             yield f"{where}: a function response is the user's and has a response object"
     if "thoughtSignature" in part:

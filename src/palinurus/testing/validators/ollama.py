@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from palinurus.testing.validators.shape import blank, encoded, named, schema
+from palinurus.testing.validators.shape import check_base64, check_name, check_tool_schema, is_blank
 
 
-def faults(body: dict[str, Any]) -> list[str]:
+def check_ollama(body: dict[str, Any]) -> list[str]:
     """Why the server would refuse this body, or its template make nonsense of it."""
     out = [] if body.get("messages") else ["messages: none"]
     for number, tool in enumerate(body.get("tools") or ()):
-        out += named(f"tools[{number}]", tool["function"].get("name"))
-        out += schema(f"tools[{number}]", tool["function"].get("parameters"))
+        out += check_name(f"tools[{number}]", tool["function"].get("name"))
+        out += check_tool_schema(f"tools[{number}]", tool["function"].get("parameters"))
     return [*out, *_messages(body.get("messages") or [])]
 
 
@@ -26,7 +26,7 @@ def _messages(messages: list[dict[str, Any]]) -> Iterator[str]:
         if role == "tool":
             if not owed or message.get("tool_name") != owed.pop(0):
                 yield f"{where}: a result of {message.get('tool_name')!r} that nobody asked for here"
-            if blank(message.get("content")):
+            if is_blank(message.get("content")):
                 yield f"{where}: an empty result"
             continue
         if owed:
@@ -36,17 +36,17 @@ def _messages(messages: list[dict[str, Any]]) -> Iterator[str]:
             if number:
                 yield f"{where}: system must come first"
         elif role == "user":
-            if blank(message.get("content")) and not message.get("images"):
+            if is_blank(message.get("content")) and not message.get("images"):
                 yield f"{where}: an empty message"
             for image in message.get("images") or ():
-                yield from encoded(where, image)
+                yield from check_base64(where, image)
         elif role == "assistant":
             calls = message.get("tool_calls") or []
-            if blank(message.get("content")) and not calls:
+            if is_blank(message.get("content")) and not calls:
                 yield f"{where}: an empty answer"
             for call in calls:
                 owed.append(str(call["function"].get("name")))
-                yield from named(where, call["function"].get("name"))
+                yield from check_name(where, call["function"].get("name"))
                 if not isinstance(call["function"].get("arguments"), dict):
                     yield f"{where}: arguments must be an object"
         else:

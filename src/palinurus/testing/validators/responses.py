@@ -6,13 +6,21 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from palinurus.testing.validators.shape import IDENT, blank, encoded, named, schema, twice, written
+from palinurus.testing.validators.shape import (
+    IDENT,
+    check_base64,
+    check_json_arguments,
+    check_name,
+    check_tool_schema,
+    check_unique,
+    is_blank,
+)
 
 _URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp));base64,(.*)", re.S)
 _PREFIX: dict[str, str] = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
 
 
-def faults(body: dict[str, Any]) -> list[str]:
+def check_responses(body: dict[str, Any]) -> list[str]:
     """Why the API would refuse this body."""
     out = [*_tools(body), *_pairs(body), *_led(body)]
     for number, item in enumerate(body.get("input") or ()):
@@ -22,10 +30,10 @@ def faults(body: dict[str, Any]) -> list[str]:
     return out or ([] if body.get("input") else ["input: required"])
 
 
-def codex(body: dict[str, Any]) -> list[str]:
+def check_codex(body: dict[str, Any]) -> list[str]:
     """The same, and what the endpoint behind the sign-in adds."""
-    out = faults(body)
-    if blank(body.get("instructions")):
+    out = check_responses(body)
+    if is_blank(body.get("instructions")):
         out.append("instructions are required")
     if body.get("store") is not False or body.get("stream") is not True:
         out.append("store must be false and stream true")
@@ -36,9 +44,9 @@ def codex(body: dict[str, Any]) -> list[str]:
 def _tools(body: dict[str, Any]) -> Iterator[str]:
     tools = body.get("tools") or []
     for number, tool in enumerate(tools):
-        yield from named(f"tools[{number}]", tool.get("name"))
-        yield from schema(f"tools[{number}]", tool.get("parameters"))
-    yield from twice("tools", [tool.get("name") for tool in tools])
+        yield from check_name(f"tools[{number}]", tool.get("name"))
+        yield from check_tool_schema(f"tools[{number}]", tool.get("parameters"))
+    yield from check_unique("tools", [tool.get("name") for tool in tools])
 
 
 def _kind(item: dict[str, Any]) -> str:
@@ -56,9 +64,9 @@ def _pairs(body: dict[str, Any]) -> Iterator[str]:
             if item.get("call_id") not in calls:
                 yield f"no tool call found for function call output with call_id {item.get('call_id')}"
     yield from (f"no tool output found for function call {c}" for c in calls if c not in outputs)
-    yield from twice("call_id", calls)
-    yield from twice("output for call_id", outputs)
-    yield from twice("item id", [item["id"] for item in body.get("input") or () if "id" in item])
+    yield from check_unique("call_id", calls)
+    yield from check_unique("output for call_id", outputs)
+    yield from check_unique("item id", [item["id"] for item in body.get("input") or () if "id" in item])
 
 
 def _led(body: dict[str, Any]) -> Iterator[str]:
@@ -90,17 +98,17 @@ def _item(where: str, item: dict[str, Any]) -> Iterator[str]:
     if kind == "message":
         yield from _message(where, item)
     elif kind == "function_call":
-        yield from named(where, item.get("name"))
-        yield from named(f"{where}.call_id", item.get("call_id"), IDENT)
-        yield from written(where, item.get("arguments"))
+        yield from check_name(where, item.get("name"))
+        yield from check_name(f"{where}.call_id", item.get("call_id"), IDENT)
+        yield from check_json_arguments(where, item.get("arguments"))
     elif kind == "function_call_output":
         output = item.get("output")
-        yield from named(f"{where}.call_id", item.get("call_id"), IDENT)
+        yield from check_name(f"{where}.call_id", item.get("call_id"), IDENT)
         yield from _parts(where, output) if isinstance(output, list) else ()
         if not output:
             yield f"{where}: output is required"
     elif kind == "reasoning":
-        if not isinstance(item.get("summary"), list) or blank(item.get("encrypted_content")):
+        if not isinstance(item.get("summary"), list) or is_blank(item.get("encrypted_content")):
             yield f"{where}: reasoning needs summary and encrypted_content when nothing is stored"
     else:
         yield f"{where}: unknown type {kind!r}"
@@ -109,13 +117,13 @@ def _item(where: str, item: dict[str, Any]) -> Iterator[str]:
 def _message(where: str, item: dict[str, Any]) -> Iterator[str]:
     content = item.get("content")
     if item.get("role") == "assistant" and isinstance(content, str):
-        if "id" in item or blank(content):
+        if "id" in item or is_blank(content):
             yield f"{where}: the short form of a message has text and no id"
     elif item.get("role") == "assistant":
         if "id" not in item or item.get("status") != "completed":
             yield f"{where}: an output message needs its id and status"
         for part in content or ():
-            if part.get("type") != "output_text" or blank(part.get("text")):
+            if part.get("type") != "output_text" or is_blank(part.get("text")):
                 yield f"{where}: an assistant message holds output_text"
     elif item.get("role") not in ("user", "system", "developer"):
         yield f"{where}: unknown role {item.get('role')!r}"
@@ -128,10 +136,10 @@ def _message(where: str, item: dict[str, Any]) -> Iterator[str]:
 def _parts(where: str, parts: list[dict[str, Any]]) -> Iterator[str]:
     for part in parts:
         if part.get("type") == "input_text":
-            if blank(part.get("text")):
+            if is_blank(part.get("text")):
                 yield f"{where}: empty text"
         elif part.get("type") == "input_image":
             found = _URL.fullmatch(str(part.get("image_url")))
-            yield from encoded(where, found[2]) if found else (f"{where}: unsupported image",)
+            yield from check_base64(where, found[2]) if found else (f"{where}: unsupported image",)
         else:
             yield f"{where}: unknown part {part.get('type')!r}"

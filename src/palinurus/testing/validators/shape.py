@@ -13,17 +13,17 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 IDENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def blank(text: Any) -> bool:
+def is_blank(text: Any) -> bool:
     """True for what providers call empty text, and for what is no text at all."""
     return not isinstance(text, str) or not text.strip()
 
 
-def named(where: str, name: Any, pattern: re.Pattern[str] = NAME) -> Iterator[str]:
+def check_name(where: str, name: Any, pattern: re.Pattern[str] = NAME) -> Iterator[str]:
     if not isinstance(name, str) or not pattern.fullmatch(name):
         yield f"{where}: name {name!r} does not match {pattern.pattern}"
 
 
-def encoded(where: str, data: Any) -> Iterator[str]:
+def check_base64(where: str, data: Any) -> Iterator[str]:
     """Base64 with padding, and something in it."""
     try:
         if not isinstance(data, str) or not base64.b64decode(data, validate=True):
@@ -32,7 +32,7 @@ def encoded(where: str, data: Any) -> Iterator[str]:
         yield f"{where}: not base64"
 
 
-def written(where: str, text: Any) -> Iterator[str]:
+def check_json_arguments(where: str, text: Any) -> Iterator[str]:
     """Arguments as JSON text of an object."""
     try:
         if not isinstance(text, str) or not isinstance(json.loads(text), dict):
@@ -41,11 +41,11 @@ def written(where: str, text: Any) -> Iterator[str]:
         yield f"{where}: arguments are not JSON"
 
 
-def schema(where: str, value: Any) -> Iterator[str]:
+def check_tool_schema(where: str, value: Any) -> Iterator[str]:
     if not isinstance(value, dict) or value.get("type") != "object":
         yield f"{where}: the schema must have type object"
 
 
-def twice(where: str, names: list[Any]) -> Iterator[str]:
+def check_unique(where: str, names: list[Any]) -> Iterator[str]:
     for name in sorted({str(n) for n in names if names.count(n) > 1}):
         yield f"{where}: {name} is there twice"

@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable
 import httpx2
 
 from palinurus.core.types.tool import ToolFailure
-from palinurus.tools.mcp.port import Watch
+from palinurus.tools.mcp.port import McpWatch
 
 
-class Guarded(httpx2.AsyncBaseTransport):
+class PinnedTransport(httpx2.AsyncBaseTransport):
     """Below the SDK's client. Refuses by httpx2.ConnectError, and says why in `watch.why`."""
 
-    def __init__(self, url: str, judge: Callable[[str], Awaitable[list[str]]], watch: Watch) -> None:
+    def __init__(self, url: str, judge: Callable[[str], Awaitable[list[str]]], watch: McpWatch) -> None:
         self._origin = _origin(httpx2.URL(url))
         self._judge = judge
         self._watch = watch

@@ -21,9 +21,17 @@ from mcp.shared.exceptions import MCPError
 
 from palinurus import __version__
 from palinurus.config.mcp import McpServerSettings, McpTransport
-from palinurus.tools.mcp.guard import Guarded
-from palinurus.tools.mcp.pipe import Streams, pipe
-from palinurus.tools.mcp.port import Facts, Listed, Lost, Means, Progress, Refusal, Watch
+from palinurus.tools.mcp.guard import PinnedTransport
+from palinurus.tools.mcp.pipe import Streams, open_pipe
+from palinurus.tools.mcp.port import (
+    McpConnectionLost,
+    McpMeans,
+    McpProgress,
+    McpRefusal,
+    McpServerFacts,
+    McpToolListing,
+    McpWatch,
+)
 from palinurus.tools.mcp.shape import MAX_TOOLS
 
 PAGES = 20  # of a list; a server that never ends is cut off
@@ -32,7 +40,9 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def connect(server: McpServerSettings, wire: McpTransport, means: Means, watch: Watch) -> AsyncIterator[Joined]:
+async def connect_server(
+    server: McpServerSettings, wire: McpTransport, means: McpMeans, watch: McpWatch
+) -> AsyncIterator[McpConnection]:
     """An open connection after the handshake. Raises OSError, Lost, Refusal and what the SDK raises."""
     async with AsyncExitStack() as stack:
         read, write = await stack.enter_async_context(_OPEN[wire](server, means, watch))
@@ -45,59 +55,59 @@ async def connect(server: McpServerSettings, wire: McpTransport, means: Means, w
         session = ClientSession(read, write, message_handler=told, client_info=info)
         await stack.enter_async_context(session)
         await _asked(session.initialize())
-        yield Joined(session)
+        yield McpConnection(session)
 
 
-def _program(server: McpServerSettings, means: Means, watch: Watch) -> Any:
-    return pipe(means.launch(server), means.mark(server.name), watch)
+def _program(server: McpServerSettings, means: McpMeans, watch: McpWatch) -> Any:
+    return open_pipe(means.launch(server), means.mark(server.name), watch)
 
 
 @asynccontextmanager
-async def _http(server: McpServerSettings, means: Means, watch: Watch) -> AsyncIterator[Streams]:
+async def _http(server: McpServerSettings, means: McpMeans, watch: McpWatch) -> AsyncIterator[Streams]:
     url = server.url.reveal()
     async with _client(server, means, watch) as client:
         async with streamable_http_client(url, http_client=client) as streams:
             yield streams
 
 
-def _sse(server: McpServerSettings, means: Means, watch: Watch) -> Any:
+def _sse(server: McpServerSettings, means: McpMeans, watch: McpWatch) -> Any:
     def make(*_: Any, **__: Any) -> httpx2.AsyncClient:
         return _client(server, means, watch)
 
     return sse_client(server.url.reveal(), httpx_client_factory=make)
 
 
-def _client(server: McpServerSettings, means: Means, watch: Watch) -> httpx2.AsyncClient:
+def _client(server: McpServerSettings, means: McpMeans, watch: McpWatch) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
-        transport=Guarded(server.url.reveal(), means.judge, watch),
+        transport=PinnedTransport(server.url.reveal(), means.judge, watch),
         headers={name: value.reveal() for name, value in server.headers.items()},
         timeout=httpx2.Timeout(server.start, read=max(server.timeout * LONGEST, 300.0)),
         trust_env=False,
     )
 
 
-_OPEN: dict[McpTransport, Callable[[McpServerSettings, Means, Watch], Any]] = {
+_OPEN: dict[McpTransport, Callable[[McpServerSettings, McpMeans, McpWatch], Any]] = {
     "stdio": _program,
     "http": _http,
     "sse": _sse,
 }
 
 
-class Joined:
+class McpConnection:
     """Implements `port.Link`."""
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session
         told, can = session.server_info, session.server_capabilities
         self._tools = can is None or can.tools is not None
-        self.facts = Facts(
+        self.facts = McpServerFacts(
             told.name if told else "",
             told.version if told else "",
             session.protocol_version or "",
             can is not None and can.resources is not None,
         )
 
-    async def tools(self) -> tuple[Listed, ...]:
+    async def tools(self) -> tuple[McpToolListing, ...]:
         """All pages."""
         if not self._tools:
             return ()
@@ -114,7 +124,7 @@ class Joined:
         async with asyncio.timeout(timeout):
             return [_plain(one) for one in (await _asked(self._session.read_resource(uri))).contents]
 
-    async def call(self, name: str, arguments: Mapping[str, Any], timeout: float, show: Progress) -> dict[str, Any]:
+    async def call(self, name: str, arguments: Mapping[str, Any], timeout: float, show: McpProgress) -> dict[str, Any]:
         """One call. Whoever is cancelled while waiting here has told the server so."""
         now = asyncio.get_running_loop().time
         latest = now() + timeout * LONGEST
@@ -146,14 +156,14 @@ async def _asked(asking: Awaitable[T]) -> T:
         return await asking
     except MCPError as error:
         if error.code == mcp_types.CONNECTION_CLOSED:
-            raise Lost("the connection was closed") from None
+            raise McpConnectionLost("the connection was closed") from None
         if error.message == "Session terminated":  # how the SDK says 404: the server has begun anew
-            raise Lost("the server has forgotten this session", unsent=True) from None
-        raise Refusal(f"{error.message} (error {error.code})") from None
+            raise McpConnectionLost("the server has forgotten this session", unsent=True) from None
+        raise McpRefusal(f"{error.message} (error {error.code})") from None
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, httpx2.HTTPError) as error:
-        raise Lost(f"the connection broke ({type(error).__name__})") from None
+        raise McpConnectionLost(f"the connection broke ({type(error).__name__})") from None
     except (pydantic.ValidationError, RuntimeError) as error:
-        raise Refusal(f"the answer breaks the protocol: {str(error)[:300]}") from None
+        raise McpRefusal(f"the answer breaks the protocol: {str(error)[:300]}") from None
 
 
 def _plain(model: pydantic.BaseModel) -> dict[str, Any]:

@@ -18,8 +18,8 @@ import mcp_types
 from mcp.shared.message import SessionMessage
 
 from palinurus.tools import family
-from palinurus.tools.mcp.port import Watch
-from palinurus.tools.sandbox.launch import Launch, start
+from palinurus.tools.mcp.port import McpWatch
+from palinurus.tools.sandbox.launch import ChildLaunch, start_child
 
 MAX_LINE = 16 * 1024 * 1024
 GRACE = 2.0  # seconds after its input is closed, and again after it was asked to end
@@ -28,10 +28,10 @@ Streams: TypeAlias = tuple[Any, Any]
 
 
 @asynccontextmanager
-async def pipe(launch: Launch, mark: str, watch: Watch) -> AsyncIterator[Streams]:
+async def open_pipe(launch: ChildLaunch, mark: str, watch: McpWatch) -> AsyncIterator[Streams]:
     """The SDK's two streams. The program and all it started are gone at the end. Raises OSError."""
     process = await _started(launch)
-    since = family.started(process.pid)
+    since = family.read_start_time(process.pid)
     tasks: list[asyncio.Task[None]] = []
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
@@ -53,10 +53,10 @@ async def pipe(launch: Launch, mark: str, watch: Watch) -> AsyncIterator[Streams
             stream.close()
 
 
-async def _started(launch: Launch) -> subprocess.Popen[bytes]:
+async def _started(launch: ChildLaunch) -> subprocess.Popen[bytes]:
     """In a thread: making a cell takes a while. Who gives up waiting leaves no process behind."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    starting = asyncio.ensure_future(asyncio.to_thread(start, launch, start_new_session=True, **pipes))
+    starting = asyncio.ensure_future(asyncio.to_thread(start_child, launch, start_new_session=True, **pipes))
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -77,7 +77,7 @@ async def _pipes(
     return reader, asyncio.StreamWriter(transport, protocol, None, loop), errors
 
 
-async def _in(reader: asyncio.StreamReader, incoming: Any, watch: Watch) -> None:
+async def _in(reader: asyncio.StreamReader, incoming: Any, watch: McpWatch) -> None:
     """Until the program closes its output or sends a line beyond all measure."""
     try:
         while line := await reader.readline():
@@ -103,7 +103,7 @@ async def _out(outgoing: Any, writer: asyncio.StreamWriter) -> None:
             await writer.drain()
 
 
-async def _noise(errors: asyncio.StreamReader, watch: Watch) -> None:
+async def _noise(errors: asyncio.StreamReader, watch: McpWatch) -> None:
     with contextlib.suppress(OSError):
         while chunk := await errors.read(4096):
             watch.add_noise(chunk.decode("utf-8", "replace"))
@@ -116,10 +116,10 @@ async def _ended(process: subprocess.Popen[bytes], mark: str, since: int) -> Non
             process.stdin.close()
     await _waited(process)
     for number in (signal.SIGTERM, signal.SIGKILL):
-        left = await asyncio.to_thread(family.members, process.pid, mark, since)
+        left = await asyncio.to_thread(family.find_descendants, process.pid, mark, since)
         if not left:
             break
-        family.send(process.pid, left, number)
+        family.signal_family(process.pid, left, number)
         await _waited(process)
     if process.poll() is None:
         process.kill()

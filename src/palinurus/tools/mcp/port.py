@@ -7,13 +7,13 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from palinurus.config.mcp import McpServerSettings, McpTransport
-from palinurus.tools.sandbox.launch import Launch
+from palinurus.tools.sandbox.launch import ChildLaunch
 
-Listed: TypeAlias = Mapping[str, Any]  # a tool as the server describes it: name, description, inputSchema, …
-Progress: TypeAlias = Callable[[float, float | None, str], None]
+McpToolListing: TypeAlias = Mapping[str, Any]  # a tool as the server describes it: name, description, inputSchema, …
+McpProgress: TypeAlias = Callable[[float, float | None, str], None]
 
 
-class Lost(Exception):
+class McpConnectionLost(Exception):
     """The connection is gone. `unsent`: the server has certainly not begun what was asked."""
 
     def __init__(self, words: str, *, unsent: bool = False) -> None:
@@ -21,11 +21,11 @@ class Lost(Exception):
         self.unsent = unsent
 
 
-class Refusal(Exception):
+class McpRefusal(Exception):
     """The server answered with an error of the protocol; the words are its own, hence untrusted."""
 
 
-class Facts(NamedTuple):
+class McpServerFacts(NamedTuple):
     """What a server says about itself."""
 
     name: str
@@ -34,17 +34,17 @@ class Facts(NamedTuple):
     resources: bool
 
 
-class Link(Protocol):
+class McpLink(Protocol):
     """An open connection. Methods raise Lost, Refusal, TimeoutError."""
 
     @property
-    def facts(self) -> Facts: ...
+    def facts(self) -> McpServerFacts: ...
 
-    async def tools(self) -> tuple[Listed, ...]:
+    async def tools(self) -> tuple[McpToolListing, ...]:
         """All tools it has."""
         ...
 
-    async def call(self, name: str, arguments: Mapping[str, Any], timeout: float, show: Progress) -> dict[str, Any]:
+    async def call(self, name: str, arguments: Mapping[str, Any], timeout: float, show: McpProgress) -> dict[str, Any]:
         """The result, as it came: content, isError, structuredContent. Progress puts the time-out off."""
         ...
 
@@ -57,15 +57,15 @@ class Link(Protocol):
         ...
 
 
-class Means(NamedTuple):
+class McpMeans(NamedTuple):
     """What a connection is made with."""
 
-    launch: Callable[[McpServerSettings], Launch]  # raises OSError
+    launch: Callable[[McpServerSettings], ChildLaunch]  # raises OSError
     judge: Callable[[str], Awaitable[list[str]]]  # an address -> where it may be connected to. Raises ToolFailure
     mark: Callable[[str], str]  # NAME=value in the environment of the server's processes
 
 
-class Watch:
+class McpWatch:
     """What happens to a connection besides answers. `noise` is what the server printed for people."""
 
     def __init__(self) -> None:
@@ -79,4 +79,6 @@ class Watch:
         self.noise = (self.noise + text)[-4000:]
 
 
-Connect: TypeAlias = Callable[[McpServerSettings, McpTransport, Means, Watch], AbstractAsyncContextManager[Link]]
+McpConnect: TypeAlias = Callable[
+    [McpServerSettings, McpTransport, McpMeans, McpWatch], AbstractAsyncContextManager[McpLink]
+]

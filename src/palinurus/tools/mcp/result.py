@@ -21,7 +21,7 @@ MAX_PICTURES = 8
 MAX_TEXT = 2_000_000  # characters; what goes to the model is cut further at the one door
 
 
-def output(server: str, tool: str, answer: Mapping[str, Any]) -> ToolOutput:
+def to_output(server: str, tool: str, answer: Mapping[str, Any]) -> ToolOutput:
     """The result of one call, errors included."""
     texts: list[str] = []
     pictures: list[ImageBlock] = []
@@ -35,10 +35,10 @@ def output(server: str, tool: str, answer: Mapping[str, Any]) -> ToolOutput:
     if structured is not None and not any(texts):
         texts.append(json.dumps(structured, ensure_ascii=False))
     details = {"server": server, "tool": clean_label(tool, 80)}
-    return framed(server, texts, pictures, details, error=answer.get("isError") is True)
+    return frame_output(server, texts, pictures, details, error=answer.get("isError") is True)
 
 
-def framed(
+def frame_output(
     server: str, texts: list[str], pictures: list[ImageBlock], details: dict[str, Any], *, error: bool = False
 ) -> ToolOutput:
     """Texts of the server as one wrapped block, and its pictures."""
@@ -48,11 +48,11 @@ def framed(
     return ToolOutput((*words, *pictures), details, error, source=source)
 
 
-def contents(server: str, parts: list[dict[str, Any]]) -> ToolOutput:
+def frame_resource(server: str, parts: list[dict[str, Any]]) -> ToolOutput:
     """A resource that was read."""
     blocks = [_resource(part) for part in parts]
     texts = [one for one in blocks if isinstance(one, str)]
-    return framed(
+    return frame_output(
         server, texts, [one for one in blocks if isinstance(one, ImageBlock)][:MAX_PICTURES], {"server": server}
     )
 

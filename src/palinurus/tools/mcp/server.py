@@ -15,7 +15,17 @@ from palinurus.clock import Clock
 from palinurus.config.mcp import McpServerSettings
 from palinurus.core.types.tool import ToolFailure
 from palinurus.core.untrusted import clean_label
-from palinurus.tools.mcp.port import Connect, Facts, Link, Listed, Lost, Means, Progress, Refusal, Watch
+from palinurus.tools.mcp.port import (
+    McpConnect,
+    McpConnectionLost,
+    McpLink,
+    McpMeans,
+    McpProgress,
+    McpRefusal,
+    McpServerFacts,
+    McpToolListing,
+    McpWatch,
+)
 
 log = logging.getLogger(__name__)
 
@@ -24,13 +34,15 @@ SLOWEST = 300.0  # seconds between two attempts at most
 T = TypeVar("T")
 
 
-class Server:
+class McpServer:
     """`wake` connects in the background; `call` connects if need be. `listed` is what it last said it has."""
 
-    def __init__(self, settings: McpServerSettings, connect: Callable[[], Connect], means: Means, clock: Clock) -> None:
+    def __init__(
+        self, settings: McpServerSettings, connect: Callable[[], McpConnect], means: McpMeans, clock: Clock
+    ) -> None:
         self.settings = settings
-        self.listed: tuple[Listed, ...] = ()
-        self.facts: Facts | None = None
+        self.listed: tuple[McpToolListing, ...] = ()
+        self.facts: McpServerFacts | None = None
         self.problem = ""
         self.noise = ""
         self.changed: Callable[[], None] = lambda: None
@@ -38,7 +50,7 @@ class Server:
         self._load = connect
         self._means = means
         self._clock = clock
-        self._link: Link | None = None
+        self._link: McpLink | None = None
         self._task: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()  # the present attempt has come to something
         self._over = asyncio.Event()
@@ -77,11 +89,11 @@ class Server:
         try:
             async with asyncio.timeout(self.settings.start):
                 self._list(await link.tools())
-        except (Lost, Refusal, TimeoutError) as exc:  # the old list stays
+        except (McpConnectionLost, McpRefusal, TimeoutError) as exc:  # the old list stays
             self._stale = True
-            log.warning("mcp server %s: its tools cannot be listed: %s", self.settings.name, words(exc))
+            log.warning("mcp server %s: its tools cannot be listed: %s", self.settings.name, describe_error(exc))
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    async def call(self, tool: str, arguments: Mapping[str, Any], progress: McpProgress) -> dict[str, Any]:
         """The result. Raises ToolFailure for what is our failure, Refusal for the server's."""
         limit = self.settings.timeout
         return await self._use(lambda link: link.call(tool, arguments, limit, progress))
@@ -105,13 +117,13 @@ class Server:
             task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    async def _use(self, ask: Callable[[Link], Awaitable[T]]) -> T:
+    async def _use(self, ask: Callable[[McpLink], Awaitable[T]]) -> T:
         name = self.settings.name
         for last in (False, True):
             link = await self._linked()
             try:
                 return await ask(link)
-            except Lost as lost:
+            except McpConnectionLost as lost:
                 self._drop(link)
                 if not lost.unsent or last:
                     raise ToolFailure(
@@ -124,7 +136,7 @@ class Server:
                 ) from None
         raise AssertionError("unreachable")
 
-    async def _linked(self) -> Link:
+    async def _linked(self) -> McpLink:
         """The connection, made anew if it is gone. Raises ToolFailure."""
         if self._link is None and self._task is not None and self._settled.is_set():
             await asyncio.wait({self._task})  # the old one is being taken down
@@ -139,7 +151,7 @@ class Server:
             )
         return self._link
 
-    def _drop(self, link: Link) -> None:
+    def _drop(self, link: McpLink) -> None:
         if self._link is link:
             self._link = None
             self._over.set()
@@ -151,7 +163,7 @@ class Server:
             await self._lived()
             self.problem = self.problem or "the connection ended"
         except Exception as exc:  # task boundary: a server that fails is a problem of its tools only
-            self.problem = words(exc)
+            self.problem = describe_error(exc)
             log.debug("mcp server %s", self.settings.name, exc_info=True)
         finally:
             self._link, self._task = None, None
@@ -165,7 +177,7 @@ class Server:
     async def _lived(self) -> None:
         connect, first = await asyncio.to_thread(self._load), ""
         for wire in self.settings.wires:
-            watch = Watch()
+            watch = McpWatch()
             watch.gone, watch.changed = self._over.set, self._changed
             joined = False
             try:
@@ -183,14 +195,14 @@ class Server:
             except Exception as exc:  # border: the next way is tried, and the first reason is told
                 self._link = None
                 late = isinstance(exc, TimeoutError)
-                why = f"it did not start within {self.settings.start:g} s" if late else watch.why or words(exc)
+                why = f"it did not start within {self.settings.start:g} s" if late else watch.why or describe_error(exc)
                 first = first or why
                 if joined or wire == self.settings.wires[-1]:
-                    raise Lost(first) from exc
+                    raise McpConnectionLost(first) from exc
             finally:
                 self.noise = watch.noise
 
-    def _list(self, listed: tuple[Listed, ...]) -> None:
+    def _list(self, listed: tuple[McpToolListing, ...]) -> None:
         if listed != self.listed:
             self.listed = listed
             self.changed()
@@ -199,7 +211,7 @@ class Server:
         self._stale = True
 
 
-def words(exc: BaseException) -> str:
+def describe_error(exc: BaseException) -> str:
     """The innermost reason, on one line."""
     while isinstance(exc, BaseExceptionGroup) and exc.exceptions:
         exc = exc.exceptions[0]

@@ -16,19 +16,21 @@ from palinurus.core.policy.groups import MCP_ORIGIN
 from palinurus.core.types.tool import Tool, ToolContext, ToolEffect, ToolOutput
 from palinurus.core.untrusted import clean_label
 from palinurus.tools.mcp import shape
-from palinurus.tools.mcp.port import Connect, Listed, Means, Progress, Refusal
-from palinurus.tools.mcp.result import contents, framed, output
-from palinurus.tools.mcp.server import Server
+from palinurus.tools.mcp.port import McpConnect, McpMeans, McpProgress, McpRefusal, McpToolListing
+from palinurus.tools.mcp.result import frame_output, frame_resource, to_output
+from palinurus.tools.mcp.server import McpServer
 
 READ = "resource"  # the tool that reads resources, where a server has some
 _SHOWN = 200  # resources in a list
 
 
-class Servers:
+class McpServers:
     """`start` begins, `ready` is awaited before each run, `close` ends."""
 
-    def __init__(self, settings: McpSettings, connect: Callable[[], Connect], means: Means, clock: Clock) -> None:
-        self.all = {name: Server(one, connect, means, clock) for name, one in settings.servers.items() if one.enabled}
+    def __init__(self, settings: McpSettings, connect: Callable[[], McpConnect], means: McpMeans, clock: Clock) -> None:
+        self.all = {
+            name: McpServer(one, connect, means, clock) for name, one in settings.servers.items() if one.enabled
+        }
         self._wait = settings.wait
         self._clock = clock
         self._table: dict[str, Tool] = {}
@@ -72,7 +74,7 @@ class Servers:
         mine: dict[str, Tool] = {}
         taken = {name.lower() for name in others}
         for server in self.all.values():
-            for made in tools(server, taken):
+            for made in make_server_tools(server, taken):
                 taken.add(made.name.lower())
                 mine[made.name] = made
         for name in self._mine:
@@ -82,50 +84,50 @@ class Servers:
         self._told()
 
 
-def tools(server: Server, taken: set[str]) -> list[Tool]:
+def make_server_tools(server: McpServer, taken: set[str]) -> list[Tool]:
     """A server's tools under names of their own, those in `taken` (lower case) avoided."""
     made: list[Tool] = []
     used = set(taken)
     listed = [one for one in server.listed if isinstance(one.get("name"), str)]
     for one in sorted(listed, key=lambda one: str(one["name"])):
-        name = shape.name(server.settings.name, one["name"], used)
+        name = shape.make_tool_name(server.settings.name, one["name"], used)
         if name.lower() in used:
             continue  # the same tool twice
         used.add(name.lower())
         made.append(_tool(server, one, name))
     if server.facts is not None and server.facts.resources:
-        made.append(_reader(server, shape.name(server.settings.name, READ, used)))
+        made.append(_reader(server, shape.make_tool_name(server.settings.name, READ, used)))
     return made
 
 
-def _tool(server: Server, listed: Listed, name: str) -> Tool:
+def _tool(server: McpServer, listed: McpToolListing, name: str) -> Tool:
     theirs, ours = str(listed["name"]), server.settings.name
 
     async def run(ctx: ToolContext, /, **arguments: Any) -> ToolOutput:
         try:
             answer = await server.call(theirs, arguments, _shown(ctx))
-        except Refusal as refusal:
-            return framed(ours, [str(refusal)], [], {"server": ours, "tool": theirs[:80]}, error=True)
-        return output(ours, theirs, answer)
+        except McpRefusal as refusal:
+            return frame_output(ours, [str(refusal)], [], {"server": ours, "tool": theirs[:80]}, error=True)
+        return to_output(ours, theirs, answer)
 
     hints = listed.get("annotations")
     harmless = server.settings.hints and isinstance(hints, dict) and hints.get("readOnlyHint") is True
     effect: ToolEffect = "pure" if harmless else "effect"
-    about = shape.description(ours, listed)
-    return Tool(name, about, shape.schema(listed.get("inputSchema")), run, effect, origin=f"{MCP_ORIGIN}:{ours}")
+    about = shape.describe_tool(ours, listed)
+    return Tool(name, about, shape.clean_schema(listed.get("inputSchema")), run, effect, origin=f"{MCP_ORIGIN}:{ours}")
 
 
-def _reader(server: Server, name: str) -> Tool:
+def _reader(server: McpServer, name: str) -> Tool:
     ours = server.settings.name
 
     async def run(ctx: ToolContext, /, uri: str = "") -> ToolOutput:
         try:
             if uri:
-                return contents(ours, await server.read(uri))
+                return frame_resource(ours, await server.read(uri))
             rows = [_row(one) for one in (await server.resources())[:_SHOWN]]
-        except Refusal as refusal:
-            return framed(ours, [str(refusal)], [], {"server": ours}, error=True)
-        return framed(ours, rows or ["(no resources)"], [], {"server": ours})
+        except McpRefusal as refusal:
+            return frame_output(ours, [str(refusal)], [], {"server": ours}, error=True)
+        return frame_output(ours, rows or ["(no resources)"], [], {"server": ours})
 
     about = f"[MCP server {clean_label(ours, 40)}] Read a resource by its URI; without one, list what there is."
     given = {"uri": {"type": "string", "description": "URI of the resource"}}
@@ -136,7 +138,7 @@ def _row(one: Mapping[str, Any]) -> str:
     return f"{clean_label(str(one.get('uri')))}  {clean_label(str(one.get('name') or ''))}"
 
 
-def _shown(ctx: ToolContext) -> Progress:
+def _shown(ctx: ToolContext) -> McpProgress:
     def told(done: float, total: float | None, message: str) -> None:
         share = f"{done:g} of {total:g}" if total else f"{done:g}"
         ctx.update(f"{share} {clean_label(message, 200)}".strip())

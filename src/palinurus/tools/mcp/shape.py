@@ -27,7 +27,7 @@ _DROPPED = frozenset(
 )  # fmt: skip
 
 
-def name(server: str, tool: str, taken: Collection[str]) -> str:
+def make_tool_name(server: str, tool: str, taken: Collection[str]) -> str:
     """`server__tool`, in characters that providers take; where that is too long or taken, with a few hex digits."""
     plain = f"{_plain(server)}__{_plain(tool)}"
     if len(plain) <= MAX_NAME and plain.lower() not in taken:
@@ -40,7 +40,7 @@ def _plain(text: str) -> str:
     return _OTHER.sub("_", text).strip("_") or "x"
 
 
-def description(server: str, listed: Mapping[str, Any]) -> str:
+def describe_tool(server: str, listed: Mapping[str, Any]) -> str:
     """What the model is told the tool does."""
     told = listed.get("description") or listed.get("title") or f"The tool {clean_label(str(listed.get('name')), 80)}."
     text = make_inert(str(told)[: MAX_DESCRIPTION * 2]).strip()
@@ -48,7 +48,7 @@ def description(server: str, listed: Mapping[str, Any]) -> str:
     return f"[MCP server {clean_label(server, 40)}] {text}"
 
 
-def schema(given: Any) -> dict[str, Any]:
+def clean_schema(given: Any) -> dict[str, Any]:
     """The arguments' schema: references resolved, unusual words gone; anything goes where it is not usable."""
     anything: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
     if not isinstance(given, dict):

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from palinurus.tools.patch.parse import Chunk, PatchError
+from palinurus.tools.patch.parse import PatchChunk, PatchError
 
 _PLAIN = str.maketrans(
     {
@@ -37,7 +37,7 @@ class _Edit(NamedTuple):
     lines: list[str]
 
 
-def apply(text: str, chunks: Sequence[Chunk], path: str) -> str:
+def apply_chunks(text: str, chunks: Sequence[PatchChunk], path: str) -> str:
     """The text with all chunks applied. Raises PatchError that names the path and what was not found."""
     ending = "\r\n" if "\r\n" in text[:10_000] else "\n"
     lines = text.split("\n")
@@ -93,7 +93,7 @@ class _Book:
         return self._forms[number]
 
 
-def _placed(book: _Book, chunk: Chunk, start: int, path: str, carriage: str) -> _Edit:
+def _placed(book: _Book, chunk: PatchChunk, start: int, path: str, carriage: str) -> _Edit:
     for header in chunk.headers:
         found = book.find((header,), start)
         if found is None:

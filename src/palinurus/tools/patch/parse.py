@@ -19,19 +19,19 @@ MOVE, EOF = "*** Move to:", "*** End of File"
 _HEREDOC = re.compile(r"(?:cat\s+)?<<-?\s*(['\"]?)(\w+)\1\s*\n(.*)\n\2\s*", re.DOTALL)
 _FENCE = re.compile(r"```\w*\n(.*)\n```\s*", re.DOTALL)
 
-Kind: TypeAlias = Literal[" ", "-", "+"]
+PatchLineKind: TypeAlias = Literal[" ", "-", "+"]
 
 
-class Line(NamedTuple):
-    kind: Kind
+class PatchLine(NamedTuple):
+    kind: PatchLineKind
     text: str
 
 
-class Chunk(NamedTuple):
+class PatchChunk(NamedTuple):
     """One place to change: search the `headers` one after another, then the kept and removed lines."""
 
     headers: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[PatchLine, ...]
     at_end: bool = False
 
     @property
@@ -39,29 +39,29 @@ class Chunk(NamedTuple):
         return tuple(line.text for line in self.lines if line.kind != "+")
 
 
-class Add(NamedTuple):
+class AddFile(NamedTuple):
     path: str
     text: str
 
 
-class Delete(NamedTuple):
+class DeleteFile(NamedTuple):
     path: str
 
 
-class Update(NamedTuple):
+class UpdateFile(NamedTuple):
     path: str
     move: str  # "" = it stays where it is
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[PatchChunk, ...]
 
 
-Change: TypeAlias = Add | Delete | Update
+FileChange: TypeAlias = AddFile | DeleteFile | UpdateFile
 
 
 class PatchError(ValueError):
     """What is wrong, in words for the model."""
 
 
-def parse(text: str) -> tuple[Change, ...]:
+def parse_patch(text: str) -> tuple[FileChange, ...]:
     """The changes, in order. Raises PatchError."""
     lines = _lines(text)
     if not lines or lines[0].strip() != BEGIN:
@@ -109,7 +109,7 @@ class _Reader:
             self._at += 1
         return self._at < len(self._lines)
 
-    def change(self) -> Change:
+    def change(self) -> FileChange:
         line = self._lines[self._at]
         for mark, read in ((ADD, self._add), (DELETE, self._delete), (UPDATE, self._update)):
             if line.strip().startswith(mark):
@@ -120,7 +120,7 @@ class _Reader:
                 return read(path)
         raise PatchError(f"{self._where()}: expected '{ADD}', '{DELETE}' or '{UPDATE}', found {line[:80]!r}")
 
-    def _add(self, path: str) -> Add:
+    def _add(self, path: str) -> AddFile:
         found = []
         while self._at < len(self._lines) and not self._marked():
             line = self._lines[self._at]
@@ -132,26 +132,26 @@ class _Reader:
                 line = "+"
             found.append(line[1:])
             self._at += 1
-        return Add(path, "".join(f"{line}\n" for line in found))
+        return AddFile(path, "".join(f"{line}\n" for line in found))
 
-    def _delete(self, path: str) -> Delete:
-        return Delete(path)
+    def _delete(self, path: str) -> DeleteFile:
+        return DeleteFile(path)
 
-    def _update(self, path: str) -> Update:
+    def _update(self, path: str) -> UpdateFile:
         move = ""
         if self._at < len(self._lines) and self._lines[self._at].strip().startswith(MOVE):
             move = self._lines[self._at].strip()[len(MOVE) :].strip()
             if not move:
                 raise PatchError(f"{self._where()}: '{MOVE}' names no file")
             self._at += 1
-        chunks: list[Chunk] = []
+        chunks: list[PatchChunk] = []
         while self.more and not self._marked():
             chunks.append(self._chunk(first=not chunks))
         if not chunks and not move:
             raise PatchError(f"the update of {path} holds no change")
-        return Update(path, move, tuple(chunks))
+        return UpdateFile(path, move, tuple(chunks))
 
-    def _chunk(self, *, first: bool) -> Chunk:
+    def _chunk(self, *, first: bool) -> PatchChunk:
         headers = []
         while self._at < len(self._lines) and self._header():
             header = self._lines[self._at][2:].strip()
@@ -160,7 +160,7 @@ class _Reader:
             self._at += 1
         if not headers and not first and not self._lines[self._at - 1].startswith("@@"):
             raise PatchError(f"{self._where()}: expected '@@', found {self._lines[self._at][:80]!r}")
-        found: list[Line] = []
+        found: list[PatchLine] = []
         at_end = False
         while self._at < len(self._lines) and not self._header():
             line = self._lines[self._at]
@@ -174,13 +174,13 @@ class _Reader:
             self._at += 1
         if not found and not headers:
             raise PatchError(f"{self._where()}: a hunk holds no line")
-        return Chunk(tuple(headers), tuple(found), at_end)
+        return PatchChunk(tuple(headers), tuple(found), at_end)
 
-    def _line(self, line: str) -> Line:
+    def _line(self, line: str) -> PatchLine:
         if line == "":
-            return Line(" ", "")
+            return PatchLine(" ", "")
         if line[0] == " " or line[0] == "-" or line[0] == "+":
-            return Line(line[0], line[1:])  # type: ignore[arg-type]
+            return PatchLine(line[0], line[1:])  # type: ignore[arg-type]
         raise PatchError(f"{self._where()}: a line of a hunk begins with ' ', '-' or '+', found {line[:80]!r}")
 
     def _goes_on(self, kinds: str) -> bool:

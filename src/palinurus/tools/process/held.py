@@ -13,21 +13,21 @@ from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from palinurus.core.types.inbound import Inbound
-from palinurus.tools.child import DRAIN, GRACE, HURRY, Child, Spec
-from palinurus.tools.output import Kept
-from palinurus.tools.process.pending import Pending
-from palinurus.tools.process.terminal import Answers
+from palinurus.tools.child import DRAIN, GRACE, HURRY, ChildProcess, ChildSpec
+from palinurus.tools.output import OutputBuffer
+from palinurus.tools.process.pending import UnreadOutput
+from palinurus.tools.process.terminal import TerminalAnswers
 
 IDLE = 15.0  # seconds of silence after which a command that takes input may be waiting for some
 
-Reason: TypeAlias = Literal["exit", "signal", "timeout", "killed", "stopped"]
+EndReason: TypeAlias = Literal["exit", "signal", "timeout", "killed", "stopped"]
 
 
-class Job(NamedTuple):
+class CommandJob(NamedTuple):
     """What to start, for whom. `limit` in seconds, None for none."""
 
     command: str
-    spec: Spec
+    spec: ChildSpec
     limit: float | None
     session: str
     agent: str
@@ -36,9 +36,9 @@ class Job(NamedTuple):
     check: Callable[[], None] = lambda: None  # looks once more, at the last moment; raises ToolFailure
 
 
-class Outcome(NamedTuple):
+class CommandOutcome(NamedTuple):
     code: int  # as subprocess has it: negative for a signal
-    reason: Reason
+    reason: EndReason
     held: bool  # another process still has the output open
     ms: int
 
@@ -52,20 +52,20 @@ class Outcome(NamedTuple):
         """`code 3`, `signal SIGTERM`, `timeout` …"""
         if self.reason == "exit":
             return f"code {self.code}"
-        return f"signal {signal_name(-self.code)}" if self.reason == "signal" else self.reason
+        return f"signal {name_signal(-self.code)}" if self.reason == "signal" else self.reason
 
 
-def signal_name(number: int) -> str:
+def name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
         return str(number)
 
 
-class Held:
+class RunningCommand:
     """A started command. Raises OSError when it cannot be started. `over` is awaited once, after the end."""
 
-    def __init__(self, ident: str, job: Job, over: Callable[[Held], Awaitable[None]]) -> None:
+    def __init__(self, ident: str, job: CommandJob, over: Callable[[RunningCommand], Awaitable[None]]) -> None:
         self.id = ident
         self.job = job
         self.background = False
@@ -73,19 +73,19 @@ class Held:
         self.recorded = False
         self.finished = 0.0  # on the table's clock
         self.empty_polls = 0
-        self.outcome: Outcome | None = None
-        self.kept, self.pending = Kept(), Pending()
+        self.outcome: CommandOutcome | None = None
+        self.kept, self.pending = OutputBuffer(), UnreadOutput()
         self.news, self.ended = asyncio.Event(), asyncio.Event()
         self.alone = asyncio.Event()  # nobody waits for news
         self.alone.set()
         self.show: Callable[[], None] | None = None
         self._watching = 0
         self._over = over
-        self._answers = Answers()
+        self._answers = TerminalAnswers()
         self._loop = asyncio.get_running_loop()
         self._touched = self._started = self._loop.time()
-        self._order: asyncio.Future[tuple[Reason, float]] = self._loop.create_future()
-        self.child = Child(job.spec, self._feed)
+        self._order: asyncio.Future[tuple[EndReason, float]] = self._loop.create_future()
+        self.child = ChildProcess(job.spec, self._feed)
         self.task = asyncio.ensure_future(self._live())
 
     @property
@@ -118,7 +118,7 @@ class Held:
         self._touched = self._loop.time()
         return self.child.write(data)
 
-    def end(self, reason: Reason = "killed", grace: float = GRACE) -> None:
+    def end(self, reason: EndReason = "killed", grace: float = GRACE) -> None:
         """Order the end of the command and all it has started; `ended` tells when that is done."""
         if not self._order.done():
             self._order.set_result((reason, grace))
@@ -176,13 +176,15 @@ class Held:
         finally:
             code = child.code
             child.close()
-            self.outcome = Outcome(code, _reason(reason, code), held, round((self._loop.time() - self._started) * 1000))
+            self.outcome = CommandOutcome(
+                code, _reason(reason, code), held, round((self._loop.time() - self._started) * 1000)
+            )
             self.ended.set()
             self.news.set()
         await self._over(self)
 
 
-def _reason(reason: str, code: int) -> Reason:
+def _reason(reason: str, code: int) -> EndReason:
     if reason == "exit":
         return "signal" if code < 0 else "exit"
     return reason  # type: ignore[return-value]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-NAMES: dict[str, bytes] = {
+KEY_BYTES: dict[str, bytes] = {
     "enter": b"\r", "return": b"\r", "cr": b"\r", "tab": b"\t", "escape": b"\x1b", "esc": b"\x1b", "space": b" ",
     "backspace": b"\x7f", "bspace": b"\x7f", "bs": b"\x7f", "btab": b"\x1b[Z", "up": b"\x1b[A", "down": b"\x1b[B",
     "right": b"\x1b[C", "left": b"\x1b[D", "home": b"\x1b[H", "end": b"\x1b[F", "insert": b"\x1b[2~", "ic": b"\x1b[2~",
@@ -18,7 +18,7 @@ NAMES: dict[str, bytes] = {
     "f1": b"\x1bOP", "f2": b"\x1bOQ", "f3": b"\x1bOR", "f4": b"\x1bOS", "f5": b"\x1b[15~", "f6": b"\x1b[17~",
     "f7": b"\x1b[18~", "f8": b"\x1b[19~", "f9": b"\x1b[20~", "f10": b"\x1b[21~", "f11": b"\x1b[23~", "f12": b"\x1b[24~",
 }  # fmt: skip
-START, END = b"\x1b[200~", b"\x1b[201~"  # around pasted text
+PASTE_START, PASTE_END = b"\x1b[200~", b"\x1b[201~"  # around pasted text
 
 _MODIFIED = re.compile(r"((?:[CMScms]-)+)(.+)", re.DOTALL)
 _CARET = re.compile(r"\^([A-Za-z@\[\\\]^_?])")
@@ -27,28 +27,28 @@ _CURSOR = re.compile(rb"\x1b(?:\[|O)([A-DHFP-S])")
 _TILDE = re.compile(rb"\x1b\[(\d+)~")
 
 
-class Keyed(NamedTuple):
+class KeyBytes(NamedTuple):
     data: bytes
     unknown: tuple[str, ...] = ()  # tokens that are no key: sent as text
 
 
-def encode(tokens: list[str]) -> Keyed:
+def encode_keys(tokens: list[str]) -> KeyBytes:
     """The bytes of all tokens, one after another."""
     data, unknown = bytearray(), []
     for token in tokens:
-        found = key(token)
+        found = encode_key(token)
         if found is None:
             unknown.append(token)
             found = token.encode("utf-8", "replace")
         data += found
-    return Keyed(bytes(data), tuple(unknown))
+    return KeyBytes(bytes(data), tuple(unknown))
 
 
-def key(token: str) -> bytes | None:
+def encode_key(token: str) -> bytes | None:
     """The bytes of one token, None if it is no key."""
     if len(token) == 1:
         return token.encode("utf-8", "replace")
-    plain = NAMES.get(token.lower())
+    plain = KEY_BYTES.get(token.lower())
     if plain is not None:
         return plain
     caret = _CARET.fullmatch(token)
@@ -59,11 +59,11 @@ def key(token: str) -> bytes | None:
 
 
 def _modified(modifiers: set[str], name: str) -> bytes | None:
-    base = name.encode("utf-8", "replace") if len(name) == 1 else NAMES.get(name.lower())
+    base = name.encode("utf-8", "replace") if len(name) == 1 else KEY_BYTES.get(name.lower())
     if base is None:
         return None
     if modifiers == {"S"} and base == b"\t":
-        return NAMES["btab"]
+        return KEY_BYTES["btab"]
     number = 1 + ("S" in modifiers) + 2 * ("M" in modifiers) + 4 * ("C" in modifiers)
     cursor, tilde = _CURSOR.fullmatch(base), _TILDE.fullmatch(base)
     if cursor:
@@ -98,11 +98,11 @@ def from_hex(tokens: list[str]) -> bytes | str:
     return bytes(data)
 
 
-def pasted(text: str, *, bracketed: bool) -> bytes:
+def encode_paste(text: str, *, bracketed: bool) -> bytes:
     """Text as a paste. The marks cannot be closed from inside."""
     data = text.encode("utf-8", "replace")
     if not bracketed:
         return data
-    while END in data or START in data:
-        data = data.replace(END, b"").replace(START, b"")
-    return START + data + END
+    while PASTE_END in data or PASTE_START in data:
+        data = data.replace(PASTE_END, b"").replace(PASTE_START, b"")
+    return PASTE_START + data + PASTE_END

@@ -16,15 +16,15 @@ _WHAT = (
     "hut ivy jay kit koi lark leaf lynx mole moon moth newt oak orca owl pea pike pine pug ram ray reef sea seal sky "
     "sun tern tide toad wasp wave wolf wren yak"
 )
-LENGTH = 8
+NAME_LENGTH = 8
 
 
-def new(taken: Container[str]) -> str:
+def make_command_name(taken: Container[str]) -> str:
     """A name nobody has; a number is added only when the words have run out."""
     how, what = _HOW.split(), _WHAT.split()
     for _ in range(50):
         name = f"{secrets.choice(how)}-{secrets.choice(what)}"
-        if len(name) <= LENGTH and name not in taken:
+        if len(name) <= NAME_LENGTH and name not in taken:
             return name
     while True:
         name = f"{secrets.choice(what)}-{secrets.randbelow(10_000)}"

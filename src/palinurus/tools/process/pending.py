@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import re
 
-from palinurus.tools.output import clean, is_binary
+from palinurus.tools.output import clean_output, is_binary
 
-KEEP = 30_000  # bytes; older ones go first
+MAX_UNREAD = 30_000  # bytes; older ones go first
 _OPEN = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,200}|[PX^_][^\x1b]{0,200})?\Z")
 _REACH = 256
 
 
-class Pending:
+class UnreadOutput:
     """Feed bytes, `take` text."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Pending:
 
     def feed(self, data: bytes) -> None:
         self._data += data
-        over = len(self._data) - KEEP
+        over = len(self._data) - MAX_UNREAD
         if over > 0:
             del self._data[:over]
             self.lost += over
@@ -39,7 +39,7 @@ class Pending:
         data = data[: len(data) - keep]
         if is_binary(data):
             return f"[binary output, {len(data) + lost} bytes]"
-        text = clean(_from_start(data, lost).decode("utf-8", "replace"))
+        text = clean_output(_from_start(data, lost).decode("utf-8", "replace"))
         return f"[… {lost} bytes left out …]\n{text}" if lost else text
 
 

@@ -12,8 +12,8 @@ from typing import Protocol
 import msgspec
 
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.store.port import ANY
-from palinurus.store.port import Kept as Row
+from palinurus.store.port import ANY_RECORD
+from palinurus.store.port import StoreRecord as Row
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ KIND = "process"
 NOBODY = Inbound(Target("unknown"), Sender(""), "", "", 0, push=False)
 
 
-class Record(msgspec.Struct, frozen=True):
+class CommandRecord(msgspec.Struct, frozen=True):
     """`notice` "" while it runs, then what its session is to be told. `background` False: the call that started it
     still waits, and its turn explains itself."""
 
@@ -37,21 +37,23 @@ class Record(msgspec.Struct, frozen=True):
     notice: str = ""
 
 
-class Shelf(Protocol):
+class CommandRecordStore(Protocol):
     """The part of the store that is used."""
 
-    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool: ...
+    async def put_record(
+        self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD
+    ) -> bool: ...
 
     async def list_records(self, kind: str) -> list[Row]: ...
 
 
-class Records:
+class CommandRecords:
     """Writes return when they are on disk. Without a shelf nothing is kept."""
 
-    def __init__(self, shelf: Shelf | None = None) -> None:
+    def __init__(self, shelf: CommandRecordStore | None = None) -> None:
         self._shelf = shelf
 
-    async def put(self, record: Record) -> None:
+    async def put(self, record: CommandRecord) -> None:
         if self._shelf is not None:
             await self._shelf.put_record(KIND, record.mark, msgspec.json.encode(record))
 
@@ -59,12 +61,12 @@ class Records:
         if self._shelf is not None:
             await self._shelf.put_record(KIND, mark, None)
 
-    async def all(self) -> list[Record]:
+    async def all(self) -> list[CommandRecord]:
         """Those that can be read; the others are dropped with a line in the log."""
         found = []
         for row in await self._shelf.list_records(KIND) if self._shelf is not None else ():
             try:
-                found.append(msgspec.json.decode(row.data, type=Record))
+                found.append(msgspec.json.decode(row.data, type=CommandRecord))
             except msgspec.DecodeError as exc:
                 log.error("the record of command %s cannot be read: %s", row.key, exc)
                 await self.drop(row.key)

@@ -20,10 +20,10 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import StateError
 from palinurus.tools import family
-from palinurus.tools.child import GRACE, MARK, new_mark
+from palinurus.tools.child import GRACE, MARK_VARIABLE, make_mark
 from palinurus.tools.process import names
-from palinurus.tools.process.held import Held, Job
-from palinurus.tools.process.record import Record, Records
+from palinurus.tools.process.held import CommandJob, RunningCommand
+from palinurus.tools.process.record import CommandRecord, CommandRecords
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ SETTLED = 0.25  # seconds after which a command that is waited for gets a record
 SNIPPET = 180
 
 
-class Notice(NamedTuple):
+class CommandNotice(NamedTuple):
     """What a session is to be told. One `key`, one message."""
 
     key: str
@@ -44,7 +44,7 @@ class Notice(NamedTuple):
     text: str
 
 
-class Row(NamedTuple):
+class CommandRow(NamedTuple):
     """A command as it stands, for those who look from outside."""
 
     id: str
@@ -63,44 +63,44 @@ class Row(NamedTuple):
 
 
 # True once the message is on disk; False: not now, it will be told at the next start.
-Tell = Callable[[Notice], Awaitable[bool]]
+Tell = Callable[[CommandNotice], Awaitable[bool]]
 
 
-class Processes:
+class CommandTable:
     """All commands that run or have run a short while ago."""
 
     def __init__(
         self,
         settings: ProcessSettings | None = None,
         clock: Clock | None = None,
-        records: Records | None = None,
+        records: CommandRecords | None = None,
         tell: Tell | None = None,
     ) -> None:
         self.settings = settings or ProcessSettings()
         self._clock = clock or SystemClock()
-        self._records = records or Records()
+        self._records = records or CommandRecords()
         self._tell = tell
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, RunningCommand] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 
     # for the tools
 
-    async def start(self, job: Job, *, background: bool) -> Held:
+    async def start(self, job: CommandJob, *, background: bool) -> RunningCommand:
         """Start it. A background command is on disk before it runs. Raises OSError, ToolFailure."""
         self._sweep()
         if self._closing:
             raise ToolFailure("the gateway is stopping; nothing new is started")
         if sum(h.running for h in self._held.values() if h.job.session == job.session) >= RUNNING:
             raise ToolFailure(f"{RUNNING} commands of this session are running; end one first (process, action kill)")
-        ident = names.new(self._held)
+        ident = names.make_command_name(self._held)
         if not job.spec.mark:
-            job = job._replace(spec=job.spec._replace(mark=new_mark()))
+            job = job._replace(spec=job.spec._replace(mark=make_mark()))
         try:
             if background:
                 await self._records.put(self._record(ident, job, background=True))
             job.check()
-            held = Held(ident, job, self._over)
+            held = RunningCommand(ident, job, self._over)
         except BaseException:
             if background:
                 await self._records.drop(job.spec.mark)
@@ -111,7 +111,7 @@ class Processes:
             asyncio.get_running_loop().call_later(SETTLED, self._settled, held)
         return held
 
-    async def release(self, held: Held) -> None:
+    async def release(self, held: RunningCommand) -> None:
         """From now on it goes on without the call that started it; that is on disk first."""
         held.background = held.recorded = True
         try:
@@ -119,24 +119,24 @@ class Processes:
         except StateError as exc:  # it is not ended for that; only a killed gateway would not know of it
             log.error("command %s cannot be written down: %s", held.id, exc.message)
 
-    def find(self, session: str, ident: str) -> Held | None:
+    def find(self, session: str, ident: str) -> RunningCommand | None:
         """One of the session's own, in the background or finished there."""
         self._sweep()
         held = self._held.get(ident.strip())
         return held if held is not None and held.background and held.job.session == session else None
 
-    def list_of_session(self, session: str) -> list[Held]:
+    def list_of_session(self, session: str) -> list[RunningCommand]:
         """All of the session's own, oldest first."""
         self._sweep()
         return [h for h in self._held.values() if h.background and h.job.session == session]
 
-    def forget(self, held: Held) -> None:
+    def forget(self, held: RunningCommand) -> None:
         """Remove a finished one from the table."""
         self._held.pop(held.id, None)
 
     # for everybody else
 
-    def all(self) -> tuple[Row, ...]:
+    def all(self) -> tuple[CommandRow, ...]:
         """What runs and what ran, of all sessions."""
         self._sweep()
         return tuple(_row(held) for held in self._held.values())
@@ -144,14 +144,14 @@ class Processes:
     async def recover(self) -> int:
         """At start: end what a killed gateway left running, tell the sessions that asked. Returns how many."""
         records = await self._records.all()
-        marks = tuple(f"{MARK}={r.mark}" for r in records)
-        found = await asyncio.to_thread(family.strays, marks) if marks else set()
+        marks = tuple(f"{MARK_VARIABLE}={r.mark}" for r in records)
+        found = await asyncio.to_thread(family.find_strays, marks) if marks else set()
         if found:
             log.warning("%d processes of commands from before the restart are ended", len(found))
-            await asyncio.to_thread(family.each, found, signal.SIGTERM)
+            await asyncio.to_thread(family.signal_each, found, signal.SIGTERM)
             await self._clock.sleep(GRACE)
-            again = await asyncio.to_thread(family.strays, marks)
-            await asyncio.to_thread(family.each, found | again, signal.SIGKILL)
+            again = await asyncio.to_thread(family.find_strays, marks)
+            await asyncio.to_thread(family.signal_each, found | again, signal.SIGKILL)
         for record in records:
             text = record.notice or (_unknown(record) if record.background else "")
             if record.notify and text:
@@ -175,7 +175,7 @@ class Processes:
 
     # the end of one
 
-    async def _over(self, held: Held) -> None:
+    async def _over(self, held: RunningCommand) -> None:
         held.finished = self._clock.monotonic()
         if not held.background:
             self._held.pop(held.id, None)
@@ -184,7 +184,7 @@ class Processes:
             return
         await self._ended(held)
 
-    async def _ended(self, held: Held) -> None:
+    async def _ended(self, held: RunningCommand) -> None:
         await held.alone.wait()  # whoever waits for it is told first
         mark = held.job.spec.mark
         text = "" if held.seen else self._notice(held)
@@ -199,8 +199,8 @@ class Processes:
         if not self._closing:
             self._spawn(self._told(record, text))
 
-    async def _told(self, record: Record, text: str) -> None:
-        notice = Notice(record.mark, record.session, record.agent, record.asker, text)
+    async def _told(self, record: CommandRecord, text: str) -> None:
+        notice = CommandNotice(record.mark, record.session, record.agent, record.asker, text)
         try:
             if self._tell is None or await self._tell(notice):
                 await self._dropped(record.mark)
@@ -213,7 +213,7 @@ class Processes:
         except StateError as exc:  # it is dropped at the next start; its key makes no second message
             log.error("the record of an ended command cannot be removed: %s", exc.message)
 
-    def _notice(self, held: Held) -> str:
+    def _notice(self, held: RunningCommand) -> str:
         outcome = held.outcome
         assert outcome is not None
         snippet = " ".join(held.kept.tail(SNIPPET * 4).split())[-SNIPPET:]
@@ -224,13 +224,13 @@ class Processes:
         head = f"Exec {held.status} ({held.id}, {outcome.label}{why})"
         return f"{head} :: {snippet}" if snippet else head
 
-    def _settled(self, held: Held) -> None:
+    def _settled(self, held: RunningCommand) -> None:
         """A command that is waited for, and takes its time: a killed gateway must find it again."""
         if held.running and not held.recorded and not self._closing:
             held.recorded = True
             self._spawn(self._noted(held))
 
-    async def _noted(self, held: Held) -> None:
+    async def _noted(self, held: RunningCommand) -> None:
         if not held.running or held.background:
             return
         try:
@@ -238,11 +238,11 @@ class Processes:
         except StateError as exc:
             log.error("command %s cannot be written down: %s", held.id, exc.message)
 
-    def _record(self, ident: str, job: Job, *, background: bool) -> Record:
+    def _record(self, ident: str, job: CommandJob, *, background: bool) -> CommandRecord:
         asker = msgspec.structs.replace(job.asker, text="", images=(), options={})
         command = job.command if len(job.command) <= 200 else f"{job.command[:199]}…"
         notify = background and self.settings.notify
-        return Record(ident, job.spec.mark, job.session, job.agent, command, job.at, asker, background, notify)
+        return CommandRecord(ident, job.spec.mark, job.session, job.agent, command, job.at, asker, background, notify)
 
     def _sweep(self) -> None:
         """Forget what ended long ago, and the oldest when there are too many."""
@@ -258,7 +258,7 @@ class Processes:
         task.add_done_callback(self._tasks.discard)
 
 
-def _unknown(record: Record) -> str:
+def _unknown(record: CommandRecord) -> str:
     first = " ".join(record.command.split())[:SNIPPET]
     return (
         f"Exec outcome unknown ({record.id}): the gateway was killed while this ran: {first}. What is left of it was "
@@ -266,9 +266,9 @@ def _unknown(record: Record) -> str:
     )
 
 
-def _row(held: Held) -> Row:
+def _row(held: RunningCommand) -> CommandRow:
     job, outcome = held.job, held.outcome
-    return Row(
+    return CommandRow(
         held.id,
         job.session,
         job.agent,

@@ -26,20 +26,20 @@ _CUT = re.compile(rb"\x1b(?:\[\??[56]?)?\Z")
 _MAX_CUT = 4
 
 
-def opened() -> tuple[int, int]:
+def open_terminal() -> tuple[int, int]:
     """The two ends, ours first. Raises OSError where there are no terminals."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (ROWS, COLUMNS))
     return ours, theirs
 
 
-def owner() -> tuple[str, ...]:
+def make_owner_command() -> tuple[str, ...]:
     """What stands before a command: it makes a session whose own terminal is the one on handle 0, so that Ctrl-C
     reaches it and /dev/tty is there. A program, because code between fork and exec is not safe beside threads."""
     return (SETSID, "-c") if os.path.exists(SETSID) else (sys.executable, "-I", "-S", "-c", _CODE)
 
 
-def possible() -> bool:
+def has_terminals() -> bool:
     """Are there terminals here?"""
     try:
         ours, theirs = pty.openpty()
@@ -50,7 +50,7 @@ def possible() -> bool:
     return True
 
 
-class Answers:
+class TerminalAnswers:
     """Feed what the child prints; returns what a terminal would reply. A query may be cut anywhere."""
 
     def __init__(self) -> None:

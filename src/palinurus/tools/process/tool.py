@@ -11,11 +11,11 @@ import msgspec
 
 from palinurus.core.policy.taint import is_reason_to_ask
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
-from palinurus.tools.exec import TAIL, ending
+from palinurus.tools.exec import TAIL, describe_ending
 from palinurus.tools.process import keys
-from palinurus.tools.process.held import Held
-from palinurus.tools.process.table import Processes
-from palinurus.tools.taint import confirmed
+from palinurus.tools.process.held import RunningCommand
+from palinurus.tools.process.table import CommandTable
+from palinurus.tools.taint import require_approval
 
 LINES = 200  # that log shows unless told
 MAX_WAIT = 30_000  # milliseconds
@@ -25,7 +25,7 @@ END_GRACE = 1.0
 _TYPING = ("write", "submit", "send-keys", "paste")
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ProcessArguments(msgspec.Struct, frozen=True):
     """The arguments of a call."""
 
     action: str
@@ -42,9 +42,9 @@ class Asked(msgspec.Struct, frozen=True):
     timeout: float = 0
 
 
-async def run(processes: Processes, ctx: ToolContext, **args: Any) -> ToolOutput:
+async def run_process(processes: CommandTable, ctx: ToolContext, **args: Any) -> ToolOutput:
     """Raises ToolFailure."""
-    asked = Asked(**args)
+    asked = ProcessArguments(**args)
     if asked.action == "list":
         return _list(processes, ctx)
     act = _ACTIONS.get(asked.action)
@@ -60,22 +60,24 @@ async def run(processes: Processes, ctx: ToolContext, **args: Any) -> ToolOutput
     return await act(processes, held, asked)
 
 
-async def _typing(ctx: ToolContext, held: Held, args: dict[str, Any]) -> None:
+async def _typing(ctx: ToolContext, held: RunningCommand, args: dict[str, Any]) -> None:
     """What runs outside was approved for what it was then, not for what a page wants to be typed into it.
 
     Raises ToolFailure."""
     outside = held.job.spec.cell.kind == "none" and not ctx.settings.cell.accepted
     if outside and is_reason_to_ask(ctx.settings.taint, "exec", ctx.taint):
-        await confirmed(ctx, "process", f"type into {_label(held.job.command)}, outside the sandbox", str(args), {})
+        await require_approval(
+            ctx, "process", f"type into {_label(held.job.command)}, outside the sandbox", str(args), {}
+        )
 
 
-def _list(processes: Processes, ctx: ToolContext) -> ToolOutput:
+def _list(processes: CommandTable, ctx: ToolContext) -> ToolOutput:
     rows = processes.list_of_session(ctx.session)
     lines = [f"{h.id}  {h.status:<9}  {_span(h.ms)}  {_label(h.job.command)}{_waits(h)}" for h in rows]
     return make_output("\n".join(lines) or "No running or recent sessions.", {"sessions": [_facts(h) for h in rows]})
 
 
-def _facts(held: Held) -> dict[str, Any]:
+def _facts(held: RunningCommand) -> dict[str, Any]:
     outcome = held.outcome
     facts: dict[str, Any] = {
         "sessionId": held.id,
@@ -96,7 +98,7 @@ def _facts(held: Held) -> dict[str, Any]:
     return facts
 
 
-async def _poll(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
+async def _poll(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
     if asked.timeout > 0 and held.running:
         with held.watch():
             await _news(held, min(asked.timeout, MAX_WAIT) / 1000)
@@ -114,7 +116,7 @@ async def _poll(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
     return make_output("\n\n".join(body), facts, error=bool(held.outcome and held.outcome.failed))
 
 
-async def _news(held: Held, seconds: float) -> None:
+async def _news(held: RunningCommand, seconds: float) -> None:
     """Until it ends, or something new came and it fell silent, or the time is up."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
@@ -129,7 +131,7 @@ async def _news(held: Held, seconds: float) -> None:
         pass
 
 
-async def _log(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
+async def _log(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
     lines = held.kept.text().rstrip("\n").split("\n")
     total = len(lines) if lines != [""] else 0
     start = max(total - (asked.limit or LINES), 0) if asked.offset is None else max(asked.offset, 0)
@@ -144,7 +146,7 @@ async def _log(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
     return make_output("\n\n".join(("\n".join(shown) or "(no output)", *notes)), facts)
 
 
-def _taking(held: Held) -> None:
+def _taking(held: RunningCommand) -> None:
     """Raises ToolFailure if it takes no input."""
     if not held.running:
         raise ToolFailure(f"session {held.id} has ended; it takes no input")
@@ -153,14 +155,14 @@ def _taking(held: Held) -> None:
         raise ToolFailure(f"the input of session {held.id} is closed; {hint}")
 
 
-def _sent(held: Held, data: bytes, what: str, *notes: str) -> ToolOutput:
+def _sent(held: RunningCommand, data: bytes, what: str, *notes: str) -> ToolOutput:
     _taking(held)
     if data and not held.write(data):
         raise ToolFailure(f"session {held.id} does not read its input; nothing was written")
     return make_output(" ".join((what, *notes)), {**_facts(held), "bytes": len(data)})
 
 
-async def _write(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
+async def _write(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
     data = asked.data.encode("utf-8", "replace")
     out = _sent(held, data, f"Wrote {len(data)} bytes to session {held.id}{' and closed its input' * asked.eof}.")
     if asked.eof:
@@ -168,11 +170,11 @@ async def _write(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
     return out
 
 
-async def _send_keys(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
+async def _send_keys(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
     given = keys.from_hex(asked.hex)
     if isinstance(given, str):
         raise ToolFailure(given)
-    named = keys.encode(asked.keys)
+    named = keys.encode_keys(asked.keys)
     data = asked.literal.encode("utf-8", "replace") + named.data + given
     if not data:
         raise ToolFailure("send-keys needs keys, hex or literal")
@@ -180,20 +182,20 @@ async def _send_keys(processes: Processes, held: Held, asked: Asked) -> ToolOutp
     return _sent(held, data, f"Sent {len(data)} bytes to session {held.id}.", *([unknown] if unknown else []))
 
 
-async def _submit(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
+async def _submit(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
     end = b"\r" if held.child.pty else b"\n"
     return _sent(held, asked.data.encode("utf-8", "replace") + end, f"Submitted to session {held.id}.")
 
 
-async def _paste(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
+async def _paste(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
     text = asked.text or asked.data
     if not text:
         raise ToolFailure("paste needs text")
-    data = keys.pasted(text, bracketed=asked.bracketed and held.child.pty)
+    data = keys.encode_paste(text, bracketed=asked.bracketed and held.child.pty)
     return _sent(held, data, f"Pasted {len(text)} characters into session {held.id}.")
 
 
-async def _kill(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
+async def _kill(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
     if not held.running:
         held.seen = True
         return make_output(f"Session {held.id} had ended already. {_state(held)}", _facts(held))
@@ -203,7 +205,7 @@ async def _kill(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
     return make_output(f"Killed session {held.id}, with all it had started.", _facts(held))
 
 
-async def _clear(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
+async def _clear(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
     if held.running:
         raise ToolFailure(f"session {held.id} is running; kill it first, or use remove")
     held.seen = True
@@ -211,7 +213,7 @@ async def _clear(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
     return make_output(f"Cleared session {held.id}.", _facts(held))
 
 
-async def _remove(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
+async def _remove(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
     if held.running:
         await _kill(processes, held, asked)
     held.seen = True
@@ -219,7 +221,7 @@ async def _remove(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
     return make_output(f"Removed session {held.id}.", _facts(held))
 
 
-_ACTIONS: dict[str, Callable[[Processes, Held, Asked], Awaitable[ToolOutput]]] = {
+_ACTIONS: dict[str, Callable[[CommandTable, RunningCommand, ProcessArguments], Awaitable[ToolOutput]]] = {
     "poll": _poll,
     "log": _log,
     "write": _write,
@@ -232,13 +234,13 @@ _ACTIONS: dict[str, Callable[[Processes, Held, Asked], Awaitable[ToolOutput]]] =
 }
 
 
-def _state(held: Held) -> str:
+def _state(held: RunningCommand) -> str:
     if held.outcome is None:
         return f"Session {held.id} is still running.{_waits(held)}"
-    return ending(held.outcome, held.job.limit) or f"Session {held.id} has ended (exit code 0)."
+    return describe_ending(held.outcome, held.job.limit) or f"Session {held.id} has ended (exit code 0)."
 
 
-def _waits(held: Held) -> str:
+def _waits(held: RunningCommand) -> str:
     return f" It has been silent for {held.idle:.0f} s and may be waiting for input." if held.waiting else ""
 
 
@@ -277,7 +279,7 @@ _PROPERTIES: dict[str, Any] = {
 }
 
 
-def make(processes: Processes) -> dict[str, Tool]:
+def make_process_tool(processes: CommandTable) -> dict[str, Tool]:
     """The process tool on a table of running commands."""
     tool = Tool(
         name="process",
@@ -286,7 +288,7 @@ def make(processes: Processes) -> dict[str, Tool]:
             "input, send keys to a terminal, paste, kill; clear forgets a finished one, remove ends and forgets."
         ),
         parameters={"type": "object", "properties": _PROPERTIES, "required": ["action"]},
-        run=partial(run, processes),
+        run=partial(run_process, processes),
         effect="effect",
         summary=_summary,
         aliases={"session_id": "sessionId", "session": "sessionId", "id": "sessionId"},

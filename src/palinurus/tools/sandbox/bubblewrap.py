@@ -17,14 +17,14 @@ _WHOLE = "/etc"
 _SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi", "/proc/scsi")
 
 
-def program() -> str:
+def find_bubblewrap() -> str:
     """Where it is; "" if it is not installed. Never looked for on a PATH that others set."""
     return shutil.which("bwrap", path=_PLACES) or ""
 
 
-def argv(command: Sequence[str], cwd: str, cell: SandboxSpec) -> tuple[str, ...]:
+def wrap_bubblewrap(command: Sequence[str], cwd: str, cell: SandboxSpec) -> tuple[str, ...]:
     """The command line that runs `command` inside. Raises OSError when bubblewrap is not there."""
-    where = program()
+    where = find_bubblewrap()
     if not where:
         raise FileNotFoundError(2, "bubblewrap (bwrap) is not installed")
     line = [where, "--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]

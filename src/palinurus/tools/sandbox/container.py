@@ -18,7 +18,7 @@ _FORMAT = '{{index .Config.Labels "palinurus.box"}} {{.State.Running}}'
 def main() -> None:
     """Do the job in the second argument."""
     job = json.loads(sys.argv[2])
-    problem = ensure(job)
+    problem = ensure_container(job)
     if problem:
         sys.stderr.write(f"The sandbox could not be started: {problem}\n")
         sys.exit(125)
@@ -26,7 +26,7 @@ def main() -> None:
     os.execv(docker, [docker, verb, *(["--tty"] if os.isatty(0) else []), *rest])
 
 
-def ensure(job: dict[str, Any]) -> str:
+def ensure_container(job: dict[str, Any]) -> str:
     """Have the container running as it should be; "" or what went wrong. Started twice at once, one wins."""
     docker, name = job["docker"], job["name"]
     code, told = _told([docker, "inspect", "--type", "container", "--format", _FORMAT, name])

@@ -26,19 +26,19 @@ _PASSED = ("LANG", "LANGUAGE", "TERM", "TZ", "OPENCLAW_SHELL")
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from palinurus.tools.sandbox.container import main; main()"
 
 
-def program() -> str:
+def find_docker() -> str:
     """Where the docker command is; "" if it is not installed."""
     return shutil.which("docker", path=_PLACES) or ""
 
 
-def fingerprint(box: ContainerSpec) -> str:
+def fingerprint_box(box: ContainerSpec) -> str:
     """Changes with everything that decides what the container is."""
     return hashlib.sha256(msgspec.json.encode(box)).hexdigest()[:16]
 
 
-def create(docker: str, box: ContainerSpec) -> tuple[str, ...]:
+def build_create_command(docker: str, box: ContainerSpec) -> tuple[str, ...]:
     """Make the container, not yet running."""
-    line = [docker, "create", "--name", box.name, "--label", f"{LABEL}={fingerprint(box)}", "--init"]
+    line = [docker, "create", "--name", box.name, "--label", f"{LABEL}={fingerprint_box(box)}", "--init"]
     line += ["--security-opt", "no-new-privileges", "--network", box.network, "--workdir", box.workdir]
     line += ["--read-only"] if box.read_only else []
     line += ["--pids-limit", str(box.pids)] if box.pids else []
@@ -73,15 +73,17 @@ def _mount(source: str, target: str, write: bool) -> str:
     return ",".join('"' + field.replace('"', '""') + '"' if set(field) & set(',"\n') else field for field in fields)
 
 
-def enter(docker: str, box: ContainerSpec, command: Sequence[str], cwd: str, env: Mapping[str, str]) -> tuple[str, ...]:
+def build_exec_command(
+    docker: str, box: ContainerSpec, command: Sequence[str], cwd: str, env: Mapping[str, str]
+) -> tuple[str, ...]:
     """Run `command` in the running container. Values of the environment are not on the command line."""
-    line = [docker, "exec", "--interactive", "--workdir", inside(box, cwd)]
+    line = [docker, "exec", "--interactive", "--workdir", map_host_path(box, cwd)]
     for name in _handed(env):
         line += ["--env", name]
     return (*line, box.name, *command)
 
 
-def inside(box: ContainerSpec, path: str) -> str:
+def map_host_path(box: ContainerSpec, path: str) -> str:
     """The folder of the host as the container sees it; its working directory if it does not."""
     real = os.path.realpath(path)
     for one in sorted(box.mounts, key=lambda mount: -len(mount.source)):
@@ -90,24 +92,24 @@ def inside(box: ContainerSpec, path: str) -> str:
     return box.workdir
 
 
-def argv(command: Sequence[str], cwd: str, env: Mapping[str, str], box: ContainerSpec) -> tuple[str, ...]:
+def wrap_docker(command: Sequence[str], cwd: str, env: Mapping[str, str], box: ContainerSpec) -> tuple[str, ...]:
     """The command line that brings the container up if need be and runs `command` in it. Raises OSError."""
-    docker = program()
+    docker = find_docker()
     if not docker:
         raise FileNotFoundError(2, "docker is not installed, and this session's sandbox needs it")
     job = {
         "docker": docker,
         "name": box.name,
-        "mark": fingerprint(box),
-        "create": create(docker, box),
+        "mark": fingerprint_box(box),
+        "create": build_create_command(docker, box),
         "setup": [docker, "exec", "--interactive", box.name, "sh", "-lc", box.setup] if box.setup else [],
-        "enter": enter(docker, box, command, cwd, env),
+        "enter": build_exec_command(docker, box, command, cwd, env),
     }
     root = str(Path(__file__).resolve().parents[3])
     return (sys.executable, "-I", "-S", "-X", "utf8", "-c", _CODE, root, json.dumps(job))
 
 
-def environment(environ: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
+def build_docker_env(environ: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
     """Of the docker command itself: what it needs to find its engine, and what it hands on."""
     return {**{name: environ[name] for name in _KEPT if name in environ}, **_handed(env)}
 

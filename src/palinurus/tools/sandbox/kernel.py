@@ -18,7 +18,7 @@ OPENAT2 = 437
 _REGISTER = (1 << 64) - 1
 
 
-class Machine(NamedTuple):
+class KernelMachine(NamedTuple):
     """What differs: the name the kernel's filters know it by, and the numbers of older calls."""
 
     audit: int
@@ -44,12 +44,12 @@ _ARM = {
     "swapon": 224, "swapoff": 225, "reboot": 142, "settimeofday": 170, "clock_settime": 112, "acct": 89,
 }  # fmt: skip
 _MACHINES = {
-    "x86_64": Machine(0xC000003E, 126, 317, _X86),
-    "aarch64": Machine(0xC00000B7, 91, 277, _ARM),
+    "x86_64": KernelMachine(0xC000003E, 126, 317, _X86),
+    "aarch64": KernelMachine(0xC00000B7, 91, 277, _ARM),
 }
 
 
-def machine() -> Machine | None:
+def detect_machine() -> KernelMachine | None:
     """This machine; None if it is not Linux, or one we have no numbers for."""
     if sys.platform != "linux" or sys.maxsize < 1 << 32:
         return None
@@ -61,7 +61,7 @@ def _library() -> Any:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def call(number: int, *args: int | bytes | None) -> int:
+def call_kernel(number: int, *args: int | bytes | None) -> int:
     """The result of a system call. The interpreter is free while it runs. Raises OSError."""
     # every number as wide as a register: a bare int would be cut to 32 bits
     wide = [ctypes.c_void_p(arg & _REGISTER) if isinstance(arg, int) else arg for arg in args]
@@ -71,7 +71,7 @@ def call(number: int, *args: int | bytes | None) -> int:
     return result
 
 
-def repeated(number: int) -> Callable[[int, int, bytes, int], None]:
+def prepare_call(number: int) -> Callable[[int, int, bytes, int], None]:
     """A call with these kinds of arguments, made ready to be used thousands of times. Raises OSError when used."""
     syscall = ctypes.CFUNCTYPE(
         ctypes.c_long, ctypes.c_long, ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_long, use_errno=True
@@ -84,7 +84,7 @@ def repeated(number: int) -> Callable[[int, int, bytes, int], None]:
     return once
 
 
-def prctl(option: int, *args: int | bytes) -> int:
+def call_prctl(option: int, *args: int | bytes) -> int:
     """prctl(2) of the calling thread. Raises OSError."""
     filled = [ctypes.c_ulong(arg) if isinstance(arg, int) else arg for arg in (*args, 0, 0, 0, 0)[:4]]
     result = int(_library().prctl(option, *filled))

@@ -31,29 +31,29 @@ NET_SINCE, SCOPE_SINCE = 4, 6
 
 
 @functools.cache
-def version() -> int:
+def landlock_version() -> int:
     """The version of the interface, 0 if the kernel has none or it is switched off."""
-    if kernel.machine() is None:
+    if kernel.detect_machine() is None:
         return 0
     try:
-        return kernel.call(kernel.LANDLOCK_CREATE, None, 0, 1)
+        return kernel.call_kernel(kernel.LANDLOCK_CREATE, None, 0, 1)
     except OSError:
         return 0
 
 
-def ruleset(cell: SandboxSpec, *, files: bool = True) -> int:
+def make_ruleset(cell: SandboxSpec, *, files: bool = True) -> int:
     """A handle of the cell's rules; the caller closes it. `files` False: only ports, sockets and signals.
 
     Raises OSError when the kernel cannot do it.
     """
-    known = version()
+    known = landlock_version()
     rights = _known(WRITING | _DEVICES, known) if files else 0
     net = _CONNECT if known >= NET_SINCE and cell.connect is not None else 0
     fields = [rights, net, _SCOPES][: 1 + (known >= NET_SINCE) + (known >= SCOPE_SINCE)]
     attributes = struct.pack(f"={len(fields)}Q", *fields)
     if not any(fields):
         raise OSError(errno.ENOSYS, "this kernel's Landlock has no rules for that")
-    handle = kernel.call(kernel.LANDLOCK_CREATE, attributes, len(attributes), 0)
+    handle = kernel.call_kernel(kernel.LANDLOCK_CREATE, attributes, len(attributes), 0)
     try:
         for path in cell.read if files else ():
             _grant(handle, path, READING, rights)
@@ -82,18 +82,18 @@ def _grant(handle: int, path: str, wanted: int, rights: int) -> None:
         wanted &= rights
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             wanted &= ON_FILES
-        kernel.call(kernel.LANDLOCK_ADD, handle, _BENEATH, struct.pack("=Qi", wanted, place), 0)
+        kernel.call_kernel(kernel.LANDLOCK_ADD, handle, _BENEATH, struct.pack("=Qi", wanted, place), 0)
     finally:
         os.close(place)
 
 
 def _ports(handle: int, ports: PortRanges) -> None:
-    add = kernel.repeated(kernel.LANDLOCK_ADD)
+    add = kernel.prepare_call(kernel.LANDLOCK_ADD)
     for first, last in ports:
         for port in range(first, last + 1):
             add(handle, _PORT, struct.pack("=QQ", _CONNECT, port), 0)
 
 
-def restrict(handle: int) -> None:
+def restrict_thread(handle: int) -> None:
     """Put the calling thread under the rules. It must have given up new privileges. Raises OSError."""
-    kernel.call(kernel.LANDLOCK_RESTRICT, handle, 0)
+    kernel.call_kernel(kernel.LANDLOCK_RESTRICT, handle, 0)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from palinurus.core.types.cell import SandboxSpec
 from palinurus.tools.sandbox import bubblewrap, docker, landlock, spawn
-from palinurus.tools.sandbox.limits import limited
+from palinurus.tools.sandbox.limits import wrap_limits
 
 
-class Launch(NamedTuple):
+class ChildLaunch(NamedTuple):
     """What is started. `argv` may have a wrapper in front of what was asked for."""
 
     argv: tuple[str, ...]
@@ -24,24 +24,26 @@ class Launch(NamedTuple):
     cell: SandboxSpec
 
 
-def wrapped(argv: Sequence[str], cwd: str, env: Mapping[str, str], cell: SandboxSpec) -> Launch:
+def prepare_launch(argv: Sequence[str], cwd: str, env: Mapping[str, str], cell: SandboxSpec) -> ChildLaunch:
     """How to start `argv` inside `cell`. Raises OSError when the cell cannot be made here."""
     if cell.kind == "docker":
         if cell.box is None:
             raise OSError("this session's sandbox has no container")
-        return Launch(docker.argv(argv, cwd, env, cell.box), "/", docker.environment(os.environ, env), cell)
+        return ChildLaunch(
+            docker.wrap_docker(argv, cwd, env, cell.box), "/", docker.build_docker_env(os.environ, env), cell
+        )
     inside = {**env, "TMPDIR": cell.temporary} if cell.temporary else dict(env)
     if cell.kind == "bubblewrap":
-        line = bubblewrap.argv(argv, cwd, cell)
-        return Launch(limited(line, cell.limits), "/", {**inside, "TMPDIR": "/tmp"}, cell)
+        line = bubblewrap.wrap_bubblewrap(argv, cwd, cell)
+        return ChildLaunch(wrap_limits(line, cell.limits), "/", {**inside, "TMPDIR": "/tmp"}, cell)
     if cell.kind == "landlock":
-        if not landlock.version():
+        if not landlock.landlock_version():
             raise OSError("this kernel has no Landlock, which the configuration asks for")
-        return Launch(limited(argv, cell.limits), cwd, inside, cell)
-    return Launch(tuple(argv), cwd, inside, cell)
+        return ChildLaunch(wrap_limits(argv, cell.limits), cwd, inside, cell)
+    return ChildLaunch(tuple(argv), cwd, inside, cell)
 
 
-def start(launch: Launch, **options: Any) -> subprocess.Popen[bytes]:
+def start_child(launch: ChildLaunch, **options: Any) -> subprocess.Popen[bytes]:
     """The running child. `options` (stdin, stdout, pass_fds, start_new_session …) go to Popen as they are.
 
     Raises OSError; a cell the kernel refuses is such an error, never a child outside it.
@@ -51,5 +53,5 @@ def start(launch: Launch, **options: Any) -> subprocess.Popen[bytes]:
         return subprocess.Popen(launch.argv, cwd=launch.cwd, env=launch.env, **options)
 
     if launch.cell.kind in ("landlock", "bubblewrap"):
-        return spawn.start(launch.cell, popen)
+        return spawn.start_confined(launch.cell, popen)
     return popen()

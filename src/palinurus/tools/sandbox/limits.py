@@ -13,7 +13,7 @@ from palinurus.core.types.cell import ProcessLimits
 _BLOCK = 512  # bytes; the unit of `ulimit -f` in every sh
 
 
-def limited(argv: Sequence[str], limits: ProcessLimits) -> tuple[str, ...]:
+def wrap_limits(argv: Sequence[str], limits: ProcessLimits) -> tuple[str, ...]:
     """The command line that runs `argv` under the limits. One the system does not take is left as it is."""
     wanted = (
         ("-n", limits.files),

@@ -18,28 +18,30 @@ _AGAIN = 32  # tries when a rename elsewhere makes the kernel unsure
 
 
 @functools.cache
-def available() -> bool:
+def has_openat2() -> bool:
     """Does the kernel have it?"""
     try:
-        os.close(beneath(os.open("/", os.O_RDONLY | os.O_DIRECTORY), ".", os.O_RDONLY | os.O_DIRECTORY, close=True))
+        os.close(
+            open_beneath(os.open("/", os.O_RDONLY | os.O_DIRECTORY), ".", os.O_RDONLY | os.O_DIRECTORY, close=True)
+        )
     except OSError:
         return False
     return True
 
 
-def beneath(folder: int, path: str, flags: int, mode: int = 0, *, close: bool = False) -> int:
+def open_beneath(folder: int, path: str, flags: int, mode: int = 0, *, close: bool = False) -> int:
     """A handle of `path`, which lies below the handle `folder` and runs through no link. Raises OSError.
 
     ELOOP: a link is on the way. EXDEV: it leads out. `close`: `folder` is not needed any longer.
     """
     # struct open_how: flags, mode, resolve
     how = struct.pack("=QQQ", flags | os.O_CLOEXEC, mode, _BENEATH | _NO_MAGIC | _NO_LINKS)
-    if kernel.machine() is None:
+    if kernel.detect_machine() is None:
         raise OSError(errno.ENOSYS, "no openat2 here")
     try:
         for _ in range(_AGAIN):
             try:
-                return kernel.call(kernel.OPENAT2, folder, os.fsencode(path), how, len(how))
+                return kernel.call_kernel(kernel.OPENAT2, folder, os.fsencode(path), how, len(how))
             except OSError as exc:
                 if exc.errno != errno.EAGAIN:
                     raise

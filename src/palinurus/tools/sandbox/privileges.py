@@ -11,36 +11,44 @@ _NO_NEW_PRIVS, _BOUNDING_READ, _BOUNDING_DROP = 38, 23, 24
 _AMBIENT, _AMBIENT_CLEAR = 47, 4
 _VERSION = 0x20080522
 # What is left of root: files of any owner, another user, low ports. Not: other processes, devices, mounts, modules.
-KEPT = {"chown": 0, "dac_override": 1, "fowner": 3, "fsetid": 4, "setgid": 6, "setuid": 7, "net_bind_service": 10}
+KEPT_CAPABILITIES = {
+    "chown": 0,
+    "dac_override": 1,
+    "fowner": 3,
+    "fsetid": 4,
+    "setgid": 6,
+    "setuid": 7,
+    "net_bind_service": 10,
+}
 _LAST = 63
 
 
-def settle() -> None:
+def forbid_new_privileges() -> None:
     """From here on no program gives the calling thread more rights. Raises OSError."""
-    kernel.prctl(_NO_NEW_PRIVS, 1)
+    kernel.call_prctl(_NO_NEW_PRIVS, 1)
 
 
-def drop() -> None:
+def drop_capabilities() -> None:
     """Give up capabilities, of the calling thread only. Without any there is nothing to do. Raises OSError."""
-    machine = kernel.machine()
+    machine = kernel.detect_machine()
     if machine is None or os.geteuid() != 0:
         return
-    kept = sum(1 << bit for bit in KEPT.values())
+    kept = sum(1 << bit for bit in KEPT_CAPABILITIES.values())
     for bit in range(_LAST + 1):
         if kept >> bit & 1:
             continue
         try:
-            if not kernel.prctl(_BOUNDING_READ, bit):
+            if not kernel.call_prctl(_BOUNDING_READ, bit):
                 continue
         except OSError:
             break  # beyond the last one this kernel knows
-        kernel.prctl(_BOUNDING_DROP, bit)
-    kernel.prctl(_AMBIENT, _AMBIENT_CLEAR)
+        kernel.call_prctl(_BOUNDING_DROP, bit)
+    kernel.call_prctl(_AMBIENT, _AMBIENT_CLEAR)
     header = struct.pack("=Ii", _VERSION, 0)
     # effective and permitted keep what is kept and was there; inheritable is empty
     low, high = _held()
     body = struct.pack("=6I", low & kept, low & kept, 0, high & kept >> 32, high & kept >> 32, 0)
-    kernel.call(machine.capset, header, body)
+    kernel.call_kernel(machine.capset, header, body)
 
 
 def _held() -> tuple[int, int]:

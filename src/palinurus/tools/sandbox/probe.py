@@ -14,7 +14,7 @@ from palinurus.tools.sandbox import bubblewrap, docker, kernel, landlock, openat
 _SECONDS = 5.0
 
 
-class Have(NamedTuple):
+class SandboxSupport(NamedTuple):
     """`landlock` is the version of the interface, 0 = none; the others say whether it works, `docker` where it is."""
 
     landlock: int = 0
@@ -36,21 +36,21 @@ class Have(NamedTuple):
 
 
 @functools.cache
-def have() -> Have:
+def detect_support() -> SandboxSupport:
     """Looked up once: none of it changes while the program runs."""
-    return Have(
-        landlock=landlock.version(),
-        seccomp=kernel.machine() is not None,
-        openat2=openat2.available(),
+    return SandboxSupport(
+        landlock=landlock.landlock_version(),
+        seccomp=kernel.detect_machine() is not None,
+        openat2=openat2.has_openat2(),
         bubblewrap=_bubblewrap_works(),
-        docker=docker.program(),
+        docker=docker.find_docker(),
         root=os.geteuid() == 0,
     )
 
 
 def _bubblewrap_works() -> bool:
     """Installed is not enough: many systems forbid the namespaces it needs."""
-    where = bubblewrap.program()
+    where = bubblewrap.find_bubblewrap()
     if not where:
         return False
     line = [where, "--unshare-user-try", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "--", "/bin/true"]
@@ -61,35 +61,39 @@ def _bubblewrap_works() -> bool:
     return done.returncode == 0
 
 
-class Gap(NamedTuple):
+class SandboxGap(NamedTuple):
     """Something that is not held back here, and what to do about it."""
 
     what: str
     fix: str
 
 
-def gaps(found: Have, kind: SandboxKind) -> list[Gap]:
+def list_gaps(found: SandboxSupport, kind: SandboxKind) -> list[SandboxGap]:
     """What a cell of this kind leaves open on this machine, worst first."""
     if kind == "docker":
         return []
     if kind == "none":
-        return [Gap("commands are not contained at all", _help(found))]
-    open_: list[Gap] = []
+        return [SandboxGap("commands are not contained at all", _help(found))]
+    open_: list[SandboxGap] = []
     kernel_fix = "use a newer kernel, or install bubblewrap"
     if not found.seccomp:
-        open_.append(Gap("Unix sockets and other ways around the port list are open on this machine", "use Docker"))
+        open_.append(
+            SandboxGap("Unix sockets and other ways around the port list are open on this machine", "use Docker")
+        )
     if found.landlock < landlock.NET_SINCE:
-        open_.append(Gap("TCP ports are not limited: the kernel is older than 6.7", kernel_fix))
+        open_.append(SandboxGap("TCP ports are not limited: the kernel is older than 6.7", kernel_fix))
     if found.landlock < landlock.SCOPE_SINCE and kind == "landlock":
-        open_.append(Gap("signals and abstract sockets are not limited: the kernel is older than 6.12", kernel_fix))
+        open_.append(
+            SandboxGap("signals and abstract sockets are not limited: the kernel is older than 6.12", kernel_fix)
+        )
     if kind == "landlock":
         what = "other processes are visible by name, and /dev/shm is shared"
         fix = "agents.defaults.sandbox.contain: bubblewrap" if found.bubblewrap else "install bubblewrap (bwrap)"
-        open_.append(Gap(what, fix))
+        open_.append(SandboxGap(what, fix))
     return open_
 
 
-def _help(found: Have) -> str:
+def _help(found: SandboxSupport) -> str:
     if sys.platform != "linux":
         return "use Docker: agents.defaults.sandbox.mode: all"
     if not found.landlock:

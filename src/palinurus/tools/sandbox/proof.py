@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from palinurus.core.types.cell import EPHEMERAL_PORTS, SandboxSpec
-from palinurus.tools.sandbox.launch import start, wrapped
+from palinurus.tools.sandbox.launch import prepare_launch, start_child
 
 SECONDS = 60.0
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from palinurus.tools.sandbox.trial import main; main()"
 
 
-class Result(NamedTuple):
+class TrialResult(NamedTuple):
     """`held` None: there was nothing to try. `how`: the error a refusal came with, or what happened instead."""
 
     name: str
@@ -33,7 +33,7 @@ class Result(NamedTuple):
     how: str
 
 
-class Scene(NamedTuple):
+class TrialSite(NamedTuple):
     """Where the trials happen. `port` is the gateway's, 0 if it is not known; `home` the state directory."""
 
     home: str
@@ -42,14 +42,14 @@ class Scene(NamedTuple):
     port: int
 
 
-def proof(cell: SandboxSpec, scene: Scene, env: Mapping[str, str]) -> list[Result]:
+def run_trials(cell: SandboxSpec, scene: TrialSite, env: Mapping[str, str]) -> list[TrialResult]:
     """What happened to each trial. Raises OSError when nothing could be started in the cell."""
     with ExitStack() as stack:
         facts = _planted(cell, scene, stack)
         root = str(Path(__file__).resolve().parents[3])
         line = (sys.executable, "-I", "-S", "-X", "utf8", "-c", _CODE, root, json.dumps(facts))
-        process = start(
-            wrapped(line, scene.workspace, env, cell),
+        process = start_child(
+            prepare_launch(line, scene.workspace, env, cell),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -63,10 +63,10 @@ def proof(cell: SandboxSpec, scene: Scene, env: Mapping[str, str]) -> list[Resul
     found = [json.loads(raw) for raw in out.splitlines() if raw.startswith(b"{")]
     if not found:
         raise OSError(f"the trials could not be run: {err.decode('utf-8', 'replace').strip()[-500:]}")
-    return [Result(one["name"], one["wanted"], one["held"], one["how"]) for one in found]
+    return [TrialResult(one["name"], one["wanted"], one["held"], one["how"]) for one in found]
 
 
-def _planted(cell: SandboxSpec, scene: Scene, stack: ExitStack) -> dict[str, Any]:
+def _planted(cell: SandboxSpec, scene: TrialSite, stack: ExitStack) -> dict[str, Any]:
     outside = stack.enter_context(tempfile.TemporaryDirectory(prefix="palinurus-proof-"))
     secret = os.path.join(outside, "secret")
     victim = os.path.join(outside, "victim")

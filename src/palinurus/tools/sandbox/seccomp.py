@@ -36,7 +36,7 @@ _NEVER = (
 )  # fmt: skip
 
 
-class Rule(NamedTuple):
+class SeccompRule(NamedTuple):
     """Refuse `name` with `error` when argument `arg` equals `value`, or has one of its bits. `arg` -1: always."""
 
     name: str
@@ -46,30 +46,30 @@ class Rule(NamedTuple):
     bits: bool = False
 
 
-def rules(cell: SandboxSpec, gateway: tuple[int, ...]) -> list[Rule]:
+def list_rules(cell: SandboxSpec, gateway: tuple[int, ...]) -> list[SeccompRule]:
     """The rules of a cell. `gateway`: ids of the process and thread that must be left alone."""
-    found = [Rule("io_uring_setup", errno.ENOSYS)]
-    found += [Rule(name, errno.EPERM) for name in _NEVER]
+    found = [SeccompRule("io_uring_setup", errno.ENOSYS)]
+    found += [SeccompRule(name, errno.EPERM) for name in _NEVER]
     for family in (_PACKET, _VSOCK, _SMC):
-        found.append(Rule("socket", errno.EAFNOSUPPORT, 0, family))
+        found.append(SeccompRule("socket", errno.EAFNOSUPPORT, 0, family))
     if not cell.unix:
-        found.append(Rule("socket", errno.EACCES, 0, _UNIX))
+        found.append(SeccompRule("socket", errno.EACCES, 0, _UNIX))
     if cell.connect is not None:
-        found += [Rule("socket", errno.EPROTONOSUPPORT, 2, protocol) for protocol in (_MPTCP, _SMC_PROTOCOL)]
+        found += [SeccompRule("socket", errno.EPROTONOSUPPORT, 2, protocol) for protocol in (_MPTCP, _SMC_PROTOCOL)]
         for name, flags in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
-            found.append(Rule(name, errno.EOPNOTSUPP, flags, _FAST_OPEN, True))
+            found.append(SeccompRule(name, errno.EOPNOTSUPP, flags, _FAST_OPEN, True))
     if cell.connect == ():
-        found += [Rule("socket", errno.EACCES, 0, family) for family in (_INET, _INET6)]
+        found += [SeccompRule("socket", errno.EACCES, 0, family) for family in (_INET, _INET6)]
     for ident in gateway:
         for name in ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open"):
-            found.append(Rule(name, errno.EPERM, 0, ident))
-        found.append(Rule("kill", errno.EPERM, 0, -ident))
-        found += [Rule(name, errno.EPERM, 0, ident) for name in ("process_vm_readv", "process_vm_writev")]
-        found.append(Rule("ptrace", errno.EPERM, 1, ident))
-    return [*found, Rule("kill", errno.EPERM, 0, -1)]
+            found.append(SeccompRule(name, errno.EPERM, 0, ident))
+        found.append(SeccompRule("kill", errno.EPERM, 0, -ident))
+        found += [SeccompRule(name, errno.EPERM, 0, ident) for name in ("process_vm_readv", "process_vm_writev")]
+        found.append(SeccompRule("ptrace", errno.EPERM, 1, ident))
+    return [*found, SeccompRule("kill", errno.EPERM, 0, -1)]
 
 
-def program(machine: kernel.Machine, wanted: list[Rule]) -> bytes:
+def compile_filter(machine: kernel.KernelMachine, wanted: list[SeccompRule]) -> bytes:
     """The rules as the kernel's filter instructions."""
     refuse = _code(_RETURN, _ERRNO | errno.ENOSYS)
     made = [_code(_LOAD, _ARCH), _code(_EQUAL, machine.audit, 1, 0), refuse]
@@ -84,7 +84,7 @@ def program(machine: kernel.Machine, wanted: list[Rule]) -> bytes:
     return b"".join([*made, _code(_RETURN, _ALLOW)])
 
 
-def _refusal(rule: Rule) -> list[bytes]:
+def _refusal(rule: SeccompRule) -> list[bytes]:
     end = _code(_RETURN, _ERRNO | rule.error)
     if rule.arg < 0:
         return [end]
@@ -97,12 +97,12 @@ def _code(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
     return struct.pack("=HBBI", code, then, otherwise, value)
 
 
-def install(cell: SandboxSpec) -> None:
+def install_filter(cell: SandboxSpec) -> None:
     """Put the calling thread under the filter, for good. Raises OSError; does nothing on unknown machines."""
-    machine = kernel.machine()
+    machine = kernel.detect_machine()
     if machine is None:
         return
-    made = program(machine, rules(cell, (os.getpid(), threading.get_native_id())))
+    made = compile_filter(machine, list_rules(cell, (os.getpid(), threading.get_native_id())))
     buffer = ctypes.create_string_buffer(made, len(made))
     header = struct.pack("@HP", len(made) // 8, ctypes.addressof(buffer))
-    kernel.prctl(_PR_SET_SECCOMP, _FILTER, header)
+    kernel.call_prctl(_PR_SET_SECCOMP, _FILTER, header)

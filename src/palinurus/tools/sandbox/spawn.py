@@ -22,16 +22,16 @@ _YIELDS = 2000
 _ERRORS = (OSError, ValueError, subprocess.SubprocessError)
 
 
-class Key(NamedTuple):
+class ConfinementKey(NamedTuple):
     """A cell and what stands at its paths now: a rule is about the folder, not about its name."""
 
     cell: SandboxSpec
     stands: tuple[tuple[int, int], ...]
 
 
-def start(cell: SandboxSpec, popen: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+def start_confined(cell: SandboxSpec, popen: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
     """What `popen` returns, called inside the cell. Raises OSError, also if the kernel refuses the cell."""
-    key = Key(cell, tuple(_stands(path) for path in (*cell.read, *cell.write)))
+    key = ConfinementKey(cell, tuple(_stands(path) for path in (*cell.read, *cell.write)))
     with _lock:
         helper = _spares.pop(key, None)
     process = (helper or _Helper(key)).call(popen)
@@ -48,11 +48,11 @@ def _stands(path: str) -> tuple[int, int]:
 
 
 _lock, _making = threading.Lock(), threading.Lock()
-_spares: dict[Key, _Helper] = {}
-_rules: dict[Key, int] = {}
+_spares: dict[ConfinementKey, _Helper] = {}
+_rules: dict[ConfinementKey, int] = {}
 
 
-def _refill(key: Key) -> None:
+def _refill(key: ConfinementKey) -> None:
     with _lock:
         if key in _spares:
             return
@@ -66,7 +66,7 @@ def _refill(key: Key) -> None:
 class _Helper(threading.Thread):
     """One thread for one child."""
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: ConfinementKey) -> None:
         super().__init__(name="cell", daemon=True)
         self._key = key
         self._wanted = threading.Semaphore(0)
@@ -90,7 +90,7 @@ class _Helper(threading.Thread):
         try:
             rules = _ruled(self._key)
             try:
-                confine(self._key.cell, rules)
+                confine_thread(self._key.cell, rules)
             finally:
                 if rules is not None:
                     os.close(rules)
@@ -106,24 +106,24 @@ class _Helper(threading.Thread):
             self._result = exc
 
 
-def confine(cell: SandboxSpec, rules: int | None) -> None:
+def confine_thread(cell: SandboxSpec, rules: int | None) -> None:
     """Put the calling thread, and all it starts, into the cell. There is no way back. Raises OSError."""
-    privileges.settle()
+    privileges.forbid_new_privileges()
     if cell.kind != "bubblewrap":  # which needs them to make its namespaces, and drops them then
-        privileges.drop()
+        privileges.drop_capabilities()
     if rules is not None:
-        landlock.restrict(rules)
-    seccomp.install(cell)
+        landlock.restrict_thread(rules)
+    seccomp.install_filter(cell)
 
 
-def _ruled(key: Key) -> int | None:
+def _ruled(key: ConfinementKey) -> int | None:
     """The handle of the cell's rules, made once; None where there is no Landlock."""
-    if not landlock.version():
+    if not landlock.landlock_version():
         return None
     with _making:
         if key not in _rules:
             # bubblewrap needs mounts, which rules about files forbid; it brings its own
-            made = landlock.ruleset(key.cell, files=key.cell.kind != "bubblewrap")
+            made = landlock.make_ruleset(key.cell, files=key.cell.kind != "bubblewrap")
             old = [other for other in _rules if other.cell == key.cell]
             for other in old or list(_rules)[: max(len(_rules) - RULES + 1, 0)]:
                 os.close(_rules.pop(other))

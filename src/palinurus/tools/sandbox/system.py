@@ -37,19 +37,19 @@ Judge: TypeAlias = Callable[["os.DirEntry[str]"], bool]
 
 
 @cache
-def readable() -> tuple[str, ...]:
+def list_readable() -> tuple[str, ...]:
     """The paths every command may read: programs, libraries, harmless configuration, our own interpreter.
 
     Looked up once per process: all of /etc is walked for it."""
     own = (sys.base_prefix, sys.prefix, os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__)))))
     found = [path for path in (*PROGRAMS, *KERNEL) if os.path.exists(path)]
-    found += [*without("/etc", _secret), *own]
+    found += [*cover_without_secrets("/etc", _secret), *own]
     real = (path if path in KERNEL else os.path.realpath(path) for path in found)
     # a link such as /etc/mtab leads to our own process
     return tuple(dict.fromkeys(path for path in real if path in KERNEL or not path.startswith("/proc/")))
 
 
-def devices() -> tuple[str, ...]:
+def list_devices() -> tuple[str, ...]:
     """The devices every command may use."""
     return tuple(path for path in DEVICES if os.path.exists(path))
 
@@ -63,7 +63,7 @@ def _secret(entry: os.DirEntry[str]) -> bool:
     return not entry.stat(follow_symlinks=False).st_mode & stat.S_IROTH
 
 
-def without(folder: str, secret: Judge) -> list[str]:
+def cover_without_secrets(folder: str, secret: Judge) -> list[str]:
     """The fewest paths that cover `folder` except what is secret: `secret` is asked about every entry below."""
     pieces, clean = _pieces(folder, secret)
     return [folder] if clean else pieces[:_MAX_PIECES]
@@ -92,7 +92,7 @@ def _pieces(folder: str, secret: Judge) -> tuple[list[str], bool]:
     return pieces, clean
 
 
-def around(folder: str, guarded: tuple[str, ...]) -> list[str]:
+def cover_around(folder: str, guarded: tuple[str, ...]) -> list[str]:
     """The fewest paths that cover `folder` without the guarded ones below it. All are real paths.
 
     What is made in a folder later that holds a guarded one is not covered.
@@ -105,4 +105,4 @@ def around(folder: str, guarded: tuple[str, ...]) -> list[str]:
     except OSError:
         return []
     entries = (os.path.join(folder, name) for name in names)
-    return [piece for entry in entries if entry not in below for piece in around(entry, below)][:_MAX_PIECES]
+    return [piece for entry in entries if entry not in below for piece in cover_around(entry, below)][:_MAX_PIECES]

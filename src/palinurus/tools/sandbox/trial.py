@@ -30,7 +30,7 @@ _MS_BIND, _SEIZE = 4096, 0x4206
 Facts: TypeAlias = dict[str, Any]
 
 
-class Trial(NamedTuple):
+class SandboxTrial(NamedTuple):
     """One attempt. `wanted` is what has to happen: "refused" or "works"."""
 
     name: str
@@ -47,7 +47,7 @@ def main() -> None:
         sys.stdout.flush()
 
 
-def _tried(trial: Trial, facts: Facts) -> dict[str, Any]:
+def _tried(trial: SandboxTrial, facts: Facts) -> dict[str, Any]:
     try:
         got = trial.run(facts)
         outcome, word = ("skipped", str(got)) if isinstance(got, _Skip) else ("worked", "")
@@ -260,36 +260,36 @@ def _own_child(facts: Facts) -> object:
 
 
 TRIALS = (
-    Trial("read the config", _read("config"), hidden=True),
-    Trial("read the gateway's token", _read("token"), hidden=True),
-    Trial("list the state directory", _listed("state"), hidden=True),
-    Trial("read a file beside the workspace", _read("secret"), hidden=True),
-    Trial("list the user's home", _listed("home"), hidden=True),
-    Trial("read the user's ssh keys", _read("ssh"), hidden=True),
-    Trial("read /etc/shadow", _read("shadow"), hidden=True),
-    Trial("read /proc/1/environ", _environ_of_first, hidden=True),
-    Trial("read the gateway's environment", _environ_of_gateway, hidden=True),
-    Trial("read the gateway's memory", _memory_of_gateway, hidden=True),
-    Trial("write outside", _write_outside, hidden=True),
-    Trial("remove a file outside", _remove_outside, hidden=True),
-    Trial("follow a planted link", _through_link, hidden=True),
-    Trial("make a hard link to a file outside", _hard_link, hidden=True),
-    Trial("connect to the gateway", _connect("port")),
-    Trial("connect to the gateway by MPTCP", _connect("port", _MPTCP)),
-    Trial("connect to the gateway by fast open", _fast_open),
-    Trial("connect to a port that is not open", _connect("closed")),
-    Trial("connect to a Unix socket outside", _unix, hidden=True),
-    Trial("connect to an abstract socket outside", _abstract),
-    Trial("send the gateway a signal", _signal, hidden=True),
-    Trial("send a thread of the gateway a signal", _threads, hidden=True),
-    Trial("trace the gateway", _trace, hidden=True),
-    Trial("mount something", _mount),
-    Trial("open a terminal of the user", _terminal, hidden=True),
-    Trial("change a setting of the kernel", _kernel, hidden=True),
-    Trial("gain privileges from a program", _privileges),
-    Trial("write in the workspace", _work, "works"),
-    Trial("write in TMPDIR", _temporary, "works"),
-    Trial("run programs", _program, "works"),
-    Trial("talk to a server of its own", _own_server, "works"),
-    Trial("end a child of its own", _own_child, "works"),
+    SandboxTrial("read the config", _read("config"), hidden=True),
+    SandboxTrial("read the gateway's token", _read("token"), hidden=True),
+    SandboxTrial("list the state directory", _listed("state"), hidden=True),
+    SandboxTrial("read a file beside the workspace", _read("secret"), hidden=True),
+    SandboxTrial("list the user's home", _listed("home"), hidden=True),
+    SandboxTrial("read the user's ssh keys", _read("ssh"), hidden=True),
+    SandboxTrial("read /etc/shadow", _read("shadow"), hidden=True),
+    SandboxTrial("read /proc/1/environ", _environ_of_first, hidden=True),
+    SandboxTrial("read the gateway's environment", _environ_of_gateway, hidden=True),
+    SandboxTrial("read the gateway's memory", _memory_of_gateway, hidden=True),
+    SandboxTrial("write outside", _write_outside, hidden=True),
+    SandboxTrial("remove a file outside", _remove_outside, hidden=True),
+    SandboxTrial("follow a planted link", _through_link, hidden=True),
+    SandboxTrial("make a hard link to a file outside", _hard_link, hidden=True),
+    SandboxTrial("connect to the gateway", _connect("port")),
+    SandboxTrial("connect to the gateway by MPTCP", _connect("port", _MPTCP)),
+    SandboxTrial("connect to the gateway by fast open", _fast_open),
+    SandboxTrial("connect to a port that is not open", _connect("closed")),
+    SandboxTrial("connect to a Unix socket outside", _unix, hidden=True),
+    SandboxTrial("connect to an abstract socket outside", _abstract),
+    SandboxTrial("send the gateway a signal", _signal, hidden=True),
+    SandboxTrial("send a thread of the gateway a signal", _threads, hidden=True),
+    SandboxTrial("trace the gateway", _trace, hidden=True),
+    SandboxTrial("mount something", _mount),
+    SandboxTrial("open a terminal of the user", _terminal, hidden=True),
+    SandboxTrial("change a setting of the kernel", _kernel, hidden=True),
+    SandboxTrial("gain privileges from a program", _privileges),
+    SandboxTrial("write in the workspace", _work, "works"),
+    SandboxTrial("write in TMPDIR", _temporary, "works"),
+    SandboxTrial("run programs", _program, "works"),
+    SandboxTrial("talk to a server of its own", _own_server, "works"),
+    SandboxTrial("end a child of its own", _own_child, "works"),
 )

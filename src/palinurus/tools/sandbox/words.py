@@ -9,7 +9,7 @@ from palinurus.core.types.cell import SandboxSpec
 _REFUSED = re.compile(r"permission denied|read-only file system|operation not permitted|EACCES|EROFS|EPERM", re.I)
 
 
-def refusal(cell: SandboxSpec, code: int, text: str) -> str:
+def explain_refusal(cell: SandboxSpec, code: int, text: str) -> str:
     """A note for a command that failed with such words inside a cell; "" for every other."""
     if cell.kind == "none" or not code or not _REFUSED.search(text):
         return ""

@@ -12,24 +12,24 @@ _MAX_CHOICES = 128  # patterns one brace expression may become
 _NEVER = re.compile(r"(?!)")
 
 
-class Glob:
+class GlobPattern:
     """One pattern. `match` takes the path's segments."""
 
     def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
         flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
-        self._choices = [_compiled(choice, flags) for choice in expanded(pattern)]
+        self._choices = [_compiled(choice, flags) for choice in expand_braces(pattern)]
 
     def match(self, segments: Sequence[str]) -> bool:
         return any(_matches(choice, segments) for choice in self._choices)
 
 
-def floating(pattern: str) -> str:
+def widen_pattern(pattern: str) -> str:
     """A pattern without a slash matches names at any depth."""
     stripped = pattern.removeprefix("./")
     return stripped if "/" in stripped.rstrip("/") else f"**/{stripped}"
 
 
-def expanded(pattern: str) -> list[str]:
+def expand_braces(pattern: str) -> list[str]:
     """The pattern for each choice of its braces; as it is when there are none or too many."""
     pending, done = [pattern], []
     while pending:

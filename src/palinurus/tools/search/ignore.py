@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from palinurus.tools.search.glob import Glob
+from palinurus.tools.search.glob import GlobPattern
 
 _MAX_RULES = 2000
 
 
-class Rule(NamedTuple):
-    glob: Glob
+class IgnoreRule(NamedTuple):
+    glob: GlobPattern
     keep: bool  # "!pattern"
     folders: bool  # "pattern/"
 
 
-class Rules(NamedTuple):
+class IgnoreFile(NamedTuple):
     """One file's rules. `depth` is how many segments of a path lie above the file's folder."""
 
     depth: int
-    rules: tuple[Rule, ...]
+    rules: tuple[IgnoreRule, ...]
     above: tuple[str, ...] = ()  # segments from the file's folder down to where the search starts
 
 
-def parse(text: str, depth: int, above: tuple[str, ...] = ()) -> Rules:
+def parse_ignore_file(text: str, depth: int, above: tuple[str, ...] = ()) -> IgnoreFile:
     """The rules of one .gitignore."""
     rules = [rule for line in text.splitlines()[:_MAX_RULES] if (rule := _rule(line)) is not None]
-    return Rules(depth, tuple(rules), above)
+    return IgnoreFile(depth, tuple(rules), above)
 
 
-def _rule(line: str) -> Rule | None:
+def _rule(line: str) -> IgnoreRule | None:
     pattern = line.rstrip() if not line.rstrip().endswith("\\") else line.rstrip() + " "
     if not pattern or pattern.startswith("#") or len(pattern) > 1000:
         return None
@@ -42,10 +42,10 @@ def _rule(line: str) -> Rule | None:
     if not bare:
         return None
     anchored = "/" in bare
-    return Rule(Glob(bare if anchored else f"**/{bare}"), keep, folders)
+    return IgnoreRule(GlobPattern(bare if anchored else f"**/{bare}"), keep, folders)
 
 
-def ignored(path: Sequence[str], folder: bool, files: Sequence[Rules]) -> bool:
+def is_ignored(path: Sequence[str], folder: bool, files: Sequence[IgnoreFile]) -> bool:
     """Is `path` (segments from the search's start) left out? The last matching rule of the nearest file decides."""
     for one in reversed(files):
         segments = (*one.above, *path[one.depth :])

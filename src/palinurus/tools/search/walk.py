@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from palinurus.tools.search.ignore import Rules, ignored, parse
+from palinurus.tools.search.ignore import IgnoreFile, is_ignored, parse_ignore_file
 
 _MAX_DEPTH = 64
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -19,7 +19,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _MAX_IGNORE = 256 * 1024
 
 
-class Found(NamedTuple):
+class WalkEntry(NamedTuple):
     """`parent` is an open handle, good until the next step of the walk."""
 
     path: tuple[str, ...]
@@ -27,13 +27,13 @@ class Found(NamedTuple):
     parent: int
 
 
-def walk(
-    handle: int, barred: frozenset[tuple[int, int]], rules: tuple[Rules, ...], above: tuple[str, ...] = ()
-) -> Iterator[Found]:
+def walk_folder(
+    handle: int, barred: frozenset[tuple[int, int]], rules: tuple[IgnoreFile, ...], above: tuple[str, ...] = ()
+) -> Iterator[WalkEntry]:
     """Everything below `handle`, depth first."""
     text = _small(handle, ".gitignore")
     if text:
-        rules = (*rules, parse(text, len(above)))
+        rules = (*rules, parse_ignore_file(text, len(above)))
     try:
         with os.scandir(handle) as entries:
             found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
@@ -41,18 +41,18 @@ def walk(
         return
     for name, folder in found:
         path = (*above, name)
-        if (folder and name == ".git") or ignored(path, folder, rules):
+        if (folder and name == ".git") or is_ignored(path, folder, rules):
             continue
         if not folder:
-            yield Found(path, False, handle)
+            yield WalkEntry(path, False, handle)
             continue
         deeper = _deeper(handle, name, barred)
         if deeper is None:
             continue
         try:
-            yield Found(path, True, handle)
+            yield WalkEntry(path, True, handle)
             if len(path) < _MAX_DEPTH:
-                yield from walk(deeper, barred, rules, path)
+                yield from walk_folder(deeper, barred, rules, path)
         finally:
             os.close(deeper)
 
@@ -69,7 +69,7 @@ def _deeper(handle: int, name: str, barred: frozenset[tuple[int, int]]) -> int |
     return deeper
 
 
-def regular(parent: int, name: str) -> int | None:
+def open_regular(parent: int, name: str) -> int | None:
     """An open handle of a regular file; None for anything else or if it cannot be read."""
     try:
         if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
@@ -84,7 +84,7 @@ def regular(parent: int, name: str) -> int | None:
 
 
 def _small(parent: int, name: str) -> str:
-    handle = regular(parent, name)
+    handle = open_regular(parent, name)
     if handle is None:
         return ""
     try:

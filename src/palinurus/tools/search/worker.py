@@ -16,9 +16,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from palinurus.tools.search.glob import Glob, floating
-from palinurus.tools.search.ignore import parse
-from palinurus.tools.search.walk import Found, regular, walk
+from palinurus.tools.search.glob import GlobPattern, widen_pattern
+from palinurus.tools.search.ignore import parse_ignore_file
+from palinurus.tools.search.walk import WalkEntry, open_regular, walk_folder
 
 _MAX_FILE = 16 << 20  # bytes searched of one file
 _MAX_LINE = 10_000  # characters of a line the pattern sees
@@ -82,16 +82,16 @@ class _Report:
         sys.stdout.flush()
 
 
-def _entries(job: dict[str, Any]) -> Iterator[Found]:
+def _entries(job: dict[str, Any]) -> Iterator[WalkEntry]:
     if job["only"]:
-        yield Found((job["only"],), False, job["folder"])
+        yield WalkEntry((job["only"],), False, job["folder"])
         return
-    rules = tuple(parse(text, 0, tuple(above)) for text, above in job["ignores"])
-    yield from walk(job["folder"], frozenset((d, i) for d, i in job["barred"]), rules)
+    rules = tuple(parse_ignore_file(text, 0, tuple(above)) for text, above in job["ignores"])
+    yield from walk_folder(job["folder"], frozenset((d, i) for d, i in job["barred"]), rules)
 
 
 def _find(job: dict[str, Any], report: _Report) -> None:
-    glob = Glob(floating(job["pattern"]))
+    glob = GlobPattern(widen_pattern(job["pattern"]))
     for found in _entries(job):
         if glob.match(found.path):
             if not report.hit():
@@ -114,7 +114,7 @@ def _grep(job: dict[str, Any], report: _Report) -> None:
         def matches(line: str) -> bool:
             return search(line) is not None
 
-    glob = Glob(floating(job["glob"])) if job["glob"] else None
+    glob = GlobPattern(widen_pattern(job["glob"])) if job["glob"] else None
     for found in _entries(job):
         if found.folder or (glob is not None and not glob.match(found.path)):
             continue
@@ -125,9 +125,9 @@ def _grep(job: dict[str, Any], report: _Report) -> None:
             return
 
 
-def _text(found: Found) -> str | None:
+def _text(found: WalkEntry) -> str | None:
     """The file's text; None if it is binary or cannot be read."""
-    handle = regular(found.parent, found.path[-1])
+    handle = open_regular(found.parent, found.path[-1])
     if handle is None:
         return None
     with os.fdopen(handle, "rb") as file:

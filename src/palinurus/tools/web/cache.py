@@ -12,7 +12,7 @@ SIZE = 4_000_000  # characters of all entries together
 T = TypeVar("T")
 
 
-class Cache(Generic[T]):
+class FetchCache(Generic[T]):
     """`seconds` is how long an entry lives; 0 keeps nothing."""
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:

@@ -19,7 +19,7 @@ _MEANT = {"iso-8859-1": "windows-1252", "latin-1": "windows-1252", "latin1": "wi
           "us-ascii": "windows-1252", "gb2312": "gb18030", "gbk": "gb18030", "ks_c_5601-1987": "cp949"}  # fmt: skip
 
 
-def decode(data: bytes, told: str = "") -> str:
+def decode_page(data: bytes, told: str = "") -> str:
     """The text; what cannot be read is replaced."""
     for mark, name in _BOMS:
         if data.startswith(mark):

@@ -36,10 +36,10 @@ _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _CONNECT = 10.0  # seconds for one address
 
 # Host and port -> addresses. Raises OSError.
-Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
+HostResolver: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 
 
-class Limits(NamedTuple):
+class FetchLimits(NamedTuple):
     """`size` counts bytes after unpacking; what is longer is cut there. `time` is for all hops together, in seconds.
     An answer whose content type `types` does not match is not read."""
 
@@ -49,10 +49,10 @@ class Limits(NamedTuple):
     types: re.Pattern[str] | None = None
 
 
-USUAL = Limits()
+DEFAULT_LIMITS = FetchLimits()
 
 
-class Ask(NamedTuple):
+class FetchRequest(NamedTuple):
     """One request. With a body it is a POST. Headers and body never follow a redirect: nothing does."""
 
     url: str
@@ -61,7 +61,7 @@ class Ask(NamedTuple):
     rules: OpenHosts | None = None  # instead of the door's own
 
 
-class Fetched(NamedTuple):
+class FetchResponse(NamedTuple):
     """What came. `url` is where it came from in the end; `cut` says that there was more."""
 
     url: str
@@ -74,47 +74,47 @@ class Fetched(NamedTuple):
     retry: str = ""  # Retry-After, as it came
 
 
-class Shut(ToolFailure):
+class FetchFailure(ToolFailure):
     """The door did not let it through, or nothing came: the text says why and what would allow it."""
 
 
-async def system(host: str, port: int) -> list[str]:
+async def resolve_host(host: str, port: int) -> list[str]:
     """The system's resolver."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(one[4][0]) for one in found))
 
 
-class Door:
+class EgressGuard:
     """`get` is the only method. One for the whole program."""
 
-    def __init__(self, rules: OpenHosts = NO_OPEN_HOSTS, resolve: Resolve = system, agent: str = "") -> None:
+    def __init__(self, rules: OpenHosts = NO_OPEN_HOSTS, resolve: HostResolver = resolve_host, agent: str = "") -> None:
         self._rules = rules
         self._resolve = resolve
         self._agent = agent or AGENT
 
-    async def get(self, ask: Ask, limits: Limits = USUAL) -> Fetched:
+    async def get(self, ask: FetchRequest, limits: FetchLimits = DEFAULT_LIMITS) -> FetchResponse:
         """What is there, whatever its status. Raises Shut."""
         try:
             async with asyncio.timeout(limits.time):
                 return await self._walk(ask, limits)
         except TimeoutError:
-            raise Shut(f"nothing complete came within {limits.time:g} seconds (timeoutSeconds)") from None
+            raise FetchFailure(f"nothing complete came within {limits.time:g} seconds (timeoutSeconds)") from None
 
     async def resolve_open(self, url: str, rules: OpenHosts) -> list[str]:
         """The addresses `url` leads to, all of them open under `rules`: for who must connect himself. Raises Shut."""
         return await self._addresses(self._allowed(url, rules, []), rules, [])
 
-    async def _walk(self, ask: Ask, limits: Limits) -> Fetched:
+    async def _walk(self, ask: FetchRequest, limits: FetchLimits) -> FetchResponse:
         url, hops = ask.url, list[str]()
         rules = self._rules if ask.rules is None else ask.rules
         while True:
             at = self._allowed(url, rules, hops)
             answer = await self._one(at, await self._addresses(at, rules, hops), ask, limits)
-            if isinstance(answer, Fetched):
+            if isinstance(answer, FetchResponse):
                 return answer._replace(hops=tuple(hops))
             if ask.body is not None or len(hops) >= limits.redirects:
                 more = "a request with a body is not sent on" if ask.body is not None else f"{limits.redirects} at most"
-                raise Shut(f"{at.host} redirects again ({more})")
+                raise FetchFailure(f"{at.host} redirects again ({more})")
             hops.append(at.url)
             url = urljoin(at.url, answer)
             ask = ask._replace(headers={})  # what was meant for the first host is not told to others
@@ -134,21 +134,23 @@ class Door:
         try:
             found = await self._resolve(at.host, at.port)
         except (OSError, UnicodeError) as exc:
-            raise Shut(f"{at.host} cannot be found: {getattr(exc, 'strerror', None) or exc}") from None
+            raise FetchFailure(f"{at.host} cannot be found: {getattr(exc, 'strerror', None) or exc}") from None
         if not found:
-            raise Shut(f"{at.host} has no address")
+            raise FetchFailure(f"{at.host} has no address")
         for address in found:
             refused = judge_address(at, address, rules)
             if refused is not None:
                 raise self._shut(refused, hops)
         return found
 
-    def _shut(self, refused: AddressRefusal, hops: list[str]) -> Shut:
+    def _shut(self, refused: AddressRefusal, hops: list[str]) -> FetchFailure:
         after = f" (redirected there by {urlsplit(hops[-1]).netloc})" if hops else ""
         fix = f' To allow it, the owner adds to the config: {ALLOW}: ["{refused.entry}"]' if refused.entry else ""
-        return Shut(f"Not fetched: {refused.why}{after}.{fix}")
+        return FetchFailure(f"Not fetched: {refused.why}{after}.{fix}")
 
-    async def _one(self, at: UrlParts, addresses: list[str], ask: Ask, limits: Limits) -> Fetched | str:
+    async def _one(
+        self, at: UrlParts, addresses: list[str], ask: FetchRequest, limits: FetchLimits
+    ) -> FetchResponse | str:
         """One hop: what came, or where it leads."""
         connector = aiohttp.TCPConnector(
             resolver=_Pinned(addresses),
@@ -185,7 +187,7 @@ class Door:
                     return response.headers["Location"]
                 return await _taken(at, response, limits)
         except (aiohttp.ClientError, OSError, ValueError) as exc:
-            raise Shut(f"{at.host}: {_words(exc)}") from None
+            raise FetchFailure(f"{at.host}: {_words(exc)}") from None
 
 
 class _Pinned(AbstractResolver):
@@ -222,20 +224,20 @@ def _only(addresses: list[str]) -> Callable[[Any], socket.socket]:
     return make
 
 
-async def _taken(at: UrlParts, response: aiohttp.ClientResponse, limits: Limits) -> Fetched:
+async def _taken(at: UrlParts, response: aiohttp.ClientResponse, limits: FetchLimits) -> FetchResponse:
     """The body up to the limit, unpacked. Raises Shut."""
     kind = response.content_type.lower()
     if limits.types is not None and not limits.types.match(kind):
-        raise Shut(f"{at.host} answered with {kind[:80]} (status {response.status}), which is not read here")
+        raise FetchFailure(f"{at.host} answered with {kind[:80]} (status {response.status}), which is not read here")
     coding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if coding not in ("", "identity") and coding not in _WINDOWS:
-        raise Shut(f"{at.host} sent its answer packed as {coding[:40]!r}, which was not asked for")
+        raise FetchFailure(f"{at.host} sent its answer packed as {coding[:40]!r}, which was not asked for")
     box = _Box(coding, limits.size)
     async for chunk in response.content.iter_chunked(_CHUNK):
         if box.add(chunk):
             break
     after = response.headers.get("Retry-After", "")[:40]
-    return Fetched(at.url, response.status, kind, response.charset or "", bytes(box.data), box.full, retry=after)
+    return FetchResponse(at.url, response.status, kind, response.charset or "", bytes(box.data), box.full, retry=after)
 
 
 class _Box:
@@ -263,12 +265,12 @@ class _Box:
             return self._unpack.decompress(chunk, room)
         except zlib.error:
             if self._coding != "deflate" or self.data:
-                raise Shut("the answer is packed in a way that cannot be unpacked") from None
+                raise FetchFailure("the answer is packed in a way that cannot be unpacked") from None
         self._unpack = zlib.decompressobj(-15)  # some servers leave the header of deflate out
         try:
             return self._unpack.decompress(chunk, room)
         except zlib.error:
-            raise Shut("the answer is packed in a way that cannot be unpacked") from None
+            raise FetchFailure("the answer is packed in a way that cannot be unpacked") from None
 
 
 _KINDS: tuple[tuple[type[BaseException], str], ...] = (

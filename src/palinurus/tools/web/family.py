@@ -6,30 +6,30 @@ from palinurus.clock import Clock
 from palinurus.config.settings import WebSettings
 from palinurus.core.types.tool import Tool
 from palinurus.tools import image, pdf
-from palinurus.tools.image import Shrink, Vision
+from palinurus.tools.image import ImageDescriber, ImageShrinker
 from palinurus.tools.web import fetch, search
-from palinurus.tools.web.door import Door, Resolve, system
-from palinurus.tools.web.reader import PAGE, PAPER, Reader, usable
+from palinurus.tools.web.door import EgressGuard, HostResolver, resolve_host
+from palinurus.tools.web.reader import PAGE_MODULE, PDF_MODULE, FormatReader, is_usable
 
 
-class Web:
+class WebToolset:
     """web_fetch, web_search, image and pdf; each only where it can be used. `door` is for others who fetch."""
 
-    def __init__(self, settings: WebSettings, clock: Clock, resolve: Resolve = system) -> None:
-        self.door = Door(settings.fetch.rules, resolve, settings.fetch.agent)
+    def __init__(self, settings: WebSettings, clock: Clock, resolve: HostResolver = resolve_host) -> None:
+        self.door = EgressGuard(settings.fetch.rules, resolve, settings.fetch.agent)
         self._settings = settings
         self._clock = clock
-        self._pages = Reader(PAGE, "the page")
-        self._papers = Reader(PAPER, "the PDF") if usable(PAPER) else None
+        self._pages = FormatReader(PAGE_MODULE, "the page")
+        self._papers = FormatReader(PDF_MODULE, "the PDF") if is_usable(PDF_MODULE) else None
 
-    def tools(self, vision: Vision | None = None, shrink: Shrink | None = None) -> dict[str, Tool]:
+    def tools(self, vision: ImageDescriber | None = None, shrink: ImageShrinker | None = None) -> dict[str, Tool]:
         """By name, in the order the model is told of them."""
-        fetching = fetch.Source(self.door, self._settings.fetch, self._clock, self._pages, self._papers)
+        fetching = fetch.FetchSource(self.door, self._settings.fetch, self._clock, self._pages, self._papers)
         return {
-            **search.make(search.Source(self.door, self._settings.search, self._clock, self._pages)),
-            **fetch.make(fetching),
-            **image.make(vision, self.door, shrink),
-            **pdf.make(self._papers, self.door),
+            **search.make_search_tool(search.SearchSource(self.door, self._settings.search, self._clock, self._pages)),
+            **fetch.make_fetch_tool(fetching),
+            **image.make_image_tool(vision, self.door, shrink),
+            **pdf.make_pdf_tool(self._papers, self.door),
         }
 
     async def close(self) -> None:

@@ -15,11 +15,11 @@ from palinurus.config.settings import WebFetchSettings
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.core.untrusted import clean_label, wrap_untrusted
-from palinurus.tools.paths import brief
-from palinurus.tools.web.cache import Cache
-from palinurus.tools.web.charset import decode
-from palinurus.tools.web.door import Ask, Door, Fetched, Limits, Shut
-from palinurus.tools.web.reader import Reader
+from palinurus.tools.paths import shorten_path
+from palinurus.tools.web.cache import FetchCache
+from palinurus.tools.web.charset import decode_page
+from palinurus.tools.web.door import EgressGuard, FetchFailure, FetchLimits, FetchRequest, FetchResponse
+from palinurus.tools.web.reader import FormatReader
 
 LEAST = 100  # characters
 _FRAME = 600  # characters of JSON around the text, besides addresses
@@ -35,17 +35,17 @@ _JSON = re.compile(r"(?:application|text)/(?:[\w.-]+\+)?json\b")
 _MARKDOWN = ("text/markdown", "text/x-markdown")
 
 
-class Source(NamedTuple):
+class FetchSource(NamedTuple):
     """What web_fetch works with."""
 
-    door: Door
+    door: EgressGuard
     settings: WebFetchSettings
     clock: Clock
-    pages: Reader
-    papers: Reader | None = None  # None: PDFs cannot be read here
+    pages: FormatReader
+    papers: FormatReader | None = None  # None: PDFs cannot be read here
 
 
-class Read(NamedTuple):
+class CachedPage(NamedTuple):
     """A page as it is kept for a while: all of its text, not yet wrapped."""
 
     url: str
@@ -57,17 +57,17 @@ class Read(NamedTuple):
     at: int  # wall clock, ms
 
 
-def make(source: Source) -> dict[str, Tool]:
+def make_fetch_tool(source: FetchSource) -> dict[str, Tool]:
     """The tool, by name; empty when the config turned it off."""
     if not source.settings.enabled:
         return {}
-    cache = Cache[Read](source.settings.cache, source.clock.monotonic)
+    cache = FetchCache[CachedPage](source.settings.cache, source.clock.monotonic)
     return {_TOOL.name: msgspec.structs.replace(_TOOL, run=partial(_fetch, source, cache))}
 
 
 async def _fetch(
-    source: Source,
-    cache: Cache[Read],
+    source: FetchSource,
+    cache: FetchCache[CachedPage],
     ctx: ToolContext,
     url: str,
     extractMode: str = "markdown",
@@ -90,25 +90,27 @@ async def _fetch(
     return ToolOutput((TextBlock(_json(shown)),), shown, is_error=read.status >= 400, source="web")
 
 
-async def _read(source: Source, url: str, mode: str) -> Read:
+async def _read(source: FetchSource, url: str, mode: str) -> CachedPage:
     settings = source.settings
-    limits = Limits(settings.size, settings.timeout, settings.redirects, _TYPES)
-    came = await source.door.get(Ask(url), limits)
+    limits = FetchLimits(settings.size, settings.timeout, settings.redirects, _TYPES)
+    came = await source.door.get(FetchRequest(url), limits)
     if came.type == "application/pdf" or came.data.startswith(b"%PDF-"):
         if came.cut and source.papers is not None:  # half a PDF is none
-            came = await source.door.get(Ask(url), limits._replace(size=max(_PAPER, settings.size)))
+            came = await source.door.get(FetchRequest(url), limits._replace(size=max(_PAPER, settings.size)))
         text, how = await _paper(source, came), "pdf"
     else:
         text, how = await _text(source, came, mode)
-    return Read(came.url, came.status, came.type, text, how, came.cut, source.clock.now())
+    return CachedPage(came.url, came.status, came.type, text, how, came.cut, source.clock.now())
 
 
-async def _text(source: Source, came: Fetched, mode: str) -> tuple[str, str]:
+async def _text(source: FetchSource, came: FetchResponse, mode: str) -> tuple[str, str]:
     """The text of what came, and who made it."""
     wide = came.data.startswith((b"\xff\xfe", b"\xfe\xff"))
     if came.type not in _HTML and b"\x00" in came.data[:1024] and not wide:
-        raise Shut(f"{clean_label(came.url)} is not text ({came.type}); download it with another tool if it is needed")
-    text = decode(came.data, came.charset)
+        raise FetchFailure(
+            f"{clean_label(came.url)} is not text ({came.type}); download it with another tool if it is needed"
+        )
+    text = decode_page(came.data, came.charset)
     if came.type in _HTML or (came.type in ("text/plain", "application/octet-stream") and _looks(text)):
         told = {"mode": mode, "url": came.url}
         found = await source.pages.ask("extract", told, text.encode("utf-8", "replace"), _PARSING)
@@ -130,7 +132,7 @@ def _laid_out(text: str) -> str:
         return text
 
 
-async def _paper(source: Source, came: Fetched) -> str:
+async def _paper(source: FetchSource, came: FetchResponse) -> str:
     if source.papers is None:
         raise ToolFailure("this is a PDF, and what reads them is not installed: pip install 'palinurus[pdf]'")
     if came.cut:
@@ -141,7 +143,7 @@ async def _paper(source: Source, came: Fetched) -> str:
     return "\n\n".join(pages) + more
 
 
-def _body(read: Read, url: str, mode: str, wanted: int, room: int) -> dict[str, Any]:
+def _body(read: CachedPage, url: str, mode: str, wanted: int, room: int) -> dict[str, Any]:
     """The result without its time. The text is as long as was wanted and as the room allows, JSON escapes counted."""
     text = read.text[:wanted]
     addresses = clean_label(url, 1000), clean_label(read.url, 1000)
@@ -203,7 +205,7 @@ _TOOL = Tool(
     },
     run=_nowhere,
     effect="pure",
-    summary=lambda args: brief(str(args.get("url") or "")),
+    summary=lambda args: shorten_path(str(args.get("url") or "")),
     aliases={
         "uri": "url",
         "link": "url",

@@ -15,13 +15,13 @@ from urllib.parse import unquote
 from palinurus.core.types.tool import ToolContext, ToolFailure
 from palinurus.core.untrusted import clean_label
 from palinurus.tools import files
-from palinurus.tools.paths import Place, resolve
-from palinurus.tools.web.door import Ask, Door, Limits
+from palinurus.tools.paths import ResolvedPath, resolve_path
+from palinurus.tools.web.door import EgressGuard, FetchLimits, FetchRequest
 
 _CHUNK = 1 << 20
 
 
-class Material(NamedTuple):
+class MediaBytes(NamedTuple):
     """`source` is where it came from, as taint names it."""
 
     name: str
@@ -29,29 +29,29 @@ class Material(NamedTuple):
     source: str
 
 
-async def material(raw: str, ctx: ToolContext, door: Door, size: int) -> Material:
+async def load_media(raw: str, ctx: ToolContext, door: EgressGuard, size: int) -> MediaBytes:
     """What `raw` names, at most `size` bytes. Raises ToolFailure."""
     given = raw.strip().removeprefix("@")
     low = given[:8].lower()
     if low.startswith("data:"):
-        return Material("inline data", _inline(given, size), "file")
+        return MediaBytes("inline data", _inline(given, size), "file")
     if low.startswith(("http://", "https://")):
-        came = await door.get(Ask(given), Limits(size))
+        came = await door.get(FetchRequest(given), FetchLimits(size))
         if came.status != 200:
             raise ToolFailure(f"{clean_label(given)} cannot be had (status {came.status})")
         if came.cut:
             raise ToolFailure(f"{clean_label(given)} is larger than {_mb(size)}")
-        return Material(clean_label(given), came.data, "web")
+        return MediaBytes(clean_label(given), came.data, "web")
     if low.startswith("file://"):
         given = unquote(given[7:])
     elif "://" in given[:40]:
         raise ToolFailure(f"{clean_label(given)}: only files, http and https addresses and data: URLs are read")
-    place = resolve(given, ctx, reading=True)
-    return Material(clean_label(given), await asyncio.to_thread(_file, place, size), "file")
+    place = resolve_path(given, ctx, reading=True)
+    return MediaBytes(clean_label(given), await asyncio.to_thread(_file, place, size), "file")
 
 
-def _file(place: Place, size: int) -> bytes:
-    with files.reading(place) as (handle, status):
+def _file(place: ResolvedPath, size: int) -> bytes:
+    with files.open_file(place) as (handle, status):
         if status.st_size > size:
             raise ToolFailure(f"{clean_label(place.given)} is larger than {_mb(size)}")
         data = bytearray()
@@ -76,7 +76,7 @@ def _mb(size: int) -> str:
     return f"{size / (1 << 20):g} MB"
 
 
-def given(one: str | None, many: list[str] | None, most: int, what: str) -> list[str]:
+def collect_references(one: str | None, many: list[str] | None, most: int, what: str) -> list[str]:
     """The references of a call, each once. Raises ToolFailure for none and for too many."""
     found = list(dict.fromkeys(text.strip() for text in (one or "", *(many or ())) if text.strip()))
     if not found:

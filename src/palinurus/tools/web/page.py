@@ -13,7 +13,7 @@ from urllib.parse import urljoin
 from htmd import Options, convert_html
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from palinurus.tools.web.serve import serve
+from palinurus.tools.web.serve import serve_jobs
 
 DEEP = 256  # levels of nesting; the markdown writer recurses, deeper pages become text
 _TABLES = 200  # looked at one by one
@@ -41,7 +41,7 @@ _BARE = re.compile(r"<pre\b[^>]*>(?!\s*<code)((?:(?!</?pre\b).)*)</pre>", re.IGN
 _HEADER = re.compile(r"(</?)th\b", re.IGNORECASE)
 
 
-def extract(told: dict[str, Any], data: bytes) -> dict[str, str]:
+def extract_page(told: dict[str, Any], data: bytes) -> dict[str, str]:
     """{title, text} of a page; `mode` markdown or text, `url` is where it came from."""
     tree = LexborHTMLParser(data.decode("utf-8", "replace"))
     title = tree.css_first("title")
@@ -126,7 +126,7 @@ def _text(part: LexborNode) -> str:
     return _LINES.sub("\n\n", "\n".join(line.strip() for line in found.split("\n"))).strip()
 
 
-def pick(told: dict[str, Any], data: bytes) -> list[dict[str, str]]:
+def pick_rows(told: dict[str, Any], data: bytes) -> list[dict[str, str]]:
     """For each element that `rows` selects, the text or attribute (`css@name`) that each of `fields` selects in it."""
     tree = LexborHTMLParser(data.decode("utf-8", "replace"))
     found = []
@@ -145,4 +145,4 @@ def _field(row: LexborNode, where: str) -> str:
 
 
 if __name__ == "__main__":
-    serve({"extract": extract, "pick": pick})
+    serve_jobs({"extract": extract_page, "pick": pick_rows})

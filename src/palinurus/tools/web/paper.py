@@ -8,10 +8,10 @@ from typing import Any
 
 from pypdf import PdfReader
 
-from palinurus.tools.web.serve import serve
+from palinurus.tools.web.serve import serve_jobs
 
 
-def extract(told: dict[str, Any], data: bytes) -> dict[str, Any]:
+def extract_pdf(told: dict[str, Any], data: bytes) -> dict[str, Any]:
     """{pages, total, title}: `wanted` are page numbers from 1 on; [] means from the first to `most`."""
     logging.disable(logging.CRITICAL)
     paper = PdfReader(io.BytesIO(data), strict=False)
@@ -32,4 +32,4 @@ def extract(told: dict[str, Any], data: bytes) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve({"extract": extract})
+    serve_jobs({"extract": extract_pdf})

@@ -17,19 +17,19 @@ from typing import Any
 from palinurus.core.types.tool import ToolFailure
 from palinurus.tools.web.serve import HEAD
 
-PAGE = "palinurus.tools.web.page"
-PAPER = "palinurus.tools.web.paper"
+PAGE_MODULE = "palinurus.tools.web.page"
+PDF_MODULE = "palinurus.tools.web.paper"
 IDLE = 60.0  # seconds a child waits for more work
-_NEEDS = {PAGE: ("selectolax", "htmd"), PAPER: ("pypdf",)}
+_NEEDS = {PAGE_MODULE: ("selectolax", "htmd"), PDF_MODULE: ("pypdf",)}
 _ANSWER = 32 << 20  # bytes
 
 
-def usable(module: str) -> bool:
+def is_usable(module: str) -> bool:
     """Are the libraries there that this child needs?"""
     return all(importlib.util.find_spec(name) is not None for name in _NEEDS[module])
 
 
-class Reader:
+class FormatReader:
     """`ask` puts jobs to the child one after another. `close` at the end."""
 
     def __init__(self, module: str, what: str, argv: Sequence[str] = ()) -> None:

@@ -19,15 +19,23 @@ from palinurus.core.policy.address import OpenHosts, normalize_allowed_host
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.core.untrusted import clean_label, wrap_untrusted
-from palinurus.tools.paths import brief
-from palinurus.tools.web.cache import Cache
-from palinurus.tools.web.door import Ask, Door, Fetched, Limits
+from palinurus.tools.paths import shorten_path
+from palinurus.tools.web.cache import FetchCache
+from palinurus.tools.web.door import EgressGuard, FetchLimits, FetchRequest, FetchResponse
 from palinurus.tools.web.engines import brave, duckduckgo, exa, perplexity, searxng, tavily
-from palinurus.tools.web.engines.engine import FRESHNESS, Engine, Found, Place, Query
-from palinurus.tools.web.reader import Reader
+from palinurus.tools.web.engines.engine import FRESHNESS, EngineAccess, EngineAnswer, SearchEngine, WebQuery
+from palinurus.tools.web.reader import FormatReader
 
-ENGINES: dict[str, Engine] = {
-    module.ENGINE.name: module.ENGINE for module in (brave, tavily, perplexity, exa, searxng, duckduckgo)
+ENGINES: dict[str, SearchEngine] = {
+    one.name: one
+    for one in (
+        brave.BRAVE,
+        tavily.TAVILY,
+        perplexity.PERPLEXITY,
+        exa.EXA,
+        searxng.SEARXNG,
+        duckduckgo.DUCKDUCKGO,
+    )
 }
 MOST = 10
 _SIZE = 2_000_000
@@ -46,24 +54,26 @@ _WRONG: dict[int, str] = {
 }
 
 
-class Source(NamedTuple):
+class SearchSource(NamedTuple):
     """What web_search works with."""
 
-    door: Door
+    door: EgressGuard
     settings: WebSearchSettings
     clock: Clock
-    pages: Reader
+    pages: FormatReader
 
 
-def make(source: Source) -> dict[str, Tool]:
+def make_search_tool(source: SearchSource) -> dict[str, Tool]:
     """The tool, by name; empty when the config turned it off."""
     if not source.settings.enabled:
         return {}
-    cache = Cache[Found](source.settings.cache, source.clock.monotonic)
+    cache = FetchCache[EngineAnswer](source.settings.cache, source.clock.monotonic)
     return {_TOOL.name: msgspec.structs.replace(_TOOL, run=partial(_search, source, cache))}
 
 
-async def _search(source: Source, cache: Cache[Found], ctx: ToolContext, query: str, **wanted: Any) -> ToolOutput:
+async def _search(
+    source: SearchSource, cache: FetchCache[EngineAnswer], ctx: ToolContext, query: str, **wanted: Any
+) -> ToolOutput:
     """Raises ToolFailure."""
     started = source.clock.monotonic()
     engine = ENGINES[source.settings.engine]
@@ -88,7 +98,7 @@ async def _search(source: Source, cache: Cache[Found], ctx: ToolContext, query: 
     return _told(body, found, asked.count, ctx.settings.result_chars)
 
 
-def _query(text: str, wanted: dict[str, Any], settings: WebSearchSettings) -> Query:
+def _query(text: str, wanted: dict[str, Any], settings: WebSearchSettings) -> WebQuery:
     text = " ".join(text.split())[:1000]
     if not text:
         raise ToolFailure("query is empty")
@@ -104,10 +114,12 @@ def _query(text: str, wanted: dict[str, Any], settings: WebSearchSettings) -> Qu
     if given["freshness"] and any(dates.values()):
         raise ToolFailure("give either freshness or dates, not both")
     count = min(max(int(wanted.get("count") or settings.results), 1), MOST)
-    return Query(text, count, given["country"], given["language"], given["freshness"], dates["after"], dates["before"])
+    return WebQuery(
+        text, count, given["country"], given["language"], given["freshness"], dates["after"], dates["before"]
+    )
 
 
-def _ignored(engine: Engine, asked: Query) -> list[str]:
+def _ignored(engine: SearchEngine, asked: WebQuery) -> list[str]:
     said = {
         "country": asked.country,
         "language": asked.language,
@@ -117,9 +129,9 @@ def _ignored(engine: Engine, asked: Query) -> list[str]:
     return [name for name, value in said.items() if value and name not in engine.knows]
 
 
-async def _ask(source: Source, engine: Engine, asked: Query) -> Found:
+async def _ask(source: SearchSource, engine: SearchEngine, asked: WebQuery) -> EngineAnswer:
     settings = source.settings
-    place = Place(settings.base_url or engine.base, settings.key.reveal(), settings.model)
+    place = EngineAccess(settings.base_url or engine.base, settings.key.reveal(), settings.model)
     if not place.base:
         raise ToolFailure(f"{engine.name} has no address: the owner sets {_KEY}.{engine.name}.baseUrl")
     if engine.name in _NEED_KEY and not place.key:
@@ -132,7 +144,7 @@ async def _ask(source: Source, engine: Engine, asked: Query) -> Found:
     rules = OpenHosts(frozenset({opened}) if opened else frozenset())
     redirects = 2 if engine.pick else 0  # a key is not carried around
     came = await source.door.get(
-        Ask(call.url, call.headers, call.body, rules), Limits(_SIZE, settings.timeout, redirects)
+        FetchRequest(call.url, call.headers, call.body, rules), FetchLimits(_SIZE, settings.timeout, redirects)
     )
     return engine.read(await _answer(source, engine, came))
 
@@ -140,7 +152,7 @@ async def _ask(source: Source, engine: Engine, asked: Query) -> Found:
 _NEED_KEY = ("brave", "tavily", "perplexity", "exa")
 
 
-async def _answer(source: Source, engine: Engine, came: Fetched) -> Any:
+async def _answer(source: SearchSource, engine: SearchEngine, came: FetchResponse) -> Any:
     """JSON, or the rows of a page. Raises ToolFailure with what to do."""
     if came.status != 200:
         words = _WRONG.get(came.status, "is not well" if came.status >= 500 else "gave an answer that is no result")
@@ -161,7 +173,7 @@ async def _answer(source: Source, engine: Engine, came: Fetched) -> Any:
         raise ToolFailure(f"{engine.name} answered with something that is not JSON{fix}") from None
 
 
-def _told(body: dict[str, Any], found: Found, count: int, room: int) -> ToolOutput:
+def _told(body: dict[str, Any], found: EngineAnswer, count: int, room: int) -> ToolOutput:
     """The result, with as many hits as fit."""
     results = [
         {
@@ -207,7 +219,7 @@ _TOOL = Tool(
     },
     run=_nowhere,
     effect="pure",
-    summary=lambda args: brief(str(args.get("query") or "")),
+    summary=lambda args: shorten_path(str(args.get("query") or "")),
     aliases={
         "q": "query",
         "search_query": "query",

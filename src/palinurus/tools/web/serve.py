@@ -24,7 +24,7 @@ _LIMITS = (
 HEAD = struct.Struct(">II")
 
 
-def serve(jobs: dict[str, Callable[[dict[str, Any], bytes], Any]]) -> None:
+def serve_jobs(jobs: dict[str, Callable[[dict[str, Any], bytes], Any]]) -> None:
     """Answer until stdin ends. A job that raises is answered with `failed`; one that crashes ends the process."""
     for kind, most in _LIMITS:
         with contextlib.suppress(ValueError, OSError):

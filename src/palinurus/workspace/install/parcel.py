@@ -13,14 +13,14 @@ from palinurus.core.skills.skill import SKILL_FILE, BrokenSkill, Skill, parse_sk
 from palinurus.errors import BadRequest, NotFound
 
 
-class Parcel(NamedTuple):
+class SkillPackage(NamedTuple):
     skill: Skill
     parts: tuple[SkillFile, ...]  # names from the skill's own folder
     digest: str
     findings: tuple[SkillFinding, ...]
 
 
-class Change(NamedTuple):
+class SkillPackageChange(NamedTuple):
     """How a parcel differs from what is installed."""
 
     added: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Change(NamedTuple):
     asks: tuple[str, ...] = ()  # what it asks for now and did not before
 
 
-def parcel(parts: tuple[SkillFile, ...], origin: str, wanted: str = "", limit: int = 256_000) -> Parcel:
+def choose_package(parts: tuple[SkillFile, ...], origin: str, wanted: str = "", limit: int = 256_000) -> SkillPackage:
     """The one skill among these files, or the one called `wanted`. Raises BadRequest, NotFound."""
     folders = sorted(
         {
@@ -41,7 +41,7 @@ def parcel(parts: tuple[SkillFile, ...], origin: str, wanted: str = "", limit: i
     # A skill inside a skill belongs to the outer one.
     outer = [f for f in folders if not any(f != other and f.startswith(other) for other in folders)]
     made = [_made(prefix, parts, origin, limit) for prefix in outer]
-    good = [one for one in made if isinstance(one, Parcel)]
+    good = [one for one in made if isinstance(one, SkillPackage)]
     if wanted:
         good = [one for one in good if one.skill.name == wanted]
     if len(good) == 1:
@@ -55,17 +55,17 @@ def parcel(parts: tuple[SkillFile, ...], origin: str, wanted: str = "", limit: i
     raise BadRequest(f"its {SKILL_FILE} cannot be used: {reasons[0]}" if reasons else f"there is no {SKILL_FILE} in it")
 
 
-def _made(prefix: str, parts: tuple[SkillFile, ...], origin: str, limit: int) -> Parcel | BrokenSkill:
+def _made(prefix: str, parts: tuple[SkillFile, ...], origin: str, limit: int) -> SkillPackage | BrokenSkill:
     own = tuple(part._replace(name=part.name[len(prefix) :]) for part in parts if part.name.startswith(prefix))
     head = next(part for part in own if part.name == SKILL_FILE)
     folder = os.path.basename(prefix.rstrip("/")) or os.path.splitext(os.path.basename(origin.rstrip("/")))[0]
     if len(head.data) > limit:
         return BrokenSkill(folder, prefix + SKILL_FILE, origin, f"{SKILL_FILE} is larger than {limit} bytes")
     found = parse_skill(head.data.decode("utf-8", "replace"), prefix + SKILL_FILE, folder, "installed")
-    return found if isinstance(found, BrokenSkill) else Parcel(found, own, digest(own), find_dangers(own))
+    return found if isinstance(found, BrokenSkill) else SkillPackage(found, own, hash_parts(own), find_dangers(own))
 
 
-def digest(parts: tuple[SkillFile, ...]) -> str:
+def hash_parts(parts: tuple[SkillFile, ...]) -> str:
     """One hash over names, contents and which files can be started."""
     whole = hashlib.sha256()
     for part in sorted(parts, key=lambda p: p.name):
@@ -74,7 +74,7 @@ def digest(parts: tuple[SkillFile, ...]) -> str:
     return whole.hexdigest()
 
 
-def asks(wanted: Skill) -> tuple[str, ...]:
+def list_demands(wanted: Skill) -> tuple[str, ...]:
     """What a skill asks for, in words."""
     needs = wanted.requires
     rows = (
@@ -91,13 +91,13 @@ def asks(wanted: Skill) -> tuple[str, ...]:
     return (*made, "to be listed whatever it lacks (always)") if wanted.always else tuple(made)
 
 
-def change(old: Parcel, new: Parcel) -> Change:
+def compare_packages(old: SkillPackage, new: SkillPackage) -> SkillPackageChange:
     """From the installed one to the new one."""
     before = {part.name: part for part in old.parts}
     after = {part.name: part for part in new.parts}
-    return Change(
+    return SkillPackageChange(
         tuple(sorted(after.keys() - before.keys())),
         tuple(sorted(before.keys() - after.keys())),
         tuple(sorted(name for name in after.keys() & before.keys() if after[name] != before[name])),
-        tuple(line for line in asks(new.skill) if line not in asks(old.skill)),
+        tuple(line for line in list_demands(new.skill) if line not in list_demands(old.skill)),
     )

@@ -18,17 +18,17 @@ import msgspec
 from palinurus.core.skills.danger import SkillFile
 from palinurus.core.skills.skill import SKILL_FILE
 from palinurus.errors import BadRequest, NotFound, PalinurusError, StateLocked, StateUnwritable
-from palinurus.workspace.archive import Caps, folder
-from palinurus.workspace.install.parcel import Parcel, digest, parcel
+from palinurus.workspace.archive import ArchiveLimits, read_folder
+from palinurus.workspace.install.parcel import SkillPackage, choose_package, hash_parts
 
 LOCK = ".lock.json"
 _GUARD = ".guard"
 _STAGE, _OLD = ".stage", ".old-"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_WIDE = Caps(5_000, 100 * 1024 * 1024, 500 * 1024 * 1024, 32)  # what is installed already, whoever made it
+_WIDE = ArchiveLimits(5_000, 100 * 1024 * 1024, 500 * 1024 * 1024, 32)  # what is installed already, whoever made it
 
 
-class Pin(msgspec.Struct, frozen=True, omit_defaults=True):
+class SkillPin(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was installed: hash of the files, origin, when (ms since the epoch)."""
 
     sha256: str
@@ -37,17 +37,17 @@ class Pin(msgspec.Struct, frozen=True, omit_defaults=True):
     commit: str = ""
 
 
-class Place:
+class InstalledSkills:
     """The folder of installed skills."""
 
     def __init__(self, root: str) -> None:
         self.root = root
 
-    def pins(self) -> dict[str, Pin]:
+    def pins(self) -> dict[str, SkillPin]:
         """What is pinned. A lock file that cannot be read pins nothing."""
         try:
             with open(os.path.join(self.root, LOCK), "rb") as file:
-                return msgspec.json.decode(file.read(), type=dict[str, Pin])
+                return msgspec.json.decode(file.read(), type=dict[str, SkillPin])
         except (OSError, msgspec.DecodeError):
             return {}
 
@@ -60,23 +60,23 @@ class Place:
                 found[name] = "pinned, but not there"
                 continue
             try:
-                if digest(tuple(folder(path, _WIDE))) != pin.sha256:
+                if hash_parts(tuple(read_folder(path, _WIDE))) != pin.sha256:
                     found[name] = "changed since it was installed"
             except PalinurusError as exc:
                 found[name] = exc.message
         return found
 
-    def read_package(self, name: str) -> Parcel | None:
+    def read_package(self, name: str) -> SkillPackage | None:
         """The skill of that name as it lies there; None if there is none that can be read."""
         try:
-            parts = tuple(folder(os.path.join(self.root, checked(name)), _WIDE))
-            return parcel(parts, name)
+            parts = tuple(read_folder(os.path.join(self.root, check_skill_name(name)), _WIDE))
+            return choose_package(parts, name)
         except PalinurusError:
             return None
 
-    def put(self, new: Parcel, pin: Pin) -> str:
+    def put(self, new: SkillPackage, pin: SkillPin) -> str:
         """Install or replace. Returns the folder. Raises StateError, BadRequest."""
-        name = checked(new.skill.name)
+        name = check_skill_name(new.skill.name)
         target = os.path.join(self.root, name)
         with self._changing():
             stage = os.path.join(self.root, f"{_STAGE}-{os.getpid()}")
@@ -92,7 +92,7 @@ class Place:
 
     def remove(self, name: str) -> None:
         """Take a skill away. Raises NotFound, StateError, BadRequest."""
-        target = os.path.join(self.root, checked(name))
+        target = os.path.join(self.root, check_skill_name(name))
         with self._changing():
             pins = self.pins()
             if not os.path.lexists(target) and name not in pins:
@@ -137,7 +137,7 @@ class Place:
                 else:  # killed between the two renames
                     os.rename(path, target)
 
-    def _pin(self, pins: dict[str, Pin]) -> None:
+    def _pin(self, pins: dict[str, SkillPin]) -> None:
         path = os.path.join(self.root, LOCK)
         with open(f"{path}.new", "wb") as file:
             os.fchmod(file.fileno(), 0o600)
@@ -148,7 +148,7 @@ class Place:
         _synced(self.root)
 
 
-def checked(name: str) -> str:
+def check_skill_name(name: str) -> str:
     """The name, if a folder may be called so. Raises BadRequest."""
     if not _NAME.fullmatch(name):
         raise BadRequest(f"a skill cannot be called {name[:80]!r}", fix="letters, digits, - . and _, 64 at most")

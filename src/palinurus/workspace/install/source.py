@@ -15,14 +15,14 @@ from typing import NamedTuple
 from palinurus.core.skills.danger import SkillFile
 from palinurus.core.skills.skill import SKILL_FILE
 from palinurus.errors import BadRequest, NotFound
-from palinurus.workspace.archive import Caps, folder, zipped
+from palinurus.workspace.archive import ArchiveLimits, read_folder, read_zip
 
 PATIENCE = 120.0  # seconds for a clone
 _GIT = re.compile(r"(?:https|ssh|file)://[^\s]+|[\w.-]+@[\w.-]+:[\w./~-]+")
 _USER = re.compile(r"(?<=://)[^/@\s]+@")
 
 
-class Fetched(NamedTuple):
+class SkillDownload(NamedTuple):
     """The files, and where they are from: without passwords, with the commit for git."""
 
     parts: tuple[SkillFile, ...]
@@ -30,14 +30,14 @@ class Fetched(NamedTuple):
     commit: str = ""
 
 
-def fetched(source: str, environ: Mapping[str, str], caps: Caps = Caps()) -> Fetched:  # noqa: B008 - frozen
+def fetch_source(source: str, environ: Mapping[str, str], caps: ArchiveLimits = ArchiveLimits()) -> SkillDownload:  # noqa: B008 - frozen
     """All files of the source. Raises BadRequest, NotFound."""
     if os.path.isdir(source):
-        return Fetched(tuple(folder(source, caps)), os.path.abspath(source))
+        return SkillDownload(tuple(read_folder(source, caps)), os.path.abspath(source))
     if os.path.isfile(source):
         if os.path.basename(source) == SKILL_FILE:
-            return fetched(os.path.dirname(os.path.abspath(source)), environ, caps)
-        return Fetched(tuple(zipped(source, caps)), os.path.abspath(source))
+            return fetch_source(os.path.dirname(os.path.abspath(source)), environ, caps)
+        return SkillDownload(tuple(read_zip(source, caps)), os.path.abspath(source))
     if _GIT.fullmatch(source):
         return _cloned(source, environ, caps)
     if "://" in source or source.startswith("ext::"):
@@ -45,7 +45,7 @@ def fetched(source: str, environ: Mapping[str, str], caps: Caps = Caps()) -> Fet
     raise NotFound(f"there is no {source}", fix="give a folder, a .zip file or the address of a git repository")
 
 
-def _cloned(url: str, environ: Mapping[str, str], caps: Caps) -> Fetched:
+def _cloned(url: str, environ: Mapping[str, str], caps: ArchiveLimits) -> SkillDownload:
     program = shutil.which("git", path=environ.get("PATH"))
     if program is None:
         raise NotFound("git is not installed", fix="install it, or give a folder or a .zip file")
@@ -56,7 +56,7 @@ def _cloned(url: str, environ: Mapping[str, str], caps: Caps) -> Fetched:
         into = os.path.join(place, "clone")
         _git(program, ["clone", "--quiet", "--depth=1", "--no-tags", "--template=", "--", url, into], env, shown)
         commit = _git(program, ["-C", into, "rev-parse", "HEAD"], env, shown).strip()
-        return Fetched(tuple(folder(into, caps)), shown, commit)
+        return SkillDownload(tuple(read_folder(into, caps)), shown, commit)
 
 
 def _git(program: str, args: list[str], env: Mapping[str, str], shown: str) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palinurus.core.memory.wordpiece import Wordpiece
-from palinurus.workspace.memory.frames import put, take
+from palinurus.workspace.memory.frames import read_frame, write_frame
 
 Floats: TypeAlias = NDArray[np.float32]
 WINDOW = 256  # pieces looked at together
@@ -28,7 +28,7 @@ _TYPES: dict[str, Any] = {"F32": np.float32, "F16": np.float16}
 _ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 
 
-class Bert:
+class BertModel:
     """`vector` is the model. Raises OSError, ValueError, KeyError for a file that is none."""
 
     def __init__(self, path: str) -> None:
@@ -103,7 +103,7 @@ def _gelu(x: Floats) -> Floats:
     return made
 
 
-class Shelf:
+class VectorTable:
     """The vectors of one index, read again when somebody has written to it."""
 
     def __init__(self, file: str) -> None:
@@ -137,7 +137,7 @@ class Shelf:
 def main(path: str) -> None:
     """Answer until stdin ends."""
     os.nice(5)  # filling the index must not slow conversations down
-    model, shelves = Bert(path), dict[tuple[int, int], Shelf]()
+    model, shelves = BertModel(path), dict[tuple[int, int], VectorTable]()
 
     def embed(told: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         rows = [model.vector(text) for text in told["texts"]]
@@ -147,16 +147,16 @@ def main(path: str) -> None:
         stands = os.stat(told["file"])  # one that was made anew is another file
         key = (stands.st_dev, stands.st_ino)
         if key not in shelves:
-            shelves[key] = Shelf(told["file"])
+            shelves[key] = VectorTable(told["file"])
         return {"near": shelves[key].nearest(model.vector(told["text"]), told["count"])}, b""
 
     jobs: dict[str, Callable[[dict[str, Any]], tuple[dict[str, Any], bytes]]] = {"embed": embed, "near": near}
     while True:
         try:
-            told, _ = take(sys.stdin.buffer)
+            told, _ = read_frame(sys.stdin.buffer)
         except EOFError:
             return
-        put(sys.stdout.buffer, *_answer(jobs[told["job"]], told))
+        write_frame(sys.stdout.buffer, *_answer(jobs[told["job"]], told))
 
 
 def _answer(

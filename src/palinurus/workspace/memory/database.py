@@ -18,7 +18,7 @@ _PASSING = frozenset(
 )
 
 
-def opened(file: str, schema: str, mark: str) -> sqlite3.Connection:
+def open_database(file: str, schema: str, mark: str) -> sqlite3.Connection:
     """The database, made if it was missing. ":memory:" is one of nobody else's.
 
     `mark` names version and settings; one that bears another raises sqlite3.DatabaseError. Raises OSError.
@@ -53,13 +53,13 @@ def _make(conn: sqlite3.Connection, schema: str, mark: str) -> None:
             conn.execute("INSERT INTO meta VALUES ('mark', ?)", (mark,))
 
 
-def passing(exc: sqlite3.Error) -> bool:
+def is_passing(exc: sqlite3.Error) -> bool:
     """Busy, read-only, full: making the file anew would not help."""
     code: int = getattr(exc, "sqlite_errorcode", 0) & 0xFF
     return code in _PASSING
 
 
-def discard(file: str, aside: str = "") -> None:
+def discard_database(file: str, aside: str = "") -> None:
     """Remove the file and what belongs to it; with `aside`, the file itself is kept under that name."""
     for name in (f"{file}-journal", f"{file}-wal", f"{file}-shm"):
         if os.path.lexists(name):

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from palinurus.workspace.memory.frames import put, take
+from palinurus.workspace.memory.frames import read_frame, write_frame
 
 log = logging.getLogger(__name__)
 
@@ -106,8 +106,8 @@ class Embedder:
         late.daemon = True
         late.start()
         try:
-            put(process.stdin, told)  # type: ignore[arg-type]  # typeshed: IO, not BinaryIO
-            return take(process.stdout)  # type: ignore[arg-type]
+            write_frame(process.stdin, told)  # type: ignore[arg-type]  # typeshed: IO, not BinaryIO
+            return read_frame(process.stdout)  # type: ignore[arg-type]
         finally:
             late.cancel()
 

@@ -23,7 +23,7 @@ _STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Entry(NamedTuple):
+class MemoryFile(NamedTuple):
     """A memory file as it stands. `path` is what people and models call it, `real` where it is."""
 
     path: str
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
     mtime: int  # nanoseconds
 
 
-class Roots:
+class MemoryRoots:
     """Where memory is, for one agent."""
 
     def __init__(self, workspace: str, extra: tuple[str, ...] = ()) -> None:
@@ -62,7 +62,7 @@ class Roots:
         """Relative to the workspace where it is below it."""
         return real[len(self.workspace) + 1 :] if real.startswith(f"{self.workspace}/") else real
 
-    def scan(self) -> Iterator[Entry]:
+    def scan(self) -> Iterator[MemoryFile]:
         """Every file, each once, at most FILES. Links are left alone: what they lead to is memory or is not."""
         seen: set[str] = set()
         for root in self._roots:
@@ -72,7 +72,7 @@ class Roots:
                 seen.add(entry[0])
                 if len(seen) > FILES:
                     return
-                yield Entry(self.display_path(entry[0]), entry[0], entry[1], entry[2])
+                yield MemoryFile(self.display_path(entry[0]), entry[0], entry[1], entry[2])
 
     def read(self, real: str) -> bytes | None:
         """At most BYTES; None if there is no such file. Raises OSError."""

@@ -9,14 +9,14 @@ from typing import Any, BinaryIO
 _HEAD = struct.Struct(">II")
 
 
-def put(stream: BinaryIO, told: dict[str, Any], data: bytes = b"") -> None:
+def write_frame(stream: BinaryIO, told: dict[str, Any], data: bytes = b"") -> None:
     """Write one frame. Raises OSError."""
     body = json.dumps(told).encode()
     stream.write(_HEAD.pack(len(body), len(data)) + body + data)
     stream.flush()
 
 
-def take(stream: BinaryIO) -> tuple[dict[str, Any], bytes]:
+def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], bytes]:
     """Read one frame. Raises EOFError when the stream ends before it does, ValueError."""
     first, second = _HEAD.unpack(_exactly(stream, _HEAD.size))
     told: dict[str, Any] = json.loads(_exactly(stream, first))

@@ -11,7 +11,7 @@ import sqlite3
 import zlib
 from typing import Any, NamedTuple
 
-from palinurus.workspace.memory.database import discard, opened, passing
+from palinurus.workspace.memory.database import discard_database, is_passing, open_database
 
 VERSION = 1
 KEPT = 100  # versions of one file
@@ -27,7 +27,7 @@ CREATE INDEX versions_path ON versions (path, n)
 _ROW = "n, path, at, kind, hash, data, tool, session, run, call, of"
 
 
-class Author(NamedTuple):
+class MemoryAuthor(NamedTuple):
     """The tool call that made a change."""
 
     tool: str = ""
@@ -36,7 +36,7 @@ class Author(NamedTuple):
     call: str = ""
 
 
-class Version(NamedTuple):
+class MemoryVersion(NamedTuple):
     """kind: found (there before anybody looked), written (by a call that named the file), during (while a call ran
     that may have), changed (nobody knows), undone. `path` is the real one. No hash: the file was gone."""
 
@@ -46,7 +46,7 @@ class Version(NamedTuple):
     kind: str
     hash: str
     data: bytes | None  # the whole file; None if it was gone or too large to keep
-    author: Author = Author()
+    author: MemoryAuthor = MemoryAuthor()
     of: int = 0  # undone: the version it brought back
 
     @property
@@ -54,7 +54,7 @@ class Version(NamedTuple):
         return None if self.data is None else self.data.decode("utf-8", "replace")
 
 
-class History:
+class MemoryHistory:
     """One agent's. Not for several threads at once. Methods raise sqlite3.Error and OSError."""
 
     def __init__(self, file: str) -> None:
@@ -66,12 +66,12 @@ class History:
         """The database. One that cannot be read is set aside under a name with the time."""
         if self._conn is None:
             try:
-                self._conn = opened(self._file, _SCHEMA, str(VERSION))
+                self._conn = open_database(self._file, _SCHEMA, str(VERSION))
             except sqlite3.Error as exc:
-                if passing(exc):
+                if is_passing(exc):
                     raise
-                discard(self._file, f"{self._file}.broken-{now}")
-                self._conn = opened(self._file, _SCHEMA, str(VERSION))
+                discard_database(self._file, f"{self._file}.broken-{now}")
+                self._conn = open_database(self._file, _SCHEMA, str(VERSION))
         return self._conn
 
     def exists(self) -> bool:
@@ -91,13 +91,13 @@ class History:
     def begin(self, now: int) -> None:
         self.open(now).execute("INSERT OR IGNORE INTO meta VALUES ('begun', ?)", (str(now),))
 
-    def heads(self, now: int) -> dict[str, Version]:
+    def heads(self, now: int) -> dict[str, MemoryVersion]:
         """The last version of every file, without texts."""
         bare = _ROW.replace("data", "NULL")
         sql = f"SELECT {bare} FROM versions WHERE n IN (SELECT max(n) FROM versions GROUP BY path)"
         return {row[1]: _version(row) for row in self.open(now).execute(sql)}
 
-    def add(self, version: Version) -> None:
+    def add(self, version: MemoryVersion) -> None:
         """`n` is given here. Older ones than KEPT go; the oldest that stays has nothing before it."""
         conn = self.open(version.at)
         keeps = version.data is not None and len(version.data) <= TEXT
@@ -117,13 +117,13 @@ class History:
                 if gone.rowcount:
                     conn.execute("UPDATE versions SET kind = 'found' WHERE n = ?", old)
 
-    def attribute(self, n: int, kind: str, author: Author, now: int) -> None:
+    def attribute(self, n: int, kind: str, author: MemoryAuthor, now: int) -> None:
         """A version that was seen before its author was known."""
         self.open(now).execute(
             "UPDATE versions SET kind = ?, tool = ?, session = ?, run = ?, call = ? WHERE n = ?", (kind, *author, n)
         )
 
-    def versions(self, path: str, now: int) -> list[Version]:
+    def versions(self, path: str, now: int) -> list[MemoryVersion]:
         """Of one file, oldest first, with their texts."""
         rows = self.open(now).execute(f"SELECT {_ROW} FROM versions WHERE path = ? ORDER BY n", (path,))
         return [_version(row) for row in rows]
@@ -136,7 +136,7 @@ class History:
         return row[0] if row else None
 
 
-def _version(row: tuple[Any, ...]) -> Version:
+def _version(row: tuple[Any, ...]) -> MemoryVersion:
     n, path, at, kind, digest, packed, *author, of = row
     data = None if packed is None else zlib.decompress(packed)
-    return Version(n, path, at, kind, digest, data, Author(*author), of)
+    return MemoryVersion(n, path, at, kind, digest, data, MemoryAuthor(*author), of)

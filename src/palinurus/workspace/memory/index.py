@@ -16,7 +16,7 @@ from typing import NamedTuple
 from palinurus.core.memory.chunk import split_chunks
 from palinurus.core.memory.query import MemoryQuery, space_characters
 from palinurus.core.memory.rank import MemoryMatch
-from palinurus.workspace.memory.database import discard, opened, passing
+from palinurus.workspace.memory.database import discard_database, is_passing, open_database
 
 VERSION = 2
 TITLE = 4.0  # what a word in the title counts, one in the text being 1
@@ -37,14 +37,14 @@ CREATE VIRTUAL TABLE words USING fts5 (title, text, content='', tokenize='porter
 _STRENGTH = f"SELECT rowid, -bm25(words, {TITLE}, 1.0) FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?"
 
 
-class Piece(NamedTuple):
+class MemoryPiece(NamedTuple):
     """A text that has no vector yet, by its hash."""
 
     hash: str
     text: str
 
 
-class Index:
+class MemoryIndex:
     """One agent's. Not for several threads at once. Methods raise sqlite3.Error."""
 
     def __init__(self, file: str, mark: str, chunk: int, overlap: int) -> None:
@@ -70,28 +70,28 @@ class Index:
 
     def _open(self) -> sqlite3.Connection:
         try:
-            return opened(self._file, _SCHEMA, self._mark)
+            return open_database(self._file, _SCHEMA, self._mark)
         except sqlite3.Error as exc:
             self._give_up(exc)
         except OSError as exc:
             self.note = f"the memory index cannot be written ({exc.strerror})"
         try:
-            return opened(":memory:" if self.note else self._file, _SCHEMA, self._mark)
+            return open_database(":memory:" if self.note else self._file, _SCHEMA, self._mark)
         except (sqlite3.Error, OSError) as exc:
             self.note = f"the memory index cannot be used ({exc})"
-            return opened(":memory:", _SCHEMA, self._mark)
+            return open_database(":memory:", _SCHEMA, self._mark)
 
     def renew(self, exc: sqlite3.Error) -> None:
         """Start from nothing after this error: with an empty file, or without one if that would not help."""
         self.close()
         self._give_up(exc)
         if self.note:
-            self._conn = opened(":memory:", _SCHEMA, self._mark)
+            self._conn = open_database(":memory:", _SCHEMA, self._mark)
 
     def _give_up(self, exc: sqlite3.Error) -> None:
         try:
-            if not passing(exc):
-                return discard(self._file)
+            if not is_passing(exc):
+                return discard_database(self._file)
             self.note = f"the memory index cannot be used ({exc})"
         except OSError as error:
             self.note = f"the memory index cannot be made anew ({error.strerror})"
@@ -198,7 +198,7 @@ class Index:
 
     # --- vectors ------------------------------------------------------------------------------------------------
 
-    def pieces_without_vector(self, limit: int) -> list[Piece]:
+    def pieces_without_vector(self, limit: int) -> list[MemoryPiece]:
         """Pieces without a vector, each text once. When there are none, vectors of pieces that are gone go too."""
         found = self.conn.execute(
             "SELECT hash, title, text FROM chunks WHERE hash NOT IN (SELECT hash FROM vectors) GROUP BY hash LIMIT ?",
@@ -207,7 +207,7 @@ class Index:
         if not found:
             self.conn.execute("DELETE FROM vectors WHERE hash NOT IN (SELECT hash FROM chunks)")
             self.behind = False
-        return [Piece(digest, f"{title}\n{text}") for digest, title, text in found]
+        return [MemoryPiece(digest, f"{title}\n{text}") for digest, title, text in found]
 
     def keep_vectors(self, vectors: Iterable[tuple[str, bytes]]) -> None:
         """Keep vectors, by hash. One transaction."""

@@ -25,24 +25,24 @@ from palinurus.core.memory.rank import MemoryMatch, cite_hit, fuse_rankings, ran
 from palinurus.core.memory.values import MemoryExcerpt, MemoryFindings, MemoryOptions, MemoryRefusal
 from palinurus.errors import BadRequest, NotFound, StateUnwritable
 from palinurus.workspace.memory.embedder import Embedder
-from palinurus.workspace.memory.files import Entry, Roots
-from palinurus.workspace.memory.history import Author, History, Version
-from palinurus.workspace.memory.index import Index
+from palinurus.workspace.memory.files import MemoryFile, MemoryRoots
+from palinurus.workspace.memory.history import MemoryAuthor, MemoryHistory, MemoryVersion
+from palinurus.workspace.memory.index import MemoryIndex
 
 log = logging.getLogger(__name__)
 
 BATCH = 2  # pieces that get their vectors together: a search waits no longer than for these
 
 
-class Change(NamedTuple):
+class MemoryChange(NamedTuple):
     """What is known about changes that are looked for now. `path`: the real file the call named, "" if none."""
 
-    author: Author
+    author: MemoryAuthor
     since: int  # milliseconds: what is older was not made by this call
     path: str = ""
 
 
-class Undone(NamedTuple):
+class MemoryUndo(NamedTuple):
     """`to`: the number of the version that is back; 0 when the file was removed, as it was before the first."""
 
     path: str
@@ -50,15 +50,15 @@ class Undone(NamedTuple):
     diff: str
 
 
-class Traced(NamedTuple):
+class TracedMemoryLine(NamedTuple):
     """A line, and the version it came with."""
 
     line: int
     text: str
-    version: Version
+    version: MemoryVersion
 
 
-class Memory:
+class AgentMemory:
     """`home` is the state directory. Nothing is opened before the first use. Without an embedder words decide."""
 
     def __init__(
@@ -70,12 +70,12 @@ class Memory:
         clock: Clock,
         embedder: Embedder | None = None,
     ) -> None:
-        self.roots = Roots(workspace, options.extra)
+        self.roots = MemoryRoots(workspace, options.extra)
         self.options = options
         self._clock = clock
         self._embedder = embedder
-        self._index = Index(f"{home}/memory/{agent}.sqlite", str(self.roots), options.chunk, options.overlap)
-        self._history = History(f"{home}/memory/{agent}.history.sqlite")
+        self._index = MemoryIndex(f"{home}/memory/{agent}.sqlite", str(self.roots), options.chunk, options.overlap)
+        self._history = MemoryHistory(f"{home}/memory/{agent}.history.sqlite")
         self._lock = threading.RLock()
         self._told = ""  # the last trouble that was logged
 
@@ -174,7 +174,7 @@ class Memory:
 
     # --- keeping up ---------------------------------------------------------------------------------------------
 
-    def refresh(self, change: Change | None = None) -> str:
+    def refresh(self, change: MemoryChange | None = None) -> str:
         """Read what changed; keep its versions. With a change that names a file, only that one is looked at.
 
         Returns a note about what could not be done. Raises sqlite3.Error when the index is damaged.
@@ -200,7 +200,7 @@ class Memory:
             return note
 
     def _remember(
-        self, stale: list[Entry], gone: Iterable[str], change: Change | None, *, whole: bool
+        self, stale: list[MemoryFile], gone: Iterable[str], change: MemoryChange | None, *, whole: bool
     ) -> dict[str, bytes | None]:
         """Put changed files into the history; what was read is returned. The history comes before the index: what
         a crash leaves out of the index is looked at again."""
@@ -216,16 +216,16 @@ class Memory:
             digest = _hash(data)
             if data is None or (head is not None and head.hash == digest):
                 continue
-            kind, author = _origin(entry, change) if begun or head is not None else ("found", Author())
-            self._history.add(Version(0, entry.real, now, kind, digest, data, author))
+            kind, author = _origin(entry, change) if begun or head is not None else ("found", MemoryAuthor())
+            self._history.add(MemoryVersion(0, entry.real, now, kind, digest, data, author))
         for real in self._lost(heads, change):
-            kind, author = ("changed", Author()) if change is None else (_kind(change), change.author)
-            self._history.add(Version(0, real, now, kind, "", None, author))
+            kind, author = ("changed", MemoryAuthor()) if change is None else (_kind(change), change.author)
+            self._history.add(MemoryVersion(0, real, now, kind, "", None, author))
         if not begun and whole:
             self._history.begin(now)
         return read
 
-    def _lost(self, heads: dict[str, Version], change: Change | None) -> list[str]:
+    def _lost(self, heads: dict[str, MemoryVersion], change: MemoryChange | None) -> list[str]:
         """Files of the history that are there no more."""
         only = change.path if change is not None else ""
         return [
@@ -236,7 +236,7 @@ class Memory:
 
     def _reindex(
         self,
-        stale: list[Entry],
+        stale: list[MemoryFile],
         gone: Iterable[str],
         read: dict[str, bytes | None],
         known: dict[str, tuple[int, int, str]],
@@ -251,7 +251,7 @@ class Memory:
             same = entry.path in known and known[entry.path][2] == digest
             self._index.put(entry.path, (entry.size, entry.mtime, digest), None if same else _text(data))
 
-    def note(self, change: Change) -> None:
+    def note(self, change: MemoryChange) -> None:
         """A tool call has ended that may have changed memory. Raises sqlite3.Error."""
         with self._lock:
             self.refresh(change)
@@ -265,7 +265,7 @@ class Memory:
 
     # --- where from, and back -----------------------------------------------------------------------------------
 
-    def versions(self, path: str) -> list[Version]:
+    def versions(self, path: str) -> list[MemoryVersion]:
         """Of one file, oldest first. Raises BadRequest, NotFound, StateUnwritable."""
         real = self._meant(path)
         with self._lock:
@@ -278,14 +278,16 @@ class Memory:
             raise NotFound(f"nothing is known about {path}", fix="`pal memory status` lists the files")
         return found
 
-    def trace_lines(self, path: str) -> list[Traced]:
+    def trace_lines(self, path: str) -> list[TracedMemoryLine]:
         """Every line of the file as it stands, with the version it came with. Raises as `versions`."""
         found = self.versions(path)
         lines = (found[-1].text or "").splitlines()
         origins = blame_lines([version.text for version in found])
-        return [Traced(n, line, found[at]) for n, (line, at) in enumerate(zip(lines, origins, strict=True), 1)]
+        return [
+            TracedMemoryLine(n, line, found[at]) for n, (line, at) in enumerate(zip(lines, origins, strict=True), 1)
+        ]
 
-    def undo(self, path: str = "", to: int = 0, *, dry: bool = False) -> Undone:
+    def undo(self, path: str = "", to: int = 0, *, dry: bool = False) -> MemoryUndo:
         """Bring back the version before the last change of `path` (without: of the file that changed last), or
         version number `to`. Undoing again goes further back. Raises BadRequest, NotFound, StateUnwritable."""
         with self._lock:
@@ -296,22 +298,22 @@ class Memory:
                 raise BadRequest(f"version {target.n} of {shown} was too large to keep")
             before = (head.text or "") if head.hash else ""
             after = (target.text or "") if target is not None and target.hash else ""
-            done = Undone(shown, target.n if target else 0, diff_versions(before, after, shown))
+            done = MemoryUndo(shown, target.n if target else 0, diff_versions(before, after, shown))
             if not dry:
                 self._restore(real, head, target)
             return done
 
-    def _restore(self, real: str, head: Version, target: Version | None) -> None:
+    def _restore(self, real: str, head: MemoryVersion, target: MemoryVersion | None) -> None:
         now = self._clock.now()
         try:
             if _hash(self.roots.read(real)) != head.hash:
                 raise BadRequest("the file is being changed by somebody else just now", fix="try again")
             if target is None or not target.hash:
                 self.roots.remove(real)
-                self._history.add(Version(0, real, now, "undone", "", None, of=_source(target)))
+                self._history.add(MemoryVersion(0, real, now, "undone", "", None, of=_source(target)))
             else:
                 self.roots.replace(real, target.data or b"")
-                self._history.add(Version(0, real, now, "undone", target.hash, target.data, of=_source(target)))
+                self._history.add(MemoryVersion(0, real, now, "undone", target.hash, target.data, of=_source(target)))
             self.refresh()
         except (sqlite3.Error, OSError) as exc:
             raise StateUnwritable(f"cannot bring it back: {exc}") from None
@@ -335,7 +337,7 @@ class Memory:
         return real
 
 
-def _target(found: list[Version], to: int, shown: str) -> Version | None:
+def _target(found: list[MemoryVersion], to: int, shown: str) -> MemoryVersion | None:
     """The version to bring back; None for: before the first. Raises BadRequest, NotFound."""
     if to:
         chosen = next((version for version in found if version.n == to), None)
@@ -353,21 +355,21 @@ def _target(found: list[Version], to: int, shown: str) -> Version | None:
     return None
 
 
-def _source(version: Version | None) -> int:
+def _source(version: MemoryVersion | None) -> int:
     return 0 if version is None else version.of or version.n
 
 
-def _origin(entry: Entry, change: Change | None) -> tuple[str, Author]:
+def _origin(entry: MemoryFile, change: MemoryChange | None) -> tuple[str, MemoryAuthor]:
     if change is None or entry.mtime // 1_000_000 < change.since:
-        return "changed", Author()
+        return "changed", MemoryAuthor()
     return _kind(change), change.author
 
 
-def _kind(change: Change) -> str:
+def _kind(change: MemoryChange) -> str:
     return "written" if change.path else "during"
 
 
-def _read(roots: Roots, entry: Entry) -> bytes | None:
+def _read(roots: MemoryRoots, entry: MemoryFile) -> bytes | None:
     try:
         return roots.read(entry.real)
     except OSError:

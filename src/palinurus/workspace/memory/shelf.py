@@ -14,8 +14,8 @@ from palinurus.config.settings import AgentSettings
 from palinurus.core.memory.values import MemoryExcerpt, MemoryFindings, MemoryRefusal
 from palinurus.plugins.hooks import Hooks
 from palinurus.workspace.memory.embedder import Embedder
-from palinurus.workspace.memory.history import Author
-from palinurus.workspace.memory.memory import BATCH, Change, Memory
+from palinurus.workspace.memory.history import MemoryAuthor
+from palinurus.workspace.memory.memory import BATCH, AgentMemory, MemoryChange
 
 log = logging.getLogger(__name__)
 
@@ -24,14 +24,14 @@ ANY = frozenset({"exec", "process", "apply_patch"})  # tools that may change any
 SLACK = 100  # milliseconds: file times are coarser than clocks
 
 
-class Shelf:
+class Memories:
     """Implements `tools.memory.Recall`."""
 
     def __init__(self, home: str, agents: Mapping[str, AgentSettings], clock: Clock) -> None:
         self._clock = clock
         self._embedder = Embedder(home)
         self._memories = {
-            ident: Memory(home, ident, agent.workspace, agent.memory, clock, self._embedder)
+            ident: AgentMemory(home, ident, agent.workspace, agent.memory, clock, self._embedder)
             for ident, agent in agents.items()
         }
         self._filling: asyncio.Task[None] | None = None
@@ -109,7 +109,7 @@ class Shelf:
             path = memory.roots.real(str((payload.get("params") or {}).get("path") or "")) or ""
             if not path:
                 return
-        author = Author(tool, *(str(payload.get(name) or "") for name in ("sessionKey", "runId", "toolCallId")))
+        author = MemoryAuthor(tool, *(str(payload.get(name) or "") for name in ("sessionKey", "runId", "toolCallId")))
         since = self._clock.now() - int(payload.get("durationMs") or 0) - SLACK
-        await asyncio.to_thread(memory.note, Change(author, since, path))
+        await asyncio.to_thread(memory.note, MemoryChange(author, since, path))
         self._fill()

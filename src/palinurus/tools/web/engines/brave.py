@@ -5,17 +5,27 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from palinurus.tools.web.engines.engine import Call, Engine, Found, Place, Query, hit, hits, rows, url
+from palinurus.tools.web.engines.engine import (
+    EngineAccess,
+    EngineAnswer,
+    EngineRequest,
+    SearchEngine,
+    WebQuery,
+    build_url,
+    collect_hits,
+    find_rows,
+    make_hit,
+)
 
 _FRESH = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}
 _MARKUP = re.compile(r"</?strong>")
 
 
-def _request(query: Query, place: Place) -> Call:
+def _request(query: WebQuery, place: EngineAccess) -> EngineRequest:
     fresh = _FRESH.get(query.freshness, "")
     if query.after or query.before:
         fresh = f"{query.after or '1990-01-01'}to{query.before or '2099-12-31'}"
-    address = url(
+    address = build_url(
         f"{place.base}/res/v1/web/search",
         q=query.text,
         count=query.count,
@@ -23,18 +33,18 @@ def _request(query: Query, place: Place) -> Call:
         search_lang=query.language.lower(),
         freshness=fresh,
     )
-    return Call(address, {"X-Subscription-Token": place.key, "Accept": "application/json"})
+    return EngineRequest(address, {"X-Subscription-Token": place.key, "Accept": "application/json"})
 
 
-def _read(answer: Any) -> Found:
+def _read(answer: Any) -> EngineAnswer:
     found = []
-    for row in rows(answer, "web", "results"):
+    for row in find_rows(answer, "web", "results"):
         clean = {k: _MARKUP.sub("", v) if isinstance(v, str) else v for k, v in row.items()}
-        found.append(hit(clean, "title", "url", "description", "age"))
-    return Found(hits(found))
+        found.append(make_hit(clean, "title", "url", "description", "age"))
+    return EngineAnswer(collect_hits(found))
 
 
-ENGINE = Engine(
+BRAVE = SearchEngine(
     "brave",
     "https://api.search.brave.com",
     _request,

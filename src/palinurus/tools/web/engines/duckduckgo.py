@@ -5,23 +5,34 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from palinurus.tools.web.engines.engine import Call, Engine, Found, Place, Query, hit, hits, url
+from palinurus.tools.web.engines.engine import (
+    EngineAccess,
+    EngineAnswer,
+    EngineRequest,
+    SearchEngine,
+    WebQuery,
+    build_url,
+    collect_hits,
+    make_hit,
+)
 
 _FRESH = {"day": "d", "week": "w", "month": "m", "year": "y"}
 
 
-def _request(query: Query, place: Place) -> Call:
+def _request(query: WebQuery, place: EngineAccess) -> EngineRequest:
     country, language = query.country.lower(), query.language.lower()
     region = f"{country}-{language or 'en'}" if country else ""
     fresh = _FRESH.get(query.freshness, "")
     if query.after and query.before:
         fresh = f"{query.after}..{query.before}"
-    return Call(url(f"{place.base}/html/", q=query.text, kl=region, df=fresh), {"Accept": "text/html"})
+    return EngineRequest(build_url(f"{place.base}/html/", q=query.text, kl=region, df=fresh), {"Accept": "text/html"})
 
 
-def _read(answer: Any) -> Found:
+def _read(answer: Any) -> EngineAnswer:
     rows = [row for row in answer if "result--ad" not in row.get("kind", "")] if isinstance(answer, list) else []
-    return Found(hits([hit({**row, "url": _target(row.get("url", ""))}, "title", "url", "text") for row in rows]))
+    return EngineAnswer(
+        collect_hits([make_hit({**row, "url": _target(row.get("url", ""))}, "title", "url", "text") for row in rows])
+    )
 
 
 def _target(link: str) -> str:
@@ -35,7 +46,7 @@ def _target(link: str) -> str:
     return inner[0] if inner and parts.path.startswith("/l/") else full
 
 
-ENGINE = Engine(
+DUCKDUCKGO = SearchEngine(
     "duckduckgo",
     "https://html.duckduckgo.com",
     _request,

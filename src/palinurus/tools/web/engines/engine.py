@@ -11,7 +11,7 @@ import msgspec
 FRESHNESS = ("day", "week", "month", "year")
 
 
-class Query(msgspec.Struct, frozen=True):
+class WebQuery(msgspec.Struct, frozen=True):
     """What the model asked for; "" = not said. Dates are YYYY-MM-DD."""
 
     text: str
@@ -23,7 +23,7 @@ class Query(msgspec.Struct, frozen=True):
     before: str = ""
 
 
-class Place(NamedTuple):
+class EngineAccess(NamedTuple):
     """Where the engine is and who we are to it."""
 
     base: str
@@ -31,7 +31,7 @@ class Place(NamedTuple):
     model: str = ""
 
 
-class Call(NamedTuple):
+class EngineRequest(NamedTuple):
     """An HTTP request. With a body it is a POST of JSON."""
 
     url: str
@@ -39,62 +39,64 @@ class Call(NamedTuple):
     body: bytes | None = None
 
 
-class Hit(msgspec.Struct, frozen=True, omit_defaults=True):
+class WebHit(msgspec.Struct, frozen=True, omit_defaults=True):
     title: str
     url: str
     description: str = ""
     published: str = ""
 
 
-class Found(NamedTuple):
+class EngineAnswer(NamedTuple):
     """Hits; `answer` where the engine writes one itself."""
 
-    hits: tuple[Hit, ...]
+    hits: tuple[WebHit, ...]
     answer: str = ""
 
 
-class Engine(NamedTuple):
+class SearchEngine(NamedTuple):
     """`pick` (rows and fields, see `page.pick`) is for engines that answer with a page: `read` then gets its rows."""
 
     name: str
     base: str
-    request: Callable[[Query, Place], Call]
-    read: Callable[[Any], Found]
+    request: Callable[[WebQuery, EngineAccess], EngineRequest]
+    read: Callable[[Any], EngineAnswer]
     knows: frozenset[str] = frozenset()  # of country, language, freshness, dates
     pick: dict[str, Any] | None = None
 
 
-def url(base: str, **params: str | int | None) -> str:
+def build_url(base: str, **params: str | int | None) -> str:
     """`base` with the parameters that are set."""
     said = {name: value for name, value in params.items() if value not in (None, "")}
     return f"{base}?{urlencode(said, quote_via=quote)}" if said else base
 
 
-def post(address: str, body: dict[str, Any], **headers: str) -> Call:
+def build_post(address: str, body: dict[str, Any], **headers: str) -> EngineRequest:
     """A POST of JSON; what is None or "" is left out."""
     said = {name: value for name, value in body.items() if value not in (None, "")}
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Call(
+    return EngineRequest(
         address, {"Content-Type": "application/json", "Accept": "application/json", **named}, msgspec.json.encode(said)
     )
 
 
-def rows(value: Any, *path: str) -> list[dict[str, Any]]:
+def find_rows(value: Any, *path: str) -> list[dict[str, Any]]:
     """The list of tables at `path`; [] when the answer has another shape."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def hit(row: dict[str, Any], title: str, address: str, description: str, published: str = "") -> Hit | None:
+def make_hit(row: dict[str, Any], title: str, address: str, description: str, published: str = "") -> WebHit | None:
     """A hit from a row by its field names; None without an address of the web."""
     where = _text(row, address)
     if not where.lower().startswith(("http://", "https://")):
         return None
-    return Hit(_text(row, title) or where, where, _text(row, description), _text(row, published) if published else "")
+    return WebHit(
+        _text(row, title) or where, where, _text(row, description), _text(row, published) if published else ""
+    )
 
 
-def hits(found: list[Hit | None]) -> tuple[Hit, ...]:
+def collect_hits(found: list[WebHit | None]) -> tuple[WebHit, ...]:
     """Those that are there, each address once."""
     return tuple({one.url: one for one in found if one is not None}.values())
 

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.tools.web.engines.engine import Call, Engine, Found, Place, Query, hit, hits, post, rows
+from palinurus.tools.web.engines.engine import (
+    EngineAccess,
+    EngineAnswer,
+    EngineRequest,
+    SearchEngine,
+    WebQuery,
+    build_post,
+    collect_hits,
+    find_rows,
+    make_hit,
+)
 
 
-def _request(query: Query, place: Place) -> Call:
+def _request(query: WebQuery, place: EngineAccess) -> EngineRequest:
     body = {
         "query": query.text,
         "numResults": query.count,
@@ -16,16 +26,16 @@ def _request(query: Query, place: Place) -> Call:
         "endPublishedDate": query.before,
         "contents": {"highlights": True},
     }
-    return post(f"{place.base}/search", body, x_api_key=place.key)
+    return build_post(f"{place.base}/search", body, x_api_key=place.key)
 
 
-def _read(answer: Any) -> Found:
+def _read(answer: Any) -> EngineAnswer:
     found = []
-    for row in rows(answer, "results"):
+    for row in find_rows(answer, "results"):
         lit = row.get("highlights")
         told = " … ".join(one for one in lit if isinstance(one, str)) if isinstance(lit, list) else row.get("text")
-        found.append(hit({**row, "told": told}, "title", "url", "told", "publishedDate"))
-    return Found(hits(found))
+        found.append(make_hit({**row, "told": told}, "title", "url", "told", "publishedDate"))
+    return EngineAnswer(collect_hits(found))
 
 
-ENGINE = Engine("exa", "https://api.exa.ai", _request, _read, frozenset({"country", "dates"}))
+EXA = SearchEngine("exa", "https://api.exa.ai", _request, _read, frozenset({"country", "dates"}))

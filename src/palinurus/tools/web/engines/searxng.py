@@ -4,22 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.tools.web.engines.engine import Call, Engine, Found, Place, Query, hit, hits, rows, url
+from palinurus.tools.web.engines.engine import (
+    EngineAccess,
+    EngineAnswer,
+    EngineRequest,
+    SearchEngine,
+    WebQuery,
+    build_url,
+    collect_hits,
+    find_rows,
+    make_hit,
+)
 
 
-def _request(query: Query, place: Place) -> Call:
-    address = url(
+def _request(query: WebQuery, place: EngineAccess) -> EngineRequest:
+    address = build_url(
         f"{place.base}/search",
         q=query.text,
         format="json",
         language=query.language,
         time_range=query.freshness,
     )
-    return Call(address, {"Accept": "application/json"})
+    return EngineRequest(address, {"Accept": "application/json"})
 
 
-def _read(answer: Any) -> Found:
-    return Found(hits([hit(row, "title", "url", "content", "publishedDate") for row in rows(answer, "results")]))
+def _read(answer: Any) -> EngineAnswer:
+    return EngineAnswer(
+        collect_hits(
+            [make_hit(row, "title", "url", "content", "publishedDate") for row in find_rows(answer, "results")]
+        )
+    )
 
 
-ENGINE = Engine("searxng", "", _request, _read, frozenset({"language", "freshness"}))
+SEARXNG = SearchEngine("searxng", "", _request, _read, frozenset({"language", "freshness"}))
