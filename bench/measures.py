@@ -191,7 +191,7 @@ async def many(bench: Bench) -> list[Row]:
 
 async def decode(bench: Bench) -> list[Row]:
     """The pure decoders alone: one event a feed, as they come from a socket."""
-    speech, script = import_module("palinurus.testing.speech"), import_module("palinurus.testing.script")
+    speech, script = import_module("palinurus.testing.wire"), import_module("palinurus.testing.model")
     model, wires = import_module("palinurus.testing.model"), import_module("palinurus.providers").WIRES
     turn = script.say(" w123" * 2000)
     rows = []
@@ -216,7 +216,7 @@ async def store(bench: Bench) -> list[Row]:
     """Accepts a second on this disk, 64 at a time, each durable."""
     open_store = import_module("palinurus.store.sqlite").open_store
     port, clock = import_module("palinurus.store.port"), import_module("palinurus.clock").SystemClock()
-    new_id = import_module("palinurus.store.ids").new_id
+    new_id = import_module("palinurus.store.port").new_id
     total = 1000 if bench.quick else 5000
     with tempfile.TemporaryDirectory(dir=bench.system.root) as folder:
         opened = await open_store(folder, clock)

@@ -14,7 +14,7 @@ CASES = {
     "nothing": "pass",
     "pal --version": "import sys; sys.argv = ['pal', '--version']; from palinurus.cli.main import main; main()",
     "palinurus.app": "import palinurus.app",
-    "gateway": "import palinurus.cli.gateway",
+    "gateway": "import palinurus.cli.gateway.serve",
 }
 
 

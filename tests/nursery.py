@@ -18,7 +18,12 @@ import time
 from functools import cache
 from typing import Any
 
-LOADED = ("palinurus.cli.main", "palinurus.cli.gateway", "palinurus.channels.spool", "palinurus.agent.runtimes.choose")
+LOADED = (
+    "palinurus.cli.main",
+    "palinurus.cli.gateway.serve",
+    "palinurus.channels.spool",
+    "palinurus.agent.runtimes.choose",
+)
 
 
 class Child:

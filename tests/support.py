@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.abort import Abort
-from palinurus.agent.plan import ModelCandidate, RunLimits, RunPlan
+from palinurus.agent.mailbox import Mailbox
+from palinurus.agent.plan.runplan import ModelCandidate, RunLimits, RunPlan
 from palinurus.agent.ports import RunPorts
-from palinurus.agent.steer import Mailbox
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey

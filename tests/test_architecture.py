@@ -22,12 +22,13 @@ cli | testing
 app
 gateway | channels | triggers
 inbox | outbox
+services
 agent
 providers | sessions | workspace | tools
 store | plugins
 config
 core
-errors | abort | clock | points | late
+errors | abort | clock | crashpoints | late
 """
 RANK = {n.strip(): i for i, line in enumerate(LAYERS.strip().splitlines()) for n in line.split("|")}
 
@@ -124,10 +125,10 @@ def test_imports_at_the_top(path: Path) -> None:
 def test_parts_that_load_late_keep_to_the_layers() -> None:
     """`late.py` is the one table for what an idle program does not need (it was a third of its start): every use of a
     row is an import, and is held to what imports are held to."""
-    for path in (path for path in FILES if "late.part(" in path.read_text(encoding="utf-8")):
+    for path in (path for path in FILES if "late.load_part(" in path.read_text(encoding="utf-8")):
         own = path.relative_to(SRC).parts[0].removesuffix(".py")
         for node in ast.walk(tree(path)):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "late.part":
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "late.load_part":
                 assert isinstance(node.args[0], ast.Constant), f"{name(path)}:{node.lineno} asks for no row by name"
                 other = layer(PARTS[node.args[0].value].partition(":")[0])
                 fine = other in (None, own) or RANK[str(other)] > RANK[own]

@@ -28,7 +28,7 @@ def test_an_unknown_part() -> None:
 
 
 def test_a_gateway_loads_none_of_it_before_it_is_asked() -> None:
-    code = "import sys, palinurus.cli.gateway; print(*sys.modules)"
+    code = "import sys, palinurus.cli.gateway.serve; print(*sys.modules)"
     environ = {**os.environ, "PYTHONPATH": SRC}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
     late = {where.partition(":")[0] for where in PARTS.values()} | HEAVY

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.prompt.kit import full
 from palinurus.agent.fingerprint import RequestSnapshot, count_kept_bytes, find_cache_break, split_sections
-from palinurus.core.prompt.knobs import PromptOptions
+from palinurus.core.prompt.facts import PromptOptions
 from palinurus.core.prompt.render import render_prompt
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolCall, ToolResult, UserMessage

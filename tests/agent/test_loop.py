@@ -10,8 +10,8 @@ import pytest
 
 from palinurus.abort import Abort
 from palinurus.agent.loop import ANSWERS, loop
-from palinurus.agent.plan import ModelCandidate, RunLimits
-from palinurus.agent.steer import Mailbox
+from palinurus.agent.mailbox import Mailbox
+from palinurus.agent.plan.runplan import ModelCandidate, RunLimits
 from palinurus.core.types.events import (
     AgentEnd,
     CompactionEnd,

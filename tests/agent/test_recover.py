@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.agent.plan import ModelCandidate
+from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.agent.recover import IMAGE_GONE, MOST, TABLE, Recovery, choose_lower_level, find_named_levels
 from palinurus.core.history.repair import is_valid_history
 from palinurus.core.levels.resolve import ThinkingDecision

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from palinurus.agent.loop import loop
-from palinurus.agent.plan import ModelCandidate
+from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.agent.think import Thinker
 from palinurus.core.levels.resolve import LevelRequest, ThinkingDecision, resolve_fast_mode
 from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent

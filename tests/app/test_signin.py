@@ -14,7 +14,7 @@ from channels.whatsapp.test_channel import running
 from gateway.host import TOKEN
 from gateway.whole import Place
 from palinurus.app.signin import SignInRunner
-from palinurus.channels.whatsapp import login
+from palinurus.channels.whatsapp import channel
 from palinurus.errors import BadRequest
 from palinurus.gateway.server import GatewayServer
 from palinurus.testing.client import connect_to_gateway
@@ -24,8 +24,8 @@ from palinurus.testing.whatsapp import HUMAN, FakeWhatsApp
 PNG = "data:image/png;base64,aGVsbG8="
 
 
-def drawn(code: str) -> login.QrPicture:
-    picture = login.QrPicture(code)
+def drawn(code: str) -> channel.QrPicture:
+    picture = channel.QrPicture(code)
     picture.url = PNG
     return picture
 
@@ -33,7 +33,7 @@ def drawn(code: str) -> login.QrPicture:
 @asynccontextmanager
 async def place(root: Path, people: FakeWhatsApp, model: ScriptedModel, **own: Any) -> AsyncIterator[Place]:
     async def enter(kit: Any, show: Any) -> str:
-        return await login.link_device(people.client(), drawn, show)
+        return await channel.link_device(people.client(), drawn, show)
 
     async with running(root, model, people, **own) as app:
         signins = app.desk.chats.signins if app.desk.chats else None

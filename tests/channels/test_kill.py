@@ -16,12 +16,12 @@ import pytest
 from channels.scene import Gateway, texts, until
 from palinurus.testing.discord.server import FakeDiscord
 from palinurus.testing.irc import FakeIrc
-from palinurus.testing.matrix.api import ALICE
 from palinurus.testing.matrix.server import FakeMatrix
+from palinurus.testing.matrix.state import ALICE
 from palinurus.testing.server import ModelServer
 from palinurus.testing.signal import PEOPLE, FakeSignal
 from palinurus.testing.slack.server import FakeSlack
-from palinurus.testing.telegram.people import ANN, FakeTelegram
+from palinurus.testing.telegram.server import ANN, FakeTelegram
 from palinurus.testing.webhook import FakeWebhook
 
 LONG = 30.0

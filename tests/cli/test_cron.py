@@ -14,8 +14,7 @@ from flow.test_app import CONFIG, running, until
 from palinurus.cli import cron
 from palinurus.cli.main import main
 from palinurus.clock import SystemClock
-from palinurus.core.schedule.fire import EverySchedule
-from palinurus.core.schedule.missed import MissedSpan
+from palinurus.core.schedule.fire import EverySchedule, MissedSpan
 from palinurus.errors import BadRequest
 from palinurus.gateway import token
 from palinurus.gateway.server import GatewayServer

@@ -13,7 +13,7 @@ from palinurus.clock import SystemClock
 from palinurus.core.schedule.fire import AtSchedule
 from palinurus.core.schedule.job import CronJob, CronJobState, CronPayload
 from palinurus.core.types.approval import ApprovalRequest
-from palinurus.inbox.approvals import KIND, ApprovalRow
+from palinurus.services.approvals import KIND, ApprovalRow
 from palinurus.store.sqlite import open_store
 from palinurus.triggers.jobs import JOB, STATE
 

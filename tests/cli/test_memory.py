@@ -11,7 +11,7 @@ import pytest
 import tiny
 from palinurus.cli.memory import run_memory, split_place
 from palinurus.clock import SystemClock
-from palinurus.core.memory.values import MemoryOptions
+from palinurus.core.memory.results import MemoryOptions
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.errors import BadRequest, NotFound
 from palinurus.store.port import InboxItem, Settlement

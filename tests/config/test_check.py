@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.config.about import KEY_MEANINGS
 from palinurus.config.check import accepts_value, check_config, describe_key, list_keys_below, suggest_nearest
-from palinurus.config.explain import EFFECTIVE, RESTART
+from palinurus.config.explain import EFFECTIVE, KEY_MEANINGS, RESTART
 from palinurus.config.keypath import parse_path
 from palinurus.config.schema import convert_config
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.config.redact import MARKER
 from palinurus.config.rewrite import StaleConfig, digest_config, merge_config, replace_config
+from palinurus.config.secrets import MARKER
 from palinurus.errors import BadRequest, ConfigError
 
 ENV = {"HOME": "/nowhere"}

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import aiohttp
 
-from palinurus.testing import history
+from palinurus.testing import home
 from palinurus.testing.home import TOKEN, drop_message, get_spool_dir, get_work_dir, make_home, read_delivered
 
 LIMIT = 30.0  # seconds for anything that must happen
@@ -163,9 +163,9 @@ class World:
 
     def judge(self):
         """Everything that is wrong with the story, and with what people were told."""
-        wrong = history.check_home(self.home)
+        wrong = home.check_home(self.home)
         wrong += [f"{key} was never answered" for key in self.asked if key not in self.answers]
-        events = {row["dedupe"].rpartition("/")[2] for row in history.read_snapshot(self.home).inbox}
+        events = {row["dedupe"].rpartition("/")[2] for row in home.read_snapshot(self.home).inbox}
         wrong += [f"{ident} was taken from the spool and forgotten" for ident in self.told if ident not in events]
         return wrong
 

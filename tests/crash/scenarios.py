@@ -19,7 +19,7 @@ from palinurus.core.history.repair import is_valid_history
 from palinurus.core.types.messages import ToolResult
 from palinurus.sessions.entries import CompactionEntry, MessageEntry
 from palinurus.sessions.transcript import read_transcript
-from palinurus.testing import history
+from palinurus.testing import home
 
 
 class Scenario(NamedTuple):
@@ -186,7 +186,7 @@ def family_told(depth):
     def told(world, point):
         """Whoever was started was told of once, in a turn that was answered; an effect never happens twice."""
         wrong = differs("k1", world.answers.get("k1"), "started")
-        rows = history.read_snapshot(world.home).inbox
+        rows = home.read_snapshot(world.home).inbox
         tasks = [row for row in rows if row["dedupe"].startswith("subagent/") and row["dedupe"].endswith(":0")]
         orders = [row for row in tasks if "/child:" not in row["dedupe"]]
         results = [row for row in rows if "/child:" in row["dedupe"]]
@@ -214,7 +214,7 @@ async def tended(world):
 def tended_told(world, point):
     """Told once, and nothing of it is left."""
     wrong = differs("k1", world.answers.get("k1"), "started")
-    rows = [row["dedupe"] for row in history.read_snapshot(world.home).inbox if "/child:" in row["dedupe"]]
+    rows = [row["dedupe"] for row in home.read_snapshot(world.home).inbox if "/child:" in row["dedupe"]]
     left = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
@@ -237,7 +237,7 @@ async def job(world):
 
 def job_told(world, _point):
     """Told once; the slot has one message."""
-    fires = [row["dedupe"] for row in history.read_snapshot(world.home).inbox if "/cron:" in row["dedupe"]]
+    fires = [row["dedupe"] for row in home.read_snapshot(world.home).inbox if "/cron:" in row["dedupe"]]
     wrong = differs("k1", world.answers.get("k1"), "set up") + differs("fires", len(fires), 1)
     return wrong + differs("the chat", world.screen(), "tea time")
 
@@ -256,7 +256,7 @@ async def beat(world):
 
 
 def beats(world, *, done):
-    rows = history.read_snapshot(world.home).inbox
+    rows = home.read_snapshot(world.home).inbox
     return [row for row in rows if "/heartbeat:" in row["dedupe"] and (not done or row["state"] == "done")]
 
 

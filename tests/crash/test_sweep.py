@@ -8,7 +8,7 @@ import pytest
 
 from crash.harness import World, survive
 from crash.scenarios import REACHED, SCENARIOS
-from palinurus import points
+from palinurus import crashpoints
 
 SHORT = [
     ("plain", "accept.before:1"),
@@ -83,5 +83,5 @@ async def test_nothing_is_wrong_without_a_crash(name, tmp_path, model_url, nurse
 def test_every_point_is_in_some_scenario():
     covered = {name for passes in REACHED.values() for name in passes}
     covered |= {"config.before", "config.after"}  # no gateway writes its config: test_config kills `pal config set`
-    assert set(points.NAMES) == covered
+    assert set(crashpoints.NAMES) == covered
     assert all(name in SCENARIOS for name in REACHED)

@@ -12,9 +12,9 @@ import pytest
 
 from flow.test_app import running, until
 from palinurus.app import App
-from palinurus.core.envelope import CONTEXT_HEADING, MESSAGE_HEADING
 from palinurus.core.types.channel import ChannelAbilities
 from palinurus.core.types.inbound import Attachment, Inbound, MessageQuote, Sender, Target
+from palinurus.core.untrusted import CONTEXT_HEADING, MESSAGE_HEADING
 from palinurus.sessions.record import SessionRecord
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, StreamGate, hold_at, say

@@ -19,7 +19,7 @@ from palinurus.config.load import load_config
 from palinurus.core.types.events import RunEvent, ToolUpdate
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolResult
-from palinurus.inbox.approvals import ApprovalBoard, ApprovalRow
+from palinurus.services.approvals import ApprovalBoard, ApprovalRow
 from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, call_tools, say

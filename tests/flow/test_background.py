@@ -17,7 +17,7 @@ from flow.test_app import CONFIG, running, until
 from palinurus.core.types.messages import ToolResult
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, call_tools, say
-from palinurus.tools.family import list_processes as alive
+from palinurus.tools.commands.descendants import list_processes as alive
 from palinurus.tools.sandbox import landlock
 
 CELLS = ["off", "landlock"] if landlock.landlock_version() else ["off"]

@@ -13,19 +13,28 @@ import msgspec
 import pytest
 
 from core.prompt.kit import full
-from palinurus.agent import flush
-from palinurus.agent.watch import load_cache_snapshot as looked
+from palinurus.agent.compaction import flush
+from palinurus.agent.promptcache import load_cache_snapshot as looked
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
-from palinurus.core.history import summary
-from palinurus.core.prompt.knobs import HEARTBEAT_PROMPT
+from palinurus.core.history import compaction
+from palinurus.core.prompt.facts import HEARTBEAT_PROMPT
 from palinurus.core.prompt.render import render_prompt
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
 from palinurus.core.types.model import ModelRequest, Prompt
-from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, make_model_info, say
-from palinurus.testing.prefix import assert_prefix_stable, find_prefix_breaks, measure_cacheable_share
+from palinurus.testing.model import (
+    ScriptedModel,
+    StreamGate,
+    assert_prefix_stable,
+    call_tools,
+    find_prefix_breaks,
+    hold_at,
+    make_model_info,
+    measure_cacheable_share,
+    say,
+)
 from support import inbound
 
 CONFIG = {
@@ -102,7 +111,7 @@ async def test_two_hundred_turns_with_tools_steering_heartbeats_and_a_compaction
         async with running(home, model) as app:  # the same bytes after a restart
             await converse(app, talk, 151, TURNS + 1)
     beside = [r for r in model.requests if not r.session]  # the flush and the summary are no part of the conversation
-    assert [r.prompt.stable for r in beside] == [flush.SYSTEM, summary.SUMMARY_SYSTEM]
+    assert [r.prompt.stable for r in beside] == [flush.SYSTEM, compaction.SUMMARY_SYSTEM]
     requests = [r for r in model.requests if r.session]
     texts = [m.text for m in requests[cut - 1].messages if isinstance(m, UserMessage)]
     assert sum("one thing more" in t for t in texts) == 7 and sum(t == HEARTBEAT_PROMPT for t in texts) == 14

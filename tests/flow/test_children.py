@@ -17,12 +17,12 @@ from palinurus.app import App
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
 from palinurus.core.types.model import ModelRequest
-from palinurus.inbox.children.record import SubagentRecord
+from palinurus.services.subagents.registry import SubagentRecord
 from palinurus.sessions.record import SessionRecord
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, ScriptedTurn, StreamGate, call_tools, fail, hold_at, say
-from palinurus.tools.family import list_processes as alive
-from palinurus.tools.spawn import SpawnOrder
+from palinurus.tools.commands.descendants import list_processes as alive
+from palinurus.tools.program.subagents import SpawnOrder
 from support import inbound
 
 MAIN = "agent:main:main"

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from palinurus.agent import flush
+from palinurus.agent.compaction import flush
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
-from palinurus.core.history import summary
+from palinurus.core.history import compaction
 from palinurus.core.history.repair import is_valid_history
 from palinurus.core.history.tokens import estimate_tokens
 from palinurus.core.types.events import RunEvent
@@ -53,7 +53,7 @@ class Crew:
 
     def __call__(self, request: ModelRequest) -> Any:
         head = request.prompt.stable
-        kind = "summary" if head == summary.SUMMARY_SYSTEM else "flush" if head == flush.SYSTEM else "talk"
+        kind = "summary" if head == compaction.SUMMARY_SYSTEM else "flush" if head == flush.SYSTEM else "talk"
         steps = {"talk": self.talk, "summary": self.summaries, "flush": self.notes}[kind]
         number = len(self.asked[kind])
         self.asked[kind].append(request)

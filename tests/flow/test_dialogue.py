@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.testing.script import call_tools, say
+from palinurus.testing.model import call_tools, say
 from palinurus.testing.server import ModelServer
 
 ROOT = Path(__file__).parents[2]

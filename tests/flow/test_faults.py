@@ -13,7 +13,7 @@ from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.testing.channel import FakeChannel
-from palinurus.testing.script import call_tools, say
+from palinurus.testing.model import call_tools, say
 from palinurus.testing.server import (
     ModelServer,
     ScriptedResponse,

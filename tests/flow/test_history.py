@@ -241,14 +241,14 @@ import asyncio, sys
 from pathlib import Path
 from flow.test_app import running
 from flow.test_history import DEFAULTS, FREE, NOISE
-from palinurus import points
+from palinurus import crashpoints
 from palinurus.testing.model import ScriptedModel, call_tools, say
 from support import inbound
 
 async def main():
     model = ScriptedModel([call_tools(("exec", {"command": NOISE})), say("never shown")])
     async with running(Path(sys.argv[1]), model, tools=FREE, agents={"defaults": DEFAULTS}) as app:
-        points.arm_crashpoint(sys.argv[2])
+        crashpoints.arm_crashpoint(sys.argv[2])
         await app.wait((await app.submit(inbound("list"))).id)
 
 asyncio.run(main())

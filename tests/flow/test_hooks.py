@@ -24,7 +24,7 @@ from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import ModelRequest
 from palinurus.gateway.server import GatewayServer
 from palinurus.plugins.api import HookRegistration, PluginContributions
-from palinurus.plugins.points import HOOK_POINTS
+from palinurus.plugins.hooks import HOOK_POINTS
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, ScriptedTurn, call_tools, say
 from support import inbound

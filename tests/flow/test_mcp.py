@@ -14,7 +14,7 @@ from palinurus.app.mcp import VARIABLE
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.messages import ToolResult
 from palinurus.testing.model import ScriptedModel, call_tools, say
-from palinurus.tools import family
+from palinurus.tools.commands import descendants
 from support import inbound
 from tools.mcp.kit import TINY
 
@@ -40,12 +40,12 @@ async def test_the_model_is_offered_a_servers_tools_and_its_words_come_back_fram
     async with running(tmp_path / "h", model, mcp={"servers": {"tiny": TINY}}) as app:
         assert (await asked(app)).outcome == "answered"
         mark = app.mcp.all["tiny"]._means.mark("tiny")
-        assert family.find_strays((mark,))
+        assert descendants.find_strays((mark,))
     assert names(model) == [f"tiny__{n}" for n in ("change", "die", "env", "long", "look", "oops", "touch", "wait")]
     (result,) = results(model)
     assert not result.isError and "EXTERNAL_UNTRUSTED_CONTENT" in result.text and "\nseen\n" in result.text
     assert result.source == "mcp:tiny"
-    assert mark.startswith(VARIABLE) and not family.find_strays((mark,))  # ended with the program
+    assert mark.startswith(VARIABLE) and not descendants.find_strays((mark,))  # ended with the program
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from palinurus.app import App
-from palinurus.cli.prompt import preview_run
+from palinurus.cli.look.preview import preview_run
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import ModelRequest
-from palinurus.testing.model import ScriptedModel, call_tools, fail, say
-from palinurus.testing.script import ScriptedTurn
+from palinurus.testing.model import ScriptedModel, ScriptedTurn, call_tools, fail, say
 
 CONFIG: dict[str, Any] = {
     "models": {

@@ -12,12 +12,12 @@ from flow.test_app import running, until
 from gateway.host import TOKEN
 from gateway.whole import KEY, place
 from palinurus.app import App
-from palinurus.cli import tasks as cli
+from palinurus.cli.look import tasks as cli
 from palinurus.config.settings import GatewaySettings, Secret
 from palinurus.core.types.inbound import Sender
 from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import token
-from palinurus.inbox.promises import KIND
+from palinurus.services.promises import KIND
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from support import inbound

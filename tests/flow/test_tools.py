@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flow.test_dialogue import Screen
-from palinurus.testing.script import call_tools, say
+from palinurus.testing.model import call_tools, say
 from palinurus.testing.server import ModelServer
 from tools.web.kit import Canary, Site
 

@@ -20,8 +20,8 @@ from flow.test_app import running, until
 from gateway.host import TOKEN
 from palinurus.app import App
 from palinurus.core.types.inbound import Sender
-from palinurus.gateway.hooks import WebhookEndpoint
 from palinurus.gateway.server import GatewayServer
+from palinurus.gateway.webhooks import WebhookEndpoint
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, StreamGate, hold_at, say
 from support import inbound

@@ -12,7 +12,7 @@ import pytest
 
 from flow.test_app import running
 from flow.test_directives import tell
-from palinurus.core.pictures import read_dimensions
+from palinurus.core.media import read_dimensions
 from palinurus.core.types.messages import ImageBlock
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, call_tools, say

@@ -10,7 +10,7 @@ from gateway.host import TOKEN, settings
 from palinurus.config.settings import Secret
 from palinurus.errors import ConfigError
 from palinurus.gateway.auth import OWNER_SCOPES, GatewayAuth, GatewayPeer, HttpCaller
-from palinurus.gateway.fault import HttpFault
+from palinurus.gateway.http import HttpFault
 
 
 def gate(**options: object) -> GatewayAuth:

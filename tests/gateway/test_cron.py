@@ -8,10 +8,9 @@ import msgspec
 import pytest
 
 from flow.test_app import until
-from gateway.test_live import KEY, OWNER, face
+from gateway.test_broadcaster import KEY, OWNER, face
 from gateway.whole import gathered, named, place
-from palinurus.core.schedule.fire import EverySchedule
-from palinurus.core.schedule.missed import MissedSpan
+from palinurus.core.schedule.fire import EverySchedule, MissedSpan
 from palinurus.gateway.methods import cron
 from palinurus.gateway.rpc import READ, WRITE, MethodError
 from palinurus.testing.model import ScriptedModel, say

@@ -16,9 +16,9 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, TextBlock
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import TokenUsage
-from palinurus.inbox.accept import build_item
-from palinurus.inbox.commands.desk import CommandContext
+from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.control import CommandController
+from palinurus.inbox.route import build_item
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import SessionRecord

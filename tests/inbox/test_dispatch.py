@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from palinurus.abort import Abort
-from palinurus.agent.steer import Mailbox
+from palinurus.agent.mailbox import Mailbox
 from palinurus.clock import SystemClock
 from palinurus.config.settings import AgentSettings, LaneSettings, QueueSettings, Settings
 from palinurus.core.types.events import AgentEnd, RunEvent

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from palinurus.agent.steer import Mailbox
+from palinurus.agent.mailbox import Mailbox
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.core.types.messages import UserMessage
 from palinurus.inbox import queue

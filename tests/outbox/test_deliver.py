@@ -13,7 +13,7 @@ import pytest
 
 from palinurus.agent.settle import to_outgoing
 from palinurus.clock import SystemClock
-from palinurus.core.stream.coalesce import CoalesceSettings
+from palinurus.core.stream.chunk import CoalesceSettings
 from palinurus.core.types.channel import ChannelAbilities, ChannelAction, EditAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.core.stream.coalesce import CoalesceSettings, HumanDelay
+from palinurus.core.stream.chunk import CoalesceSettings, HumanDelay
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply, ReplyKind
 from palinurus.outbox.pace import KIND, OLD, BlockPacer, JoinedBlocks, PaceRules, sweep_joined_records

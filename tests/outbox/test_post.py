@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from palinurus.clock import SystemClock
-from palinurus.config.channels import AccountSettings
 from palinurus.config.load import load_config
+from palinurus.config.sections.channels import AccountSettings
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,
@@ -29,7 +29,7 @@ from palinurus.store.port import SessionRow, Store
 from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
-from palinurus.tools.post import MessageDelivery
+from palinurus.tools.program.recipient import MessageDelivery
 
 CHAT = Target("fake", "chat")
 CLOCK = SystemClock()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.config.blocks import AckScope, PresenceSettings, TypingMode
+from palinurus.config.sections.delivery import AckScope, PresenceSettings, TypingMode
 from palinurus.core.types.channel import ChannelAbilities, ReactAction, TypingAction
 from palinurus.core.types.events import AgentEnd, MessageUpdate
 from palinurus.core.types.inbound import ChatKind, Inbound

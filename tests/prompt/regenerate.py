@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.facts import PromptBuilder, PromptOccasion, PromptSupply
+from palinurus.agent.plan.prompt import PromptBuilder, PromptOccasion, PromptSupply
 from palinurus.config.settings import AgentSettings, PromptSettings, Settings
 from palinurus.core.prompt.facts import DocsFact, FileFact, SkillFact
 from palinurus.core.prompt.render import render_prompt

@@ -26,8 +26,14 @@ from palinurus.core.types.model import (
     TokenPrice,
 )
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.account import CallAmount, SpendingAccount
-from palinurus.providers.budget import BudgetReservation, Budgets, estimate_dollars, estimate_tokens
+from palinurus.providers.budget import (
+    BudgetReservation,
+    Budgets,
+    CallAmount,
+    SpendingAccount,
+    estimate_dollars,
+    estimate_tokens,
+)
 from palinurus.providers.meter import MeteredModel
 from palinurus.providers.prices import compute_cost
 from palinurus.store.port import SessionRow, UsageRow

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.agent.plan import ModelCandidate
+from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.agent.think import Thinker
 from palinurus.config.settings import AuthProfileSettings, AuthSettings, ModelSettings, ProviderSettings, Secret
 from palinurus.core.levels.resolve import LevelRequest, ThinkingDecision, resolve_fast_mode

@@ -20,10 +20,10 @@ from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers import FALLBACK_VENDORS, VENDORS, WIRES, load_row
+from palinurus.providers.wire import compose_body
 from palinurus.providers.wire.arguments import encode_json
-from palinurus.providers.wire.body import compose_body
 from palinurus.testing.validators import check_request
-from palinurus.testing.validators.gemini import check_gemini_signatures
+from palinurus.testing.validators.turns import check_gemini_signatures
 from providers.histories import IDS, STORIES, THOUGHTS, Scribe, anything
 
 TOOLS = (

@@ -25,7 +25,7 @@ from palinurus.core.types.model import (
     StreamFailed,
     StreamRetry,
 )
-from palinurus.providers import VENDORS, WIRES, auth, load_row
+from palinurus.providers import VENDORS, WIRES, credentials, load_row
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.http import HttpTimeouts
 from palinurus.providers.stream import ProviderModels
@@ -440,7 +440,7 @@ def nothing(api: str) -> bytes:
 @pytest.mark.parametrize("name", [n for n in VENDORS if load_row(VENDORS, n).keys and not load_row(VENDORS, n).keyless])
 def test_a_missing_key_says_where_to_put_one(name: str) -> None:
     vendor = load_row(VENDORS, name)
-    found = auth.find_key(name, None, vendor, {}, False)
+    found = credentials.find_key(name, None, vendor, {}, False)
     assert isinstance(found, ModelFailure) and found.kind == "config"
     assert vendor.keys[0] in found.message and f"models.providers.{name}.apiKey" in found.message
 

@@ -15,9 +15,9 @@ import pytest
 from palinurus.config.settings import AuthSettings, ProviderSettings, Secret
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, Prompt
+from palinurus.providers.backoff import HOUR, MINUTE
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.cooldown import HOUR, MINUTE
-from palinurus.providers.profiles import KeyLease, KeyProfile
+from palinurus.providers.credentials import KeyLease, KeyProfile
 from palinurus.providers.rotation import FILE, KeyRotation, make_cooldown_rules
 from palinurus.testing.clock import FakeClock
 from providers.kit import settings

@@ -13,7 +13,7 @@ from palinurus.abort import Abort
 from palinurus.config.settings import ModelSettings, ProviderSettings, Secret
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelEvent, ModelFailure, ModelSpec, StreamDone, StreamFailed
-from palinurus.providers import VENDORS, auth, load_row
+from palinurus.providers import VENDORS, credentials, load_row
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.stream import ProviderModels, format_stamp
 from palinurus.providers.wire.bedrock.sign import AwsCredentials, SigningScope, sign_headers
@@ -130,22 +130,23 @@ async def test_a_bearer_key_goes_before() -> None:
     ],
 )
 def test_the_region_moves_the_vendors_own_address_only(environ: dict[str, str], url: str) -> None:
-    assert auth.resolve_base_url(VENDOR.base_url, VENDOR, environ) == url
+    assert credentials.resolve_base_url(VENDOR.base_url, VENDOR, environ) == url
     assert (
-        auth.resolve_base_url("https://proxy.example/us-east-1", VENDOR, environ) == "https://proxy.example/us-east-1"
+        credentials.resolve_base_url("https://proxy.example/us-east-1", VENDOR, environ)
+        == "https://proxy.example/us-east-1"
     )
     other = load_row(VENDORS, "openai")
-    assert auth.resolve_base_url(other.base_url, other, environ) == other.base_url
+    assert credentials.resolve_base_url(other.base_url, other, environ) == other.base_url
 
 
 def test_without_credentials_the_message_names_both_ways() -> None:
-    found = auth.find_key("amazon-bedrock", None, VENDOR, {"AWS_ACCESS_KEY_ID": "only"}, False)
+    found = credentials.find_key("amazon-bedrock", None, VENDOR, {"AWS_ACCESS_KEY_ID": "only"}, False)
     assert isinstance(found, ModelFailure)
     assert "AWS_BEARER_TOKEN_BEDROCK, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in found.message
-    assert auth.find_key_source(None, VENDOR, KEYS) == "AWS_ACCESS_KEY_ID"
-    signer = auth.find_signer(VENDOR, KEYS)
+    assert credentials.find_key_source(None, VENDOR, KEYS) == "AWS_ACCESS_KEY_ID"
+    signer = credentials.find_signer(VENDOR, KEYS)
     assert signer is not None and SECRET not in repr(signer)
-    assert auth.find_key("amazon-bedrock", None, VENDOR, KEYS, False) == Secret()
+    assert credentials.find_key("amazon-bedrock", None, VENDOR, KEYS, False) == Secret()
 
 
 def test_the_time_of_a_signature() -> None:

@@ -26,8 +26,7 @@ from palinurus.providers.catalog import Catalog
 from palinurus.providers.http import HttpTimeouts
 from palinurus.providers.stream import ProviderModels
 from palinurus.testing.clock import START_MS
-from palinurus.testing.model import call_tools, hold_at, say
-from palinurus.testing.script import StreamGate
+from palinurus.testing.model import StreamGate, call_tools, hold_at, say
 from palinurus.testing.server import (
     ModelServer,
     ScriptedResponse,

@@ -9,13 +9,13 @@ from typing import Any
 
 from aiohttp import web
 
-from palinurus.config.audio import AudioSettings, TranscriptionMethod
 from palinurus.config.load import load_config
+from palinurus.config.sections.audio import AudioSettings, TranscriptionMethod
 from palinurus.core.types.model import ModelFailure
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.transcribe import SoundRecording, SpeechTranscriber, build_form
 from palinurus.testing.home import make_home
-from palinurus.testing.transcriber import FakeTranscriber
+from palinurus.testing.server import FakeTranscriber
 
 SOUND = SoundRecording("/m/note.ogg", 'no"te\r\n.ogg', "audio/ogg", b"OggS spoken")
 

@@ -18,7 +18,7 @@ from palinurus.config.load import load_config
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolResult, UserMessage
 from palinurus.core.types.model import ModelRequest
-from palinurus.inbox.approvals import ApprovalRow
+from palinurus.services.approvals import ApprovalRow
 from palinurus.testing.model import ScriptedModel, call_tools, say
 
 OWNER = Sender("me", owner=True)

@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 
 from cli.place import SRC
-from palinurus.testing.script import StreamGate, call_tools, fail, hold_at, say
+from palinurus.testing.model import StreamGate, call_tools, fail, hold_at, say
 from palinurus.testing.server import ModelServer
 
 NAMES = ("key", "profile", "token", "channel", "search", "header", "env", "other")

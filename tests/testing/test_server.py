@@ -7,7 +7,7 @@ import anthropic
 import openai
 import pytest
 
-from palinurus.testing.script import StreamGate, call_tools, fail, hold_at, say
+from palinurus.testing.model import StreamGate, call_tools, fail, hold_at, say
 from palinurus.testing.server import (
     ModelServer,
     cut_stream,

@@ -16,8 +16,8 @@ from palinurus.core.types.tool import ToolSettings
 from palinurus.plugins.hooks import Hooks
 from palinurus.tools.call import call_tool
 from palinurus.tools.collect import make_builtin_tools
-from palinurus.tools.environ import build_child_env
-from palinurus.tools.process.table import CommandTable
+from palinurus.tools.commands.environ import build_child_env
+from palinurus.tools.commands.table import CommandTable
 
 
 class FakeContext:

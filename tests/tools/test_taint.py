@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.core.types.approval import ApprovalAnswer
+from palinurus.core.types.approval import ApprovalAnswer, TaintRules
 from palinurus.core.types.messages import ToolCall
-from palinurus.core.types.taint import TaintRules
 from palinurus.core.types.tool import Tool, ToolOutput, make_output
 from palinurus.plugins.hooks import Hooks
 from palinurus.tools.call import call_tool

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.schedule.fire import DAY_MS, find_next_due
+from palinurus.core.schedule.fire import DAY_MS, find_next_due, unfold_history
 from palinurus.core.schedule.job import parse_schedule
-from palinurus.core.schedule.missed import unfold_history
 from palinurus.testing.clock import START_MS, run_ready_tasks
-from palinurus.tools.cron import CronJobMaker
-from palinurus.triggers.clockwork import Scheduler
+from palinurus.tools.program.cron import CronJobMaker
+from palinurus.triggers.scheduler import Scheduler
 from triggers.world import Killed, World
 
 HOUR = 3_600_000

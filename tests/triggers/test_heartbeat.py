@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.core.schedule.hours import HeartbeatHours
+from palinurus.core.schedule.heartbeat import HeartbeatHours
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
@@ -17,7 +17,7 @@ from palinurus.core.types.usage import TokenUsage
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import SessionRow, UsageRow
 from palinurus.testing.clock import run_ready_tasks
-from palinurus.triggers.clockwork import Scheduler
+from palinurus.triggers.scheduler import Scheduler
 from support import inbound
 from triggers.world import World
 

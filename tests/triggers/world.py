@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from palinurus.config.cron import CronSettings
-from palinurus.config.heartbeat import HeartbeatSettings
+from palinurus.config.sections.schedule import CronSettings, HeartbeatSettings
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import NotFound
 from palinurus.store.port import ANY_RECORD, Acceptance, InboxRow, SessionRow, StoreRecord, UsageRow
 from palinurus.testing.clock import FakeClock, run_ready_tasks
-from palinurus.triggers.clockwork import Scheduler
 from palinurus.triggers.events import SystemEvents
 from palinurus.triggers.ports import TriggerPort
+from palinurus.triggers.scheduler import Scheduler
 
 
 class Memory:

@@ -15,8 +15,8 @@ from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.model import Model, ModelEvent, ModelRequest
+from palinurus.gateway.page import PAGE_FOLDER
 from palinurus.gateway.server import GatewayServer
-from palinurus.gateway.web import PAGE_FOLDER
 
 TOKEN = "web-test-token"
 PATIENCE = 15_000  # ms for anything to appear

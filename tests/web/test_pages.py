@@ -11,7 +11,7 @@ import pytest
 
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, call_tools, say
-from palinurus.tools.signin import SignInState
+from palinurus.tools.program.signin import SignInState
 from web.conftest import Visit
 from web.served import served
 from web.test_chat import write

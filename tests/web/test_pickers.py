@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.gateway.web import PAGE_FOLDER
+from palinurus.gateway.page import PAGE_FOLDER
 from palinurus.testing.model import ScriptedModel, say
 from web.conftest import Visit
 from web.test_chat import texts, write

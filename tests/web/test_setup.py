@@ -11,8 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from palinurus.testing.model import ScriptedModel
-from palinurus.testing.script import say
+from palinurus.testing.model import ScriptedModel, say
 from palinurus.testing.server import ModelServer, respond_status
 from web.served import TOKEN, served
 from web.test_chat import BOX, write

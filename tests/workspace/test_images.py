@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.pictures import IMAGES_EXTRA_HINT, MAX_IMAGE_SIDE, read_dimensions
+from palinurus.core.media import IMAGES_EXTRA_HINT, MAX_IMAGE_SIDE, read_dimensions
 from palinurus.core.types.messages import ImageBlock
 from palinurus.workspace.images import ImageLimits, find_images, resize_images
 

@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from palinurus.core.pictures import MAX_IMAGE_SIDE
+from palinurus.core.media import MAX_IMAGE_SIDE
 from palinurus.workspace.shrink import shrink_image
 
 Image = pytest.importorskip("PIL.Image")

@@ -6,19 +6,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from palinurus.agent import hooked
-from palinurus.agent.act import ToolBatch
-from palinurus.agent.context import CallProvenance
-from palinurus.agent.plan import RunPlan
+from palinurus.agent import hookcalls
+from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.ports import RunPorts
-from palinurus.agent.repeat import RepeatDetector
 from palinurus.agent.think import Thinker
+from palinurus.agent.toolcalls import CallProvenance, RepeatDetector, ToolBatch
 from palinurus.core.policy import taint
 from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, RunEndReason, RunEvent
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.usage import TokenUsage
-from palinurus.points import pass_crashpoint
+from palinurus.crashpoints import pass_crashpoint
 
 ANSWERS = 10  # of one run, one for each time somebody wrote meanwhile; then people get to read them
 
@@ -56,7 +54,7 @@ async def loop(plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
         acting = ToolBatch(plan.restrict_to(thinker.choice), ports, run.repeats, run.seen())
         async for event in acting.act(reply.calls):
             yield event
-        for result in hooked.filter_results(ports.hooks, plan, acting.results):
+        for result in hookcalls.filter_results(ports.hooks, plan, acting.results):
             run.add(result)
             yield MessageEnd(result)
         await ports.record.flush()

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.agent.plan import ModelCandidate
+from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.core.history.repair import repair_history
 from palinurus.core.levels.thinking import BASE_LEVELS, LEVEL_RANKS
 from palinurus.core.types.messages import (

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from palinurus.agent import hooked
-from palinurus.agent.plan import ModelCandidate, RunPlan
+from palinurus.agent import hookcalls
+from palinurus.agent.plan.runplan import ModelCandidate, RunPlan
 from palinurus.agent.ports import RunPorts
 from palinurus.agent.recover import Recovery, format_fallback
 from palinurus.core.types.events import MessageEnd, MessageStart, MessageUpdate, RunEvent
@@ -22,7 +22,7 @@ from palinurus.core.types.model import (
     ThinkingDelta,
 )
 from palinurus.core.types.usage import TokenUsage
-from palinurus.points import pass_crashpoint
+from palinurus.crashpoints import pass_crashpoint
 
 EMPTY = ModelFailure("malformed", "the model returned an empty answer")
 LONGEST = 400  # characters of a failure
@@ -96,7 +96,7 @@ class Thinker:
     async def _try(self, recovery: Recovery) -> AsyncIterator[RunEvent]:
         choice, ports = recovery.choice, self._ports
         request = self._request(recovery)
-        hooked.report_request(ports.hooks, self._plan, request)
+        hookcalls.report_request(ports.hooks, self._plan, request)
         async for event in ports.model.stream(request, ports.abort):
             kind = type(event)
             if kind is TextDelta:
@@ -108,7 +108,7 @@ class Thinker:
                 self.notices.append(event.text)
             elif isinstance(event, StreamDone | StreamFailed):
                 self._end(event)
-        hooked.report_answer(ports.hooks, self._plan, request, self.reply, self.failure)
+        hookcalls.report_answer(ports.hooks, self._plan, request, self.reply, self.failure)
         if self.failure is not None:  # calls that worked are in the ledger
             ports.record.step("model failed", f"{choice.model.ref}: {self.failure.kind}: {self.failure.message}")
 

@@ -14,19 +14,17 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from palinurus.abort import Abort
-from palinurus.agent import hooked
-from palinurus.agent.compaction import CompactionCoordinator, CompactionRun, Compactor
-from palinurus.agent.ending import settle_until_stored
-from palinurus.agent.forget import forget_quiet_heartbeat
+from palinurus.agent import hookcalls
+from palinurus.agent.compaction.compactor import CompactionCoordinator, CompactionRun, Compactor
 from palinurus.agent.loop import loop
-from palinurus.agent.plan import RunPlan
+from palinurus.agent.mailbox import Mailbox
+from palinurus.agent.plan.levels import resolve_show
+from palinurus.agent.plan.prepare import PreparedRun, RunPreparer, RunRefusal
+from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.ports import RunPorts
-from palinurus.agent.prepare import PreparedRun, RunPreparer, RunRefusal
-from palinurus.agent.record import RunRecorder
+from palinurus.agent.recorder import RunRecorder
 from palinurus.agent.runtimes.choose import Runtimes
-from palinurus.agent.settle import build_settlement, to_outgoing
-from palinurus.agent.show import resolve_show
-from palinurus.agent.steer import Mailbox
+from palinurus.agent.settle import build_settlement, forget_quiet_heartbeat, settle_until_stored, to_outgoing
 from palinurus.clock import Clock
 from palinurus.core.types.approval import Approver
 from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent
@@ -36,9 +34,9 @@ from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, 
 from palinurus.core.types.model import Model, ModelFailure
 from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
 from palinurus.core.types.usage import TokenUsage
+from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import StateError
 from palinurus.plugins.hooks import Hooks
-from palinurus.points import pass_crashpoint
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import RunClaim, SessionRow, Settlement, Store, TurnOutcome
 
@@ -92,14 +90,14 @@ class TurnRunner:
             return
         key = parse_session_key(claim.session)
         assert key is not None, claim.session  # it was parsed when the message was accepted
-        taken = await hooked.claim_inbound(self._s.hooks, inbound, key)
+        taken = await hookcalls.claim_inbound(self._s.hooks, inbound, key)
         if taken is not None:
             await self._said(claim, inbound, audience, taken)
             return
         prepared = await self._s.preparer.prepare(claim, inbound, Route(key.agent, key, claim.lane))
         pass_crashpoint("prepare.after")
         if not isinstance(prepared, RunRefusal) and prepared.finished is None:  # else its answer is on disk already
-            refused = await hooked.gate_run(self._s.hooks, prepared.plan)
+            refused = await hookcalls.gate_run(self._s.hooks, prepared.plan)
             prepared = prepared if refused is None else RunRefusal(refused)
         if isinstance(prepared, RunRefusal):
             await self._explain(claim, inbound, audience, prepared.failure, "failed")
@@ -127,9 +125,11 @@ class TurnRunner:
             else:
                 marks = s.preparer.marks
                 ports = RunPorts(s.model, s.hooks, abort, s.clock, record, mailbox, s.approver, compactor, marks)
-                given = await hooked.ask_plugin_reply(s.hooks, plan)
+                given = await hookcalls.ask_plugin_reply(s.hooks, plan)
                 run = (s.runtimes.of(plan) if s.runtimes is not None else None) or loop
-                async for event in run(plan, ports) if given is None else hooked.speak_plugin_reply(plan, ports, given):
+                async for event in (
+                    run(plan, ports) if given is None else hookcalls.speak_plugin_reply(plan, ports, given)
+                ):
                     if now := speaker.feed(event):
                         await self._say(claim, now)
                     if isinstance(event, AgentEnd):
@@ -156,7 +156,7 @@ class TurnRunner:
         if not await self._settle(claim, made, abort, record):
             return
         s.replied(replies)
-        hooked.report_end(s.hooks, plan, end, s.clock.now() - plan.started)
+        hookcalls.report_end(s.hooks, plan, end, s.clock.now() - plan.started)
         audience.show(end)
 
     def _shown(self, plan: RunPlan) -> RunVisibility:

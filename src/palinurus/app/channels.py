@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 
 from palinurus.app.media import ChannelFiles
 from palinurus.channels import CHANNELS, make_channel
 from palinurus.channels.accounts import AccountsChannel
 from palinurus.channels.kit import AccountMemo, ChannelKit, WantsTurn
 from palinurus.clock import Clock
-from palinurus.config.channels import AccountSettings
+from palinurus.config.sections.channels import AccountSettings
 from palinurus.config.settings import Settings
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.inbound import Inbound
@@ -18,7 +19,18 @@ from palinurus.errors import ConfigError, NotFound
 from palinurus.inbox.commands.table import TABLE
 from palinurus.plugins.api import PluginContributions
 from palinurus.store.port import Store
-from palinurus.tools.web.door import EgressGuard
+from palinurus.tools.web.egress import EgressGuard
+
+# A platform's HTTP request on its way to the account it is for.
+
+
+def find_account(channels: Mapping[str, Channel], settings: Settings, channel: str, account: str) -> Channel | None:
+    """The account of that name; None if there is none. A channel that was handed in has one, "default"."""
+    found = channels.get(channel)
+    if isinstance(found, AccountsChannel):
+        return found.all.get(account)
+    return found if account in (settings.accounts.get(channel) or ("default",)) else None
+
 
 log = logging.getLogger(__name__)
 

@@ -17,22 +17,22 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from palinurus import late
-from palinurus.agent.cell import ToolSandboxes
-from palinurus.agent.offer import ToolOffers
+from palinurus.agent.plan.offer import ToolOffers
+from palinurus.agent.plan.sandbox import ToolSandboxes
 from palinurus.clock import Clock
-from palinurus.config.mcp import McpServerSettings
+from palinurus.config.sections.mcp import McpServerSettings
 from palinurus.config.settings import Settings
 from palinurus.core.policy.address import OpenHosts, UrlParts, parse_url
-from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.keys import parse_session_key
+from palinurus.core.types.sandbox import SandboxSpec
 from palinurus.core.types.tool import Tool
 from palinurus.errors import PalinurusError
-from palinurus.tools import family
-from palinurus.tools.environ import build_child_env
+from palinurus.tools.commands import descendants
+from palinurus.tools.commands.environ import build_child_env
 from palinurus.tools.mcp.port import McpConnect, McpMeans
 from palinurus.tools.mcp.servers import McpServers
 from palinurus.tools.sandbox.launch import ChildLaunch, prepare_launch
-from palinurus.tools.web.door import EgressGuard
+from palinurus.tools.web.egress import EgressGuard
 
 VARIABLE = "PALINURUS_MCP"
 BINARIES = ("bin", "sbin")
@@ -68,7 +68,7 @@ def attach_mcp_tools(made: McpServers, tools: dict[str, Tool], offers: ToolOffer
 def kill_stray_servers(settings: Settings) -> None:
     """End what programs of the gateway's last life left. Only whoever holds the state directory may call this."""
     if any(server.command for server in settings.mcp.servers.values()):
-        family.signal_each(family.find_strays((f"{VARIABLE}={_ident(settings)}:",)), signal.SIGKILL)
+        descendants.signal_each(descendants.find_strays((f"{VARIABLE}={_ident(settings)}:",)), signal.SIGKILL)
 
 
 def _ident(settings: Settings, life: str = "") -> str:

@@ -13,8 +13,19 @@ from collections.abc import AsyncIterable
 
 from palinurus.channels.kit import ChannelFile
 from palinurus.clock import Clock
+from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Attachment
-from palinurus.tools.web.door import EgressGuard, FetchFailure, FetchLimits, FetchRequest
+from palinurus.gateway.attachments import ATTACHMENT_BYTES, INBOUND_FOLDER
+from palinurus.inbox.commands.command import KeepFile
+from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest
+
+# What clients of the gateway send along, put where files from channels are put too.
+
+
+def make_upload_saver(settings: Settings, door: EgressGuard, clock: Clock) -> KeepFile:
+    """Puts a file on disk and names it, or says why not."""
+    return ChannelFiles(os.path.join(settings.home, INBOUND_FOLDER), (), ATTACHMENT_BYTES, door, clock).save
+
 
 _UNSAFE = re.compile(r"[^\w.-]+")
 _TIME = 60.0

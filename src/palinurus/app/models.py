@@ -4,11 +4,15 @@ the other."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from palinurus.agent.watch import CacheWatch, WatchedModel
+from palinurus.agent.compaction.compactor import CompactionCoordinator
+from palinurus.agent.compaction.shorten import CompactionServices, Mark, Standing
+from palinurus.agent.promptcache import CacheWatch, WatchedModel
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.model import Model
+from palinurus.plugins.hooks import Hooks
 from palinurus.providers.budget import Budgets
 from palinurus.providers.cassette import wrap_model
 from palinurus.providers.catalog import Catalog
@@ -16,6 +20,35 @@ from palinurus.providers.meter import MeteredModel
 from palinurus.providers.rotation import KeyRotation
 from palinurus.providers.stream import ProviderModels
 from palinurus.store.port import Store
+
+# Who makes room in long conversations, wired: the summarising model, the pinned keys, what still stands.
+
+
+class CompactionCallbacks(NamedTuple):
+    """`standing` says what a session has open besides its messages; `mark` notes what is written under taint."""
+
+    standing: Standing = lambda session: ()
+    mark: Mark | None = None
+
+
+def make_compactions(
+    settings: Settings,
+    model: Model,
+    providers: ProviderModels | None,
+    catalog: Catalog,
+    hooks: Hooks,
+    clock: Clock,
+    family: CompactionCallbacks,
+) -> CompactionCoordinator:
+    """One for the program."""
+
+    def forget(session: str) -> None:
+        if providers is not None:
+            providers.forget(session)
+
+    shared = (settings.compaction, settings.agents, model, catalog, hooks, clock)
+    return CompactionCoordinator(CompactionServices(*shared, family.standing, forget, family.mark))
+
 
 Defer = Callable[[Callable[[], None]], None]
 

@@ -13,7 +13,7 @@ from palinurus.channels import CHANNELS
 from palinurus.config.settings import Settings
 from palinurus.core.policy.groups import BUILTIN_TOOLS as TOOLS
 from palinurus.core.types.inbound import Inbound, Route
-from palinurus.inbox.commands.desk import ChatCommand, CommandAnswer, CommandCall, Scope
+from palinurus.inbox.commands.command import ChatCommand, CommandAnswer, CommandCall, Scope
 from palinurus.inbox.commands.table import NAMES as COMMANDS
 from palinurus.inbox.route import route_inbound
 from palinurus.plugins import load, scripts

@@ -12,27 +12,24 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.direct import DirectToolCaller
-from palinurus.agent.facts import PromptBuilder, PromptSupply
-from palinurus.agent.gauge import TokenCalibration
-from palinurus.agent.offer import ToolOffers
-from palinurus.agent.prepare import PreparerParts, RunPreparer
+from palinurus.agent.invoke import DirectToolCaller
+from palinurus.agent.plan.offer import ToolOffers
+from palinurus.agent.plan.prepare import PreparerParts, RunPreparer
+from palinurus.agent.plan.prompt import PromptBuilder, PromptSupply
+from palinurus.agent.plan.window import TokenCalibration
 from palinurus.agent.runtimes.choose import Runtimes
 from palinurus.agent.turn import TurnRunner, TurnServices
 from palinurus.app import mcp, models, plugins
+from palinurus.app.admission import AdmissionPorts, ChannelAdmission
+from palinurus.app.background import make_promises, make_scheduler, make_subagents, make_webhooks
+from palinurus.app.channels import find_account as account_of
 from palinurus.app.channels import make_signin_kit, open_channels
-from palinurus.app.children import make_subagents
-from palinurus.app.gate import AdmissionPorts, ChannelAdmission
-from palinurus.app.hooks import find_account as account_of
-from palinurus.app.lines import ChannelReceivers
-from palinurus.app.promises import make_promises
-from palinurus.app.room import CompactionCallbacks, make_compactions
+from palinurus.app.media import make_upload_saver
+from palinurus.app.models import CompactionCallbacks, make_compactions
+from palinurus.app.pipeline import ReplyPipeline
+from palinurus.app.receivers import ChannelReceivers
 from palinurus.app.signin import SignInRunner
-from palinurus.app.speech import ReplyPipeline
 from palinurus.app.tools import ToolboxViews, make_approval_board, make_processes, make_toolbox
-from palinurus.app.triggers import make_scheduler
-from palinurus.app.uploads import make_upload_saver
-from palinurus.app.webhooks import make_webhooks
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
@@ -43,14 +40,12 @@ from palinurus.core.types.model import Model
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import Tool
 from palinurus.errors import NotFound
-from palinurus.inbox.attached import FileAttacher, sweep_inbound_files
-from palinurus.inbox.commands.desk import CommandContext
+from palinurus.inbox.attachments import FileAttacher, sweep_inbound_files
+from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.control import CommandController
 from palinurus.inbox.dispatch import Dispatcher
 from palinurus.inbox.feed import RunFollower
-from palinurus.inbox.lines import ChatChannels
-from palinurus.inbox.promises import resume_accepted
-from palinurus.inbox.reach import SessionDirectory, SessionInboxPort
+from palinurus.inbox.receivers import ChatChannels
 from palinurus.outbox.deliver import Deliverer
 from palinurus.outbox.post import OutboxPost
 from palinurus.plugins.api import PluginContributions
@@ -60,16 +55,18 @@ from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
 from palinurus.providers.stream import ProviderModels
 from palinurus.providers.transcribe import SpeechTranscriber
-from palinurus.sessions.maintain import run_upkeep
+from palinurus.services.promises import resume_accepted
+from palinurus.services.sessions import SessionDirectory, SessionInboxPort
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
+from palinurus.sessions.upkeep import run_upkeep
 from palinurus.store.port import Acceptance, InboxRow, Store
 from palinurus.store.sqlite import open_store
-from palinurus.tools.environ import build_child_env, build_search_path
-from palinurus.tools.process.table import CommandTable
-from palinurus.tools.web.family import WebToolset
-from palinurus.workspace.memory.shelf import Memories
-from palinurus.workspace.shelf import PromptSources
+from palinurus.tools.commands.environ import build_child_env, build_search_path
+from palinurus.tools.commands.table import CommandTable
+from palinurus.tools.web.toolset import WebToolset
+from palinurus.workspace.memory.memories import Memories
+from palinurus.workspace.sources import PromptSources
 
 log = logging.getLogger(__name__)
 

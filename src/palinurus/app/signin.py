@@ -17,9 +17,9 @@ from palinurus.channels import CHANNELS, LOGINS, load_signin_action
 from palinurus.channels.kit import ChannelKit
 from palinurus.core.types.tool import Tool
 from palinurus.errors import BadRequest
-from palinurus.inbox.lines import ReceiversPort
-from palinurus.tools import signin
-from palinurus.tools.signin import SignInState
+from palinurus.inbox.receivers import ReceiversPort
+from palinurus.tools.program import signin
+from palinurus.tools.program.signin import SignInState
 
 Enter: TypeAlias = Callable[[str], Callable[..., Awaitable[str]] | None]
 

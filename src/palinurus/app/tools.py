@@ -7,25 +7,25 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from palinurus.clock import Clock
-from palinurus.config.approvals import APPROVALS_FILE
+from palinurus.config.sections.approvals import APPROVALS_FILE
 from palinurus.config.settings import Settings
 from palinurus.core.types.model import Model
 from palinurus.core.types.tool import Tool
-from palinurus.inbox.approvals import ApprovalBoard
-from palinurus.inbox.children.nest import SubagentControl
-from palinurus.inbox.standing import SessionStatusReader
-from palinurus.inbox.wake import SessionWaker, Submit
+from palinurus.inbox.status import SessionStatusReader
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.vision import VisionModel
+from palinurus.services.approvals import ApprovalBoard
+from palinurus.services.subagents.control import SubagentControl
+from palinurus.services.wake import SessionWaker, Submit
 from palinurus.store.port import Store
-from palinurus.tools import gateway, message
 from palinurus.tools.collect import SessionsAndAgents, make_all_tools
-from palinurus.tools.cron import SchedulerPort
-from palinurus.tools.post import MessagePort
-from palinurus.tools.process.record import CommandRecords
-from palinurus.tools.process.table import CommandTable
-from palinurus.tools.web.family import WebToolset
-from palinurus.workspace.memory.shelf import Memories
+from palinurus.tools.commands.record import CommandRecords
+from palinurus.tools.commands.table import CommandTable
+from palinurus.tools.program import gateway, message
+from palinurus.tools.program.cron import SchedulerPort
+from palinurus.tools.program.recipient import MessagePort
+from palinurus.tools.web.toolset import WebToolset
+from palinurus.workspace.memory.memories import Memories
 from palinurus.workspace.shrink import shrink_image
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from palinurus.channels.receive import keep_receiving
+from palinurus.channels.intake import keep_receiving
 from palinurus.clock import Clock
 from palinurus.core.types.channel import (
     Channel,

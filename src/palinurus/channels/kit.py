@@ -2,14 +2,107 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from palinurus.clock import Clock
-from palinurus.config.channels import AccountSettings
 from palinurus.config.secrets import Secret
-from palinurus.core.types.inbound import Attachment, Inbound
+from palinurus.config.sections.channels import AccountSettings
+from palinurus.core.types.channel import (
+    ChannelAbilities,
+    ChannelAction,
+    ChannelHttpRequest,
+    ChannelHttpResponse,
+    ChannelState,
+    ChannelStatus,
+    SendFailure,
+    SendReceipt,
+    SubmitInbound,
+)
+from palinurus.core.types.inbound import Attachment, Inbound, Target
+from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError, Problem
+
+# A small table that outlives the process, in one record: its last rows, the newest at the end.
+
+
+class MemoTable:
+    """At most `most` rows. Read once, then in memory; written whole when a row changes."""
+
+    def __init__(self, memo: AccountMemo, key: str, most: int) -> None:
+        self._memo = memo
+        self._key = key
+        self._most = most
+        self._rows: dict[str, Any] | None = None
+
+    async def rows(self) -> dict[str, Any]:
+        if self._rows is None:
+            kept = await self._memo.get(self._key)
+            if self._rows is None:  # somebody else may have read it meanwhile
+                self._rows = dict(json.loads(kept)) if kept else {}
+        return self._rows
+
+    async def put(self, name: str, value: Any) -> None:
+        """On disk when this returns."""
+        rows = await self.rows()
+        rows.pop(name, None)
+        rows[name] = value
+        while len(rows) > self._most:
+            rows.pop(next(iter(rows)))
+        await self._memo.put(self._key, json.dumps(rows).encode())
+
+
+# How long to wait before the next try. Twice as long each time, with jitter, so that not all come back at once.
+
+FIRST_DELAY, LONGEST_DELAY = 0.25, 60.0  # seconds
+
+
+class Backoff:
+    """`wait` gives the seconds before the next try; `reset` when one went well."""
+
+    def __init__(self, first: float = FIRST_DELAY, longest: float = LONGEST_DELAY) -> None:
+        self._first = first
+        self._longest = longest
+        self._next = first
+
+    def next_delay(self) -> float:
+        now, self._next = self._next, min(self._next * 2, self._longest)
+        return now * random.uniform(0.5, 1.0)
+
+    def reset(self) -> None:
+        self._next = self._first
+
+
+# What a channel answers for all it cannot do. Channels inherit from it and say only what they can.
+
+
+class BasicChannel:
+    """The part of `Channel` that has a sensible default: no acts, no read-back, no requests."""
+
+    name = ""
+    dedupes = False
+    abilities = ChannelAbilities()
+
+    def __init__(self) -> None:
+        self._status = ChannelStatus("starting")
+
+    def set_status(self, state: ChannelState, detail: str = "", me: str = "") -> None:
+        """How the connection is from now on."""
+        self._status = ChannelStatus(state, detail, me or self._status.me)
+
+    def status(self) -> ChannelStatus:
+        return self._status
+
+    async def find(self, reply: Reply) -> SendReceipt | None:
+        return None
+
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+        return SendFailure(f"{self.name} cannot do that", "refused")
+
+    async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:
+        return ChannelHttpResponse(404, b"this channel takes no requests\n")
 
 
 class ChannelFile(NamedTuple):

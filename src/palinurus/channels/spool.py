@@ -12,13 +12,12 @@ import json
 import logging
 import os
 
-from palinurus.channels.basic import BasicChannel
-from palinurus.channels.kit import ChannelKit
+from palinurus.channels.kit import BasicChannel, ChannelKit
 from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.outbound import Reply
+from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import BadRequest, ConfigError, PalinurusError, Problem
-from palinurus.points import pass_crashpoint
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from palinurus.cli.args import CommandParser, load_settings
-from palinurus.cli.client import AgentClient, CliMessage, CliOutcome, connect_agent, resolve_session_key
+from palinurus.cli.reach.client import AgentClient, CliMessage, CliOutcome, connect_agent, resolve_session_key
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig

@@ -20,19 +20,19 @@ import msgspec
 
 from palinurus.app.channels import make_signin_kit
 from palinurus.channels import CHANNELS, LOGINS, load_signin_action
-from palinurus.cli import http
+from palinurus.cli.access.devices import connect_to_gateway
 from palinurus.cli.args import CommandParser, load_settings
-from palinurus.cli.client import find_gateway_address
-from palinurus.cli.devices import connect_to_gateway
+from palinurus.cli.reach import http
+from palinurus.cli.reach.client import find_gateway_address
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import LoadedConfig
-from palinurus.config.patch import KeyChange, set_config_key, unset_config_key
+from palinurus.config.rewrite import KeyChange, set_config_key, unset_config_key
 from palinurus.config.secrets import is_secret
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, GatewayUnreachable, NotFound
 from palinurus.gateway.rpc import MethodError
-from palinurus.tools.web.door import EgressGuard
+from palinurus.tools.web.egress import EgressGuard
 
 
 class ChannelNeed(NamedTuple):

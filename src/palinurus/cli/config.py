@@ -15,7 +15,7 @@ from palinurus.config.check import accepts_value, describe_key
 from palinurus.config.explain import explain_key, find_effective, resolve_key
 from palinurus.config.keypath import Path, get_at, has_at, parse_path, show_path
 from palinurus.config.load import find_doubles, load_config, read_config
-from palinurus.config.patch import KeyChange, set_config_key, unset_config_key
+from palinurus.config.rewrite import KeyChange, set_config_key, unset_config_key
 from palinurus.config.secrets import is_secret, mask_secrets
 from palinurus.errors import BadRequest, NotFound
 

@@ -15,24 +15,24 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli import http
+from palinurus.cli.access.devices import connect_to_gateway
 from palinurus.cli.args import CommandParser, load_settings
-from palinurus.cli.client import find_gateway_address
-from palinurus.cli.devices import connect_to_gateway
+from palinurus.cli.reach import http
+from palinurus.cli.reach.client import find_gateway_address
 from palinurus.cli.render import strip_controls
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import durations
 from palinurus.config.settings import Settings
-from palinurus.core.schedule.missed import unfold_history
+from palinurus.core.schedule.fire import unfold_history
 from palinurus.errors import BadRequest, GatewayUnreachable
 from palinurus.gateway.client import GatewayLink
 from palinurus.gateway.rpc import MethodError
 from palinurus.store.port import Store
 from palinurus.store.sqlite import open_store
-from palinurus.tools.cron import CronJobMaker, SchedulerPort
-from palinurus.triggers.clockwork import Scheduler
+from palinurus.tools.program.cron import CronJobMaker, SchedulerPort
 from palinurus.triggers.events import SystemEvents
 from palinurus.triggers.ports import TriggerPort
+from palinurus.triggers.scheduler import Scheduler
 
 HISTORY = 10_000
 PAGE = 500  # lines the gateway gives at once

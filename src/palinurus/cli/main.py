@@ -15,27 +15,30 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "chat": ("palinurus.cli.chat:run_chat", "talk to the agent in the terminal (what `pal` alone does)"),
     "agent": ("palinurus.cli.agent:run_agent", "send one message, print the reply"),
     "gateway": (
-        "palinurus.cli.start:run_gateway_command",
+        "palinurus.cli.gateway.start:run_gateway_command",
         "run the gateway; install, start, stop, status, logs: as a service",
     ),
-    "dashboard": ("palinurus.cli.dashboard:run_dashboard", "open the web page of the running gateway"),
+    "dashboard": ("palinurus.cli.gateway.dashboard:run_dashboard", "open the web page of the running gateway"),
     "setup": ("palinurus.cli.setup:run_setup", "the first run: choose a model; make config, workspace, token"),
-    "status": ("palinurus.cli.status:run_status", "what is running, with which model, and what went wrong lately"),
+    "status": ("palinurus.cli.look.status:run_status", "what is running, with which model, and what went wrong lately"),
     "doctor": ("palinurus.cli.doctor:run_doctor", "check the installation; offers to repair what is safe to repair"),
     "sessions": ("palinurus.cli.sessions:run_sessions", "look at, search, export, branch and clean up sessions"),
-    "models": ("palinurus.cli.models:run_models", "list the models that can be used"),
-    "policy": ("palinurus.cli.policy:run_policy", "which tools a run gets, and why not the others"),
-    "prompt": ("palinurus.cli.prompt:run_prompt", "show the system prompt a run would send"),
-    "why": ("palinurus.cli.why:run_why", "explain what happened: `pal why cache`"),
-    "usage": ("palinurus.cli.usage:run_usage", "what was used, and what it cost"),
+    "models": ("palinurus.cli.models.catalog:run_models", "list the models that can be used"),
+    "policy": ("palinurus.cli.look.preview:run_policy", "which tools a run gets, and why not the others"),
+    "prompt": ("palinurus.cli.look.preview:run_prompt", "show the system prompt a run would send"),
+    "why": ("palinurus.cli.look.why:run_why", "explain what happened: `pal why cache`"),
+    "usage": ("palinurus.cli.look.usage:run_usage", "what was used, and what it cost"),
     "cron": ("palinurus.cli.cron:run_cron", "jobs for later: add, list, edit, run, runs, pause, resume, rm, why"),
-    "tasks": ("palinurus.cli.tasks:run_tasks", "what goes on in the background: turns, commands, sub-agents, jobs"),
+    "tasks": (
+        "palinurus.cli.look.tasks:run_tasks",
+        "what goes on in the background: turns, commands, sub-agents, jobs",
+    ),
     "skills": ("palinurus.cli.skills:run_skills", "list, check, install and remove skills"),
     "plugins": ("palinurus.cli.plugins:run_plugins", "list, enable, check, make and test plugins"),
     "mcp": ("palinurus.cli.mcp:run_mcp", "tool servers: list, test, add, remove; serve ours to others"),
     "memory": ("palinurus.cli.memory:run_memory", "search what the agent remembers, see where it came from, undo"),
     "approvals": (
-        "palinurus.cli.approvals:run_approvals",
+        "palinurus.cli.access.approvals:run_approvals",
         "decide about what the agent asks leave for, and the rules for it",
     ),
     "channels": (
@@ -43,27 +46,30 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "chat channels: list, status, add, remove, login, logout, test",
     ),
     "message": ("palinurus.cli.message:run_message", "write to a chat, or react, edit, delete, pin, poll, read there"),
-    "pairing": ("palinurus.cli.pairing:run_pairing", "who may write on chat channels: list, approve, reject, revoke"),
-    "devices": ("palinurus.cli.devices:run_devices", "who may connect: list, approve, reject, revoke, rotate"),
-    "sandbox": ("palinurus.cli.sandbox:run_sandbox", "what holds the agent's commands: explain it, test it"),
+    "pairing": (
+        "palinurus.cli.access.pairing:run_pairing",
+        "who may write on chat channels: list, approve, reject, revoke",
+    ),
+    "devices": ("palinurus.cli.access.devices:run_devices", "who may connect: list, approve, reject, revoke, rotate"),
+    "sandbox": ("palinurus.cli.look.sandbox:run_sandbox", "what holds the agent's commands: explain it, test it"),
     "config": ("palinurus.cli.config:run_config", "get, set, explain and validate settings"),
-    "acp": ("palinurus.cli.acp:run_acp", "serve an editor over the Agent Client Protocol"),
-    "trace": ("palinurus.cli.trace:run_trace", "follow one message from arrival to receipt"),
+    "acp": ("palinurus.cli.bridges.acp:run_acp", "serve an editor over the Agent Client Protocol"),
+    "trace": ("palinurus.cli.look.why:run_trace", "follow one message from arrival to receipt"),
 }
 
 # parts of commands that only some calls need
 PARTS: dict[str, str] = {
-    "gateway": "palinurus.cli.gateway:run_gateway",  # the program with its HTTP face
-    "service": "palinurus.cli.daemon:run_service",  # `pal gateway` with a verb
-    "bridge": "palinurus.cli.bridge:serve_acp",  # needs the extra `acp`
-    "server": "palinurus.cli.server:serve_mcp",  # needs the extra `mcp`
-    "spans": "palinurus.cli.spans:OtelSpans",  # needs the extra `otel`
-    "first": "palinurus.cli.setup.first:open_terminal_questions",  # the questions of `pal setup`
-    "tried": "palinurus.cli.setup.model:try_current_model",  # one word from the model, for `pal doctor --ask`
+    "gateway": "palinurus.cli.gateway.serve:run_gateway",  # the program with its HTTP face
+    "service": "palinurus.cli.gateway.daemon:run_service",  # `pal gateway` with a verb
+    "bridge": "palinurus.cli.bridges.editor:serve_acp",  # needs the extra `acp`
+    "server": "palinurus.cli.bridges.mcpserver:serve_mcp",  # needs the extra `mcp`
+    "spans": "palinurus.cli.gateway.spans:OtelSpans",  # needs the extra `otel`
+    "first": "palinurus.cli.setup.questions:open_terminal_questions",  # the questions of `pal setup`
+    "tried": "palinurus.cli.setup.questions:try_current_model",  # one word from the model, for `pal doctor --ask`
     "tui": "palinurus.cli.tui.app:run_chat_screen",  # needs the extra `tui`
-    "link": "palinurus.cli.link:find_connection_source",  # the screen's way to the agent; loaded once it stands
-    "own": "palinurus.cli.own:start_embedded_gateway",  # the whole program, for the screen
-    "local": "palinurus.cli.local:start_local_client",  # the whole program, when no gateway runs
+    "link": "palinurus.cli.reach.link:find_connection_source",  # the screen's way to the agent; loaded once it stands
+    "own": "palinurus.cli.reach.embedded:start_embedded_gateway",  # the whole program, for the screen
+    "local": "palinurus.cli.reach.local:start_local_client",  # the whole program, when no gateway runs
     "other": "palinurus.cli.plugins:run_plugin_command",  # commands that plugins bring
 }
 
@@ -125,7 +131,7 @@ def load_part(where: str) -> object:
 def _run(where: str, args: list[str]) -> int:
     expected: type[Exception] = load_part("palinurus.errors:PalinurusError")  # type: ignore[assignment]
     if spec := os.environ.get("PALINURUS_CRASH"):  # set by the crash tests only
-        load_part("palinurus.points:arm_crashpoint")(spec)  # type: ignore[operator]
+        load_part("palinurus.crashpoints:arm_crashpoint")(spec)  # type: ignore[operator]
     try:
         code = load_part(where)(args)  # type: ignore[operator]
         sys.stdout.flush()

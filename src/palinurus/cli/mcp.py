@@ -17,19 +17,19 @@ import msgspec
 from palinurus import __version__
 from palinurus.app import mcp
 from palinurus.cli.args import CommandParser, load_settings
-from palinurus.cli.client import find_gateway_address, resolve_session_key
 from palinurus.cli.main import PARTS, load_part
+from palinurus.cli.reach.client import find_gateway_address, resolve_session_key
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import LoadedConfig
-from palinurus.config.mcp import McpServerSettings, McpSettings
-from palinurus.config.patch import set_config_key, unset_config_key
+from palinurus.config.rewrite import set_config_key, unset_config_key
+from palinurus.config.sections.mcp import McpServerSettings, McpSettings
 from palinurus.core.types.tool import Tool
 from palinurus.errors import BadRequest, NotFound, PalinurusError, Unauthorized
 from palinurus.gateway.client import LoginOptions, load_identity
 from palinurus.gateway.rpc import READ, WRITE, ClientDescription, MethodError
 from palinurus.tools.mcp.server import McpServer
-from palinurus.tools.web.door import EgressGuard
+from palinurus.tools.web.egress import EgressGuard
 
 VERBS = {
     "list": "the configured servers",

@@ -16,12 +16,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.cli.args import CommandParser, load_settings
-from palinurus.cli.pull import make_progress_drawer
+from palinurus.cli.models.pull import make_progress_drawer
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
-from palinurus.core.memory.excerpt import write_excerpt_hint
-from palinurus.core.memory.rank import cite_hit
-from palinurus.core.memory.values import MemoryRefusal
+from palinurus.core.memory.results import MemoryRefusal, cite_hit, write_excerpt_hint
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import BadRequest, NotFound, StateError
 from palinurus.providers.local.fetch import fetch_weights

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from palinurus.cli.access.devices import connect_to_gateway
 from palinurus.cli.args import CommandParser, load_settings
-from palinurus.cli.devices import connect_to_gateway
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.settings import Settings

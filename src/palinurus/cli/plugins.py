@@ -21,8 +21,8 @@ from palinurus.cli.args import CommandParser, load_settings
 from palinurus.cli.main import COMMANDS
 from palinurus.cli.render import strip_controls
 from palinurus.config.load import LoadedConfig
-from palinurus.config.patch import set_config_key
-from palinurus.config.plugins import PluginEntry
+from palinurus.config.rewrite import set_config_key
+from palinurus.config.sections.plugins import PluginEntry
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, ConfigError, NotFound
 from palinurus.plugins import scripts

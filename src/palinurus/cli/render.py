@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from typing import TextIO
 
-from palinurus.core.stream.live import LiveText
+from palinurus.core.stream.answer import LiveText
 from palinurus.core.types.events import (
     AgentEnd,
     AgentStart,

@@ -21,17 +21,18 @@ from palinurus.core.skills.danger import is_grave
 from palinurus.core.skills.offer import make_skill_commands, shorten_home
 from palinurus.core.skills.skill import BrokenSkill, Skill
 from palinurus.errors import BadRequest, NotFound
-from palinurus.workspace.install.parcel import (
+from palinurus.workspace.discovery import locate_installed_skills
+from palinurus.workspace.install.packages import (
+    InstalledSkills,
     SkillPackage,
     SkillPackageChange,
+    SkillPin,
     choose_package,
     compare_packages,
     list_demands,
 )
-from palinurus.workspace.install.place import InstalledSkills, SkillPin
 from palinurus.workspace.install.source import SkillDownload, fetch_source
-from palinurus.workspace.roots import locate_installed_skills
-from palinurus.workspace.shelf import PromptSources, SkillStock
+from palinurus.workspace.sources import PromptSources, SkillStock
 
 FINDINGS = 25  # shown before an installation
 VERBS = {

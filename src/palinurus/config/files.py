@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 
-from palinurus import points
+from palinurus import crashpoints
 from palinurus.config.check import ConfigFinding
 
 MAX_BYTES = 4 * 1024 * 1024  # an avatar may be embedded, hence not smaller
@@ -88,7 +88,7 @@ def replace_file(file: str, data: bytes, *, crash: bool = False) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         if crash:
-            points.pass_crashpoint("config.before")
+            crashpoints.pass_crashpoint("config.before")
         os.rename(temporary, file)
         placed = True
     finally:
@@ -101,4 +101,4 @@ def replace_file(file: str, data: bytes, *, crash: bool = False) -> None:
     finally:
         os.close(folder_handle)
     if crash:
-        points.pass_crashpoint("config.after")
+        crashpoints.pass_crashpoint("config.after")

@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.about import KEY_MEANINGS
-from palinurus.config.explain import needs_restart
+from palinurus.config.explain import KEY_MEANINGS, needs_restart
 from palinurus.config.keypath import Path, parse_path
 from palinurus.config.schema import Config
 from palinurus.config.secrets import is_secret

@@ -12,31 +12,30 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.config import access, bindings, credentials, durations, mcp, paths, people, plugins, supply, upkeep, web
-from palinurus.config.approvals import resolve_approvals
-from palinurus.config.audio import resolve_audio
-from palinurus.config.blocks import resolve_delivery
-from palinurus.config.channels import resolve_accounts
+from palinurus.config import durations, paths
 from palinurus.config.check import ConfigFinding
-from palinurus.config.compaction import resolve_compaction
-from palinurus.config.context import resolve_context
-from palinurus.config.cron import resolve_cron
-from palinurus.config.exec import confines_patches, resolve_processes
-from palinurus.config.fetch import resolve_secret
-from palinurus.config.heartbeat import resolve_heartbeats
+from palinurus.config.expand import resolve_secret
 from palinurus.config.keypath import Path
-from palinurus.config.messaging import resolve_messaging
-from palinurus.config.policy import resolve_policy
-from palinurus.config.prompts import add_prompt_settings
-from palinurus.config.reach import resolve_reach
-from palinurus.config.runtimes import resolve_runtimes
-from palinurus.config.sandbox import SandboxContext, resolve_sandbox
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry, AgentModelSection, AgentsSection, HeartbeatSection
 from palinurus.config.schema.models import ModelSection, ProviderSection
 from palinurus.config.schema.tools import ExecSection, FsSection, LoopDetectionSection, ToolsSection
 from palinurus.config.schema.words import ModelChoiceSection, ModelSpec
 from palinurus.config.secrets import wrap_secrets
+from palinurus.config.sections import bindings, credentials, gateway, maintenance, mcp, people, plugins, prompts, web
+from palinurus.config.sections.approvals import resolve_approvals
+from palinurus.config.sections.audio import resolve_audio
+from palinurus.config.sections.channels import resolve_accounts
+from palinurus.config.sections.context import resolve_compaction, resolve_context
+from palinurus.config.sections.delivery import resolve_delivery
+from palinurus.config.sections.policy import resolve_policy
+from palinurus.config.sections.prompts import add_prompt_settings
+from palinurus.config.sections.runtimes import resolve_runtimes
+from palinurus.config.sections.sandbox import SandboxContext, resolve_sandbox
+from palinurus.config.sections.schedule import resolve_cron, resolve_heartbeats
+from palinurus.config.sections.subagents import resolve_reach, resolve_subagents
+from palinurus.config.sections.tools import confines_patches, resolve_messaging, resolve_processes, resolve_taint
+from palinurus.config.sections.webhooks import resolve_webhooks
 from palinurus.config.settings import (
     AgentSettings,
     ExecSettings,
@@ -49,9 +48,6 @@ from palinurus.config.settings import (
     Settings,
     ToolsSettings,
 )
-from palinurus.config.subagents import resolve_subagents
-from palinurus.config.taint import resolve_taint
-from palinurus.config.webhooks import resolve_webhooks
 from palinurus.core.types.keys import parse_agent_id
 
 UNLIMITED = 2_147_483.0  # seconds; what OpenClaw's timers can hold at most, here for "no limit"
@@ -80,7 +76,7 @@ def resolve_settings(
     """The settings; what is wrong is added to `findings`."""
     scene, section = ResolveContext(home, environ, findings), config.agents or AgentsSection()
     (agents, default), written = _agents(section, scene), {key: entry for _, key, entry in _entries(section)}
-    agents = supply.add_workspace_settings(add_prompt_settings(agents, written, config), written, config)
+    agents = prompts.add_workspace_settings(add_prompt_settings(agents, written, config), written, config)
     _durations(config, scene)
     providers = (config.models.providers if config.models else None) or {}
     written_channels = {k: wrap_secrets(v, ("channels", k)) for k, v in (config.channels or {}).items()}
@@ -93,14 +89,14 @@ def resolve_settings(
         default_agent=default,
         providers={key: _provider(key, body, scene) for key, body in providers.items()},
         tools=_tools(config.tools or ToolsSection(), scene),
-        gateway=access.resolve_gateway(config, environ, findings),
+        gateway=gateway.resolve_gateway(config, environ, findings),
         lanes=_lanes(config),
         queue=_queue(config),
-        session=msgspec.structs.replace(_session(config), upkeep=upkeep.resolve_upkeep(config, findings)),
+        session=msgspec.structs.replace(_session(config), upkeep=maintenance.resolve_upkeep(config, findings)),
         bindings=bindings.resolve_bindings(config, agents, findings),
         auth=credentials.resolve_auth(config, environ, findings),
         budgets=credentials.resolve_budgets(config, agents, findings),
-        skills=supply.resolve_skills(config, home, environ, findings),
+        skills=prompts.resolve_skills(config, home, environ, findings),
         web=web.resolve_web(config, environ, findings),
         audio=resolve_audio(config, findings),
         image_models=web.resolve_image_models(config),

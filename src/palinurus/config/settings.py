@@ -9,29 +9,25 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.config.approvals import AgentExecRules
-from palinurus.config.audio import AudioSettings
-from palinurus.config.blocks import DeliverySettings
-from palinurus.config.channels import AccountSettings
-from palinurus.config.compaction import CompactionSettings
-from palinurus.config.context import ContextSettings
-from palinurus.config.cron import CronSettings
-from palinurus.config.exec import ProcessSettings
-from palinurus.config.heartbeat import HeartbeatSettings
-from palinurus.config.mcp import McpSettings
-from palinurus.config.messaging import MessageToolRules
-from palinurus.config.people import PeopleSettings
-from palinurus.config.plugins import HookScriptSettings, PluginSettings
-from palinurus.config.reach import ReachSettings
-from palinurus.config.runtimes import RuntimeSettings
 from palinurus.config.secrets import Secret as Secret
-from palinurus.config.subagents import SubagentSettings
-from palinurus.config.webhooks import WebhookSettings
-from palinurus.core.memory.values import MemoryOptions
+from palinurus.config.sections.approvals import AgentExecRules
+from palinurus.config.sections.audio import AudioSettings
+from palinurus.config.sections.channels import AccountSettings
+from palinurus.config.sections.context import CompactionSettings, ContextSettings
+from palinurus.config.sections.delivery import DeliverySettings
+from palinurus.config.sections.mcp import McpSettings
+from palinurus.config.sections.people import PeopleSettings
+from palinurus.config.sections.plugins import HookScriptSettings, PluginSettings
+from palinurus.config.sections.runtimes import RuntimeSettings
+from palinurus.config.sections.schedule import CronSettings, HeartbeatSettings
+from palinurus.config.sections.subagents import ReachSettings, SubagentSettings
+from palinurus.config.sections.tools import MessageToolRules, ProcessSettings
+from palinurus.config.sections.webhooks import WebhookSettings
+from palinurus.core.memory.results import MemoryOptions
 from palinurus.core.policy.address import OpenHosts
 from palinurus.core.policy.layers import ToolRules
-from palinurus.core.types.cell import SandboxSettings
-from palinurus.core.types.taint import TaintRules
+from palinurus.core.types.approval import TaintRules
+from palinurus.core.types.sandbox import SandboxSettings
 
 
 class _Veiled(msgspec.Struct, frozen=True):

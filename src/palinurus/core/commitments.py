@@ -8,11 +8,26 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import NamedTuple
 
+from palinurus.core.languages.english import build_english
+from palinurus.core.languages.french import build_french
+from palinurus.core.languages.german import build_german
+from palinurus.core.languages.italian import build_italian
+from palinurus.core.languages.portuguese import build_portuguese
+from palinurus.core.languages.row import PromiseLanguage
+from palinurus.core.languages.spanish import build_spanish
 from palinurus.core.schedule.fire import find_time_zone
-from palinurus.core.tongues.every import list_languages
-from palinurus.core.tongues.row import PromiseLanguage
+
+# All languages in which promises are noticed.
+
+
+@cache
+def list_languages() -> tuple[PromiseLanguage, ...]:
+    """Every language's row, in the order in which they are asked."""
+    return (build_english(), build_german(), build_spanish(), build_french(), build_portuguese(), build_italian())
+
 
 MAX_PROMISES = 3  # of one reply
 LONG = 300  # characters of one sentence; longer ones are no promises

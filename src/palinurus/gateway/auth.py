@@ -15,7 +15,7 @@ import msgspec
 
 from palinurus.config.settings import GatewaySettings, TrustedProxySettings
 from palinurus.errors import ConfigError, Problem
-from palinurus.gateway.fault import HttpFault, make_bad_request
+from palinurus.gateway.http import HttpFault, make_bad_request
 from palinurus.gateway.limits import LoginFailures, canonicalize_address
 from palinurus.gateway.rpc import ADMIN, READ, SCOPES, WRITE, has_scope
 

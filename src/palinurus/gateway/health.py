@@ -2,16 +2,136 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from palinurus import __version__
 from palinurus.clock import Clock
-from palinurus.config.heartbeat import HeartbeatSettings
+from palinurus.config.sections.schedule import HeartbeatSettings
+from palinurus.core.types.events import AgentEnd, AgentStart, RunEvent, ToolEnd
+from palinurus.core.types.inbound import Inbound
 from palinurus.gateway.port import GatewayHost
 from palinurus.gateway.rpc import ConnectedClient
 from palinurus.store.port import SessionRow
+
+# What happened since the start, counted, as the text Prometheus reads. Follows the inbox; knows no library.
+
+NAMES = 200  # values of one label; what comes later is counted as "other"
+
+
+class GatewayMetrics:
+    """Implements `inbox.feed.Follower`. Counters only grow; labels are names of ours, never what people wrote."""
+
+    def __init__(self) -> None:
+        self._requests: Counter[tuple[str, ...]] = Counter()
+        self._messages: Counter[tuple[str, ...]] = Counter()
+        self._runs: Counter[tuple[str, ...]] = Counter()
+        self._tools: Counter[tuple[str, ...]] = Counter()
+        self._tool_seconds: Counter[tuple[str, ...]] = Counter()
+        self._tokens: Counter[tuple[str, ...]] = Counter()
+        self._cost = 0.0
+        self._going: set[str] = set()
+
+    def request(self, route: str, status: int) -> None:
+        """One HTTP request was answered."""
+        self._requests[route, str(status)] += 1
+
+    def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
+        self._messages[(_known(inbound.target.channel, self._messages),)] += 1
+
+    def on_started(self, item: str, session: str, inbound: Inbound) -> None:
+        self._going.add(item)
+
+    def on_event(self, item: str, event: RunEvent) -> None:
+        if isinstance(event, AgentStart):
+            self._going.add(item)
+        elif isinstance(event, ToolEnd):
+            name = event.name if (event.name,) in self._tool_seconds else _known(event.name, self._tool_seconds)
+            self._tools[name, "error" if event.is_error else "ok"] += 1
+            self._tool_seconds[(name,)] += event.took_ms
+        elif isinstance(event, AgentEnd):
+            self._runs[(event.end,)] += 1
+            used = event.usage
+            for kind, count in (
+                ("input", used.input),
+                ("output", used.output),
+                ("cache_read", used.cacheRead),
+                ("cache_write", used.cacheWrite),
+            ):
+                self._tokens[(kind,)] += count
+            self._cost += used.cost.total if used.cost is not None else 0.0
+
+    def on_merged(self, item: str, into: str) -> None:
+        self._going.discard(item)
+
+    def on_ended(self, item: str) -> None:
+        self._going.discard(item)
+
+    def text(self, uptime: float, clients: int, ready: bool) -> bytes:
+        """All of it, in Prometheus' exposition format."""
+        lines: list[str] = []
+        _gauge(lines, "info", "Version of the program", 1, {"version": __version__})
+        _gauge(lines, "up", "Whether messages are taken", int(ready))
+        _gauge(lines, "uptime_seconds", "Since the gateway started", round(uptime, 3))
+        _gauge(lines, "connected_clients", "WebSocket clients logged in", clients)
+        _gauge(lines, "runs_in_progress", "Messages whose turn runs now", len(self._going))
+        _gauge(lines, "resident_memory_bytes", "Resident memory of this process", _resident())
+        _gauge(lines, "cpu_seconds_total", "Processor time of this process", round(_spent(), 3), kind="counter")
+        _count(lines, "http_requests_total", "HTTP requests answered", ("route", "status"), self._requests)
+        _count(lines, "messages_total", "Messages taken in", ("channel",), self._messages)
+        _count(lines, "runs_total", "Runs ended, by how", ("end",), self._runs)
+        _count(lines, "tool_calls_total", "Tool calls ended", ("tool", "outcome"), self._tools)
+        seconds = {labels: ms / 1000 for labels, ms in self._tool_seconds.items()}
+        _count(lines, "tool_seconds_total", "Time spent in tools", ("tool",), seconds)
+        _count(lines, "tokens_total", "Tokens of model calls", ("kind",), self._tokens)
+        _gauge(lines, "cost_usd_total", "Cost of model calls with a price", round(self._cost, 6), kind="counter")
+        return ("\n".join(lines) + "\n").encode()
+
+
+def _known(name: str, counted: Mapping[tuple[str, ...], float]) -> str:
+    return name if (name,) in counted or len(counted) < NAMES else "other"
+
+
+def _gauge(
+    lines: list[str], name: str, told: str, value: float, labels: Mapping[str, str] | None = None, kind: str = "gauge"
+) -> None:
+    full = f"palinurus_{name}"
+    lines += [f"# HELP {full} {told}.", f"# TYPE {full} {kind}", f"{full}{_labels((labels or {}).items())} {value}"]
+
+
+def _count(
+    lines: list[str], name: str, told: str, names: tuple[str, ...], counted: Mapping[tuple[str, ...], float]
+) -> None:
+    full = f"palinurus_{name}"
+    lines += [f"# HELP {full} {told}.", f"# TYPE {full} counter"]
+    lines += [f"{full}{_labels(zip(names, values, strict=True))} {count}" for values, count in sorted(counted.items())]
+
+
+def _labels(pairs: Iterable[tuple[str, str]]) -> str:
+    shown = ",".join(f'{name}="{_quoted(value)}"' for name, value in pairs)
+    return f"{{{shown}}}" if shown else ""
+
+
+def _quoted(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _resident() -> int:
+    try:
+        with open("/proc/self/statm", "rb") as handle:
+            return int(handle.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _spent() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
 
 RECENT = 5
 QUIET = frozenset({"cli", "probe", "backend"})  # modes of clients that come and go: not shown as present

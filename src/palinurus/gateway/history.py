@@ -11,12 +11,12 @@ from aiohttp import web
 from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
-from palinurus.gateway import reply
-from palinurus.gateway.fault import HttpFault, make_bad_request
+from palinurus.gateway import http
+from palinurus.gateway.http import HttpFault, make_bad_request
 from palinurus.gateway.limits import KEEPALIVE
 from palinurus.gateway.port import GatewayHost
-from palinurus.gateway.rows import SessionReader, list_visible_entries, project_entry
-from palinurus.gateway.rows import project_history as shown
+from palinurus.gateway.views import SessionReader, list_visible_entries, project_entry
+from palinurus.gateway.views import project_history as shown
 from palinurus.gateway.ws.frames import encode_json
 
 LIMIT, MOST = 200, 1000
@@ -38,10 +38,10 @@ async def handle_history(request: web.BaseRequest, host: GatewayHost, typed: str
     _, transcript = await rows.open(str(key)) if rows is not None else (None, None)
     if rows is None or transcript is None:
         missing = {"ok": False, "error": {"type": "not_found", "message": f"Session not found: {key}"}}
-        return reply.reply_json(missing, 404)
+        return http.reply_json(missing, 404)
     first = make_history_page(str(key), shown(transcript, limit, before=cursor or None))
     if "text/event-stream" not in request.headers.get("Accept", ""):
-        return reply.reply_json(first)
+        return http.reply_json(first)
     return await _follow(request, host, rows, str(key), first, len(list_visible_entries(transcript)))
 
 
@@ -85,7 +85,7 @@ async def _follow(
 ) -> web.StreamResponse:
     watcher = _Watcher(key)
     unfollow: Callable[[], None] = host.follow(watcher)
-    headers = {**reply.HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+    headers = {**http.HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
     response = web.StreamResponse(headers=headers)
     await response.prepare(request)
     try:

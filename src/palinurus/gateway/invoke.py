@@ -11,10 +11,10 @@ from aiohttp import web
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.model import ModelFailure
-from palinurus.gateway import reply
+from palinurus.gateway import http
 from palinurus.gateway.auth import HttpCaller
-from palinurus.gateway.chat import read_body
-from palinurus.gateway.fault import HttpFault
+from palinurus.gateway.http import HttpFault
+from palinurus.gateway.openai.endpoints import read_body
 from palinurus.gateway.port import GatewayHost
 
 BODY = 2 * 1024 * 1024
@@ -73,7 +73,7 @@ async def handle_invoke(
         return _no(400, "tool_error", found.text)
     content = [msgspec.to_builtins(block) for block in found.content]
     result = {"content": content, "details": found.details}
-    return reply.reply_json({"ok": True, "toolCallId": str(uuid.uuid4()), "result": result})
+    return http.reply_json({"ok": True, "toolCallId": str(uuid.uuid4()), "result": result})
 
 
 def _missing(name: str) -> web.Response:
@@ -81,4 +81,4 @@ def _missing(name: str) -> web.Response:
 
 
 def _no(status: int, kind: str, message: str) -> web.Response:
-    return reply.reply_json({"ok": False, "error": {"type": kind, "message": message}}, status)
+    return http.reply_json({"ok": False, "error": {"type": kind, "message": message}}, status)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.core.hooks.call import WebhookAnswer, WebhookHead, WebhookTerms
 from palinurus.core.types.channel import ChannelHttpRequest, ChannelHttpResponse
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import ModelFailure, ModelSpec
-from palinurus.inbox.commands.desk import CommandContext
+from palinurus.core.webhooks import WebhookAnswer, WebhookHead, WebhookTerms
+from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.feed import RunFollower
 from palinurus.store.port import ANY_RECORD, Acceptance, InboxRow, SessionRow, StoreRecord, UsageRow
 

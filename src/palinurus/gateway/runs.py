@@ -10,8 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.core.stream.answer import collect_visible_text
-from palinurus.core.stream.live import LiveText
+from palinurus.core.stream.answer import LiveText, collect_visible_text
 from palinurus.core.types.events import (
     AgentEnd,
     AgentStart,

@@ -17,20 +17,18 @@ from aiohttp import web
 from palinurus.clock import Clock
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import GatewayUnreachable
-from palinurus.gateway import limits, media, reply
+from palinurus.gateway import http, limits, page
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer, HttpCaller, RouteScope
-from palinurus.gateway.channels import ChannelEndpoint
-from palinurus.gateway.chat import RESPONSES_DIALECT, OutcomeWaits, handle_completion
-from palinurus.gateway.embeddings import handle_embeddings
-from palinurus.gateway.fault import HttpFault, make_bad_request
+from palinurus.gateway.clients import GatewayClients
+from palinurus.gateway.health import GatewayMetrics
 from palinurus.gateway.history import handle_history
-from palinurus.gateway.hooks import WebhookEndpoint, to_local_path
+from palinurus.gateway.http import HttpFault, make_bad_request
 from palinurus.gateway.invoke import handle_invoke
-from palinurus.gateway.metrics import GatewayMetrics
-from palinurus.gateway.openai import list_openai_models
+from palinurus.gateway.openai.completions import list_openai_models
+from palinurus.gateway.openai.endpoints import RESPONSES_DIALECT, OutcomeWaits, handle_completion, handle_embeddings
+from palinurus.gateway.page import PAGE_PATHS, WebPage
 from palinurus.gateway.port import GatewayHost
-from palinurus.gateway.room import GatewayClients
-from palinurus.gateway.web import PAGE_PATHS, WebPage
+from palinurus.gateway.webhooks import ChannelEndpoint, WebhookEndpoint, to_local_path
 
 log = logging.getLogger(__name__)
 
@@ -183,7 +181,7 @@ class GatewayServer:
         route, answer = await self._answer(request)
         status = answer.status
         self.metrics.request(route, status)
-        response = reply.reply_fault(answer) if isinstance(answer, HttpFault) else answer
+        response = http.reply_fault(answer) if isinstance(answer, HttpFault) else answer
         level = logging.DEBUG if route in ("health", "ready") else logging.INFO
         log.log(level, "http %s %s %d %.0f ms", request.method, route, status, 1000 * (self.clock.monotonic() - began))
         return response
@@ -268,24 +266,24 @@ async def _page(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
 
 
 async def _health(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    return reply.reply_json({"ok": True, "status": "live"})
+    return http.reply_json({"ok": True, "status": "live"})
 
 
 async def _ready(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
     ready, failing = gateway.host.ready()
     uptime = int(1000 * (gateway.clock.monotonic() - gateway.started))
-    return reply.reply_json({"ready": ready, "failing": failing, "uptimeMs": uptime}, 200 if ready else 503)
+    return http.reply_json({"ready": ready, "failing": failing, "uptimeMs": uptime}, 200 if ready else 503)
 
 
 async def _models(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    return reply.reply_json({"object": "list", "data": list_openai_models(gateway.host.settings)})
+    return http.reply_json({"object": "list", "data": list_openai_models(gateway.host.settings)})
 
 
 async def _model(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
     wanted = unquote(visit.match["id"])
     for row in list_openai_models(gateway.host.settings):
         if row["id"] == wanted:
-            return reply.reply_json(row)
+            return http.reply_json(row)
     return HttpFault(404, f"there is no model {wanted[:64]!r}", param="model", code="model_not_found")
 
 
@@ -327,26 +325,26 @@ async def _history(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
 async def _metrics(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
     uptime = gateway.clock.monotonic() - gateway.started
     text = gateway.metrics.text(uptime, len(gateway.room.clients()), gateway.host.ready()[0])
-    return reply.reply_bytes(text, "text/plain")
+    return http.reply_bytes(text, "text/plain")
 
 
 async def _config(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    return media.make_page_config(gateway.host.settings)
+    return page.make_page_config(gateway.host.settings)
 
 
 async def _avatar(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    return media.describe_avatar(visit.request, visit.match["agent"], gateway.host.settings)
+    return page.describe_avatar(visit.request, visit.match["agent"], gateway.host.settings)
 
 
 async def _media(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    return await asyncio.to_thread(media.serve_workspace_media, visit.request, gateway.host.settings)
+    return await asyncio.to_thread(page.serve_workspace_media, visit.request, gateway.host.settings)
 
 
 async def _kill(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
     key = parse_session_key(unquote(visit.match["key"]), gateway.host.settings.default_agent)
     if key is None:
         return make_bad_request("that is not a session key", "key")
-    return reply.reply_json({"ok": True, "aborted": gateway.host.abort(str(key), "user")})
+    return http.reply_json({"ok": True, "aborted": gateway.host.abort(str(key), "user")})
 
 
 CHANNELS = re.compile(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")

@@ -11,27 +11,26 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.config.channels import AccountSettings, GroupSettings
+from palinurus.config.sections.channels import AccountSettings, GroupSettings
 from palinurus.config.settings import Settings
-from palinurus.core.policy import mention
-from palinurus.core.policy.flood import FloodGuard
-from palinurus.core.policy.gate import (
+from palinurus.core.policy import admission
+from palinurus.core.policy.admission import (
     EVERYBODY,
     AdmissionRequest,
     AdmissionRules,
     AdmissionVerdict,
+    FloodGuard,
     decide_admission,
     parse_allowlist,
 )
 from palinurus.core.types.inbound import Inbound, Route, Sender
 from palinurus.core.types.keys import escape_key_part
 from palinurus.core.types.outbound import Reply
-from palinurus.inbox.bindings import resolve_identity
 from palinurus.inbox.commands.table import parse_command
 from palinurus.inbox.control import is_control
 from palinurus.inbox.overheard import OverheardMessages
 from palinurus.inbox.pairing import ChatPairing, PairingStanding, make_notice_id
-from palinurus.inbox.route import route_inbound
+from palinurus.inbox.route import resolve_identity, route_inbound
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import Store
 
@@ -197,7 +196,7 @@ class ChannelAccess:
         asked = _asked(inbound)
         if not asked.named:
             patterns = self._settings.people.patterns.get(where.agent, ())
-            asked = asked._replace(named=mention.is_mentioned(inbound.text, patterns))
+            asked = asked._replace(named=admission.is_mentioned(inbound.text, patterns))
         return decide_admission(asked, rules), rules
 
     async def _wanted(self, where: Route, usual: bool) -> bool:

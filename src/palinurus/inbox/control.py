@@ -6,33 +6,97 @@ the session's record, so one that was cut off by a crash is simply done again.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+import msgspec
 
 from palinurus.abort import Abort, Aborted
-from palinurus.agent.ending import settle_until_stored as on_disk
+from palinurus.agent.settle import settle_until_stored as on_disk
 from palinurus.agent.settle import to_outgoing
 from palinurus.agent.turn import Audience
 from palinurus.config.zones import find_zone
 from palinurus.core.levels.parse import ParsedDirectives, parse_directives
 from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.messages import AssistantMessage, TextBlock
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import PalinurusError
-from palinurus.inbox.commands import stop
-from palinurus.inbox.commands.desk import ChatCommand, CommandAnswer, CommandCall, CommandContext, is_admin
+from palinurus.inbox.commands import runs
+from palinurus.inbox.commands.command import ChatCommand, CommandAnswer, CommandCall, CommandContext, is_admin
 from palinurus.inbox.commands.facts import change_record, gather_facts
+from palinurus.inbox.commands.info import format_status_card
 from palinurus.inbox.commands.levels import DirectiveContext, apply_directives
 from palinurus.inbox.commands.models import find_meant_model, list_models
 from palinurus.inbox.commands.reset import make_session_id
-from palinurus.inbox.commands.status import format_status_card
 from palinurus.inbox.commands.table import TABLE, describe_unknown, parse_command
-from palinurus.sessions.fresh import MessageMoment, find_current_session, make_end_payload, make_start_payload
-from palinurus.store.port import OutboxRow, RunClaim, Settlement, TurnOutcome
+from palinurus.inbox.policy import QueuePolicy
+from palinurus.sessions.lifecycle import MessageMoment, find_current_session, make_end_payload, make_start_payload
+from palinurus.store.port import InboxItem, OutboxRow, RunClaim, Settlement, TurnOutcome
+
+# Control messages (commands, stop words) on their own lane: they never wait behind the session's run.
+#
+# Of one session they are done in order, but a slow one (it may wait for a whole run) holds the next one up only for
+# a moment. Knows where they queue; what they do is the controller's.
+
+CONTROL_LANE = "control"
+AT_ONCE = 16
+PATIENCE = 0.25  # seconds
+RULES = QueuePolicy("followup", 0.0, 50, "new")
+
+
+class ControllerPort(Protocol):
+    """See `inbox/control.py`."""
+
+    def control(self, inbound: Inbound) -> bool:
+        """Is it one? Asked for every message: must be quick."""
+        ...
+
+    async def turn(
+        self, claim: RunClaim, inbound: Inbound, key: SessionKey, audience: Audience, abort: Abort | None = None
+    ) -> None:
+        """Do it and settle the claim."""
+        ...
+
+
+def to_control_item(item: InboxItem, busy: bool) -> InboxItem:
+    """The row as a control message: `control:KEY`, or while that is busy a queue of its own, `control/ID:KEY`."""
+    head = f"{CONTROL_LANE}/{item.id}" if busy else CONTROL_LANE
+    return msgspec.structs.replace(item, session=f"{head}:{item.session}", lane=CONTROL_LANE)
+
+
+def find_key(claim: RunClaim) -> SessionKey | None:
+    """The session a control message is about."""
+    return parse_session_key(claim.session.partition(":")[2])
+
+
+class ControlLane:
+    def __init__(self, controller: ControllerPort | None) -> None:
+        self._controller = controller
+        self._last: dict[str, asyncio.Future[None]] = {}
+
+    def control(self, inbound: Inbound) -> bool:
+        return self._controller is not None and self._controller.control(inbound)
+
+    async def turn(self, claim: RunClaim, inbound: Inbound, audience: Audience, abort: Abort) -> None:
+        """Do it, after the one before it if that is quick."""
+        key = find_key(claim)
+        assert key is not None and self._controller is not None, claim.session
+        name, done = str(key), asyncio.get_running_loop().create_future()
+        before, self._last[name] = self._last.get(name), done
+        try:
+            if before is not None:
+                await asyncio.wait((before,), timeout=PATIENCE)
+            await self._controller.turn(claim, inbound, key, audience, abort)
+        finally:
+            done.set_result(None)
+            if self._last.get(name) is done:
+                del self._last[name]
+
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +123,7 @@ def is_control(inbound: Inbound, more: Mapping[str, ChatCommand] = {}) -> bool:
 
 def is_stop_word(text: str) -> bool:
     """Is the whole message a stop word?"""
-    return " ".join(text.strip(_LOUD).lower().split()) in stop.STOP_WORDS
+    return " ".join(text.strip(_LOUD).lower().split()) in runs.STOP_WORDS
 
 
 class _Asked(NamedTuple):
@@ -195,7 +259,7 @@ async def _do(call: CommandCall) -> CommandAnswer:
     text = call.inbound.text
     if is_stop_word(text):
         _tell(call, "stop", "")
-        return await stop.run_stop(call._replace(name="stop"))
+        return await runs.run_stop(call._replace(name="stop"))
     found = parse_command(text, call.desk.commands)
     if found is not None and found.command is None:
         return CommandAnswer(describe_unknown(found.name, call.desk.commands))

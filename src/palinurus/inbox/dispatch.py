@@ -12,24 +12,21 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from palinurus.agent.steer import Mailbox
+from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.turn import TurnRunner
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
+from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import Draining, QueueFull, StateError
-from palinurus.inbox import collect, controls, queue
-from palinurus.inbox.accept import build_item
-from palinurus.inbox.book import SessionQueues
+from palinurus.inbox import control, queue, running
 from palinurus.inbox.feed import RunFeeds, Sink
-from palinurus.inbox.finish import ClaimFinisher, ReplyListener
-from palinurus.inbox.lanes import Lanes
+from palinurus.inbox.lanes import LanePump, Lanes, SessionQueues
 from palinurus.inbox.policy import NO_OVERRIDES, QueuePolicy, read_overrides, resolve_policy
-from palinurus.inbox.pump import LanePump
 from palinurus.inbox.queue import Effect, QueueEvent
-from palinurus.inbox.running import ActiveRun, RunAudience, decode_stored
-from palinurus.points import pass_crashpoint
+from palinurus.inbox.route import build_item
+from palinurus.inbox.running import ActiveRun, ClaimFinisher, ReplyListener, RunAudience, decode_stored
 from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, Store
 
 log = logging.getLogger(__name__)
@@ -48,7 +45,7 @@ class Dispatcher:
         store: Store,
         turns: TurnRunner,
         clock: Clock,
-        controller: controls.ControllerPort | None = None,
+        controller: control.ControllerPort | None = None,
         replied: ReplyListener | None = None,
         grace: float = 30.0,  # seconds a run gets to end after its deadline, and again after it was cancelled
     ) -> None:
@@ -56,7 +53,7 @@ class Dispatcher:
         self._store = store
         self._turns = turns
         self._clock = clock
-        self._controls = controls.ControlLane(controller)
+        self._controls = control.ControlLane(controller)
         self.grace = grace
         self._bound = max(BOUND, settings.lanes.queue_cap)
         self._running: dict[str, ActiveRun] = {}
@@ -65,7 +62,7 @@ class Dispatcher:
         self._sweeping: set[str] = set()
         width = settings.lanes
         slots = {"main": width.main, "subagent": width.subagent, "cron": width.cron}
-        self.lanes = Lanes({**slots, controls.CONTROL_LANE: controls.AT_ONCE})
+        self.lanes = Lanes({**slots, control.CONTROL_LANE: control.AT_ONCE})
         self._book = SessionQueues(self.lanes)
         self._pump = LanePump(store, self.lanes, self._start)
         self._finisher = ClaimFinisher(store, clock, replied or (lambda replies: None))
@@ -81,8 +78,8 @@ class Dispatcher:
         item, _ = build_item(inbound, self._settings, self._clock)
         rules: QueuePolicy | None = None
         if self._controls.control(inbound):
-            busy = f"{controls.CONTROL_LANE}:{item.session}" in self._book
-            rules, item = controls.RULES, controls.to_control_item(item, busy)
+            busy = f"{control.CONTROL_LANE}:{item.session}" in self._book
+            rules, item = control.RULES, control.to_control_item(item, busy)
         session, lane = item.session, item.lane
         free = session not in self._book and session not in self._coming
         slot = free and self.lanes.take(lane)
@@ -164,7 +161,7 @@ class Dispatcher:
                 self._sweeping.add(session)
                 self._spawn(self._sweep(session, lane))
             case queue.SteerEffect(ident, dropped, lines) if run is not None and inbound is not None:
-                said = collect.prepend_note(collect.strip_directives(inbound), collect.tell_overflow(dropped, lines))
+                said = running.prepend_note(running.strip_directives(inbound), running.tell_overflow(dropped, lines))
                 if not run.mailbox.push(said.message(self._clock.now()), ident):
                     self._step(session, lane, queue.MailboxCloseEvent())
             case queue.UnsteerEffect(ident) if run is not None:
@@ -235,7 +232,7 @@ class Dispatcher:
             self._pump.kick(claim.lane)
 
     def _deadline(self, claim: RunClaim) -> float:
-        key = controls.find_key(claim) if claim.lane == controls.CONTROL_LANE else parse_session_key(claim.session)
+        key = control.find_key(claim) if claim.lane == control.CONTROL_LANE else parse_session_key(claim.session)
         agent = self._settings.agents.get(key.agent if key else "")
         return (agent.timeout if agent else DEADLINE) + self.grace
 
@@ -259,7 +256,7 @@ class Dispatcher:
         await self._clock.sleep(0)  # whoever handed it in is answered before the turn takes the loop
         await self._gather(run)
         crowd = RunAudience(self.feeds, run, self._absorbed)
-        if claim.lane == controls.CONTROL_LANE:
+        if claim.lane == control.CONTROL_LANE:
             await self._controls.turn(claim, run.inbound, crowd, run.abort)
         else:
             await self._turns.turn(claim, run.inbound, run.abort, run.mailbox, crowd)
@@ -267,19 +264,19 @@ class Dispatcher:
     async def _gather(self, run: ActiveRun) -> None:
         """Put together what runs as one: the first message opens the turn, the others lie in the mailbox."""
         begin = run.begin
-        note = collect.tell_overflow(begin.dropped, begin.lines)
+        note = running.tell_overflow(begin.dropped, begin.lines)
         number, extras = 1, []
         for row in await self._store.list_waiting(run.claim.session) if begin.extra else ():
             known = self._book.row(run.claim.session, row.id)
             if row.id not in begin.extra or known is None or known.state != "handed":
                 continue
-            extra = collect.strip_directives(decode_stored(row.id, row.body, row.at))
+            extra = running.strip_directives(decode_stored(row.id, row.body, row.at))
             if known.mode == "collect":
                 number += 1
-                extra = collect.number_further(extra, number)
+                extra = running.number_further(extra, number)
             extras.append((extra.message(self._clock.now()), row.id))
         run.mailbox.begin(extras)
-        run.inbound = collect.number_first(run.inbound, note) if number > 1 else collect.prepend_note(run.inbound, note)
+        run.inbound = running.number_first(run.inbound, note) if number > 1 else running.prepend_note(run.inbound, note)
 
     async def _broken(self, run: ActiveRun, note: str) -> None:
         """A turn that could not end its claim: end it here, and count what really waits."""

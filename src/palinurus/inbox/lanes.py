@@ -2,7 +2,149 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+
+from palinurus.inbox.queue import IDLE, Effect, QueueEvent, QueueRow, SessionQueue, step_queue
+from palinurus.store.port import RunClaim, Store
+
+# From waiting rows to claims: takes the oldest that may start while slots last. The store says which one that is.
+#
+# Knows slots, and sessions that are held for a moment; knows nothing of what a claim is for.
+
+log = logging.getLogger(__name__)
+
+AGAIN = 1.0  # seconds after the store failed
+
+
+class LanePump:
+    """`start` gets every claim, with the slot that was taken for it."""
+
+    def __init__(self, store: Store, lanes: Lanes, start: Callable[[RunClaim], None]) -> None:
+        self._store = store
+        self._lanes = lanes
+        self._start = start
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._held: dict[str, asyncio.TimerHandle] = {}
+        self._stopped = False
+
+    def kick(self, lane: str) -> None:
+        """Start waiting messages while slots last. One task a lane; a second call only asks it to look again."""
+        if self._stopped or not self._lanes.backlog(lane):
+            return
+        if lane in self._tasks:
+            self._again.add(lane)
+        elif self._lanes.room(lane):  # if not, whoever gives a slot back kicks
+            self._again.add(lane)
+            self._tasks[lane] = asyncio.ensure_future(self._fill(lane))
+
+    def hold(self, session: str, lane: str, until: float) -> None:
+        """Start nothing of the session before `until` (the loop's time)."""
+        self.free(session)
+        loop = asyncio.get_running_loop()
+        if self._stopped:
+            return
+        if until <= loop.time():
+            self.kick(lane)
+        else:
+            self._held[session] = loop.call_at(until, self._due, session, lane)
+
+    def free(self, session: str) -> None:
+        """No hold (any more)."""
+        timer = self._held.pop(session, None)
+        if timer is not None:
+            timer.cancel()
+
+    def stop(self) -> None:
+        """Claim nothing more."""
+        self._stopped = True
+        for session in tuple(self._held):
+            self.free(session)
+
+    def _due(self, session: str, lane: str) -> None:
+        self.free(session)
+        self.kick(lane)
+
+    async def _fill(self, lane: str) -> None:
+        try:
+            while lane in self._again and not self._stopped:
+                self._again.discard(lane)
+                while self._lanes.backlog(lane) and self._lanes.take(lane):
+                    if not await self._next(lane):
+                        break
+        except Exception:  # task boundary: logged; the rest goes on
+            log.exception("lane %s: cannot take the next message; again in %g s", lane, AGAIN)
+            asyncio.get_running_loop().call_later(AGAIN, self.kick, lane)
+        finally:
+            del self._tasks[lane]
+
+    async def _next(self, lane: str) -> bool:
+        """Use the slot just taken for the oldest message that may start; give it back if there is none."""
+        claim = None
+        try:
+            claim = await self._store.claim(lane, tuple(self._held))
+        finally:
+            if claim is None:
+                self._lanes.give(lane)
+        if claim is None:
+            return False
+        self._start(claim)
+        return True
+
+
+# The queues of all sessions, as they are now. In memory; what waits is on disk too.
+#
+# Every change is one step of the pure part (`queue.py`); the counts of the lanes follow from it.
+
+
+class SessionQueues:
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+        self._queues: dict[str, SessionQueue] = {}
+        self._lane: dict[str, str] = {}
+
+    def __contains__(self, session: str) -> bool:
+        """Is something running or waiting?"""
+        return session in self._queues
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._queues)
+
+    def state(self, session: str) -> SessionQueue:
+        return self._queues.get(session, IDLE)
+
+    def lane(self, session: str) -> str:
+        """Of a session in the book."""
+        return self._lane[session]
+
+    def step(self, session: str, lane: str, event: QueueEvent) -> tuple[Effect, ...]:
+        """Let it happen. Returns what is to be done."""
+        before = self._queues.get(session, IDLE)
+        after, effects = step_queue(before, event)
+        if after is before:
+            return effects
+        self._lanes.add_backlog(lane, len(after.rows) - len(before.rows))
+        if after.run or after.rows or after.dropped:
+            self._queues[session], self._lane[session] = after, lane
+        else:
+            self._queues.pop(session, None)
+            self._lane.pop(session, None)
+        return effects
+
+    def row(self, session: str, ident: str) -> QueueRow | None:
+        return next((r for r in self.state(session).rows if r.id == ident), None)
+
+    def find(self, ident: str) -> tuple[str, QueueRow] | None:
+        """The session in which a message waits."""
+        found = ((session, self.row(session, ident)) for session in self._queues)
+        return next(((session, row) for session, row in found if row is not None), None)
+
+    def has_doomed_head(self, session: str) -> bool:
+        """Is the session free, with a message at its head that shall not run?"""
+        state = self.state(session)
+        return not state.run and bool(state.rows) and state.rows[0].state == "doomed"
 
 
 class Lanes:

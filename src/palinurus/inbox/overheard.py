@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import TypeAlias
 
-from palinurus.core import envelope
+from palinurus.core import untrusted
 from palinurus.core.types.inbound import Inbound, Target
 
 CHATS = 1_000  # the longest silent chat is forgotten first
@@ -29,7 +29,9 @@ class OverheardMessages:
         said = self._said.setdefault(inbound.target, deque())
         self._said.move_to_end(inbound.target)
         if not any(event == inbound.event for event, _ in said):
-            said.append((inbound.event, envelope.frame_earlier_message(inbound.sender.name or inbound.sender.id, text)))
+            said.append(
+                (inbound.event, untrusted.frame_earlier_message(inbound.sender.name or inbound.sender.id, text))
+            )
         while len(said) > most:
             said.popleft()
         while len(self._said) > self._chats:

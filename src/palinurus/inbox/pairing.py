@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.core.policy.flood import FloodGuard
+from palinurus.core.policy.admission import FloodGuard
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.keys import escape_key_part
 from palinurus.core.types.outbound import Reply

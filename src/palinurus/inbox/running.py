@@ -9,12 +9,93 @@ from collections.abc import Callable
 import msgspec
 
 from palinurus.abort import Abort
-from palinurus.agent.steer import Mailbox
-from palinurus.core.types.events import RunEvent
+from palinurus.agent.mailbox import Mailbox
+from palinurus.agent.settle import settle_until_stored, to_outgoing
+from palinurus.clock import Clock
+from palinurus.core.levels.parse import parse_directives
+from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.model import FailureKind, ModelFailure
+from palinurus.core.types.outbound import Reply
+from palinurus.core.types.usage import TokenUsage
 from palinurus.inbox.feed import RunFeeds
 from palinurus.inbox.queue import BeginEffect
-from palinurus.store.port import RunClaim
+from palinurus.store.port import RunClaim, Settlement, Store, TurnOutcome
+
+# The words around messages that are put together, or were dropped. Pure.
+
+TITLE = "[Queued messages while agent was busy]"
+OVERFLOW = "[Queue overflow] Dropped {count} message(s) due to cap."
+
+
+def tell_overflow(count: int, lines: tuple[str, ...]) -> str:
+    """What the model is told of messages that were dropped; "" if there are none."""
+    return "\n".join((OVERFLOW.format(count=count), *(f"- {line}" for line in lines))) if count else ""
+
+
+def strip_directives(inbound: Inbound) -> Inbound:
+    """The message without its directives, where they are such."""
+    if "/" not in inbound.text or not inbound.sender.trusted:
+        return inbound
+    parsed = parse_directives(inbound.text)
+    return msgspec.structs.replace(inbound, text=parsed.rest) if parsed.rest.strip() else inbound
+
+
+def prepend_note(inbound: Inbound, note: str) -> Inbound:
+    """The message with a note before its text."""
+    return msgspec.structs.replace(inbound, text=f"{note}\n\n{inbound.text}") if note else inbound
+
+
+def number_first(inbound: Inbound, note: str = "") -> Inbound:
+    """The first of several messages that make one turn."""
+    head = f"{TITLE}\n\n{note}\n\n" if note else f"{TITLE}\n\n"
+    return msgspec.structs.replace(inbound, text=head + _block(inbound, 1), signed=True)
+
+
+def number_further(inbound: Inbound, number: int) -> Inbound:
+    """The others, numbered from 2."""
+    return msgspec.structs.replace(inbound, text=_block(inbound, number), signed=True)
+
+
+def _block(inbound: Inbound, number: int) -> str:
+    who = inbound.sender.name or inbound.sender.id if inbound.kind != "direct" else ""
+    return f"---\nQueued #{number}{f' (from {who})' if who else ''}\n{inbound.text}"
+
+
+# The end of a claim that no turn has ended: dropped, stopped before it began, or its turn broke.
+#
+# Its outcome is on disk when `end` returns; who asked is told through the outbox if `tell` says so.
+
+ReplyListener = Callable[[tuple[Reply, ...]], None]
+
+
+class ClaimFinisher:
+    def __init__(self, store: Store, clock: Clock, replied: ReplyListener) -> None:
+        self._store = store
+        self._clock = clock
+        self._replied = replied
+        self.stopped = False  # no more tries: the next start finds the claim as it is
+
+    async def end(
+        self, claim: RunClaim, inbound: Inbound, outcome: TurnOutcome, note: str, *, tell: bool
+    ) -> AgentEnd | None:
+        """Settle; tries until it is on disk. None if the claim had ended already, or the gateway stops first."""
+        now = self._clock.now()
+        replies: tuple[Reply, ...] = ()
+        if tell and inbound.push:
+            text = f"⚠️ {note[:1].upper()}{note[1:]}."
+            replies = (Reply(inbound.target, text, f"{claim.id}.end", "notice", inbound.reply_to),)
+        rows = tuple(to_outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
+        settlement = Settlement(outcome, note, (), rows)
+        if self.stopped or not await settle_until_stored(
+            claim, lambda: self._store.settle(claim, settlement), self._clock, lambda: self.stopped
+        ):
+            return None
+        if replies:
+            self._replied(replies)
+        kind: FailureKind = "aborted" if outcome == "aborted" else "refused"
+        return AgentEnd((), "aborted" if outcome == "aborted" else "error", TokenUsage(), ModelFailure(kind, note), now)
+
 
 log = logging.getLogger(__name__)
 

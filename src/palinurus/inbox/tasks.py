@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from palinurus.core.types.keys import parse_session_key
-from palinurus.inbox.children import views
-from palinurus.inbox.children.record import SubagentRecord
-from palinurus.inbox.commands.desk import CommandContext
-from palinurus.tools.process.table import CommandRow
+from palinurus.inbox.commands.command import CommandContext
+from palinurus.services.subagents import texts
+from palinurus.services.subagents.registry import SubagentRecord
+from palinurus.tools.commands.table import CommandRow
 
 TITLE = 200
 RECENT = 30  # minutes for which what is over is shown
@@ -34,7 +34,7 @@ async def list_tasks(desk: CommandContext) -> list[dict[str, Any]]:
     found = [_command(row) for row in desk.processes() if row.background or row.status == "running"]
     if desk.nest is not None:
         children = desk.nest.registry.every()
-        found += [_child(child) for child in children if views.is_recent(child, now, RECENT)]
+        found += [_child(child) for child in children if texts.is_recent(child, now, RECENT)]
     if desk.schedules is not None:
         main = desk.settings.session.main_key
         jobs = {job["id"]: job for job in desk.schedules.jobs(True)}
@@ -81,7 +81,7 @@ def _child(child: SubagentRecord) -> dict[str, Any]:
         "id": child.id,
         "kind": "subagent",
         "runtime": "agent",
-        "status": _CHILDREN.get(views.describe_status(child), "running" if child.started else "queued"),
+        "status": _CHILDREN.get(texts.describe_status(child), "running" if child.started else "queued"),
         "title": child.name[:TITLE],
         "agentId": key.agent if key is not None else "",
         "sessionKey": child.parent,

@@ -18,13 +18,13 @@ import msgspec
 from palinurus.clock import Clock
 from palinurus.core.types.channel import Channel, SendFailure, SendReceipt
 from palinurus.core.types.outbound import Reply
+from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import StateError
-from palinurus.outbox import troubles
+from palinurus.outbox import send
 from palinurus.outbox.drafts import LiveDrafts
 from palinurus.outbox.pace import KIND, BlockPacer, JoinedBlocks
 from palinurus.outbox.send import MessageSender, OutgoingMessage
 from palinurus.plugins.hooks import Hooks
-from palinurus.points import pass_crashpoint
 from palinurus.store.port import OutboxRow, StaleClaim, Store
 
 log = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ class _Worker:
     async def _part(self, row: OutboxRow, reply: Reply) -> float | None:
         """Deliver one row. Returns None when it is settled, else the seconds until it may be tried again."""
         joined = await self._joined(row, reply)
-        if row.attempts and self._clock.now() - row.at > troubles.DAY:
+        if row.attempts and self._clock.now() - row.at > send.DAY:
             await self._give_up(row, reply, joined, row.error or "not sent within a day")
             return None
         if joined is not None:
@@ -200,7 +200,7 @@ class _Worker:
             if not self._channel.dedupes and row.attempts > 1:
                 await self._give_up(row, reply, joined, f"{result.reason}; {UNCERTAIN}")
                 return None
-        follows = troubles.plan_retry(result, row.attempts, self._clock.now() - row.at)
+        follows = send.plan_retry(result, row.attempts, self._clock.now() - row.at)
         if follows.wait is None:
             self._sent(reply, "", result.reason)
             await self._give_up(row, reply, joined, result.reason)

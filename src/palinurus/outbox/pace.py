@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.core.stream.coalesce import Coalescer, CoalesceSettings, HumanDelay
+from palinurus.core.stream.chunk import Coalescer, CoalesceSettings, HumanDelay
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.store.port import Store

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.config.channels import AccountSettings
+from palinurus.config.sections.channels import AccountSettings
 from palinurus.core.format.render import measure_markdown, measure_plain
 from palinurus.core.stream.chunk import BlockSettings, Chunker
 from palinurus.core.types.channel import ChannelAbilities

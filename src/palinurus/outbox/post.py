@@ -20,7 +20,7 @@ from palinurus.core.types.outbound import Reply
 from palinurus.outbox.parts import ChannelFit, split_reply
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import Store
-from palinurus.tools.post import KnownChat, MessageDelivery
+from palinurus.tools.program.recipient import KnownChat, MessageDelivery
 
 log = logging.getLogger(__name__)
 

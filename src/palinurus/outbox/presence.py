@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from palinurus.clock import Clock
-from palinurus.config.blocks import PresenceSettings, TypingMode
+from palinurus.config.sections.delivery import PresenceSettings, TypingMode
 from palinurus.core.types.channel import Channel, ChannelAction, ReactAction, TypingAction
 from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound

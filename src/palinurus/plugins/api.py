@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.config.plugins import PluginEntry
+from palinurus.config.sections.plugins import PluginEntry
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.tool import Tool
 from palinurus.core.types.vendor import Vendor
 from palinurus.plugins.function import HookFunction, make_async_handler, tool
-from palinurus.plugins.hooks import Hooks
+from palinurus.plugins.hooks import HOOK_POINTS, PROMPT_FIELDS, Hooks
 from palinurus.plugins.manifest import PluginManifest
-from palinurus.plugins.points import HOOK_POINTS, PROMPT_FIELDS
 
 _COMMAND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 

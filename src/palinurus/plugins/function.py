@@ -17,7 +17,7 @@ import msgspec
 
 from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolEffect, ToolFailure, ToolOutput, make_output
-from palinurus.plugins.points import HOOK_POINTS
+from palinurus.plugins.hooks import HOOK_POINTS
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _SECTION = re.compile(

@@ -19,12 +19,11 @@ import msgspec
 
 from palinurus.config import lines, paths
 from palinurus.config.keypath import show_path
-from palinurus.config.plugins import PluginEntry
+from palinurus.config.sections.plugins import PluginEntry
 from palinurus.config.settings import Settings
 from palinurus.plugins.api import PluginApi, PluginContributions
-from palinurus.plugins.check import check_schema, fill_defaults
 from palinurus.plugins.hooks import Hooks
-from palinurus.plugins.manifest import BrokenPlugin, PluginManifest, find_enabled_plugins
+from palinurus.plugins.manifest import BrokenPlugin, PluginManifest, check_schema, fill_defaults, find_enabled_plugins
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from palinurus.config.settings import Settings
-from palinurus.core.skills.front import FrontMatter, parse_front_matter
+from palinurus.core.skills.frontmatter import FrontMatter, parse_front_matter
 from palinurus.plugins.api import HookRegistration
 from palinurus.plugins.function import make_async_handler
 from palinurus.plugins.load import load_module_file

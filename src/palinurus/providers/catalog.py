@@ -17,10 +17,9 @@ from palinurus.core.types.model import ModelFailure, ModelSpec, TokenPrice
 from palinurus.core.types.vendor import Vendor, VendorModel
 from palinurus.providers import VENDORS, load_row
 from palinurus.providers.address import is_local_url
-from palinurus.providers.auth import find_key
+from palinurus.providers.credentials import KeyProfile, find_key, gather_profiles, load_stored
 from palinurus.providers.local.weights import list_pulled
 from palinurus.providers.prices import find_price
-from palinurus.providers.profiles import KeyProfile, gather_profiles, load_stored
 
 DEMO_REF = ModelRef("builtin", "demo")
 DEFAULT_API = "openai-completions"

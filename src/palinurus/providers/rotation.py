@@ -19,9 +19,9 @@ import msgspec
 from palinurus.clock import Clock
 from palinurus.config.settings import AuthSettings
 from palinurus.core.types.model import FailureKind, ModelFailure, ModelRequest
-from palinurus.providers import cooldown
-from palinurus.providers.cooldown import DEFAULT_RULES, CooldownRules, KeyHealth
-from palinurus.providers.profiles import MODES, KeyLease, KeyProfile, KeySource
+from palinurus.providers import backoff
+from palinurus.providers.backoff import DEFAULT_RULES, CooldownRules, KeyHealth
+from palinurus.providers.credentials import MODES, KeyLease, KeyProfile, KeySource
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ FILE = "auth-state.json"
 SESSIONS = 10_000  # remembered choices
 EARLY = 60_000  # ms before its end at which a token counts as expired
 REFRESHING = 30.0  # seconds a refresh may take
-PROBE_WINDOW = 2 * cooldown.MINUTE  # so long before its rest ends a key may be tried …
+PROBE_WINDOW = 2 * backoff.MINUTE  # so long before its rest ends a key may be tried …
 PROBE_EVERY = 30_000  # … at most so often per provider
 
 # Failures another key of the same provider may not have.
@@ -77,7 +77,7 @@ class KeyRotation:
         explicit = bool(place.settings.auth.order.get(provider))
         ordered = self._ordered(found, request, explicit, now)
         first = ordered[0]
-        left = cooldown.measure_rest(self._of(first), model, now)
+        left = backoff.measure_rest(self._of(first), model, now)
         if left and request.fallback and not self._probe(provider, first, left, now):
             return self._resting(provider, ordered, left, first)
         chosen = await self._usable(ordered, model, now)
@@ -99,7 +99,7 @@ class KeyRotation:
 
         def place(entry: tuple[int, KeyProfile]) -> tuple[int, int, int, int, int]:
             at, profile = entry
-            left = cooldown.measure_rest(self._of(profile), model, now)
+            left = backoff.measure_rest(self._of(profile), model, now)
             chosen = 0 if profile.id == request.profile else 1 if profile.id == pinned else 2
             if explicit:
                 return (left, chosen, 0, 0, at)
@@ -113,7 +113,7 @@ class KeyRotation:
         for other in ordered[1:]:
             if not isinstance(got, ModelFailure):
                 break
-            if not cooldown.measure_rest(self._of(other), model, now):
+            if not backoff.measure_rest(self._of(other), model, now):
                 got = await self._renewed(other, now)
         return got
 
@@ -128,8 +128,8 @@ class KeyRotation:
     def _resting(self, provider: str, ordered: list[KeyProfile], left: int, first: KeyProfile) -> ModelFailure:
         kind: FailureKind = self._of(first).reason or "rate_limit"  # type: ignore[assignment]
         count = f"all {len(ordered)} keys rest" if len(ordered) > 1 else "the key rests"
-        words = cooldown.WORDS.get(kind, "a failure")
-        minutes = -(-left // cooldown.MINUTE)
+        words = backoff.WORDS.get(kind, "a failure")
+        minutes = -(-left // backoff.MINUTE)
         return ModelFailure(kind, f"{provider}: {count} after {words}, for {minutes} min more", retry_after=left / 1000)
 
     # --- hearing -----------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class KeyRotation:
         if failure.kind == "auth" and key.profile in self._stale:
             return True
         return any(
-            not cooldown.measure_rest(self._state().get(other, KeyHealth()), key.model, now) for other in key.others
+            not backoff.measure_rest(self._state().get(other, KeyHealth()), key.model, now) for other in key.others
         )
 
     def report(self, key: KeyLease, failure: ModelFailure | None) -> bool:
@@ -153,12 +153,12 @@ class KeyRotation:
         health = self._state().get(key.profile, KeyHealth())
         if failure is None:
             if health.failed_at <= key.at:
-                self._note(key.profile, cooldown.record_success(health, now))
+                self._note(key.profile, backoff.record_success(health, now))
             return False
         overtaken = health.cooldown_until > now and health.failed_at >= key.at
         if not overtaken:
             rules = self._rules.get(key.profile, DEFAULT_RULES)
-            after = cooldown.record_failure(health, failure, key.model, now, rules)
+            after = backoff.record_failure(health, failure, key.model, now, rules)
             if failure.kind == "auth" and self._renewable(key.profile, now):
                 self._stale.add(key.profile)  # a token may have expired early: fetch another before giving up
             elif after is not health:
@@ -204,7 +204,7 @@ class KeyRotation:
             self._stale.discard(profile.id)
             if isinstance(got, ModelFailure):
                 rules = self._rules.get(profile.id, DEFAULT_RULES)
-                self._note(profile.id, cooldown.record_failure(self._of(profile), got, "", self._clock.now(), rules))
+                self._note(profile.id, backoff.record_failure(self._of(profile), got, "", self._clock.now(), rules))
                 return got
             return self._adopt(profile, got)
 
@@ -252,9 +252,9 @@ def make_cooldown_rules(auth: AuthSettings, provider: str) -> CooldownRules:
     """auth.cooldowns for one provider."""
     billing = auth.billing_by_provider.get(provider, auth.billing_hours)
     return CooldownRules(
-        int(billing * cooldown.HOUR),
-        min(int(max(auth.billing_most_hours, billing) * cooldown.HOUR), cooldown.LONGEST_REST),
-        int(auth.window_hours * cooldown.HOUR),
+        int(billing * backoff.HOUR),
+        min(int(max(auth.billing_most_hours, billing) * backoff.HOUR), backoff.LONGEST_REST),
+        int(auth.window_hours * backoff.HOUR),
     )
 
 

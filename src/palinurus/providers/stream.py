@@ -31,18 +31,17 @@ from palinurus.core.types.model import (
     StreamRetry,
 )
 from palinurus.core.types.vendor import Vendor
-from palinurus.providers import EVENT_READERS, FALLBACK_VENDORS, NATIVE_MODELS, WIRES, auth, load_row
+from palinurus.providers import EVENT_READERS, FALLBACK_VENDORS, NATIVE_MODELS, WIRES, credentials, load_row
 from palinurus.providers.address import is_local_url, show_host
+from palinurus.providers.backoff import choose_wait
 from palinurus.providers.catalog import Catalog
+from palinurus.providers.credentials import KeyKeeper, KeyLease
 from palinurus.providers.errors import classify_refusal, clip_message, parse_retry_after
 from palinurus.providers.http import HttpAnswer, HttpClient, HttpTimeouts, TransportError
-from palinurus.providers.local.ability import ModelCapabilities, load_capabilities, writes_calls
-from palinurus.providers.profiles import KeyKeeper, KeyLease
-from palinurus.providers.retry import choose_wait
+from palinurus.providers.local.capabilities import ModelCapabilities, load_capabilities, writes_calls
 from palinurus.providers.rotation import KeyRotation
-from palinurus.providers.wire import ModelWire
+from palinurus.providers.wire import ModelWire, compose_body
 from palinurus.providers.wire.arguments import encode_json
-from palinurus.providers.wire.body import compose_body
 
 if TYPE_CHECKING:
     from palinurus.core.calls.events import TextCallDecoder
@@ -208,9 +207,11 @@ class ProviderModels:
         vendor: Vendor = self._catalog.vendor(model.ref.provider) or load_row(FALLBACK_VENDORS, "custom")
         try:
             data = encode_json(compose_body(request, wire, vendor))
-            url = auth.resolve_base_url(model.base_url, vendor, self._catalog.environ) + wire.path(request)
+            url = credentials.resolve_base_url(model.base_url, vendor, self._catalog.environ) + wire.path(request)
             headers = self._headers(request, wire, vendor, key)
-            signer = auth.find_signer(vendor, self._catalog.environ) if wire.sign is not None and not key else None
+            signer = (
+                credentials.find_signer(vendor, self._catalog.environ) if wire.sign is not None and not key else None
+            )
             if wire.sign is not None and signer is not None:
                 headers.update(wire.sign(url, headers, data, signer, format_stamp(self._clock.now())))
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -228,7 +229,7 @@ class ProviderModels:
         if vendor.headers is not None:
             out.update(vendor.headers(request))
         native = vendor.api == request.model.api
-        out.update(auth.build_key_headers(key, vendor.auth_header if native else wire.key_header))
+        out.update(credentials.build_key_headers(key, vendor.auth_header if native else wire.key_header))
         own = {name.lower(): name for name in request.model.headers}
         return {k: v for k, v in out.items() if k.lower() not in own} | request.model.headers
 

@@ -16,12 +16,12 @@ from collections.abc import Mapping
 import msgspec
 
 from palinurus.abort import Abort
-from palinurus.config.audio import AudioSettings, TranscriptionMethod
+from palinurus.config.sections.audio import AudioSettings, TranscriptionMethod
 from palinurus.config.settings import Secret
 from palinurus.core.types.model import ModelFailure
 from palinurus.providers.address import is_local_url
-from palinurus.providers.auth import build_key_headers, find_key
 from palinurus.providers.catalog import Catalog
+from palinurus.providers.credentials import build_key_headers, find_key
 from palinurus.providers.errors import classify_refusal, clip_message
 from palinurus.providers.http import HttpClient, HttpTimeouts, TransportError
 

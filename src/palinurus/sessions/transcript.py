@@ -20,6 +20,7 @@ from msgspec import UNSET
 
 from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.errors import NotFound, StateUnwritable
+from palinurus.sessions.compactions import list_shown_messages
 from palinurus.sessions.entries import (
     LEAF_TYPE,
     TRANSCRIPT_VERSION,
@@ -37,7 +38,6 @@ from palinurus.sessions.entries import (
     to_iso,
     to_message,
 )
-from palinurus.sessions.path import list_shown_messages
 from palinurus.sessions.scan import BadPiece, scan_transcript
 from palinurus.store.port import TranscriptLine
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from palinurus.channels.basic import BasicChannel
+from palinurus.channels.kit import BasicChannel
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,

@@ -5,11 +5,194 @@ Knows the config keys, nothing of the program that reads them.
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Mapping
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from typing import Any
 
 import msgspec
+
+# Was anything lost, doubled or broken? A checker over what a home holds after the gateway has stopped.
+#
+# Reads state.db, the transcripts and the spool channel's log with nothing but sqlite3 and JSON, so that a mistake in
+# our own readers cannot hide one in our writers. `judge` is pure; `check` reads and judges.
+
+EXPLAINED = ("failed", "refused", "aborted", "dead")
+OUTCOMES = ("answered", "silent", *EXPLAINED)
+
+
+class HomeSnapshot(msgspec.Struct, frozen=True):
+    """What is on disk. Rows are dicts with the names of `store.port`; `files` are transcript lines by path."""
+
+    inbox: tuple[dict[str, Any], ...]
+    outbox: tuple[dict[str, Any], ...]
+    files: dict[str, tuple[bytes, ...]]
+    shown: tuple[dict[str, Any], ...] = ()  # what the spool channel wrote
+    journal: int = 0  # transcript lines that are only in the database
+    sick: str = ""  # what SQLite's own check says, "" when it is content
+
+
+def check_home(home: str) -> list[str]:
+    """What is wrong with a stopped home, one sentence each; [] when all is well."""
+    return check_snapshot(read_snapshot(home))
+
+
+def read_snapshot(home: str) -> HomeSnapshot:
+    """Everything the checker looks at. Raises sqlite3.Error when there is no database."""
+    with closing(sqlite3.connect(f"file:{os.path.join(home, 'state.db')}?mode=ro", uri=True)) as conn:
+        conn.row_factory = sqlite3.Row
+        sick = str(conn.execute("PRAGMA integrity_check").fetchone()[0])
+        inbox = tuple(dict(row) for row in conn.execute("SELECT * FROM inbox ORDER BY seq"))
+        outbox = tuple(dict(row) for row in conn.execute("SELECT * FROM outbox ORDER BY seq"))
+        journal = int(conn.execute("SELECT count(*) FROM journal").fetchone()[0])
+    files = {}
+    for path in sorted(glob.glob(os.path.join(home, "agents", "*", "sessions", "*.jsonl"))):
+        with open(path, "rb") as handle:
+            files[os.path.relpath(path, home)] = tuple(handle.read().split(b"\n"))
+    return HomeSnapshot(inbox, outbox, files, tuple(read_delivered(home)), journal, "" if sick == "ok" else sick)
+
+
+def check_snapshot(story: HomeSnapshot) -> list[str]:
+    """What is wrong, one sentence each."""
+    out = [f"state.db is damaged: {story.sick}"] if story.sick else []
+    out += [*_messages(story), *_replies(story)]
+    entries: list[dict[str, Any]] = []
+    for path, lines in story.files.items():
+        found, wrong = _transcript(path, lines)
+        entries += found
+        out += wrong
+    return [*out, *_answers(story, entries)]
+
+
+def _messages(story: HomeSnapshot) -> Iterable[str]:
+    """Every accepted message ended once."""
+    rows = {row["id"]: row for row in story.inbox}
+    for row in story.inbox:
+        name = f"message {row['id']} ({row['dedupe']})"
+        if row["state"] == "absorbed":
+            host = rows.get(row["absorbed_by"], {})
+            if host.get("state") != "done":
+                yield f"{name} became part of a run that did not end"
+            elif _where(row) != _where(host):
+                yield f"{name} became part of a run whose answer goes elsewhere"
+        elif row["state"] != "done":
+            yield f"{name} is still {row['state']}"
+        elif row["outcome"] not in OUTCOMES:
+            yield f"{name} is done without an outcome"
+        elif row["outcome"] in EXPLAINED and not row["note"]:
+            yield f"{name} {row['outcome']} without a reason"
+    for dedupe, count in Counter(row["dedupe"] for row in story.inbox).items():
+        if count > 1:
+            yield f"{dedupe} was accepted {count} times"
+
+
+def _where(row: dict[str, Any]) -> Any:
+    """Where the sender reads the answer: a chat, or the connection that waits for it."""
+    body = msgspec.json.decode(row["body"], type=dict[str, Any])
+    return body.get("target") if body.get("push", True) else row["id"]
+
+
+def _replies(story: HomeSnapshot) -> Iterable[str]:
+    """Every reply was delivered once, or failed with a reason; every pushed answer has one."""
+    for row in story.outbox:
+        if row["state"] not in ("sent", "failed", "cancelled"):
+            yield f"reply {row['id']} is still {row['state']}"
+        elif row["state"] == "failed" and not row["error"]:
+            yield f"reply {row['id']} failed without a reason"
+    for ident, count in Counter(row["id"] for row in story.outbox).items():
+        if count > 1:
+            yield f"reply {ident} is in the outbox {count} times"
+    screen = Counter(str(line["client_id"]) for line in story.shown)
+    for ident, count in screen.items():
+        if count > 1:
+            yield f"reply {ident} was delivered {count} times"
+    ours = {row["id"]: row for row in story.outbox if row["channel"] == "spool"}
+    yield from (f"reply {ident} was delivered but is in no outbox" for ident in screen if ident not in ours)
+    for ident, row in ours.items():
+        if row["state"] == "sent" and ident not in screen:
+            yield f"reply {ident} counts as sent but nobody saw it"
+    replied = {row["item"] for row in story.outbox}
+    for row in story.inbox:
+        pushed = msgspec.json.decode(row["body"], type=dict[str, Any]).get("push", True)
+        if pushed and row["state"] == "done" and row["outcome"] != "silent" and row["id"] not in replied:
+            yield f"message {row['id']} was {row['outcome']} but nobody was told"
+
+
+def _transcript(path: str, lines: tuple[bytes, ...]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The message entries of a file, and what is wrong with it as a file."""
+    out: list[str] = []
+    entries: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    if lines and lines[-1]:
+        out.append(f"{path}: the last line has no end")
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
+        try:
+            entry = msgspec.json.decode(line, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            out.append(f"{path}:{number}: not JSON")
+            continue
+        if (number == 1) != (entry.get("type") == "session"):
+            out.append(f"{path}:{number}: the header must be the first line, and only that")
+            continue
+        if number == 1:
+            continue
+        if entry["id"] in seen:
+            out.append(f"{path}:{number}: entry {entry['id']} is there twice")
+        if entry.get("parentId") is not None and entry["parentId"] not in seen:
+            out.append(f"{path}:{number}: parent {entry['parentId']} is missing")
+        seen.add(entry["id"])
+        if entry.get("type") == "message":
+            entries.append(entry)
+    return entries, out + [f"{path}: {text}" for text in find_unpaired_calls([e["message"] for e in entries])]
+
+
+def find_unpaired_calls(messages: list[dict[str, Any]]) -> list[str]:
+    """Tool calls without exactly one result before the next user or assistant message, and results without a call."""
+    out: list[str] = []
+    waiting: dict[str, str] = {}
+    for message in [*messages, {"role": "end"}]:
+        role = message["role"]
+        if role == "toolResult":
+            if waiting.pop(message["toolCallId"], None) is None:
+                out.append(f"result {message['toolCallId']} answers no call")
+            continue
+        out += [f"call {ident} of {name} has no result" for ident, name in waiting.items()]
+        waiting = {}
+        if role == "assistant" and message.get("stopReason") not in ("error", "aborted"):
+            waiting = {b["id"]: b["name"] for b in message["content"] if b["type"] == "toolCall"}
+    return out
+
+
+def _answers(story: HomeSnapshot, entries: list[dict[str, Any]]) -> Iterable[str]:
+    """The question of an answered message is in the transcript once, and so is its final answer."""
+    mine: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        mine.setdefault(entry.get("item", ""), []).append(entry["message"])
+    guests = Counter(row["absorbed_by"] for row in story.inbox if row["state"] == "absorbed")
+    for row in story.inbox:
+        if row["state"] != "done" or row["outcome"] not in ("answered", "silent"):
+            continue
+        said = mine.get(row["id"], [])
+        asked = sum(message["role"] == "user" for message in said)
+        final = sum(_final(message) for message in said)
+        if asked != 1 + guests[row["id"]]:
+            yield f"message {row['id']}: its question is {asked} times in the transcript, not {1 + guests[row['id']]}"
+        if not 1 <= final <= 1 + guests[row["id"]]:
+            yield f"message {row['id']}: its answer is {final} times in the transcript"
+        elif said and not _final(said[-1]):
+            yield f"message {row['id']}: something follows its answer"
+
+
+def _final(message: dict[str, Any]) -> bool:
+    if message["role"] != "assistant" or message.get("stopReason", "stop") not in ("stop", "length"):
+        return False
+    return not any(block["type"] == "toolCall" for block in message["content"])
+
 
 TOKEN = "test-token"
 

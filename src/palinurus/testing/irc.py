@@ -10,7 +10,7 @@ import ssl
 from typing import Any, ClassVar
 
 from palinurus.channels.irc.channel import make_irc_channel
-from palinurus.channels.irc.line import IrcLine, fold_name, format_line, parse_line
+from palinurus.channels.irc.wire import IrcLine, fold_name, format_line, parse_line
 from palinurus.core.types.channel import Channel, SendTrouble
 from palinurus.testing.platform import VisibleMessage, make_channel_kit
 

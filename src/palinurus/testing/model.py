@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
 from palinurus.abort import Abort, Aborted
+from palinurus.agent.fingerprint import CacheBreak, RequestSnapshot, count_kept_bytes, find_cache_break
+from palinurus.agent.promptcache import describe_break
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage, StopReason, TextBlock, ThinkingBlock, ToolCall, UserMessage
 from palinurus.core.types.model import (
     CallDelta,
     CallStart,
+    FailureKind,
     ModelEvent,
     ModelFailure,
     ModelRequest,
@@ -22,17 +27,133 @@ from palinurus.core.types.model import (
     TextDelta,
     ThinkingDelta,
 )
-from palinurus.testing.script import (
-    ScriptedTurn,
-    ScriptStep,
-    StreamGate,
-    call_tools,
-    chunk_text,
-    fail,
-    hold_at,
-    resolve_step,
-    say,
-)
+from palinurus.core.types.usage import TokenUsage
+
+# Is each request the one before it plus something at the end? Then providers can cache it.
+#
+# model = ScriptedModel([...])            # … run your agent …
+# assert_prefix_stable(model.requests)    # raises AssertionError naming section, byte and both texts
+# assert cacheable(model.requests) > 0.95
+
+
+def assert_prefix_stable(requests: Sequence[ModelRequest], breaks: Collection[int] = ()) -> None:
+    """Raise AssertionError at the first request that changes what came before it.
+
+    `breaks` are the indexes of requests that may (after a compaction, a switch of models); one that does not need to
+    be there is an error too, so that a declared break is a real one.
+    """
+    for index, found in enumerate(find_prefix_breaks(requests), 1):
+        if found is not None and index not in breaks:
+            sides = f"\n  was: {found.before!r}\n  now: {found.after!r}" if found.before or found.after else ""
+            raise AssertionError(f"request {index} breaks the cached prefix: {describe_break(found)}{sides}")
+        if found is None and index in breaks:
+            raise AssertionError(f"request {index} was declared a break, but its prefix is unchanged")
+
+
+def find_prefix_breaks(requests: Iterable[ModelRequest]) -> list[CacheBreak | None]:
+    """For each request but the first: where it leaves the one before, None where it only adds."""
+    found: list[CacheBreak | None] = []
+    last: RequestSnapshot | None = None
+    for request in requests:
+        new = (last or RequestSnapshot()).after(request)
+        if last is not None:
+            found.append(find_cache_break(last, new))
+        last = new
+    return found
+
+
+def measure_cacheable_share(requests: Sequence[ModelRequest], breaks: Collection[int] = ()) -> float:
+    """The share of all prompt bytes that stood at the beginning of the request before, declared breaks left out."""
+    hit, total = 0, 0
+    last: RequestSnapshot | None = None
+    for index, request in enumerate(requests):
+        new = (last or RequestSnapshot()).after(request)
+        if last is not None and index not in breaks:
+            hit += count_kept_bytes(last.print, new.print)
+            total += new.print.size
+        last = new
+    return hit / total if total else 1.0
+
+
+# What a scripted model says: values and the small words to write them with. Shared by `model` and `server`.
+#
+# script = [calls(("read", {"path": "a.txt"})), say("It says hello."), fail("rate_limit"), lambda request: say("hi")]
+
+
+class StreamGate:
+    """Holds a stream at a place until the test opens it. `await gate.reached()` returns when the stream is there."""
+
+    def __init__(self) -> None:
+        self._reached = asyncio.Event()
+        self._open = asyncio.Event()
+
+    async def wait_reached(self, timeout: float = 10.0) -> None:
+        """Wait until a stream stands at the gate. Raises TimeoutError."""
+        await asyncio.wait_for(self._reached.wait(), timeout)
+
+    def open(self) -> None:
+        """Let it through, now and whenever it comes by again."""
+        self._open.set()
+
+    async def wait_open(self) -> None:
+        """Called by the stream: say that it is here, wait until it may go on."""
+        self._reached.set()
+        await self._open.wait()
+
+
+class ScriptedTurn(msgspec.Struct, frozen=True):
+    """One answer of the model. With `failure` it ends in that after what it said before."""
+
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[tuple[str, dict[str, Any]], ...] = ()
+    failure: ModelFailure | None = None
+    usage: TokenUsage = TokenUsage(10, 5, 0, 0, 15)
+    gates: tuple[tuple[int, StreamGate], ...] = ()  # (n, gate): stand at gate before the n-th event, counted from 0
+    length: bool = False  # stopped because the token limit was reached
+
+
+ScriptAnswer: TypeAlias = ScriptedTurn | ModelFailure | str
+ScriptStep: TypeAlias = ScriptAnswer | Callable[[Any], ScriptAnswer]
+
+
+def say(text: str, thinking: str = "") -> ScriptedTurn:
+    """A final answer."""
+    return ScriptedTurn(text, thinking)
+
+
+def call_tools(*wanted: tuple[str, dict[str, Any]], text: str = "", thinking: str = "") -> ScriptedTurn:
+    """Tool calls `(name, arguments)`, run as one batch; `text` comes before them."""
+    return ScriptedTurn(text, thinking, wanted)
+
+
+def fail(kind: FailureKind, message: str = "", *, after: str = "", retry_after: float | None = None) -> ScriptedTurn:
+    """A failure; `after` is text that had already been streamed."""
+    failure = ModelFailure(kind, message or f"scripted {kind}", retry_after=retry_after, partial=bool(after))
+    return ScriptedTurn(after, failure=failure)
+
+
+def hold_at(turn: ScriptedTurn, gate: StreamGate, before: int = 1) -> ScriptedTurn:
+    """The same turn, standing at `gate` before its event number `before` (0: before anything came)."""
+    return msgspec.structs.replace(turn, gates=(*turn.gates, (before, gate)))
+
+
+def resolve_step(step: ScriptStep, request: Any) -> ScriptedTurn:
+    """What a step of a script amounts to for this request."""
+    answer: ScriptAnswer = step(request) if callable(step) else step
+    if isinstance(answer, str):
+        return ScriptedTurn(answer)
+    if isinstance(answer, ModelFailure):
+        return ScriptedTurn(failure=answer)
+    return answer
+
+
+def chunk_text(text: str, size: int) -> list[str]:
+    """`text` in pieces of `size` characters; whole when size is 0, none when it is empty."""
+    if not text:
+        return []
+    return [text[at : at + size] for at in range(0, len(text), size)] if size > 0 else [text]
+
 
 __all__ = [
     "ScriptedModel",

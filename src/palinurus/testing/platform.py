@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, Protocol
 from palinurus.app.media import ChannelFiles
 from palinurus.channels.kit import ChannelKit
 from palinurus.clock import Clock, SystemClock
-from palinurus.config.channels import resolve_accounts
 from palinurus.config.schema import Config
 from palinurus.config.secrets import wrap_secrets
+from palinurus.config.sections.channels import resolve_accounts
 from palinurus.core.types.channel import Channel, SendTrouble
 from palinurus.core.types.inbound import Inbound
-from palinurus.tools.web.door import EgressGuard
+from palinurus.tools.web.egress import EgressGuard
 
 
 class VisibleMessage(NamedTuple):

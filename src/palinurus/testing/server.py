@@ -11,14 +11,76 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import aiohttp
 import msgspec
 from aiohttp import web
 
 from palinurus.clock import SystemClock
-from palinurus.testing import marker, speech
-from palinurus.testing.script import ScriptedTurn, ScriptStep, resolve_step, say
+from palinurus.testing import markers, wire
+from palinurus.testing.model import ScriptedTurn, ScriptStep, resolve_step, say
+
+# A provider that hears: POST …/audio/transcriptions on loopback, the multipart form of OpenAI's API, one answer.
+
+
+class AudioUpload(NamedTuple):
+    """One request. Header names are lower-case."""
+
+    fields: dict[str, str]
+    name: str
+    data: bytes
+    headers: dict[str, str]
+
+
+class FakeTranscriber:
+    """Hears the same words in everything, or fails with `status`; `answer` goes before both. While `gate` is not set,
+    nobody is answered."""
+
+    def __init__(self, words: str, *, status: int = 200, answer: Callable[[], web.Response] | None = None) -> None:
+        self.words = words
+        self.status = status
+        self.asked: list[AudioUpload] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self._answer = answer
+        self._port = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    async def __aenter__(self) -> FakeTranscriber:
+        app = web.Application(client_max_size=64 << 20)
+        app.router.add_post("/v1/audio/transcriptions", self._hear)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.05, handler_cancellation=True)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self._port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._runner.cleanup()
+
+    async def _hear(self, request: web.Request) -> web.Response:
+        fields: dict[str, str] = {}
+        name, data = "", b""
+        async for part in await request.multipart():
+            assert isinstance(part, aiohttp.BodyPartReader)
+            if part.filename:
+                name, data = part.filename, bytes(await part.read())
+            else:
+                fields[part.name or ""] = await part.text()
+        self.asked.append(
+            AudioUpload(fields, name, data, {key.lower(): value for key, value in request.headers.items()})
+        )
+        await self.gate.wait()
+        if self._answer is not None:
+            return self._answer()
+        if self.status != 200:
+            return web.json_response({"error": {"message": "no ears today"}}, status=self.status)
+        return web.json_response({"text": self.words})
+
 
 _APIS = {"/chat/completions": "openai-completions", "/messages": "anthropic-messages"}
 
@@ -32,8 +94,8 @@ class ModelServerRequest(msgspec.Struct, frozen=True):
     body: dict[str, Any]
 
     @property
-    def conversation(self) -> marker.MarkerConversation:
-        return marker.parse_conversation(self.body)
+    def conversation(self) -> markers.MarkerConversation:
+        return markers.parse_conversation(self.body)
 
 
 class ScriptedResponse(msgspec.Struct, frozen=True):
@@ -100,7 +162,7 @@ def split_stream(turn: ScriptedTurn, size: int) -> ScriptedResponse:
 
 def follow_markers(asked: ModelServerRequest) -> ScriptedResponse:
     """What the newest user message asks for."""
-    marked = marker.answer_markers(asked.conversation)
+    marked = markers.answer_markers(asked.conversation)
     return ScriptedResponse(marked.turn, delay=marked.delay, cut=marked.cut, stall=marked.stall)
 
 
@@ -186,15 +248,15 @@ class ModelServer:
         if answer.refuse:
             return _drop(request, web.Response())
         if turn.failure is not None and not turn.text and answer.body is None:
-            code, error = speech.make_error_body(turn.failure)
+            code, error = wire.make_error_body(turn.failure)
             wait = turn.failure.retry_after
             return _json(error, code, {} if wait is None else {"retry-after": f"{wait:g}"})
         ids = [asked.conversation.call_id(n) for n in range(len(turn.calls))]
         if answer.body is None and not asked.body.get("stream"):
-            return _json(speech.BODY_BUILDERS[asked.api](turn, ids))
+            return _json(wire.BODY_BUILDERS[asked.api](turn, ids))
         if answer.body is not None and answer.status != 200:
             return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
-        events = [answer.body] if answer.body is not None else speech.STREAM_ENCODERS[asked.api](turn, ids, self._chunk)
+        events = [answer.body] if answer.body is not None else wire.STREAM_ENCODERS[asked.api](turn, ids, self._chunk)
         response = web.StreamResponse(headers={"content-type": "text/event-stream", **answer.headers})
         await response.prepare(request)
         return await self._stream(request, response, events, answer)

@@ -13,12 +13,11 @@ from typing import Any, ClassVar
 import msgspec
 from aiohttp import web
 
-from palinurus.channels.webhook.channel import WebhookChannel
-from palinurus.channels.webhook.outbound import make_signed_headers
+from palinurus.channels.webhook.channel import WebhookChannel, make_signed_headers
 from palinurus.clock import SystemClock
 from palinurus.config.secrets import Secret
-from palinurus.core.hooks.sign import verify_signature
 from palinurus.core.types.channel import Channel, ChannelHttpRequest, ChannelHttpResponse, SendTrouble, SubmitInbound
+from palinurus.core.webhooks import verify_signature
 from palinurus.errors import PalinurusError
 from palinurus.testing.platform import VisibleMessage, make_channel_kit
 

@@ -18,10 +18,10 @@ import msgspec
 
 from palinurus.core.types.messages import TextBlock, ToolCall, ToolResult
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
+from palinurus.crashpoints import pass_crashpoint
 from palinurus.plugins.hooks import Hooks
-from palinurus.points import pass_crashpoint
 from palinurus.tools import taint
-from palinurus.tools.cut import fit_content, limit_details
+from palinurus.tools.results import fit_content, limit_details
 from palinurus.tools.schema import check_arguments
 
 log = logging.getLogger(__name__)

@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from palinurus.core.types.tool import Tool
-from palinurus.tools import agents, cron, edit, exec, ls, memory, plan, read, sessions, spawn, status, write
-from palinurus.tools.agents import AgentsPort
-from palinurus.tools.cron import SchedulerPort
-from palinurus.tools.memory import MemoryPort
-from palinurus.tools.patch import tool as patch
-from palinurus.tools.process import tool as process
-from palinurus.tools.process.table import CommandTable
-from palinurus.tools.search import find, grep
-from palinurus.tools.sessions import SessionsPort
-from palinurus.tools.spawn import SubagentsPort
-from palinurus.tools.status import SessionStatusPort
+from palinurus.tools.commands import exec, process
+from palinurus.tools.commands.table import CommandTable
+from palinurus.tools.files import edit, ls, patch, read, write
+from palinurus.tools.program import cron, memory, plan, session, subagents
+from palinurus.tools.program.cron import SchedulerPort
+from palinurus.tools.program.memory import MemoryPort
+from palinurus.tools.program.session import SessionsPort, SessionStatusPort
+from palinurus.tools.program.subagents import AgentsPort, SubagentsPort
+from palinurus.tools.search import tools
 
 _TOOLS: tuple[Tool, ...] = (
     read.READ_TOOL,
@@ -24,8 +22,8 @@ _TOOLS: tuple[Tool, ...] = (
     edit.EDIT_TOOL,
     patch.APPLY_PATCH_TOOL,
     ls.LS_TOOL,
-    find.FIND_TOOL,
-    grep.GREP_TOOL,
+    tools.FIND_TOOL,
+    tools.GREP_TOOL,
     plan.PLAN_TOOL,
 )
 
@@ -52,14 +50,14 @@ def make_all_tools(
     """All tools: those that need nothing, and those that see a part of the program through a port."""
     seen = {
         **memory.make_memory_tools(recall),
-        **status.make_status_tool(standing),
-        **sessions.make_session_tools(others),
-        **agents.make_agents_tool(others),
+        **session.make_status_tool(standing),
+        **session.make_session_tools(others),
+        **subagents.make_agents_tool(others),
     }
     return {
         **make_builtin_tools(processes),
         **seen,
-        **spawn.make_subagent_tools(nest),
+        **subagents.make_subagent_tools(nest),
         **web,
         **cron.make_cron_tool(schedules),
     }

@@ -14,11 +14,10 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.schedule.fire import GRACE_MS, AtSchedule, decide_misfires, list_past_dues
-from palinurus.core.schedule.missed import MissedSpan
+from palinurus.core.schedule.fire import GRACE_MS, AtSchedule, MissedSpan, decide_misfires, list_past_dues
 from palinurus.core.types.tool import ToolFailure
+from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError
-from palinurus.points import pass_crashpoint
 from palinurus.store.port import InboxRow
 from palinurus.triggers import message
 from palinurus.triggers.events import SystemEvent, SystemEvents

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, tzinfo
 from hashlib import blake2s
 from typing import Any
@@ -15,30 +15,78 @@ from typing import Any
 import msgspec
 
 from palinurus.config import durations
-from palinurus.config.heartbeat import HeartbeatSettings
+from palinurus.config.sections.schedule import HeartbeatSettings
 from palinurus.config.zones import find_zone
 from palinurus.core.levels.parse import collect_inline_options, parse_directives
-from palinurus.core.prompt.knobs import HEARTBEAT_PROMPT
-from palinurus.core.schedule.beat import (
+from palinurus.core.prompt.facts import HEARTBEAT_PROMPT
+from palinurus.core.schedule.fire import DAY_MS
+from palinurus.core.schedule.heartbeat import (
     WATCH_CHANGED,
     HeartbeatObservation,
+    HeartbeatPage,
     HeartbeatState,
     HeartbeatVerdict,
     judge_heartbeat,
+    parse_heartbeat_page,
 )
-from palinurus.core.schedule.fire import DAY_MS
-from palinurus.core.schedule.tasks import HeartbeatPage, parse_heartbeat_page
-from palinurus.core.stream.alert import HEARTBEAT_OPTION, find_last_word, judge_heartbeat_reply
+from palinurus.core.stream.heartbeat import HEARTBEAT_OPTION, find_last_word, judge_heartbeat_reply
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import Draining, NotFound, PalinurusError
 from palinurus.sessions.record import SessionRecord
-from palinurus.triggers.aim import HeartbeatTarget, resolve_target
 from palinurus.triggers.events import NOTHING, SystemEvents
-from palinurus.triggers.message import TRIGGER, make_main_key
+from palinurus.triggers.message import TRIGGER, HeartbeatTarget, make_main_key, resolve_target
 from palinurus.triggers.ports import TriggerPort
-from palinurus.triggers.watch import WATCH_LIMIT, CommandWatch
+
+# The command a heartbeat watches. It runs beside the timer, as the agent's own commands do, and only a hash of what it
+# printed is kept: while that stays the same, nobody is asked anything.
+
+WATCH_LIMIT = 60.0  # seconds it may take
+
+
+class CommandWatch:
+    """`look` starts it; `digest` is of the last output, "" before there was one; `done` is called after each."""
+
+    def __init__(self, command: str, run: Callable[[], Awaitable[str | None]], done: Callable[[], None]) -> None:
+        self._command = _hash(command)
+        self._run = run
+        self._done = done
+        self._task: asyncio.Task[None] | None = None
+        self.digest = ""
+        self.looked = 0  # ms: when it was last started
+
+    def look(self, now: int) -> None:
+        """Run it, unless it runs."""
+        if self._task is None:
+            self.looked = now
+            self._task = asyncio.ensure_future(self._look())
+
+    async def _look(self) -> None:
+        try:
+            text = await self._run()
+            if text is not None:  # one that failed has seen nothing: that is no change
+                self.digest = f"{self._command}:{_hash(text)}"
+        except Exception:  # task boundary: a command that cannot be run must not end heartbeats
+            log.exception("the watched command could not be run")
+        finally:
+            self._task = None
+            self._done()
+
+    def is_first_output(self, before: str) -> bool:
+        """Is this the first output of this command? `before`: the digest that is remembered, maybe of another one."""
+        return bool(self.digest) and before.partition(":")[0] != self._command
+
+    async def close(self) -> None:
+        """End it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+
+def _hash(text: str) -> str:
+    return blake2s(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from palinurus.core.history.images import find_image_mentions
-from palinurus.core.pictures import MAX_IMAGE_SIDE, MAX_IMAGE_SOURCE, is_large_image
+from palinurus.core.media import MAX_IMAGE_SIDE, MAX_IMAGE_SOURCE, is_large_image
 from palinurus.core.types.messages import ImageBlock
 from palinurus.workspace.shrink import shrink_image
 from palinurus.workspace.texts import is_inside, read_whole

@@ -11,7 +11,7 @@ import sys
 
 from PIL import Image, ImageOps
 
-from palinurus.core.pictures import MAX_IMAGE_PIXELS
+from palinurus.core.media import MAX_IMAGE_PIXELS
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
 LADDER = (85, 75, 65, 55, 45, 35)  # JPEG qualities, until it fits

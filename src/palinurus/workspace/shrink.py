@@ -8,7 +8,7 @@ import importlib.util
 import subprocess
 import sys
 
-from palinurus.core.pictures import IMAGES_EXTRA_HINT, MAX_IMAGE_SIDE
+from palinurus.core.media import IMAGES_EXTRA_HINT, MAX_IMAGE_SIDE
 
 SECONDS = 30.0
 _CHILD = "palinurus.workspace.scale"

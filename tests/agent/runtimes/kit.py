@@ -10,12 +10,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from palinurus.agent.runtimes.brief import ProgramBrief
-from palinurus.agent.runtimes.kit import TalkKit
+from palinurus.agent.runtimes.brief import ProgramBrief, TalkKit
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
-from palinurus.config.runtimes import RuntimeProgram
+from palinurus.config.sections.runtimes import RuntimeProgram
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Sender
 from palinurus.store.port import InboxRow

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from agent.runtimes.kit import OWNER, ask, begun, decide, heard, messages, running
-from palinurus.agent.plan import ModelCandidate
+from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.agent.runtimes.brief import GO_ON
 from palinurus.agent.runtimes.claude import build_arguments
-from palinurus.config.runtimes import RuntimeProgram
+from palinurus.config.sections.runtimes import RuntimeProgram
 from palinurus.core.levels.resolve import ThinkingDecision
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.events import AgentEnd, ToolEnd

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from agent.runtimes.kit import OWNER, ask, begun, decide, heard, messages, running
-from palinurus.agent.plan import ModelCandidate
+from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.agent.runtimes.brief import BEAT, GO_ON
 from palinurus.agent.runtimes.codex import build_thread_params, choose_service_tier
-from palinurus.config.runtimes import RuntimeProgram
+from palinurus.config.sections.runtimes import RuntimeProgram
 from palinurus.core.levels.resolve import FastMode
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.events import AgentEnd, ToolEnd, ToolUpdate

@@ -11,7 +11,7 @@ import pytest
 from channels.discord.scene import running
 from channels.scene import texts, until
 from palinurus.testing.discord.server import FakeDiscord
-from palinurus.testing.discord.world import GROUP, GUILD, ROLE
+from palinurus.testing.discord.state import GROUP, GUILD, ROLE
 from palinurus.testing.model import ScriptedModel, StreamGate, hold_at, say
 
 

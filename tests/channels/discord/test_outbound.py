@@ -20,7 +20,7 @@ from palinurus.core.types.channel import SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
 from palinurus.testing.discord.server import FakeDiscord, find_refusal
-from palinurus.testing.discord.world import GROUP, strip_marks
+from palinurus.testing.discord.state import GROUP, strip_marks
 from palinurus.testing.model import ScriptedModel, say
 
 

@@ -20,7 +20,7 @@ from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest, PalinurusError, QueueFull
 from palinurus.testing.discord.server import FakeDiscord
-from palinurus.testing.discord.world import GROUP, GUILD, ME, TOKEN
+from palinurus.testing.discord.state import GROUP, GUILD, ME, TOKEN
 from palinurus.testing.model import ScriptedModel, say
 from palinurus.testing.platform import make_channel_kit
 

@@ -13,7 +13,7 @@ from palinurus.channels.discord.channel import make_discord_channel
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import QueueFull
 from palinurus.testing.discord.server import FakeDiscord
-from palinurus.testing.discord.world import GROUP
+from palinurus.testing.discord.state import GROUP
 from palinurus.testing.platform import FastClock, make_channel_kit
 
 CHATS = ("", "group", "thread")

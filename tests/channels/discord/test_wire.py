@@ -14,7 +14,7 @@ from channels.discord.scene import running
 from channels.scene import texts, until
 from palinurus.channels.discord.wire import DiscordRest
 from palinurus.testing.discord.server import FakeDiscord
-from palinurus.testing.discord.world import TOKEN
+from palinurus.testing.discord.state import TOKEN
 from palinurus.testing.model import ScriptedModel, say
 
 

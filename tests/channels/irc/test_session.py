@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
-from palinurus.channels.irc.line import IrcLine, parse_line
 from palinurus.channels.irc.session import IrcRefusal, IrcSession, IrcSettings
+from palinurus.channels.irc.wire import IrcLine, parse_line
 from palinurus.config.secrets import Secret
 
 PLAN = IrcSettings("pal", "pal", "A pal", ("#den",), "default")

@@ -14,8 +14,8 @@ import pytest
 from channels.scene import asked, hurried, running, texts, until
 from palinurus.channels.matrix.channel import make_matrix_channel
 from palinurus.testing.conformance.channel import PNG
-from palinurus.testing.matrix.api import ALICE, BOB, ME
 from palinurus.testing.matrix.server import DIRECT, PASSWORD, TOKEN, FakeMatrix
+from palinurus.testing.matrix.state import ALICE, BOB, ME
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from palinurus.testing.platform import make_channel_kit
 

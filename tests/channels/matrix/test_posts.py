@@ -23,8 +23,8 @@ from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError
 from palinurus.testing.conformance.channel import PNG
-from palinurus.testing.matrix.api import ALICE, BOB, ME
 from palinurus.testing.matrix.server import DIRECT, TOKEN, FakeMatrix
+from palinurus.testing.matrix.state import ALICE, BOB, ME
 from palinurus.testing.platform import make_channel_kit
 
 CHAT = Target("matrix", DIRECT)

@@ -19,8 +19,8 @@ from palinurus.core.types.channel import ChannelHttpResponse
 from palinurus.gateway.server import GatewayServer as Server
 from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
-from palinurus.testing.slack.api import TEAM
 from palinurus.testing.slack.server import APP, BOT, SIGNING, FakeSlack
+from palinurus.testing.slack.state import TEAM
 
 ALICE = "UALICE"
 

@@ -32,8 +32,8 @@ from palinurus.errors import ConfigError, Draining, PalinurusError, QueueFull
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.platform import make_channel_kit
-from palinurus.testing.telegram.people import ANN, FORUM, GROUP, FakeTelegram
-from palinurus.testing.telegram.server import TOKEN
+from palinurus.testing.telegram.api import TOKEN
+from palinurus.testing.telegram.server import ANN, FORUM, GROUP, FakeTelegram
 
 CHAT = Target("telegram", str(ANN))
 

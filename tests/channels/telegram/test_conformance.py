@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palinurus.testing.conformance.channel import ChannelSuite
-from palinurus.testing.telegram.people import FakeTelegram
+from palinurus.testing.telegram.server import FakeTelegram
 
 
 class TestConformance(ChannelSuite):

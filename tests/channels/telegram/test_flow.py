@@ -19,8 +19,8 @@ from palinurus.app import App
 from palinurus.gateway.server import GatewayServer
 from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
-from palinurus.testing.telegram.people import BOB, GROUP, FakeTelegram
-from palinurus.testing.telegram.server import ME, TOKEN
+from palinurus.testing.telegram.api import ME, TOKEN
+from palinurus.testing.telegram.server import BOB, GROUP, FakeTelegram
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 from channels import scene
 from palinurus.app import App
 from palinurus.core.types.model import Model
-from palinurus.testing.telegram.people import ANN, FakeTelegram
+from palinurus.testing.telegram.server import ANN, FakeTelegram
 
 
 def running(

@@ -14,8 +14,7 @@ import pytest
 from channels.scene import hurried, running, until
 from gateway.host import TOKEN
 from palinurus.app import App
-from palinurus.channels.webhook.channel import make_webhook_channel
-from palinurus.channels.webhook.outbound import make_signed_headers
+from palinurus.channels.webhook.channel import make_signed_headers, make_webhook_channel
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Target

@@ -14,7 +14,7 @@ import pytest
 
 CHILD = """
 import asyncio, json, os, sys
-from palinurus import points
+from palinurus import crashpoints
 from palinurus.app import App
 from palinurus.channels.whatsapp.channel import WhatsAppChannel
 from palinurus.clock import SystemClock
@@ -37,7 +37,7 @@ class Kept(FakeWhatsAppClient):
 
 
 async def main():
-    points.arm_crashpoint(crash)
+    crashpoints.arm_crashpoint(crash)
     channel = WhatsAppChannel(make_channel_kit("whatsapp", home, {}), Kept(people))
     model = ScriptedModel([say("Hello there." if crash else "And again.")])
     settings = load_config(home, {}).settings

@@ -13,9 +13,9 @@ from textual.widgets import Input
 
 from gateway.host import TOKEN
 from gateway.whole import KEY, Place, place
-from palinurus.cli.link import ScreenLink
+from palinurus.cli.reach.link import ScreenLink
 from palinurus.cli.tui.app import ChatScreen, ScreenStart
-from palinurus.cli.tui.talk import ConversationBlock
+from palinurus.cli.tui.conversation import ConversationBlock
 from palinurus.core.types.model import Model
 from palinurus.gateway.client import LoginOptions, connect_gateway, make_identity
 from palinurus.testing.client import make_gateway_url

@@ -10,9 +10,8 @@ from cli.tui.screen import seat
 from gateway.whole import KEY
 from palinurus.cli.tui.app import ChatScreen, ScreenStart
 from palinurus.cli.tui.blocks import AnswerWidget
-from palinurus.cli.tui.complete import OURS
-from palinurus.cli.tui.composer import CompletionMenu
-from palinurus.cli.tui.pick import Picker
+from palinurus.cli.tui.composer import OURS, CompletionMenu
+from palinurus.cli.tui.dialogs import Picker
 from palinurus.clock import SystemClock
 from palinurus.errors import StateLocked
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, fail, hold_at, say

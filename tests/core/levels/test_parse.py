@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.levels.forms import DIRECTIVE_BY_NAME, DIRECTIVES
 from palinurus.core.levels.parse import ParsedDirectives, collect_inline_options, parse_directives
+from palinurus.core.levels.spellings import DIRECTIVE_BY_NAME, DIRECTIVES
 
 
 def only(text: str) -> tuple[str, str | None]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.core.levels import thinking
-from palinurus.core.levels.words import THINKING_LEVELS
+from palinurus.core.levels.spellings import THINKING_LEVELS
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.vendor import ThinkingLevel, ThinkingProfile, Vendor

@@ -15,13 +15,13 @@ from palinurus.core.policy.layers import (
     ChatPlace,
     ChatToolRules,
     PatchToolRules,
+    ToolAsker,
     ToolLists,
     ToolQuestion,
     ToolRules,
     ToolScope,
     list_chat_places,
 )
-from palinurus.core.policy.senders import ToolAsker
 from palinurus.core.types.tool import Tool
 from support import tool
 

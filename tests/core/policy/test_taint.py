@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.core.policy import taint
+from palinurus.core.types.approval import TaintRules
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolCall, ToolResult, UserMessage
-from palinurus.core.types.taint import TaintRules
 
 RULES = TaintRules()
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.prompt.facts import DocsFact, FileFact, PromptFacts, SandboxFact, SkillFact, ToolFact
-from palinurus.core.prompt.knobs import PromptOptions
+from palinurus.core.prompt.facts import DocsFact, FileFact, PromptFacts, PromptOptions, SandboxFact, SkillFact, ToolFact
 
 EVERY = (
     "read", "exec", "process", "cron", "message", "gateway", "sessions_list", "sessions_send", "sessions_spawn",

@@ -15,8 +15,7 @@ from palinurus.core.prompt.chat import (
     write_silent_replies,
     write_voice,
 )
-from palinurus.core.prompt.facts import PromptFacts
-from palinurus.core.prompt.knobs import PromptOptions
+from palinurus.core.prompt.facts import PromptFacts, PromptOptions
 from palinurus.core.prompt.render import render_prompt
 
 

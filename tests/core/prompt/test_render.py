@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.prompt.kit import HEADS, full, tools
-from palinurus.core.prompt import chat, conduct, context, place, runtime, skills, tooling
+from palinurus.core.prompt import bootstrap, capabilities, chat, conduct, environment
 from palinurus.core.prompt.facts import (
     FileFact,
     PromptContribution,
@@ -19,9 +19,10 @@ from palinurus.core.prompt.facts import (
     StableFacts,
     select_stable_facts,
 )
-from palinurus.core.prompt.order import LIVE_SECTIONS, STABLE_SECTIONS
 from palinurus.core.prompt.render import (
+    LIVE_SECTIONS,
     SECTION_GAP,
+    STABLE_SECTIONS,
     apply_prompt_changes,
     render_prompt,
     report_sections,
@@ -146,7 +147,7 @@ def test_a_provider_replaces_exactly_three_sections() -> None:
 
 @pytest.mark.seed(191)
 def test_rendering_is_pure_and_reads_facts_only() -> None:
-    for module in (chat, conduct, context, place, runtime, skills, tooling):
+    for module in (chat, conduct, bootstrap, environment, environment, capabilities, capabilities):
         source = inspect.getsource(module)
         assert "config" not in "".join(line for line in source.splitlines() if line.startswith(("import", "from")))
     assert [row.make.__code__.co_argcount for row in (*STABLE_SECTIONS, *LIVE_SECTIONS)] == [1] * (

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palinurus.core.prompt.capabilities import write_skill_list
 from palinurus.core.prompt.facts import PromptFacts
 from palinurus.core.prompt.render import render_prompt
-from palinurus.core.prompt.skills import write_skill_list
 from palinurus.core.skills.offer import make_skill_commands, offer_skills
 from palinurus.core.skills.skill import Skill
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from gateway.whole import place
-from palinurus.config.redact import MARKER
+from palinurus.config.secrets import MARKER
 from palinurus.gateway.rpc import READ
 
 SECRET = "sk-this-is-not-for-you"

@@ -10,7 +10,7 @@ from aiohttp import web
 from gateway.whole import place
 from palinurus.config.load import load_config
 from palinurus.gateway.rpc import READ, MethodError
-from palinurus.testing.script import say
+from palinurus.testing.model import say
 from palinurus.testing.server import ModelServer, respond_status
 
 KEY = "sk-test-0123456789abcdef"

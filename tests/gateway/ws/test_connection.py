@@ -15,13 +15,13 @@ import pytest
 
 from gateway.host import TOKEN
 from palinurus.gateway.client import GatewayLink, LoginOptions, make_connect_params, make_identity, open_link
-from palinurus.gateway.methods import core, devices
+from palinurus.gateway.methods import devices, system
 from palinurus.gateway.server import GatewayServer
 from palinurus.testing.client import connect_to_gateway, make_gateway_url
 from palinurus.testing.clock import FakeClock
 
 # The methods that need nothing but the gateway: what they get wrong is ours.
-METHODS = {method.name: method for method in (*core.CORE_METHODS, *devices.METHODS)}
+METHODS = {method.name: method for method in (*system.CORE_METHODS, *devices.METHODS)}
 ATOMS: tuple[Any, ...] = (
     None,
     True,

@@ -21,8 +21,7 @@ from palinurus.gateway.rpc import (
     ConnectedClient,
     has_scope,
 )
-from palinurus.gateway.ws.hub import ClientHub
-from palinurus.gateway.ws.resume import ResumePoint, Ring
+from palinurus.gateway.ws.hub import ClientHub, ResumePoint, Ring
 
 INFO = ClientDescription("cli", "1", "linux", "cli")
 

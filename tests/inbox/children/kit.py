@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.inbox.children.record import SubagentRecord
+from palinurus.services.subagents.registry import SubagentRecord
 from support import inbound
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.levels.forms import DIRECTIVES
+from palinurus.core.levels.spellings import DIRECTIVES
 from palinurus.core.types.inbound import Sender
 from palinurus.inbox.commands.table import NAMES, TABLE, build_menu, find_similar, parse_command
 

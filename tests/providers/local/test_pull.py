@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from palinurus.cli.pull import find_weights, format_progress, make_progress_drawer, run_models_pull
+from palinurus.cli.models.pull import find_weights, format_progress, make_progress_drawer, run_models_pull
 from palinurus.errors import BadRequest
 from palinurus.providers.local.fetch import FetchProgress
 from palinurus.providers.local.weights import DEFAULT_WEIGHTS, WEIGHTS

@@ -15,8 +15,8 @@ from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt, StreamDone, StreamFailed, TextDelta
 from palinurus.core.types.tool import ToolSpec
-from palinurus.providers.local.ask import probe_tool_calls
 from palinurus.providers.local.model import LocalModel
+from palinurus.providers.local.probe import probe_tool_calls
 from palinurus.providers.local.weights import locate_weights
 
 READ = ToolSpec("read", "Read a file", {"type": "object", "properties": {"path": {"type": "string"}}})

@@ -14,7 +14,7 @@ from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers import VENDORS, WIRES, load_row
-from palinurus.providers.vendors import claude, claude_cli, custom
+from palinurus.providers.vendors import anthropic, claude, custom
 
 SEARCH = ToolSpec("web_search", "search", {"type": "object"})
 READ = ToolSpec("read", "read", {"type": "object"})
@@ -381,14 +381,14 @@ def test_where_nobody_knows_whether_a_model_reasons_only_a_wish_is_sent() -> Non
     [("off", ()), ("none", ()), *[(lv, ("--effort", lv)) for lv in ("low", "medium", "high", "xhigh", "max")]],
 )
 def test_the_claude_command_line_takes_the_level_as_an_argument(level: str, sent: tuple[str, ...]) -> None:
-    assert claude_cli.build_effort_arguments(level) == sent
+    assert anthropic.build_effort_arguments(level) == sent
 
 
 @pytest.mark.seed(67)
 def test_levels_the_command_line_does_not_know_become_its_nearest() -> None:
-    assert claude_cli.build_effort_arguments("minimal") == ("--effort", "low")
-    assert claude_cli.build_effort_arguments("adaptive") == ("--effort", "high")
-    assert claude_cli.build_effort_arguments("xhigh", "claude-sonnet-4-6") == ("--effort", "high")
+    assert anthropic.build_effort_arguments("minimal") == ("--effort", "low")
+    assert anthropic.build_effort_arguments("adaptive") == ("--effort", "high")
+    assert anthropic.build_effort_arguments("xhigh", "claude-sonnet-4-6") == ("--effort", "high")
 
 
 def test_a_budget_is_not_asked_for_in_the_middle_of_a_foreign_tool_round() -> None:

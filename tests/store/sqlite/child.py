@@ -10,7 +10,7 @@ import os
 import resource
 import sys
 
-from palinurus import points
+from palinurus import crashpoints
 from palinurus.clock import SystemClock
 from palinurus.errors import DiskFull, PalinurusError
 from palinurus.store.port import InboxItem, OutboxRow, Settlement, TranscriptLine, UsageRow
@@ -29,7 +29,7 @@ def line(ident: str, path: str = A, pad: int = 0) -> TranscriptLine:
 
 async def turns(home: str, spec: str) -> None:
     """Two messages, the first answered and delivered; the crash point of `spec` strikes somewhere."""
-    points.arm_crashpoint(spec)
+    crashpoints.arm_crashpoint(spec)
     store = await open_store(home, SystemClock())
     await store.recover()
     say("recovered")

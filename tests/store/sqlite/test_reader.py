@@ -11,7 +11,7 @@ import pytest
 from palinurus.clock import SystemClock
 from palinurus.errors import StateError
 from palinurus.store.port import SessionRow, Settlement
-from palinurus.store.sqlite import file, open_store
+from palinurus.store.sqlite import database, open_store
 from palinurus.store.sqlite.reader import open_reader
 from palinurus.testing.conformance.inbox import make_item, make_ledger_call, make_reply_part
 from store.sqlite.processes import child
@@ -40,7 +40,7 @@ async def test_sees_what_is_committed_and_changes_nothing(tmp_path: Path) -> Non
         assert reader.trace("m1") == await store.trace("m1")
         assert reader.integrity() == []
     with (
-        closing(file.open_for_reading(str(tmp_path))) as conn,
+        closing(database.open_for_reading(str(tmp_path))) as conn,
         pytest.raises(sqlite3.OperationalError, match="readonly"),
     ):
         conn.execute("DELETE FROM inbox")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from palinurus.testing.validators import check_request
-from palinurus.testing.validators.gemini import check_gemini_signatures
+from palinurus.testing.validators.turns import check_gemini_signatures
 
 SCHEMA = {"type": "object"}
 GOOD: dict[str, dict[str, Any]] = {

@@ -15,7 +15,7 @@ from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.core.types.tool import Tool, ToolContext, ToolOutput
 from palinurus.tools.mcp.servers import McpServers
-from palinurus.tools.web.door import EgressGuard
+from palinurus.tools.web.egress import EgressGuard
 
 HERE = Path(__file__).parent
 TINY: dict[str, Any] = {"command": sys.executable, "args": [str(HERE / "tiny.py")]}

@@ -21,7 +21,7 @@ from mcp.server.mcpserver import MCPServer
 
 from palinurus.core.types.messages import ImageBlock
 from palinurus.core.types.tool import ToolFailure
-from palinurus.tools import family
+from palinurus.tools.commands import descendants
 from tools.mcp.kit import SAMPLE, Asked, context, joined, text
 
 
@@ -145,9 +145,9 @@ async def test_the_reference_server_of_the_protocol(tmp_path: Path) -> None:
         await asyncio.gather(long, return_exceptions=True)
         environment = json.loads(text(await table["every__get-env"].run(ctx)))
         mark = f"PALINURUS_MCP={environment['PALINURUS_MCP']}"
-        family.signal_each(family.find_strays((mark,)), signal.SIGKILL)
+        descendants.signal_each(descendants.find_strays((mark,)), signal.SIGKILL)
         async with asyncio.timeout(10):
             while server.connected:
                 await asyncio.sleep(0.01)
         assert text(await table["every__echo"].run(ctx, message="back")) == "Echo: back"
-    assert not family.find_strays((mark,))
+    assert not descendants.find_strays((mark,))

@@ -12,7 +12,7 @@ import pytest
 
 from palinurus.app import mcp
 from palinurus.core.types.tool import ToolFailure
-from palinurus.tools import family
+from palinurus.tools.commands import descendants
 from palinurus.tools.sandbox.probe import detect_support
 from tools.mcp.kit import TINY, context, joined, settings, text
 
@@ -60,8 +60,8 @@ async def test_what_it_started_ends_with_it(tmp_path: Path) -> None:
     async with joined(tmp_path / "h", tiny=variant("--child")) as (_, table):
         seen = json.loads(text(await table["tiny__env"].run(context())))
         mark = f"PALINURUS_MCP={seen['PALINURUS_MCP']}"
-        assert len(family.find_strays((mark,))) >= 2
-    assert not family.find_strays((mark,))
+        assert len(descendants.find_strays((mark,))) >= 2
+    assert not descendants.find_strays((mark,))
 
 
 async def test_what_a_killed_gateway_left_is_ended_at_the_next_start(tmp_path: Path) -> None:

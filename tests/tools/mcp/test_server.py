@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.mcp import McpServerSettings
+from palinurus.config.sections.mcp import McpServerSettings
 from palinurus.core.types.tool import ToolFailure
 from palinurus.testing.clock import FakeClock
 from palinurus.tools.mcp.port import McpConnectionLost, McpMeans, McpProgress, McpServerFacts, McpToolListing, McpWatch

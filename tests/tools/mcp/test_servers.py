@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.mcp import McpServerSettings, McpSettings
+from palinurus.config.sections.mcp import McpServerSettings, McpSettings
 from palinurus.core.types.tool import Tool, make_output
 from palinurus.testing.clock import FakeClock
 from palinurus.tools.mcp.port import McpConnect, McpRefusal, McpServerFacts

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.core.types.cell import SandboxSpec
+from palinurus.core.types.sandbox import SandboxSpec
 from palinurus.tools.sandbox import bubblewrap
 
 

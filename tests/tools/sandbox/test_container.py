@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.types.cell import ContainerMount, ContainerSpec, SandboxSpec
+from palinurus.core.types.sandbox import ContainerMount, ContainerSpec, SandboxSpec
 from palinurus.tools.sandbox import docker
 from palinurus.tools.sandbox.launch import prepare_launch, start_child
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.core.types.cell import ContainerMount, ContainerSpec
+from palinurus.core.types.sandbox import ContainerMount, ContainerSpec
 from palinurus.tools.sandbox import docker
 
 BOX = ContainerSpec("palinurus-x", "debian:bookworm-slim", mounts=(ContainerMount("/host/work", "/workspace", True),))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.types.cell import SandboxSpec
-from palinurus.tools.sandbox import landlock, privileges
+from palinurus.core.types.sandbox import SandboxSpec
+from palinurus.tools.sandbox import confine, landlock
 
 needed = pytest.mark.skipif(landlock.landlock_version() == 0, reason="this kernel has no Landlock")
 
@@ -21,7 +21,7 @@ def inside(cell: SandboxSpec, act: Any) -> Any:
 
     def run() -> None:
         handle = landlock.make_ruleset(cell)
-        privileges.forbid_new_privileges()
+        confine.forbid_new_privileges()
         landlock.restrict_thread(handle)
         os.close(handle)
         try:
@@ -80,8 +80,8 @@ def test_older_kernels_are_asked_for_less(version: int, fields: int, monkeypatch
         return os.open("/", os.O_PATH)
 
     monkeypatch.setattr(landlock, "landlock_version", lambda: version)
-    monkeypatch.setattr(landlock.kernel, "call_kernel", call)
-    monkeypatch.setattr(landlock.kernel, "prepare_call", lambda number: lambda *args: None)
+    monkeypatch.setattr(landlock.syscalls, "call_kernel", call)
+    monkeypatch.setattr(landlock.syscalls, "prepare_call", lambda number: lambda *args: None)
     os.close(landlock.make_ruleset(SandboxSpec("landlock", ("/usr",), ("/tmp",), ((443, 443),))))
     rights = int.from_bytes(asked[0][1][:8], "little")
     assert len(asked[0][1]) == 8 * fields == asked[0][2]

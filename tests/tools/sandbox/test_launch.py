@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.types.cell import ContainerSpec, SandboxSpec
+from palinurus.core.types.sandbox import ContainerSpec, SandboxSpec
 from palinurus.tools.sandbox.launch import prepare_launch, start_child
 
 PYTHON = sys.executable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.core.types.cell import SandboxKind
+from palinurus.core.types.sandbox import SandboxKind
 from palinurus.tools.sandbox.probe import SandboxSupport, detect_support, list_gaps
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from palinurus.agent.cell import ToolSandboxes
+from palinurus.agent.plan.sandbox import ToolSandboxes
 from palinurus.config.load import load_config
-from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.keys import SessionKey
-from palinurus.tools.environ import build_child_env
+from palinurus.core.types.sandbox import SandboxSpec
+from palinurus.tools.commands.environ import build_child_env
 from palinurus.tools.sandbox import landlock
 from palinurus.tools.sandbox.probe import detect_support
 from palinurus.tools.sandbox.proof import TrialResult, TrialSite, run_trials

@@ -7,11 +7,11 @@ import struct
 
 import pytest
 
-from palinurus.core.types.cell import SandboxSpec
-from palinurus.tools.sandbox import kernel
+from palinurus.core.types.sandbox import SandboxSpec
+from palinurus.tools.sandbox import syscalls
 from palinurus.tools.sandbox.seccomp import compile_filter, list_rules
 
-MACHINES = [pytest.param(machine, id=name) for name, machine in kernel._MACHINES.items()]
+MACHINES = [pytest.param(machine, id=name) for name, machine in syscalls._MACHINES.items()]
 GATEWAY, THREAD = 4242, 4243
 ALLOW = 0x7FFF0000
 
@@ -35,7 +35,7 @@ def judged(code: bytes, arch: int, nr: int, args: tuple[int, ...] = ()) -> int:
     raise AssertionError("the filter does not end")
 
 
-def refusal(machine: kernel.KernelMachine, cell: SandboxSpec, name: str, *args: int) -> int:
+def refusal(machine: syscalls.KernelMachine, cell: SandboxSpec, name: str, *args: int) -> int:
     code = compile_filter(machine, list_rules(cell, (GATEWAY, THREAD)))
     return judged(code, machine.audit, machine.calls[name], args)
 
@@ -83,19 +83,21 @@ CASES = [
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(("cell", "name", "args", "error"), CASES)
-def test_calls(machine: kernel.KernelMachine, cell: SandboxSpec, name: str, args: tuple[int, ...], error: int) -> None:
+def test_calls(
+    machine: syscalls.KernelMachine, cell: SandboxSpec, name: str, args: tuple[int, ...], error: int
+) -> None:
     assert refusal(machine, cell, name, *args) == error
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_what_is_not_named_is_let_through(machine: kernel.KernelMachine) -> None:
+def test_what_is_not_named_is_let_through(machine: syscalls.KernelMachine) -> None:
     code = compile_filter(machine, list_rules(SOME, (GATEWAY,)))
     free = set(range(460)) - set(machine.calls.values())
     assert all(judged(code, machine.audit, nr) == 0 for nr in free)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_other_instruction_sets_are_refused(machine: kernel.KernelMachine) -> None:
+def test_other_instruction_sets_are_refused(machine: syscalls.KernelMachine) -> None:
     """The same numbers mean other calls there: 32-bit programs would walk around the filter."""
     code = compile_filter(machine, list_rules(SOME, (GATEWAY,)))
     assert judged(code, 0x40000003, 0) == errno.ENOSYS

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import palinurus
-from palinurus.tools.search.ask import _CODE, _FLAGS
+from palinurus.tools.search.tools import _CODE, _FLAGS
 
 CHECK = _CODE.replace("main()", "import json; json.dump(sorted(sys.modules), sys.stdout)")
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from palinurus.tools.web.door import EgressGuard
+from palinurus.tools.web.egress import EgressGuard
 from tools.web.kit import Canary, Site
 
 

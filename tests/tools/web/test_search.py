@@ -15,8 +15,8 @@ from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.plugins.hooks import Hooks
 from palinurus.testing.clock import FakeClock
 from palinurus.tools.call import call_tool
-from palinurus.tools.web.family import WebToolset
 from palinurus.tools.web.search import ENGINES
+from palinurus.tools.web.toolset import WebToolset
 from tools.web.kit import Canary, Site, moved
 
 Search = Callable[..., Awaitable[ToolResult]]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import tiny
 from palinurus.clock import SystemClock
-from palinurus.core.memory.values import MemoryExcerpt, MemoryFindings, MemoryOptions, MemoryRefusal
+from palinurus.core.memory.results import MemoryExcerpt, MemoryFindings, MemoryOptions, MemoryRefusal
 from palinurus.errors import BadRequest, NotFound
 from palinurus.workspace.memory.embedder import Embedder
 from palinurus.workspace.memory.history import KEPT, MemoryAuthor

@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import palinurus
+from palinurus.agent.runtimes.brief import TalkKit, TalkWords, compose_first_words, to_words
 from palinurus.agent.runtimes.drive import ProgramGone, ProgramMessage, ProgramTurnEnd, TalkSetting
 from palinurus.agent.runtimes.items import get_object
-from palinurus.agent.runtimes.kit import TalkKit, TalkWords, compose_first_words, to_words
-from palinurus.agent.runtimes.lines import JsonLinesChild
-from palinurus.agent.runtimes.rpc import RpcPeer, RpcRefusal
+from palinurus.agent.runtimes.jsonlines import JsonLinesChild, RpcPeer, RpcRefusal
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelFailure

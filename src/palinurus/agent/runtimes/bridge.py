@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.plan import RunPlan
+from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.ports import RunPorts
 from palinurus.core.types.approval import ApprovalRequest
 from palinurus.core.types.events import RunEvent, ToolUpdate

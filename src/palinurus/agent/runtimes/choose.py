@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol
 
 from palinurus import late
-from palinurus.agent.plan import RunPlan
+from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.ports import RunPorts
 from palinurus.config.settings import Settings
 from palinurus.core.prompt.facts import FileFact

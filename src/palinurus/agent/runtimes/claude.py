@@ -12,17 +12,17 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.plan import RunPlan
+from palinurus.agent.plan.runplan import RunPlan
+from palinurus.agent.runtimes.brief import TalkKit, TalkWords, compose_first_words, to_words
 from palinurus.agent.runtimes.drive import ProgramGone, ProgramMessage, ProgramTurnEnd, TalkSetting
 from palinurus.agent.runtimes.items import get_object
-from palinurus.agent.runtimes.kit import TalkKit, TalkWords, compose_first_words, to_words
-from palinurus.agent.runtimes.lines import JsonLinesChild
-from palinurus.config.runtimes import RuntimeProgram
+from palinurus.agent.runtimes.jsonlines import JsonLinesChild
+from palinurus.config.sections.runtimes import RuntimeProgram
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.vendors import claude_cli
+from palinurus.providers.vendors import anthropic
 
 HOST = "claude-cli"
 BASE = (
@@ -215,7 +215,7 @@ def build_arguments(plan: RunPlan, program: RuntimeProgram, instructions: str) -
         *BASE,
         "--model",
         model,
-        *claude_cli.build_effort_arguments(plan.choices[0].level.level, model),
+        *anthropic.build_effort_arguments(plan.choices[0].level.level, model),
         "--permission-mode",
         mode,
         "--append-system-prompt",

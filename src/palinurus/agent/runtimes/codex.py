@@ -9,13 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import palinurus
-from palinurus.agent.plan import RunPlan
+from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.runtimes import items
+from palinurus.agent.runtimes.brief import TalkKit, TalkWords, compose_first_words, to_words
 from palinurus.agent.runtimes.drive import ProgramGone, ProgramTurnEnd, TalkSetting
-from palinurus.agent.runtimes.kit import TalkKit, TalkWords, compose_first_words, to_words
-from palinurus.agent.runtimes.lines import JsonLinesChild
-from palinurus.agent.runtimes.rpc import RpcPeer, RpcRefusal
-from palinurus.config.runtimes import RuntimeProgram
+from palinurus.agent.runtimes.jsonlines import JsonLinesChild, RpcPeer, RpcRefusal
+from palinurus.config.sections.runtimes import RuntimeProgram
 from palinurus.core.types.events import CompactionEnd, CompactionStart, RunEvent
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import FailureKind, ModelFailure

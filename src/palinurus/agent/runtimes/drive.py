@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from palinurus.abort import Aborted
-from palinurus.agent import hooked
-from palinurus.agent.plan import RunPlan
+from palinurus.agent import hookcalls
+from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.ports import RunPorts
 from palinurus.agent.runtimes.bridge import ApprovalBridge
 from palinurus.agent.runtimes.mirror import RunMirror
@@ -102,7 +102,7 @@ async def drive_program(plan: RunPlan, ports: RunPorts, host: str, make: MakeTal
     for event in run.mirror.begin():
         yield event
     await run.flush()  # what another program is about to see is on disk
-    hooked.report_request(ports.hooks, plan, run.request)
+    hookcalls.report_request(ports.hooks, plan, run.request)
     forget = ports.abort.on(lambda: run.post(DriveSignal("stop")))
     try:
         for start in range(STARTS):
@@ -215,7 +215,7 @@ class _Drive:
         said = (
             [m for m in made[-1].messages if isinstance(m, AssistantMessage)] if isinstance(made[-1], AgentEnd) else []
         )
-        hooked.report_answer(
+        hookcalls.report_answer(
             self._ports.hooks, self._plan, self.request, said[-1] if said else AssistantMessage(()), failure
         )
         return made

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.agent import hooked
-from palinurus.agent.act import STOPPED
-from palinurus.agent.plan import RunPlan
+from palinurus.agent import hookcalls
+from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.ports import RunPorts
+from palinurus.agent.toolcalls import STOPPED
 from palinurus.core.history.truncate import shorten_result
 from palinurus.core.types.events import (
     AgentEnd,
@@ -38,7 +38,7 @@ from palinurus.core.types.messages import (
 )
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.usage import TokenUsage
-from palinurus.tools.paths import shorten_path
+from palinurus.tools.files.paths import shorten_path
 
 BETWEEN = "\n\n"  # two texts of one message
 _SUMMARY = ("command", "path", "file_path", "query", "url", "pattern", "description")
@@ -131,7 +131,7 @@ class RunMirror:
         cut = shorten_result(text, plan.settings.result_chars) if text else "(no output)"
         name, now = going.call.name, self._ports.clock.now()
         result = ToolResult(ident, name, (TextBlock(cut),), error, timestamp=now, source=source)
-        (result,) = hooked.filter_results(hooks, plan, [result])
+        (result,) = hookcalls.filter_results(hooks, plan, [result])
         took = int((self._ports.clock.monotonic() - going.since) * 1000)
         self._ports.record.step("result", f"{name} {'error' if error else 'ok'} {took} ms")
         if hooks.has("after_tool_call"):

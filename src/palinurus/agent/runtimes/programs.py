@@ -13,23 +13,22 @@ from typing import NamedTuple
 
 import msgspec
 
-from palinurus.agent.cell import is_sandboxed
-from palinurus.agent.plan import RunPlan
+from palinurus.agent.plan.opening import TRIGGER, is_triggered
+from palinurus.agent.plan.runplan import RunPlan
+from palinurus.agent.plan.sandbox import is_sandboxed
 from palinurus.agent.ports import RunPorts
 from palinurus.agent.runtimes.acp import AcpTalk
-from palinurus.agent.runtimes.brief import ProgramBrief, write_brief
+from palinurus.agent.runtimes.brief import ProgramBrief, TalkKit, write_brief
 from palinurus.agent.runtimes.choose import WorkspaceFiles
 from palinurus.agent.runtimes.claude import ClaudeTalk
 from palinurus.agent.runtimes.codex import CodexTalk
 from palinurus.agent.runtimes.drive import ProgramGone, ProgramTalk, TalkSetting, drive_program
-from palinurus.agent.runtimes.kit import TalkKit
-from palinurus.agent.trigger import TRIGGER, is_triggered
-from palinurus.config.runtimes import ACP, CLAUDE, CODEX
+from palinurus.config.sections.runtimes import ACP, CLAUDE, CODEX
 from palinurus.config.settings import Settings
 from palinurus.core.types.events import RunEvent
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import SessionRow, Store
-from palinurus.tools.environ import build_child_env
+from palinurus.tools.commands.environ import build_child_env
 
 BINDINGS = "cliSessionBindings"  # field of a session's record
 

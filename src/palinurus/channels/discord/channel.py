@@ -19,15 +19,13 @@ from discord.errors import ConnectionClosed, HTTPException
 from discord.gateway import ReconnectWebSocket
 from discord.http import Route
 
-from palinurus.channels.backoff import Backoff
-from palinurus.channels.basic import BasicChannel
 from palinurus.channels.discord import inbound, outbound
-from palinurus.channels.discord.acts import ACTS
 from palinurus.channels.discord.inbound import DiscordIdentity
+from palinurus.channels.discord.outbound import ACTS
 from palinurus.channels.discord.reader import DiscordReader
 from palinurus.channels.discord.wire import API, LEAVING, DiscordGateway, DiscordRateLimit, DiscordRest
-from palinurus.channels.kit import ChannelFile, ChannelKit
-from palinurus.channels.order import ChatOrder
+from palinurus.channels.intake import ChatOrder
+from palinurus.channels.kit import Backoff, BasicChannel, ChannelFile, ChannelKit
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from palinurus.channels.backoff import Backoff
-from palinurus.channels.basic import BasicChannel
 from palinurus.channels.email import outbound
 from palinurus.channels.email.inbound import (
     ADDRESS,
@@ -38,9 +36,8 @@ from palinurus.channels.email.wire import (
     MailServer,
     Tls,
 )
-from palinurus.channels.files import fetch_message_files
-from palinurus.channels.kit import ChannelFile, ChannelKit
-from palinurus.channels.patience import ChatWorkers, hand_in
+from palinurus.channels.intake import ChatWorkers, fetch_message_files, hand_in
+from palinurus.channels.kit import Backoff, BasicChannel, ChannelFile, ChannelKit
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Attachment, Target

@@ -10,16 +10,175 @@ from __future__ import annotations
 import email.policy
 import hashlib
 import re
+from collections.abc import Sequence
 from email import message_from_bytes
 from email.errors import MessageError
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
+from html.parser import HTMLParser
 from typing import NamedTuple
 
-from palinurus.channels.email.proof import is_verified_sender
-from palinurus.channels.email.text import extract_html_text, strip_quotes
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.untrusted import clean_label
+
+# What a person wrote in a mail: HTML as text, and without what the mail program quoted below it. Pure.
+
+_BLOCKS = frozenset((
+    "p", "div", "br", "tr", "table", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "hr",
+    "section", "article", "header", "footer",
+))  # fmt: skip
+_SILENT = frozenset(("script", "style", "head", "title", "template", "noscript", "svg", "object"))
+_VOID = frozenset(("br", "hr", "img", "meta", "link", "input", "area", "base", "col", "embed", "source", "wbr"))
+_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0(?:[;.\s]|$)", re.I)
+_BLANKS = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
+_SPACES = re.compile(r"[ \t\r\f\v\xa0]+")
+# The line before quoted text, as mail programs write it.
+_WROTE = re.compile(
+    r"^(?:on\b.{5,200}\bwrote|am\b.{5,200}\bschrieb\b.{0,120}|le\b.{5,200}\ba écrit|el\b.{5,200}\bescribió"
+    r"|il\b.{5,200}\bha scritto|em\b.{5,200}\bescreveu|op\b.{5,200}\bschreef\b.{0,120})\s*:\s*$",
+    re.IGNORECASE | re.DOTALL,
+)
+_DIVIDER = re.compile(
+    r"^\s*-{2,}\s*(?:original message|ursprüngliche nachricht|message d'origine|mensaje original|forwarded message)"
+    r"\s*-{2,}\s*$|^_{20,}\s*$",
+    re.IGNORECASE,
+)
+_OUTLOOK = re.compile(r"^\*?(?:from|von|de|da)\s*:\*?\s.*\S@\S|^\*?(?:from|von|de|da)\s*:\*?\s\S", re.IGNORECASE)
+_SENT = re.compile(r"^\*?(?:sent|gesendet|envoyé|enviado|date|datum)\s*:", re.IGNORECASE)
+_FORWARD = re.compile(r"forwarded message|weitergeleitete nachricht", re.IGNORECASE)
+LINES = 20_000  # more are not looked at
+
+
+def extract_html_text(html: str) -> str:
+    """The text a person would see."""
+    reader = _Reader()
+    reader.feed(html)
+    reader.close()
+    lines = (_SPACES.sub(" ", line).strip() for line in "".join(reader.out).split("\n"))
+    return _BLANKS.sub("\n\n", "\n".join(lines)).strip()
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.out: list[str] = []
+        self._unseen: list[str] = []  # open elements that nobody sees, the outermost first
+        self._quotes = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        hidden = tag in _SILENT or "hidden" in given or bool(_HIDDEN.search(given.get("style") or ""))
+        if (self._unseen or hidden) and tag not in _VOID:
+            self._unseen.append(tag)
+        if tag == "blockquote":
+            self._quotes += 1
+        if tag in _BLOCKS:
+            self.out.append("\n")
+        if tag == "li" and not self._unseen:
+            self.out.append("- ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._unseen:
+            del self._unseen[len(self._unseen) - 1 - self._unseen[::-1].index(tag) :]
+        if tag == "blockquote" and self._quotes:
+            self._quotes -= 1
+        if tag in _BLOCKS:
+            self.out.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._unseen:
+            flat = " ".join(data.splitlines()) if data.strip() else " "
+            self.out.append(f"> {flat}" if self._quotes and flat.strip() else flat)
+
+
+def strip_quotes(text: str) -> str:
+    """Without the quoted mail below and the signature; all of it if nothing else is left, or if the quotes are
+    answered piece by piece, or if something was forwarded to us."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")[:LINES]
+    end = _quoted_from(lines)
+    kept = [*lines[:end]]
+    for at, line in enumerate(kept):
+        if line in ("-- ", "--") and at and len(kept) - at <= 12:
+            kept = kept[:at]
+            break
+    return "\n".join(kept).strip() or text.strip()
+
+
+def _quoted_from(lines: list[str]) -> int:
+    """Where the part begins that somebody else wrote, down to the end; the number of lines if there is none."""
+    for at, line in enumerate(lines):
+        if _FORWARD.search(line):
+            return len(lines)
+        if _DIVIDER.match(line) or (_OUTLOOK.match(line) and any(map(_SENT.match, lines[at + 1 : at + 4]))):
+            return at
+        head = line if line.rstrip().endswith(":") else " ".join(lines[at : at + 2])
+        if _WROTE.match(head.strip()) and _only_quotes(lines[at + 1 :], skip=0 if head is line else 1):
+            return at
+    end = len(lines)
+    while end and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith(">")):
+        end -= 1
+    return end
+
+
+def _only_quotes(lines: list[str], skip: int) -> bool:
+    rest = [line for line in lines[skip:] if line.strip()]
+    return bool(rest) and all(line.lstrip().startswith(">") for line in rest)
+
+
+# Who really wrote a mail. A From line proves nothing; our own mail server has looked at signatures and senders and
+# wrote its verdict into Authentication-Results (RFC 8601). Only the header of that server counts, and only the topmost:
+# those below it can have been in the mail when it came. Pure.
+
+_COMMENT = re.compile(r"\([^()]*\)")
+_RESULT = re.compile(r"\s*(?P<method>dmarc|dkim|spf)\s*(?:/\s*\d+\s*)?=\s*(?P<result>[a-z]+)", re.IGNORECASE)
+_PROPERTY = re.compile(r"(?P<name>[a-z]+\.[a-z-]+)\s*=\s*(?P<value>\"[^\"]*\"|[^\s;]+)", re.IGNORECASE)
+# What says, per method, for which domain the result holds.
+_ABOUT = {"dmarc": ("header.from",), "dkim": ("header.d", "header.i"), "spf": ("smtp.mailfrom", "smtp.helo")}
+_DEEP = 10  # comments in comments
+
+
+def is_verified_sender(results: Sequence[str], server: str, domain: str) -> bool:
+    """Does `server` (its authserv-id) vouch that the mail comes from `domain`? `results` are all headers of that
+    name, topmost first."""
+    own = next((body for name, body in map(_split, results) if name == server.lower()), None) if server else None
+    if own is None or not domain:
+        return False
+    passed = False
+    for part in _uncommented(own).split(";"):
+        found = _RESULT.match(part)
+        if found is None:
+            continue
+        method, good = found["method"].lower(), found["result"].lower() == "pass"
+        if method == "dmarc" and found["result"].lower() == "fail":
+            return False
+        passed = passed or (good and _about(method, part[found.end() :], domain.lower()))
+    return passed
+
+
+def _split(header: str) -> tuple[str, str]:
+    head, _, rest = _uncommented(" ".join(header.split())).partition(";")
+    return (head.split() or [""])[0].lower(), rest
+
+
+def _uncommented(text: str) -> str:
+    for _ in range(_DEEP):
+        shorter = _COMMENT.sub(" ", text)
+        if shorter == text:
+            break
+        text = shorter
+    return text
+
+
+def _about(method: str, part: str, domain: str) -> bool:
+    told = {one["name"].lower(): one["value"].strip('"').lower() for one in _PROPERTY.finditer(part)}
+    named = [told[name].rpartition("@")[2].rstrip(".") for name in _ABOUT[method] if told.get(name)]
+    return bool(named) and _aligned(named[0], domain)
+
+
+def _aligned(named: str, domain: str) -> bool:
+    """The same domain, or one that the From domain lies below."""
+    return named == domain or ("." in named and domain.endswith(f".{named}"))
+
 
 UNVERIFIED = "unverified:"
 TEXT = 200_000  # characters of a mail's own text

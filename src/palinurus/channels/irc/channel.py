@@ -11,15 +11,12 @@ import logging
 import re
 import secrets
 
-from palinurus.channels.backoff import Backoff
-from palinurus.channels.basic import BasicChannel
-from palinurus.channels.irc import outbound
-from palinurus.channels.irc.inbound import ROOM_PREFIXES, parse_message
-from palinurus.channels.irc.line import IrcLine, format_line
+from palinurus.channels.intake import OVERRUN_NOTICE, ChatWorkers, hand_in
+from palinurus.channels.irc import messages
+from palinurus.channels.irc.messages import ROOM_PREFIXES, parse_message
 from palinurus.channels.irc.session import IrcRefusal, IrcSession, IrcSettings
-from palinurus.channels.irc.wire import IrcAddress, IrcConnection, IrcConnectionLost, connect_irc
-from palinurus.channels.kit import ChannelKit
-from palinurus.channels.patience import OVERRUN_NOTICE, ChatWorkers, hand_in
+from palinurus.channels.irc.wire import IrcAddress, IrcConnection, IrcConnectionLost, IrcLine, connect_irc, format_line
+from palinurus.channels.kit import Backoff, BasicChannel, ChannelKit
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Inbound
@@ -91,7 +88,7 @@ class IrcChannel(BasicChannel):
     """Implements `Channel`."""
 
     name = "irc"
-    abilities = ChannelAbilities("irc", outbound.LIMIT, "bytes")
+    abilities = ChannelAbilities("irc", messages.LIMIT, "bytes")
 
     def __init__(self, kit: ChannelKit, plan: IrcSettings, where: IrcAddress) -> None:
         super().__init__()
@@ -235,7 +232,7 @@ class IrcChannel(BasicChannel):
                 return SendFailure(f"the nick {to} is held by somebody else now", "gone")
             if [one for one in reply.media if not one.startswith(("http://", "https://"))]:
                 return SendFailure("IRC takes no files", "media")
-            rows = outbound.split_reply(reply, outbound.measure_prefix(session.mask, session.nick, to))
+            rows = messages.split_reply(reply, messages.measure_prefix(session.mask, session.nick, to))
             waits = self._waiting = _Waiting(session.fold(to))
             try:
                 return await self._shown(wire, to, rows, waits, reply.client_id)
@@ -273,4 +270,4 @@ class IrcChannel(BasicChannel):
             if "msgid" in got.tags and session.fold(got.get(0)) == waits.target:
                 waits.ids.append(got.tags["msgid"])
         elif got.command in ("263", "FAIL") or session.fold(got.get(1)) == waits.target:
-            waits.failed = outbound.explain_irc_refusal(got) or waits.failed
+            waits.failed = messages.explain_irc_refusal(got) or waits.failed

@@ -8,8 +8,8 @@ import base64
 import secrets
 from typing import NamedTuple
 
-from palinurus.channels.irc.inbound import IrcContext
-from palinurus.channels.irc.line import IrcLine, fold_name, format_line
+from palinurus.channels.irc.messages import IrcContext
+from palinurus.channels.irc.wire import IrcLine, fold_name, format_line
 from palinurus.config.secrets import Secret
 
 WANTED = (

@@ -14,18 +14,13 @@ from typing import Any
 
 import aiohttp
 
-from palinurus.channels.backoff import Backoff
-from palinurus.channels.basic import BasicChannel
-from palinurus.channels.files import fetch_message_files
-from palinurus.channels.kit import ChannelKit
+from palinurus.channels.intake import ChatOrder, fetch_message_files, hand_in
+from palinurus.channels.kit import Backoff, BasicChannel, ChannelKit
 from palinurus.channels.matrix import inbound as words
-from palinurus.channels.matrix.login import MatrixLogin
-from palinurus.channels.matrix.outbound import MatrixApi, build_path
+from palinurus.channels.matrix.api import MatrixApi, MatrixLogin, build_path
 from palinurus.channels.matrix.posts import MEDIA, TYPING, MatrixPoster
 from palinurus.channels.matrix.rooms import MatrixRooms
-from palinurus.channels.order import ChatOrder
-from palinurus.channels.patience import hand_in
-from palinurus.core.policy.gate import EVERYBODY, parse_allowlist
+from palinurus.core.policy.admission import EVERYBODY, parse_allowlist
 from palinurus.core.types.channel import ChannelAbilities, ChannelAction, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Inbound, MessageQuote, Target
 from palinurus.core.types.outbound import Reply

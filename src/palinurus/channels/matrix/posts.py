@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 from palinurus.channels.kit import ChannelKit
-from palinurus.channels.matrix import outbound
+from palinurus.channels.matrix import api
+from palinurus.channels.matrix.api import CLIENT_ID_FIELD, MatrixApi, build_path
 from palinurus.channels.matrix.inbound import read_content, read_relation
-from palinurus.channels.matrix.outbound import CLIENT_ID_FIELD, MatrixApi, build_path
 from palinurus.channels.matrix.rooms import MatrixRooms
 from palinurus.core.types.channel import (
     ChannelAction,
@@ -27,7 +27,7 @@ from palinurus.core.types.channel import (
 )
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
-from palinurus.store.ids import make_id
+from palinurus.store.port import make_id
 
 MEDIA = 50 * 1024 * 1024
 PAGE, PAGES = 100, 5  # how far back `find` reads
@@ -52,7 +52,7 @@ class MatrixPoster:
         pieces: list[tuple[str, dict[str, Any]]] = []
         if reply.text.strip() or not reply.media:
             notice = reply.kind in ("notice", "tool")
-            pieces.append((reply.client_id, outbound.build_text(reply.text, plain=reply.plain, notice=notice)))
+            pieces.append((reply.client_id, api.build_text(reply.text, plain=reply.plain, notice=notice)))
         for number, source in enumerate(reply.media):
             uploaded = await self._uploaded(source, voice=reply.voice)
             if isinstance(uploaded, SendFailure):
@@ -70,7 +70,7 @@ class MatrixPoster:
         return first or SendFailure("there is nothing to send", "refused")
 
     async def _event(self, room: str, reply: Reply, made: dict[str, Any], ident: str) -> SendReceipt | SendFailure:
-        made = outbound.add_relation({**made, CLIENT_ID_FIELD: ident}, reply.target.thread, reply.reply_to)
+        made = api.add_relation({**made, CLIENT_ID_FIELD: ident}, reply.target.thread, reply.reply_to)
         return await self._put(room, "m.room.message", made, ident)
 
     async def _put(self, room: str, kind: str, made: Mapping[str, Any], ident: str) -> SendReceipt | SendFailure:
@@ -92,7 +92,7 @@ class MatrixPoster:
             passing = told.trouble in ("down", "cut", "limited", "signed_out")
             return told if passing else SendFailure(told.reason, "media")
         address = str(told.get("content_uri") or "")
-        return outbound.build_file(loaded.name, loaded.mime, len(loaded.data), address, voice=voice)
+        return api.build_file(loaded.name, loaded.mime, len(loaded.data), address, voice=voice)
 
     async def find(self, reply: Reply) -> SendReceipt | None:
         """Read the room back. Found when all of its events are there; else sending again adds what is missing."""
@@ -136,7 +136,7 @@ class MatrixPoster:
                 self._typing.add(room)
                 return await self._type(room, on=True)
             case EditAction():
-                made = outbound.build_edit(outbound.build_text(act.text, plain=act.plain), act.message_id)
+                made = api.build_edit(api.build_text(act.text, plain=act.plain), act.message_id)
                 sent = await self._put(room, "m.room.message", made, self._new())
                 return sent if isinstance(sent, SendFailure) else SendReceipt(act.message_id)
             case DeleteAction():
@@ -194,7 +194,7 @@ class MatrixPoster:
         """A thread is an event that others are below."""
         if act.message_id:
             return SendReceipt(act.message_id)
-        return await self._put(room, "m.room.message", outbound.build_text(act.name, plain=True), self._new())
+        return await self._put(room, "m.room.message", api.build_text(act.name, plain=True), self._new())
 
     async def _read(self, room: str, limit: int) -> SendReceipt | SendFailure:
         """What people see: edits in their place, what was taken back left out."""

@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from palinurus.channels.backoff import Backoff
-from palinurus.channels.kit import ChannelKit
+from palinurus.channels.kit import Backoff, ChannelKit
+from palinurus.channels.matrix.api import MatrixApi, build_path
 from palinurus.channels.matrix.inbound import MatrixFile
-from palinurus.channels.matrix.outbound import MatrixApi, build_path
 from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Attachment, ChatKind
 

@@ -17,11 +17,8 @@ from functools import partial
 
 import msgspec
 
-from palinurus.channels.backoff import Backoff
-from palinurus.channels.basic import BasicChannel
-from palinurus.channels.files import fetch_message_files
-from palinurus.channels.kit import ChannelFile, ChannelKit
-from palinurus.channels.patience import OVERRUN_NOTICE, ChatWorkers, hand_in
+from palinurus.channels.intake import OVERRUN_NOTICE, ChatWorkers, fetch_message_files, hand_in
+from palinurus.channels.kit import Backoff, BasicChannel, ChannelFile, ChannelKit
 from palinurus.channels.signal import outbound
 from palinurus.channels.signal.inbound import SignalFile, SignalIdentity, SignalInbound, parse_event
 from palinurus.channels.signal.link import SignalRpcError, SignalUnknownAccount, SignalUnreachable, make_link

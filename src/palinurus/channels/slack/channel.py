@@ -16,18 +16,12 @@ from urllib.parse import parse_qs
 
 import aiohttp
 
-from palinurus.channels.backoff import Backoff
-from palinurus.channels.basic import BasicChannel
-from palinurus.channels.files import fetch_message_files
-from palinurus.channels.kit import ChannelKit
-from palinurus.channels.order import ChatOrder
-from palinurus.channels.patience import hand_in, hand_in_once
+from palinurus.channels.intake import ChatOrder, fetch_message_files, hand_in, hand_in_once
+from palinurus.channels.kit import Backoff, BasicChannel, ChannelKit
 from palinurus.channels.slack import inbound as words
-from palinurus.channels.slack.gap import SlackBacklog
-from palinurus.channels.slack.lookup import SlackLookup
-from palinurus.channels.slack.outbound import SlackApi
+from palinurus.channels.slack.api import SlackApi
+from palinurus.channels.slack.lookup import SlackBacklog, SlackLookup
 from palinurus.channels.slack.posts import MEDIA, SlackPoster
-from palinurus.core.hooks.sign import verify_signature
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,
@@ -39,6 +33,7 @@ from palinurus.core.types.channel import (
 )
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Reply
+from palinurus.core.webhooks import verify_signature
 from palinurus.errors import BadRequest
 
 log = logging.getLogger(__name__)

@@ -12,11 +12,10 @@ from typing import Any
 
 import aiohttp
 
-from palinurus.channels.kit import ChannelFile, ChannelKit
-from palinurus.channels.slack import emoji
+from palinurus.channels.kit import ChannelFile, ChannelKit, MemoTable
+from palinurus.channels.slack import api
+from palinurus.channels.slack.api import VALUE, SlackApi, build_body, build_metadata, has_client_id, has_files
 from palinurus.channels.slack.inbound import SlackIdentity, to_millis, to_readable
-from palinurus.channels.slack.outbound import VALUE, SlackApi, build_body, build_metadata, has_client_id, has_files
-from palinurus.channels.slack.record import MemoTable
 from palinurus.core.types.channel import (
     ChannelAction,
     DeleteAction,
@@ -260,7 +259,7 @@ class SlackPoster:
         ts = read_timestamp(act.message_id)
         if act.remove and not act.emoji:
             return await self._bare(chat, ts)
-        name = emoji.find_emoji_name(act.emoji)
+        name = api.find_emoji_name(act.emoji)
         if not name:
             return SendFailure(f"Slack's name of {act.emoji!r} is not known; write it as :name:", "refused")
         method = "reactions.remove" if act.remove else "reactions.add"

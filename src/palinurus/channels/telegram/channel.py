@@ -26,11 +26,8 @@ from telegram import Bot, BotCommand, Update
 from telegram import error as errors
 from telegram.request import HTTPXRequest
 
-from palinurus.channels.backoff import Backoff
-from palinurus.channels.basic import BasicChannel
-from palinurus.channels.files import fetch_message_files
-from palinurus.channels.kit import ChannelKit
-from palinurus.channels.patience import hand_in_once
+from palinurus.channels.intake import fetch_message_files, hand_in_once
+from palinurus.channels.kit import Backoff, BasicChannel, ChannelKit
 from palinurus.channels.telegram import inbound
 from palinurus.channels.telegram.outbound import ABILITIES, TelegramPoster, explain_telegram_error
 from palinurus.config.secrets import Secret

@@ -5,18 +5,22 @@ what is said twice is told apart by `id` on the way in and by Idempotency-Key on
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
 import logging
+from typing import Any, get_args
 
+import aiohttp
 import msgspec
 
-from palinurus.channels.basic import BasicChannel
-from palinurus.channels.files import fetch_message_files
-from palinurus.channels.kit import ChannelFile, ChannelKit
-from palinurus.channels.patience import hand_in_once
-from palinurus.channels.webhook.inbound import parse_request
-from palinurus.channels.webhook.outbound import WebhookPoster, build_message
-from palinurus.core.hooks.sign import verify_signature
-from palinurus.core.policy.address import AddressRefusal, parse_url
+from palinurus.channels.intake import fetch_message_files, hand_in_once
+from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
+from palinurus.clock import Clock
+from palinurus.config.secrets import Secret
+from palinurus.core.format.render import render_markdown
+from palinurus.core.policy.address import AddressRefusal, OpenHosts, UrlParts, parse_url
 from palinurus.core.types.channel import (
     ActionName,
     ChannelAbilities,
@@ -25,11 +29,197 @@ from palinurus.core.types.channel import (
     ChannelHttpResponse,
     SendFailure,
     SendReceipt,
+    SendTrouble,
     SubmitInbound,
 )
-from palinurus.core.types.inbound import Attachment, Target
+from palinurus.core.types.inbound import Attachment, ChatKind, Inbound, MessageQuote, Sender, Target
 from palinurus.core.types.outbound import Reply
+from palinurus.core.webhooks import verify_signature
 from palinurus.errors import BadRequest, ConfigError, Problem
+from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest, FetchResponse
+
+# Replies as signed POST requests to the owner's address, through the one door; and what its answers mean.
+
+LIMITS = FetchLimits(size=64 * 1024, time=30.0, redirects=0)
+# What a status means. Others: 5xx is "down", 4xx "refused".
+STATUSES: dict[int, SendTrouble] = {
+    401: "signed_out",
+    403: "signed_out",
+    404: "gone",
+    408: "down",
+    409: "down",  # the same request is still being worked on
+    410: "gone",
+    413: "long",
+    415: "media",
+    425: "down",
+    429: "limited",
+}
+WORDS: tuple[str, ...] = get_args(SendTrouble)
+
+
+class WebhookPoster:
+    """Posts to one address. The owner wrote it into the config, so it may be a private one; nothing else is opened."""
+
+    def __init__(self, spot: UrlParts, secret: Secret, clock: Clock) -> None:
+        self._spot = spot
+        self._secret = secret
+        self._clock = clock
+        self._door = EgressGuard(OpenHosts(frozenset((spot.entry,))))
+
+    async def post(self, body: dict[str, Any], key: str) -> SendReceipt | SendFailure:
+        """`key` is the same whenever the same thing is posted again: the receiver shows it once."""
+        data = msgspec.json.encode(body)
+        headers = {**make_signed_headers(self._secret, data, self._clock.now()), "Idempotency-Key": key}
+        try:
+            found = await self._door.get(FetchRequest(self._spot.url, headers, data), LIMITS)
+        except FetchFailure as exc:
+            # The door says in words what happened; its cause tells whether the request can have arrived.
+            apart = isinstance(exc.__context__, (aiohttp.ClientConnectorError, OSError))
+            return SendFailure(str(exc), "down" if apart else "cut")
+        return read_answer(found, key)
+
+
+def make_signed_headers(secret: Secret, data: bytes, now: int) -> dict[str, str]:
+    """The headers that prove who sent it and when; the same as requests to us must carry."""
+    stamp = str(now // 1000)
+    mac = hmac.new(secret.reveal().encode(), f"{stamp}.".encode() + data, hashlib.sha256).hexdigest()
+    return {
+        "Content-Type": "application/json",
+        "X-Webhook-Timestamp": stamp,
+        "X-Webhook-Signature": f"sha256={mac}",
+    }
+
+
+def read_answer(found: FetchResponse, key: str) -> SendReceipt | SendFailure:
+    """What an answer means. A JSON body may name the message (`id`), or a `trouble` by its word and why (`error`)."""
+    try:
+        said = msgspec.json.decode(found.data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        said = None
+    said = said if isinstance(said, dict) else {}
+    if 200 <= found.status < 300:
+        return SendReceipt(str(said.get("id") or key)[:200])
+    word = said.get("trouble")
+    trouble: SendTrouble = word if word in WORDS else STATUSES.get(found.status, _other(found.status))
+    reason = f"the receiver answered {found.status}: {str(said.get('error') or '')[:200]}".rstrip(": ")
+    after = _seconds(found.retry) if trouble in ("limited", "down") else None
+    return SendFailure(reason, trouble, after)
+
+
+def _other(status: int) -> SendTrouble:
+    return "down" if status >= 500 else "refused"
+
+
+def _seconds(text: str) -> float | None:
+    return min(float(text), 3600.0) if text.isascii() and text.isdigit() else None
+
+
+def build_message(reply: Reply, files: tuple[ChannelFile, ...]) -> dict[str, Any]:
+    """The body of a reply."""
+    body: dict[str, Any] = {
+        "type": "message",
+        "id": reply.client_id,
+        "account": reply.target.account,
+        "to": reply.target.to,
+        "thread": reply.target.thread,
+        "text": reply.text if reply.plain else render_markdown(reply.text, "plain").text,
+        "markdown": reply.text,
+        "kind": reply.kind,
+        "replyTo": reply.reply_to,
+        "voice": reply.voice,
+        "buttons": [{"label": one.label, "text": one.text, "style": one.style} for one in reply.buttons],
+        "files": [{"name": f.name, "mime": f.mime, "data": base64.b64encode(f.data).decode()} for f in files],
+    }
+    return body
+
+
+# A signed request -> `Inbound`. Pure: the signature was checked before, files are decoded but not kept here.
+
+KINDS: tuple[ChatKind, ...] = ("direct", "group", "channel")
+
+
+class _File(msgspec.Struct):
+    name: str = "file"
+    mime: str = ""
+    data: str = ""  # base64
+
+
+class _Quote(msgspec.Struct):
+    id: str = ""
+    sender: str = ""
+    text: str = ""
+
+
+class WebhookBody(msgspec.Struct, rename={"sender": "from"}):
+    """The body. `id` makes a repeated request the same message; `to` is the chat, where answers go."""
+
+    id: str | int
+    sender: str | int
+    text: str = ""
+    to: str | int = ""
+    name: str = ""
+    thread: str | int = ""
+    kind: str = "direct"
+    title: str = ""
+    mentioned: bool = False
+    bot: bool = False
+    pressed: str = ""
+    quote: _Quote | None = None
+    files: list[_File] = []
+
+
+class WebhookInbound(msgspec.Struct, frozen=True):
+    """A message and the files that came in it."""
+
+    inbound: Inbound
+    files: tuple[ChannelFile, ...]
+
+
+_decoder = msgspec.json.Decoder(WebhookBody)
+
+
+def parse_request(body: bytes, account: str, now: int) -> WebhookInbound | str:
+    """What the request says, or in words what is wrong with it."""
+    try:
+        post = _decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        return f"the body is not understood: {exc}"
+    ident, sender = str(post.id).strip(), str(post.sender).strip()
+    if not ident or not sender:
+        return "id and from must not be empty"
+    if post.kind not in KINDS:
+        return f"kind is one of {', '.join(KINDS)}"
+    files = _files(post.files)
+    if isinstance(files, str):
+        return files
+    chat = str(post.to).strip() or sender
+    return WebhookInbound(
+        Inbound(
+            Target("webhook", chat, account, str(post.thread)),
+            Sender(sender, post.name[:200], bot=post.bot),
+            ident,
+            post.text,
+            now,
+            post.kind,
+            reply_to=post.quote.id if post.quote else "",
+            mentioned=post.mentioned or bool(post.pressed),
+            pressed=post.pressed,
+            title=post.title[:200],
+            quote=MessageQuote(post.quote.id, post.quote.sender, post.quote.text) if post.quote else None,
+        ),
+        files,
+    )
+
+
+def _files(sent: list[Any]) -> tuple[ChannelFile, ...] | str:
+    found: list[ChannelFile] = []
+    for one in sent:
+        try:
+            found.append(ChannelFile(one.name, one.mime, base64.b64decode(one.data, validate=True)))
+        except (binascii.Error, ValueError):
+            return f"the data of {one.name[:80]!r} is not base64"
+    return tuple(found)
+
 
 log = logging.getLogger(__name__)
 

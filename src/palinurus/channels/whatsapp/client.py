@@ -20,8 +20,8 @@ from neonize.proto.waCompanionReg.WAWebProtobufsCompanionReg_pb2 import DevicePr
 from neonize.utils.enum import ChatPresence, ChatPresenceMedia, MediaType, ReceiptType
 
 from palinurus.channels.kit import ChannelKit
+from palinurus.channels.whatsapp import channel as signing
 from palinurus.channels.whatsapp import convert
-from palinurus.channels.whatsapp import login as signing
 from palinurus.channels.whatsapp.channel import WhatsAppChannel
 from palinurus.channels.whatsapp.port import (
     WhatsAppAway,

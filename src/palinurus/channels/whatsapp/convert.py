@@ -8,7 +8,7 @@ from neonize.proto import Neonize_pb2 as wire
 from neonize.proto.waE2E import WAWebProtobufsE2E_pb2 as e2e
 
 from palinurus.channels.kit import ChannelFile
-from palinurus.channels.whatsapp.inbound import PHONE
+from palinurus.channels.whatsapp.messages import PHONE
 from palinurus.channels.whatsapp.port import WhatsAppFile, WhatsAppMessage, WhatsAppPost, WhatsAppQuote
 
 _WRAPPED = ("ephemeralMessage", "viewOnceMessage", "viewOnceMessageV2", "documentWithCaptionMessage")

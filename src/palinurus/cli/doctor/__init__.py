@@ -10,35 +10,35 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from palinurus.cli import http
 from palinurus.cli.args import CommandParser
-from palinurus.cli.client import find_gateway_address
-from palinurus.cli.doctor import parts, state
-from palinurus.cli.doctor.finding import DoctorCase, DoctorFinding
+from palinurus.cli.doctor import checks
+from palinurus.cli.doctor.checks import DoctorCase, DoctorFinding
 from palinurus.cli.main import PARTS
 from palinurus.cli.main import load_part as part
+from palinurus.cli.reach import http
+from palinurus.cli.reach.client import find_gateway_address
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
 from palinurus.errors import ConfigError, PalinurusError
 
 CHECKS: tuple[Callable[[DoctorCase], Iterator[DoctorFinding]], ...] = (
-    state.check_modes,
-    state.check_lock,
-    state.check_database,
-    state.check_transcripts,
-    parts.check_port,
-    parts.check_auth,
-    parts.check_containment,
-    parts.check_approvals,
-    parts.check_model,
-    parts.check_workspace,
-    parts.check_prompt_files,
-    parts.check_plugins,
-    parts.check_jobs,
-    parts.check_web_page,
-    parts.check_screen,
-    state.check_disk,
+    checks.check_modes,
+    checks.check_lock,
+    checks.check_database,
+    checks.check_transcripts,
+    checks.check_port,
+    checks.check_auth,
+    checks.check_containment,
+    checks.check_approvals,
+    checks.check_model,
+    checks.check_workspace,
+    checks.check_prompt_files,
+    checks.check_plugins,
+    checks.check_jobs,
+    checks.check_web_page,
+    checks.check_screen,
+    checks.check_disk,
 )
 
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
-from palinurus.cli.sessions import bring, change, find, look
+from palinurus.cli.sessions import edit, view
 from palinurus.config import paths
 from palinurus.errors import BadRequest
 
@@ -33,16 +33,16 @@ _AGENT: tuple[tuple[str, ...], dict[str, Any]] = (("--agent",), {"metavar": "ID"
 _LIMIT: tuple[str, ...] = ("--limit",)
 
 COMMANDS: dict[str, SessionsCommandRow] = {
-    "list": SessionsCommandRow(look.list_sessions, "all sessions, newest first (the default)", (_JSON, _AGENT)),
+    "list": SessionsCommandRow(view.list_sessions, "all sessions, newest first (the default)", (_JSON, _AGENT)),
     "show": SessionsCommandRow(
-        look.show_session,
+        view.show_session,
         "what was said",
         (_KEY, _JSON, (_LIMIT, {"type": int, "default": 20, "metavar": "N", "help": "the last N (20; 0 = all)"})),
     ),
-    "path": SessionsCommandRow(look.show_session_path, "where its transcript file is", (_KEY,)),
-    "tree": SessionsCommandRow(look.show_session_tree, "its entries with ids, branches and labels", (_KEY, _JSON)),
+    "path": SessionsCommandRow(view.show_session_path, "where its transcript file is", (_KEY,)),
+    "tree": SessionsCommandRow(view.show_session_tree, "its entries with ids, branches and labels", (_KEY, _JSON)),
     "search": SessionsCommandRow(
-        find.search_sessions,
+        view.search_sessions,
         "find words in all conversations",
         (
             (("text",), {"nargs": "+", "metavar": "TEXT", "help": 'words; "in quotes" as they stand; end* for a stem'}),
@@ -53,16 +53,16 @@ COMMANDS: dict[str, SessionsCommandRow] = {
         ),
     ),
     "export": SessionsCommandRow(
-        look.export_session,
+        view.export_session,
         "write it as a file for people or programs",
         (
             _KEY,
-            (("--format",), {"choices": look.FORMATS, "help": "jsonl, the file as it is, unless -o says otherwise"}),
+            (("--format",), {"choices": view.FORMATS, "help": "jsonl, the file as it is, unless -o says otherwise"}),
             (("-o", "--output"), {"metavar": "FILE", "help": "instead of standard output"}),
         ),
     ),
     "import": SessionsCommandRow(
-        bring.import_session,
+        edit.import_session,
         "take over a transcript file (JSONL)",
         (
             (("file",), {"metavar": "FILE"}),
@@ -70,22 +70,22 @@ COMMANDS: dict[str, SessionsCommandRow] = {
         ),
     ),
     "branch": SessionsCommandRow(
-        change.branch_session,
+        edit.branch_session,
         "copy what was said up to an entry into a new session",
         (_KEY, _ENTRY, (("--as",), {"dest": "name", "metavar": "NEWKEY", "help": "key of the new session"})),
     ),
     "rewind": SessionsCommandRow(
-        change.rewind_session, "go on from an earlier entry; later ones stay in the tree", (_KEY, _ENTRY)
+        edit.rewind_session, "go on from an earlier entry; later ones stay in the tree", (_KEY, _ENTRY)
     ),
     "label": SessionsCommandRow(
-        change.label_entry,
+        edit.label_entry,
         "name an entry; without TEXT its label is removed",
         (_KEY, _ENTRY, (("text",), {"nargs": "?", "metavar": "TEXT"})),
     ),
-    "reset": SessionsCommandRow(change.reset_session, "start it anew, as /new does", (_KEY,)),
-    "delete": SessionsCommandRow(change.delete_session, "forget it; its file is kept for a while as .deleted", (_KEY,)),
+    "reset": SessionsCommandRow(edit.reset_session, "start it anew, as /new does", (_KEY,)),
+    "delete": SessionsCommandRow(edit.delete_session, "forget it; its file is kept for a while as .deleted", (_KEY,)),
     "cleanup": SessionsCommandRow(
-        change.clean_sessions,
+        edit.clean_sessions,
         "drop what session.maintenance says is too old or too much",
         ((("--dry-run",), {"action": "store_true", "help": "only say what would go"}), _JSON),
     ),

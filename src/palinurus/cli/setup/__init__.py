@@ -13,11 +13,11 @@ from palinurus.cli.main import COMMANDS, PARTS
 from palinurus.cli.main import load_part as part
 from palinurus.config import paths
 from palinurus.config.load import load_config
-from palinurus.config.patch import set_config_key
+from palinurus.config.rewrite import set_config_key
 from palinurus.config.settings import Settings
 from palinurus.errors import StateUnwritable
 from palinurus.gateway import token
-from palinurus.workspace import files, git
+from palinurus.workspace import bootstrap
 
 CONFIG = """// Palinurus reads this file as JSON5. `pal config explain KEY` tells what a key does.
 {
@@ -102,11 +102,11 @@ def _files(settings: Settings) -> list[str]:
     made = []
     for agent in settings.agents.values():
         there = os.path.isdir(agent.workspace)
-        names = files.ensure_workspace(agent.workspace, agent.skip_bootstrap)
+        names = bootstrap.ensure_workspace(agent.workspace, agent.skip_bootstrap)
         made += [agent.workspace] if not there else []
         made += [os.path.join(agent.workspace, name) for name in names]
         if not agent.skip_bootstrap:
-            made += git.init_repository(agent.workspace)
+            made += bootstrap.init_repository(agent.workspace)
     return made
 
 

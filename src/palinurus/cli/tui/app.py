@@ -17,21 +17,17 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Markdown, Static
 
 from palinurus import __version__
-from palinurus.cli.client import CliMessage
 from palinurus.cli.main import PARTS, load_part
+from palinurus.cli.reach.client import CliMessage
 from palinurus.cli.render import strip_controls
-from palinurus.cli.tui import hangup, status
-from palinurus.cli.tui.complete import gather_completion_words
-from palinurus.cli.tui.composer import Composer
-from palinurus.cli.tui.decide import QuestionCard, ScreenQuestion, parse_question
-from palinurus.cli.tui.desk import ScreenChange, ScreenSession
-from palinurus.cli.tui.history import InputHistory
-from palinurus.cli.tui.log import ConversationLog
-from palinurus.cli.tui.pick import Picker, PickerChoice
-from palinurus.cli.tui.port import ConnectionSource
-from palinurus.cli.tui.shell import UserShell
+from palinurus.cli.tui import status, terminal
+from palinurus.cli.tui.blocks import ConversationLog
+from palinurus.cli.tui.composer import Composer, InputHistory, gather_completion_words
+from palinurus.cli.tui.conversation import ConversationBlock
+from palinurus.cli.tui.dialogs import Picker, PickerChoice, QuestionCard, ScreenQuestion, parse_question
+from palinurus.cli.tui.session import ConnectionSource, ScreenChange, ScreenSession
 from palinurus.cli.tui.style import CSS, KEYS
-from palinurus.cli.tui.talk import ConversationBlock
+from palinurus.cli.tui.terminal import UserShell
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.errors import PalinurusError
@@ -355,7 +351,7 @@ def run_chat_screen(loaded: LoadedConfig, environ: Mapping[str, str], blank: Cli
 
     history = os.path.join(loaded.settings.home, "history")
     screen = ChatScreen(ScreenStart(enter, blank.session, blank.model, history, environ), clock)
-    hangup.watch_hangup()
+    terminal.watch_hangup()
     screen.run()
     if screen.trouble is not None:
         raise screen.trouble

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -10,8 +14,111 @@ from textual.message import Message
 from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 
-from palinurus.cli.tui.complete import CompletionWords, LineCompletion, complete_line
-from palinurus.cli.tui.history import InputHistory
+# What was typed before: up and down, kept in the file that the plain chat uses too (one line a message).
+
+MOST = 1000
+
+
+class InputHistory:
+    """`path` "": nothing is kept."""
+
+    def __init__(self, path: str = "") -> None:
+        self._path = path
+        self._lines: list[str] = []
+        self._at = 0
+        self._draft = ""
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                self._lines = [line for line in file.read().splitlines() if line.strip()][-MOST:]
+        except OSError:
+            pass  # none yet
+        self._at = len(self._lines)
+
+    def add(self, text: str) -> None:
+        """Something was sent. A disk that cannot keep it loses nothing but the convenience."""
+        if not self._lines or self._lines[-1] != text:
+            self._lines.append(text)
+            self._keep(text)
+        self._at = len(self._lines)
+
+    def _keep(self, text: str) -> None:
+        if not self._path:
+            return
+        try:
+            handle = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(" ".join(text.split("\n")) + "\n")
+        except OSError:
+            self._path = ""
+
+    def back(self, now: str) -> str | None:
+        """The message before; None at the first. What is being typed is remembered."""
+        if self._at == 0:
+            return None
+        if self._at == len(self._lines):
+            self._draft = now
+        self._at -= 1
+        return self._lines[self._at]
+
+    def forward(self) -> str | None:
+        """The message after; at the end what was being typed. None beyond."""
+        if self._at >= len(self._lines):
+            return None
+        self._at += 1
+        return self._lines[self._at] if self._at < len(self._lines) else self._draft
+
+
+# What could follow what was typed: commands after a slash, then the words that some of them take. Pure.
+
+SHOWN = 8
+
+OURS = (
+    ("/sessions", "switch to another session (Ctrl-P)"),
+    ("/models", "choose the model (Ctrl-L)"),
+    ("/keys", "what the keys do (F1)"),
+    ("/exit", "leave (Ctrl-D)"),
+)
+
+
+class LineCompletion(NamedTuple):
+    """A way to go on: what the line becomes, and what people see."""
+
+    line: str
+    label: str
+    about: str = ""
+
+
+class CompletionWords(NamedTuple):
+    """What can be typed. `arguments`: command -> the words it takes."""
+
+    commands: Sequence[tuple[str, str]] = OURS
+    arguments: Mapping[str, Sequence[str]] = {}
+
+
+def gather_completion_words(
+    commands: Iterable[Mapping[str, Any]], models: Iterable[str], levels: Iterable[str]
+) -> CompletionWords:
+    """From the gateway's lists."""
+    told = [(f"/{row['name']}", str(row.get("description") or "")) for row in commands]
+    ours = [row for row in OURS if row[0] not in {name for name, _ in told}]
+    arguments = {"/model": ("default", *models), "/think": ("default", *levels)}
+    return CompletionWords((*sorted(told), *ours), arguments)
+
+
+def complete_line(text: str, what: CompletionWords) -> list[LineCompletion]:
+    """For a line that begins with a slash and has one line. A command typed whole offers nothing."""
+    if not text.startswith("/") or "\n" in text:
+        return []
+    name, space, rest = text.partition(" ")
+    if space and name in what.arguments:
+        found = [word for word in what.arguments[name] if rest.lower() in word.lower() and word != rest]
+        return [LineCompletion(f"{name} {word}", word) for word in found[:SHOWN]]
+    wanted = text.lower()
+    if any(command == wanted for command, _ in what.commands):
+        return []
+    starts = [LineCompletion(f"{c} ", c, about) for c, about in what.commands if c.startswith(wanted)]
+    return starts[:SHOWN]
+
 
 NEWLINE = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
 

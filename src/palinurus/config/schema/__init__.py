@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from palinurus.config.schema.agents import AgentsSection
-from palinurus.config.schema.auth import AuthSection
-from palinurus.config.schema.budgets import BudgetsSection
+from palinurus.config.schema.credentials import AuthSection, BudgetsSection
 from palinurus.config.schema.gateway import GatewaySection
 from palinurus.config.schema.models import ModelsSection
 from palinurus.config.schema.rest import (

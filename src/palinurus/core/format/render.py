@@ -8,10 +8,10 @@ from functools import lru_cache
 
 import msgspec
 
-from palinurus.core.format import dialects, html, spans
+from palinurus.core.format import html, writers
 from palinurus.core.format.blocks import parse_blocks
-from palinurus.core.format.spans import StyleSpan, count_utf16
 from palinurus.core.format.tree import MarkdownBlock
+from palinurus.core.format.writers import StyleSpan, count_utf16
 from palinurus.core.types.channel import ChannelAbilities, Markup
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # no platform takes them
@@ -27,7 +27,7 @@ class RenderedText(msgspec.Struct, frozen=True):
 
 
 def _matrix(tree: tuple[MarkdownBlock, ...]) -> RenderedText:
-    body = dialects.write_dialect(tree, dialects.PLAIN)
+    body = writers.write_dialect(tree, writers.PLAIN)
     rich = html.write_html(tree, html.MATRIX)
     if len(tree) == 1 and tree[0].kind == "text":
         rich = rich.removeprefix("<p>").removesuffix("</p>")
@@ -35,24 +35,24 @@ def _matrix(tree: tuple[MarkdownBlock, ...]) -> RenderedText:
 
 
 def _signal(tree: tuple[MarkdownBlock, ...]) -> RenderedText:
-    text, found = spans.write_spans(tree)
+    text, found = writers.write_spans(tree)
     return RenderedText(text, "", found)
 
 
 _WRITERS: dict[Markup, Callable[[tuple[MarkdownBlock, ...]], RenderedText]] = {
     "telegram": lambda tree: RenderedText(html.write_html(tree, html.TELEGRAM)),
-    "slack": lambda tree: RenderedText(dialects.write_dialect(tree, dialects.SLACK)),
-    "discord": lambda tree: RenderedText(dialects.write_dialect(tree, dialects.DISCORD)),
-    "whatsapp": lambda tree: RenderedText(dialects.write_dialect(tree, dialects.WHATSAPP)),
+    "slack": lambda tree: RenderedText(writers.write_dialect(tree, writers.SLACK)),
+    "discord": lambda tree: RenderedText(writers.write_dialect(tree, writers.DISCORD)),
+    "whatsapp": lambda tree: RenderedText(writers.write_dialect(tree, writers.WHATSAPP)),
     "matrix": _matrix,
     "signal": _signal,
-    "irc": lambda tree: RenderedText(dialects.write_dialect(tree, dialects.PLAIN)),
-    "plain": lambda tree: RenderedText(dialects.write_dialect(tree, dialects.PLAIN)),
+    "irc": lambda tree: RenderedText(writers.write_dialect(tree, writers.PLAIN)),
+    "plain": lambda tree: RenderedText(writers.write_dialect(tree, writers.PLAIN)),
 }
 _ESCAPED: dict[Markup, Callable[[str], str]] = {
     "telegram": html.escape_html,
-    "slack": dialects.SLACK.escape,
-    "discord": dialects.DISCORD.escape,
+    "slack": writers.SLACK.escape,
+    "discord": writers.DISCORD.escape,
 }
 
 

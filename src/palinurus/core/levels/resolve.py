@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.levels import thinking, words
+from palinurus.core.levels import spellings, thinking
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor
 
@@ -60,7 +60,7 @@ def resolve_thinking(model: ModelSpec, asked: LevelRequest, vendor: Vendor | Non
     ignored: list[str] = []
     for source in LevelRequest.__struct_fields__:
         raw = getattr(asked, source)
-        if raw is None or raw == "" or words.is_clear_word(raw):
+        if raw is None or raw == "" or spellings.is_clear_word(raw):
             continue
         wanted = _params(raw) if source == "params" else _word(raw, offered)
         if wanted is None:
@@ -87,7 +87,7 @@ def _params(raw: Any) -> str | None:
     """params.thinking may also say false, "disabled" or "none"."""
     if raw is False or raw in ("disabled", "none"):
         return "off"
-    return words.parse_thinking(raw)
+    return spellings.parse_thinking(raw)
 
 
 # --- fast mode ------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def resolve_fast_mode(model: ModelSpec, asked: LevelRequest) -> FastMode:
     cutoff = _seconds(model.params.get("fastAutoOnSeconds"))
     own = asked.params if asked.params is not None else model.params.get("fastMode")
     for source, raw in (("inline", asked.inline), ("session", asked.session), ("agent", asked.agent), ("params", own)):
-        mode = words.parse_fast(raw) if raw is not None else None
+        mode = spellings.parse_fast(raw) if raw is not None else None
         if mode is not None:
             return FastMode(mode, source, cutoff)
     return FastMode(None, "off", cutoff)

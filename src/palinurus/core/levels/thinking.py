@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.levels import words
+from palinurus.core.levels import spellings
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.vendor import ThinkingLevel, ThinkingProfile, Vendor
 
@@ -114,7 +114,7 @@ def parse_level(text: str, offered: ThinkingProfile) -> str | None:
     for level in offered.levels:
         if level.label and level.label.lower() == low:
             return level.id
-    return words.parse_thinking(text)
+    return spellings.parse_thinking(text)
 
 
 def remap_level(level: str, offered: ThinkingProfile) -> str:

@@ -8,12 +8,89 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from palinurus.core.policy import depth, groups, senders
-from palinurus.core.policy.senders import ToolAsker
+from palinurus.core.policy import groups
+
+# Which rule of a `toolsBySender` table is the sender's. Pure.
+#
+# Keys: `id:…`, `e164:…`, `role:…`, `username:…`, `name:…`, a bare id, `*`. Ids and roles come from the platform and can
+# be trusted. Names are chosen by their bearers: a rule found by name never gives more than there is without it.
+
+T = TypeVar("T")
+
+_DIGITS = re.compile(r"\+?[\d\s().-]{5,}")
+
+
+class ToolAsker(NamedTuple):
+    """Who is served, as far as policy asks."""
+
+    id: str = ""
+    name: str = ""
+    owner: bool = False
+    roles: tuple[str, ...] = ()
+
+
+class SenderRuleKeys(NamedTuple):
+    """The keys of the rules that apply: `sure` by id or role or `*`, `named` by a name."""
+
+    sure: str | None = None
+    named: str | None = None
+
+
+def find_sender_rules(rules: Mapping[str, T], asker: ToolAsker) -> SenderRuleKeys:
+    """The first key that fits, in the order of the table above."""
+    sure = [
+        f"id:{asker.id}",
+        f"e164:{normalize_phone(asker.id)}",
+        *(f"role:{role}" for role in asker.roles),
+        asker.id,
+        "*",
+    ]
+    named = [f"username:{asker.name.removeprefix('@')}", f"username:@{asker.name}", f"name:{asker.name}"]
+    folded = {_folded(key): key for key in rules}
+    return SenderRuleKeys(
+        next((folded[_folded(k)] for k in sure if k[-1:] not in ("", ":") and _folded(k) in folded), None),
+        next((folded[_folded(k)] for k in named if asker.name and _folded(k) in folded), None),
+    )
+
+
+def normalize_phone(text: str) -> str:
+    """+4915112345678 for whatever looks like a phone number, else ""."""
+    head = text.split("@")[0].removeprefix("tel:")
+    return "+" + re.sub(r"\D", "", head) if _DIGITS.fullmatch(head) else ""
+
+
+def _folded(key: str) -> str:
+    kind, colon, rest = key.strip().lower().partition(":")
+    return f"e164:{normalize_phone(rest)}" if colon and kind == "e164" else key.strip().lower()
+
+
+# What sub-agents are kept from by default, by how deep they are. Knows names and numbers only.
+
+SubagentRole: TypeAlias = Literal["main", "orchestrator", "leaf"]
+
+# Every sub-agent: it serves one task of its parent, and neither steers the program nor speaks for it.
+SUBAGENT_DENY: tuple[str, ...] = ("gateway", "agents_list", "cron", "memory_search", "memory_get", "sessions_send")
+# One that may not start others has nobody to look after. `subagents` stays, for looking only.
+LEAF_DENY: tuple[str, ...] = ("sessions_list", "sessions_history", "sessions_spawn")
+
+
+def find_subagent_role(depth: int, deepest: int) -> SubagentRole:
+    """A session at the greatest depth starts no others."""
+    if depth <= 0:
+        return "main"
+    return "leaf" if depth >= deepest else "orchestrator"
+
+
+def list_denied_tools(depth: int, deepest: int) -> tuple[str, ...]:
+    """The tools that a session of this depth does not get unless the config names them."""
+    return {"main": (), "orchestrator": SUBAGENT_DENY, "leaf": (*SUBAGENT_DENY, *LEAF_DENY)}[
+        find_subagent_role(depth, deepest)
+    ]
+
 
 LAYERS: tuple[str, ...] = (
     "profile",
@@ -140,7 +217,7 @@ def list_tool_gates(rules: ToolRules, question: ToolQuestion) -> Iterator[ToolGa
     if question.sandboxed:
         yield _sandbox(shared.sandbox, agent.sandbox)
     if question.depth:
-        deny = depth.list_denied_tools(question.depth, rules.deepest.get(question.agent, 1))
+        deny = list_denied_tools(question.depth, rules.deepest.get(question.agent, 1))
         yield _guarded(rules.subagents, rules.subagents.allow, deny, "what sub-agents get")
     if question.inherited is not None:
         yield ToolGate(8, question.inherited.key, question.inherited.allow, question.inherited.deny, fixed=True)
@@ -223,7 +300,7 @@ def _chosen(rules: ToolRules, agent: ToolScope, question: ToolQuestion) -> Itera
 
 def _sender(rules: Mapping[str, ToolLists], other: ToolLists | None, asker: ToolAsker) -> Iterator[ToolLists]:
     """The sender's rule, else `other`. A rule that only a name points to comes on top."""
-    found = senders.find_sender_rules(rules, asker)
+    found = find_sender_rules(rules, asker)
     base = other if found.sure is None else rules[found.sure]
     if base is not None:
         yield base

@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from palinurus.core.policy.shell import parse_command
+from palinurus.core.types.approval import TaintRules
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
-from palinurus.core.types.taint import TaintRules
 
 Taint = tuple[str, ...]
 

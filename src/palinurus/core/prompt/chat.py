@@ -4,9 +4,9 @@ boundary, because it follows the channel; only the output directives are the sam
 
 from __future__ import annotations
 
+from palinurus.core.prompt.capabilities import list_tool_names
 from palinurus.core.prompt.conduct import strip_lines
 from palinurus.core.prompt.facts import PromptFacts, StableFacts
-from palinurus.core.prompt.tooling import list_tool_names
 from palinurus.core.stream.silent import SILENCE_TOKEN
 
 HEARTBEAT_OK = "HEARTBEAT_OK"

@@ -6,8 +6,8 @@ here, because a stray line end would cost the cache.
 
 from __future__ import annotations
 
+from palinurus.core.prompt.capabilities import list_tool_names
 from palinurus.core.prompt.facts import StableFacts
-from palinurus.core.prompt.tooling import list_tool_names
 
 IDENTITY = "You are a personal assistant running inside Palinurus."
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.core.skills.front import BadFrontMatter, FrontMatter, parse_front_matter
+from palinurus.core.skills.frontmatter import BadFrontMatter, FrontMatter, parse_front_matter
 
 SKILL_FILE = "SKILL.md"
 NAME = 64  # characters, as the format has it

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.core import envelope
+from palinurus.core import untrusted
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ImageBlock, TextBlock, UserMessage
 
@@ -100,13 +100,13 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
         people = self.kind != "direct" and not self.system
         text = self.text
         if people and not self.signed:
-            text = envelope.prefix_speaker(self.sender.name or self.sender.id, text)
+            text = untrusted.prefix_speaker(self.sender.name or self.sender.id, text)
         heads = (
-            envelope.frame_group_title(self.title) if people else "",
-            envelope.frame_quote(self.quote.sender, self.quote.text) if self.quote else "",
+            untrusted.frame_group_title(self.title) if people else "",
+            untrusted.frame_quote(self.quote.sender, self.quote.text) if self.quote else "",
         )
-        tails = tuple(envelope.frame_attachment(one.name, one.mime, one.path, one.size) for one in self.files)
-        return envelope.frame_message(text, heads, tails, self.before)
+        tails = tuple(untrusted.frame_attachment(one.name, one.mime, one.path, one.size) for one in self.files)
+        return untrusted.frame_message(text, heads, tails, self.before)
 
     @property
     def origin(self) -> str:

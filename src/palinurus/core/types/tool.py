@@ -7,11 +7,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, ExecRules
-from palinurus.core.types.cell import SandboxSpec
+from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, ExecRules, TaintRules
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import ImageBlock, TextBlock
-from palinurus.core.types.taint import TaintRules
+from palinurus.core.types.sandbox import SandboxSpec
 
 # What may be repeated after a crash: pure (reads only), idempotent (same effect again), effect (never by itself).
 ToolEffect: TypeAlias = Literal["pure", "idempotent", "effect"]

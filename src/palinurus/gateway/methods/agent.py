@@ -9,10 +9,10 @@ from msgspec import Meta
 
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.messages import AssistantMessage
+from palinurus.gateway.context import MethodContext, get_context
 from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.runs import RunView
-from palinurus.gateway.scene import MethodContext, get_context
 from palinurus.store.port import InboxRow
 
 WAIT = 30_000  # ms agent.wait waits if nobody says

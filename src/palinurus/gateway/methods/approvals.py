@@ -11,10 +11,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from palinurus.config import approvals
 from palinurus.config.rewrite import digest_config
+from palinurus.config.sections import approvals
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
 from palinurus.errors import PalinurusError
+from palinurus.gateway.context import get_context
 from palinurus.gateway.rpc import (
     ADMIN,
     APPROVALS,
@@ -25,8 +26,7 @@ from palinurus.gateway.rpc import (
     MethodParams,
     NonEmpty,
 )
-from palinurus.gateway.scene import get_context
-from palinurus.inbox.approvals import ApprovalBoard, ApprovalRow
+from palinurus.services.approvals import ApprovalBoard, ApprovalRow
 
 PREFIX = "plugin:"
 EXEC_MS, PLUGIN_MS = 1_800_000, 120_000

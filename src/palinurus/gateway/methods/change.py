@@ -12,14 +12,14 @@ from msgspec import UNSET, Meta, UnsetType
 
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.errors import PalinurusError
+from palinurus.gateway.context import get_context, make_sender
 from palinurus.gateway.methods import chat
 from palinurus.gateway.methods.patch import SessionPatchError, make_record_changes
 from palinurus.gateway.methods.sessions import Label, SessionKeyParams
-from palinurus.gateway.rows import SessionSnapshot
 from palinurus.gateway.rpc import ADMIN, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
-from palinurus.gateway.scene import get_context, make_sender
+from palinurus.gateway.views import SessionSnapshot
 from palinurus.inbox.commands.facts import change_record, gather_facts
-from palinurus.sessions import moves
+from palinurus.sessions import lifecycle
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import SessionRow
 
@@ -132,7 +132,7 @@ async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[s
             await here.rows.load(here.rows.key(asked.parent_session_key, agent)) if asked.parent_session_key else None
         )
         if parent is not None and parent.record is not None:
-            inherited = {n: v for n in moves.INHERITED if (v := getattr(parent.record, n)) is not None}
+            inherited = {n: v for n in lifecycle.INHERITED if (v := getattr(parent.record, n)) is not None}
             record = msgspec.structs.replace(record, **inherited, parentSessionKey=str(parent.key))
         await here.desk.store.save_session(record.row(key))
         here.stage.announce_change(str(key), "create")
@@ -200,7 +200,7 @@ async def delete_session(call: MethodCall, asked: SessionDeleteParams) -> dict[s
     if seen.record is not None:
         try:
             home = here.desk.settings.home
-            kept = await moves.delete_session(home, here.desk.store, key, seen.record, here.desk.clock.now())
+            kept = await lifecycle.delete_session(home, here.desk.store, key, seen.record, here.desk.clock.now())
         except PalinurusError as exc:
             raise MethodError(exc.message) from exc
         here.stage.announce_change(str(key), "delete")
@@ -225,9 +225,9 @@ async def branch_session(call: MethodCall, asked: SessionBranchParams) -> dict[s
         target = entry.parentId if isinstance(entry.parentId, str) else None
     now = here.desk.clock.now()
     made = here.rows.key(f"dashboard:{uuid.uuid4()}", key.agent)
-    record = moves.make_branch_record(seen.record, key, made, now, str(uuid.uuid4()))
+    record = lifecycle.make_branch_record(seen.record, key, made, now, str(uuid.uuid4()))
     record = msgspec.structs.replace(record, label=asked.label)
-    await moves.create_branch(here.desk.settings.home, here.desk.store, transcript, record, made, target, now)
+    await lifecycle.create_branch(here.desk.settings.home, here.desk.store, transcript, record, made, target, now)
     here.stage.announce_change(str(made), "create")
     return {"ok": True, "key": str(made), "sessionId": record.sessionId, "from": str(key), "entryId": target}
 

@@ -12,11 +12,11 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, TextBlock
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import PalinurusError
-from palinurus.gateway import attach
-from palinurus.gateway.methods import agents, commands, models
-from palinurus.gateway.rows import project_entry, project_history
+from palinurus.gateway import attachments
+from palinurus.gateway.context import MethodContext, get_context, make_sender
+from palinurus.gateway.methods import agents, menus
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
-from palinurus.gateway.scene import MethodContext, get_context, make_sender
+from palinurus.gateway.views import project_entry, project_history
 from palinurus.inbox.control import is_stop_word
 from palinurus.sessions.entries import MessageEntry
 from palinurus.store.port import Acceptance, InboxRow
@@ -135,7 +135,7 @@ class ClientMessage(Protocol):
 async def make_inbound(call: MethodCall, key: SessionKey, asked: ClientMessage, options: dict[str, Any]) -> Inbound:
     """It as a message to a session; its files are on disk. Raises RpcError."""
     desk = get_context(call).desk
-    images, files = await attach.keep_attachments(asked.attachments, desk.keep)
+    images, files = await attachments.keep_attachments(asked.attachments, desk.keep)
     return Inbound(
         Target(CHANNEL, to=str(key)),
         make_sender(call.client),
@@ -158,11 +158,11 @@ async def submit_inbound(call: MethodCall, inbound: Inbound) -> Acceptance:
     try:
         accepted = await call.gateway.host.submit(inbound)
     except PalinurusError as exc:
-        await attach.delete_attachments(inbound.files)
+        await attachments.delete_attachments(inbound.files)
         text = exc.message + (f" ({exc.fix})" if exc.fix else "")
         raise MethodError(text, code="UNAVAILABLE", retryable=True) from exc
     if accepted.duplicate:  # the files of the first time are those that count
-        await attach.delete_attachments(inbound.files)
+        await attachments.delete_attachments(inbound.files)
     return accepted
 
 
@@ -220,7 +220,7 @@ def _queued(row: InboxRow) -> dict[str, Any] | None:
 
 async def load_chat_startup(call: MethodCall, asked: ChatHistoryParams) -> dict[str, Any]:
     """All a page needs to begin with: history, agents, models."""
-    known = await models.list_models(call, None)
+    known = await menus.list_models(call, None)
     return {
         **await read_chat_history(call, asked),
         "agentsList": await agents.list_agents(call, None),
@@ -230,8 +230,8 @@ async def load_chat_startup(call: MethodCall, asked: ChatHistoryParams) -> dict[
 
 async def get_chat_metadata(call: MethodCall, asked: ChatMetadataParams) -> dict[str, Any]:
     """Models and commands, for menus."""
-    known = await models.list_models(call, None)
-    shown = await commands.list_commands(call, commands.CommandListParams(agent_id=asked.agent_id))
+    known = await menus.list_models(call, None)
+    shown = await menus.list_commands(call, menus.CommandListParams(agent_id=asked.agent_id))
     return {"models": known["models"], "commands": shown["commands"]}
 
 
@@ -248,17 +248,17 @@ async def get_chat_message(call: MethodCall, asked: ChatMessageParams) -> dict[s
 
 async def list_chat_files(call: MethodCall, asked: ChatFilesParams) -> dict[str, Any]:
     """Which files came with a message. Ours."""
-    found = attach.find_sent_files(await get_context(call).desk.store.item(asked.item))
-    return {"files": [attach.describe_file(one) for one in found]}
+    found = attachments.find_sent_files(await get_context(call).desk.store.item(asked.item))
+    return {"files": [attachments.describe_file(one) for one in found]}
 
 
 async def get_chat_file(call: MethodCall, asked: ChatFileParams) -> dict[str, Any]:
     """One of them, with its content as base64. Ours."""
     desk = get_context(call).desk
-    found = attach.find_sent_files(await desk.store.item(asked.item))
+    found = attachments.find_sent_files(await desk.store.item(asked.item))
     if asked.index >= len(found):
         raise MethodError("the message has no such file")
-    return await attach.load_sent_file(desk.settings.home, found[asked.index])
+    return await attachments.load_sent_file(desk.settings.home, found[asked.index])
 
 
 async def inject_chat_note(call: MethodCall, asked: ChatInjectParams) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
+from palinurus.gateway.context import MethodContext, get_context
 from palinurus.gateway.methods.sessions import SessionKeyParams
-from palinurus.gateway.rows import SessionSnapshot
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, NonEmpty
-from palinurus.gateway.scene import MethodContext, get_context
+from palinurus.gateway.views import SessionSnapshot
 from palinurus.inbox.commands.facts import change_record
-from palinurus.sessions import moves
+from palinurus.sessions import lifecycle
+from palinurus.sessions.compactions import CompactionCheckpoint, list_checkpoints, make_undo_entry
 from palinurus.sessions.entries import to_millis
-from palinurus.sessions.path import CompactionCheckpoint, list_checkpoints, make_undo_entry
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import SessionRow
 
@@ -67,8 +67,8 @@ async def branch_checkpoint(call: MethodCall, asked: CheckpointParams) -> dict[s
     assert seen.record is not None
     now = here.desk.clock.now()
     made = here.rows.key(f"dashboard:{uuid.uuid4()}", seen.key.agent)
-    record = moves.make_branch_record(seen.record, seen.key, made, now, str(uuid.uuid4()))
-    await moves.create_branch(here.desk.settings.home, here.desk.store, transcript, record, made, point.before, now)
+    record = lifecycle.make_branch_record(seen.record, seen.key, made, now, str(uuid.uuid4()))
+    await lifecycle.create_branch(here.desk.settings.home, here.desk.store, transcript, record, made, point.before, now)
     here.stage.announce_change(str(made), "create")
     return {
         "ok": True,

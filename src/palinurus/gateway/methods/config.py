@@ -7,16 +7,43 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from palinurus import __version__
 from palinurus.config import outline, paths, rewrite
-from palinurus.config.load import ConfigReading, read_config
-from palinurus.config.redact import redact_config
+from palinurus.config.explain import KeyExplanation, explain_key
+from palinurus.config.load import ConfigReading, load_config, read_config
 from palinurus.config.rewrite import ConfigChange, StaleConfig, digest_config
+from palinurus.config.secrets import redact_config
 from palinurus.errors import BadRequest, ConfigError, PalinurusError
+from palinurus.gateway.context import get_context
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
-from palinurus.gateway.scene import get_context
+
+# config.explain: what a key is, what it is set to, where that comes from, and when a change acts. Ours.
+
+
+class ConfigKeyParams(MethodParams, frozen=True):
+    path: Annotated[str, Meta(min_length=1, max_length=1024)]
+
+
+async def explain_config_key(call: MethodCall, asked: ConfigKeyParams) -> dict[str, Any]:
+    """As `pal config explain` says it; secrets are masked."""
+    desk = get_context(call).desk
+
+    def look() -> KeyExplanation:
+        return explain_key(load_config(desk.settings.home, desk.environ), asked.path)
+
+    try:
+        found = await asyncio.to_thread(look)
+    except PalinurusError as exc:
+        raise MethodError(exc.message) from None
+    return dict(msgspec.to_builtins(found, enc_hook=str))
+
+
+EXPLAIN_METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("config.explain", ADMIN, ConfigKeyParams, explain_config_key),
+)
 
 
 class NoConfigParams(MethodParams, frozen=True):

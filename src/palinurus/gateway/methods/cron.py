@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from palinurus.core.schedule.missed import unfold_history
+from palinurus.core.schedule.fire import unfold_history
 from palinurus.errors import PalinurusError
+from palinurus.gateway.context import get_context
 from palinurus.gateway.rpc import (
     ADMIN,
     READ,
@@ -21,8 +22,7 @@ from palinurus.gateway.rpc import (
     MethodParams,
     NonEmpty,
 )
-from palinurus.gateway.scene import get_context
-from palinurus.tools.cron import CronJobMaker, SchedulerPort
+from palinurus.tools.program.cron import CronJobMaker, SchedulerPort
 
 
 class NoCronParams(MethodParams, frozen=True):

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from palinurus.core.levels import thinking, words
+from palinurus.core.levels import spellings, thinking
 from palinurus.core.types.model import ModelSpec
-from palinurus.inbox.commands.desk import CommandContext
+from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.commands.facts import SessionFacts, gather_facts
 from palinurus.inbox.commands.models import find_meant_model
 
@@ -43,7 +43,7 @@ def make_record_changes(now: SessionFacts, desk: CommandContext, wanted: Mapping
 
 
 def _model(now: SessionFacts, desk: CommandContext, value: str | None) -> dict[str, Any]:
-    if value is None or words.is_clear_word(value):
+    if value is None or spellings.is_clear_word(value):
         return dict.fromkeys(_NO_MODEL)
     found = find_meant_model(desk.catalog, now.agent, value)
     if isinstance(found, str):
@@ -69,7 +69,7 @@ def _thinking(now: SessionFacts, value: str) -> str:
 def _fast(now: SessionFacts, value: bool | str) -> bool | str:
     if isinstance(value, bool):
         return value
-    word = words.parse_fast(value)
+    word = spellings.parse_fast(value)
     if word is None:
         raise SessionPatchError("invalid fastMode (use true|false|auto)")
     return {"on": True, "off": False}.get(word, word)
@@ -93,11 +93,11 @@ _ROWS: dict[str, tuple[str, Callable[[SessionFacts, Any], Any]]] = {
     "label": ("label", lambda now, value: value.strip()),
     "thinking_level": ("thinkingLevel", _thinking),
     "fast_mode": ("fastMode", _fast),
-    "verbose_level": ("verboseLevel", _word("verboseLevel", words.parse_verbose, "on|off|full")),
-    "trace_level": ("traceLevel", _word("traceLevel", words.parse_trace, "on|off|raw")),
-    "reasoning_level": ("reasoningLevel", _word("reasoningLevel", words.parse_reasoning, "on|off|stream")),
+    "verbose_level": ("verboseLevel", _word("verboseLevel", spellings.parse_verbose, "on|off|full")),
+    "trace_level": ("traceLevel", _word("traceLevel", spellings.parse_trace, "on|off|raw")),
+    "reasoning_level": ("reasoningLevel", _word("reasoningLevel", spellings.parse_reasoning, "on|off|stream")),
     "response_usage": ("responseUsage", _one_of("responseUsage", "off", "tokens", "full", "on")),
-    "elevated_level": ("elevatedLevel", _word("elevatedLevel", words.parse_elevated, "on|off|ask|full")),
+    "elevated_level": ("elevatedLevel", _word("elevatedLevel", spellings.parse_elevated, "on|off|ask|full")),
     "exec_host": ("execHost", _one_of("execHost", "auto", "sandbox", "gateway", "node")),
     "exec_security": ("execSecurity", _one_of("execSecurity", "deny", "allowlist", "full")),
     "exec_ask": ("execAsk", _one_of("execAsk", "off", "on-miss", "always")),

@@ -6,15 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from palinurus.gateway.rows import (
-    SessionSnapshot,
-    derive_title,
-    extract_text,
-    list_visible_entries,
-    preview_last_message,
-    project_history,
-    shorten_line,
-)
+from palinurus.gateway.context import MethodContext, get_context
 from palinurus.gateway.rpc import (
     ALL_SESSIONS,
     READ,
@@ -25,7 +17,15 @@ from palinurus.gateway.rpc import (
     NonEmpty,
     make_session_topic,
 )
-from palinurus.gateway.scene import MethodContext, get_context
+from palinurus.gateway.views import (
+    SessionSnapshot,
+    derive_title,
+    extract_text,
+    list_visible_entries,
+    preview_last_message,
+    project_history,
+    shorten_line,
+)
 
 Label = Annotated[str, Meta(min_length=1, max_length=512)]
 

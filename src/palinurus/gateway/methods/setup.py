@@ -17,11 +17,11 @@ from palinurus.config.load import judge_config, read_config
 from palinurus.config.rewrite import digest_config
 from palinurus.config.settings import Settings
 from palinurus.errors import PalinurusError
+from palinurus.gateway.context import get_context
 from palinurus.gateway.methods import config
 from palinurus.gateway.rpc import ADMIN, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
-from palinurus.gateway.scene import get_context
-from palinurus.inbox.commands.desk import CommandContext
-from palinurus.providers import VENDORS, first
+from palinurus.inbox.commands.command import CommandContext
+from palinurus.providers import VENDORS, discovery
 from palinurus.providers.catalog import DEMO_REF
 from palinurus.providers.probe import ADDRESS, probe_ollama
 
@@ -105,8 +105,8 @@ async def apply_setup(call: MethodCall, asked: SetupChoiceParams) -> dict[str, A
 
 async def _change(desk: CommandContext, asked: SetupChoiceParams) -> tuple[str, dict[str, Any]]:
     """The model's name, and the merge patch that makes it the one in use. Raises RpcError."""
-    if asked.base_url and not first.is_server_address(asked.base_url):
-        raise MethodError(first.ADDRESS)
+    if asked.base_url and not discovery.is_server_address(asked.base_url):
+        raise MethodError(discovery.ADDRESS)
     ref, entry = _known(desk, asked) if asked.provider else await _server(asked)
     if asked.key:
         entry["apiKey"] = asked.key.strip()
@@ -147,16 +147,16 @@ async def _server(asked: SetupChoiceParams) -> tuple[str, dict[str, Any]]:
     """A server that speaks the usual protocol: it is asked what it has."""
     if not asked.base_url.strip():
         raise MethodError("a provider or an address is needed")
-    found = await first.inspect_server(asked.base_url, asked.key.strip())
+    found = await discovery.inspect_server(asked.base_url, asked.key.strip())
     if isinstance(found, str):
         raise MethodError(found)
-    return f"{first.SERVER}/{asked.model.strip() or found.models[0]}", found.entry
+    return f"{discovery.SERVER}/{asked.model.strip() or found.models[0]}", found.entry
 
 
 async def _asked(desk: CommandContext, ref: str, change: dict[str, Any]) -> str:
     """Why the model does not answer, if the config were so; "" if it does."""
     settings = await asyncio.to_thread(_as_if, desk, change)
-    return await first.explain_silence(settings, desk.environ, desk.clock, ref)
+    return await discovery.explain_silence(settings, desk.environ, desk.clock, ref)
 
 
 def _as_if(desk: CommandContext, change: dict[str, Any]) -> Settings:

@@ -8,16 +8,16 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from palinurus.config import patch
+from palinurus.config import rewrite
 from palinurus.config.keypath import show_path
-from palinurus.config.redact import MARKER
+from palinurus.config.secrets import MARKER
 from palinurus.core.skills.skill import Skill, SkillRequirements
 from palinurus.errors import NotFound, PalinurusError
+from palinurus.gateway.context import get_context
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
-from palinurus.gateway.scene import get_context
-from palinurus.inbox.commands.desk import CommandContext
-from palinurus.workspace.roots import locate_installed_skills
-from palinurus.workspace.shelf import SkillStock
+from palinurus.inbox.commands.command import CommandContext
+from palinurus.workspace.discovery import locate_installed_skills
+from palinurus.workspace.sources import SkillStock
 
 
 class SkillStatusParams(MethodParams, frozen=True):
@@ -116,7 +116,9 @@ async def update_skill(call: MethodCall, asked: SkillUpdateParams) -> dict[str, 
             if value == "":
                 await asyncio.to_thread(_unset, desk, show_path(path))
             elif value != MARKER:
-                await asyncio.to_thread(patch.set_config_key, desk.settings.home, desk.environ, show_path(path), value)
+                await asyncio.to_thread(
+                    rewrite.set_config_key, desk.settings.home, desk.environ, show_path(path), value
+                )
     except PalinurusError as exc:
         raise MethodError(exc.message) from None
     shown = {name: value if isinstance(value, bool) else MARKER for name, value in wanted.items() if value != ""}
@@ -125,7 +127,7 @@ async def update_skill(call: MethodCall, asked: SkillUpdateParams) -> dict[str, 
 
 def _unset(desk: CommandContext, key: str) -> None:
     try:
-        patch.unset_config_key(desk.settings.home, desk.environ, key)
+        rewrite.unset_config_key(desk.settings.home, desk.environ, key)
     except NotFound:
         return
 

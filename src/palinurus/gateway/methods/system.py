@@ -10,10 +10,38 @@ from msgspec import Meta
 
 from palinurus import __version__
 from palinurus.gateway.client import load_identity
-from palinurus.gateway.rows import SessionSnapshot
+from palinurus.gateway.context import MethodContext, get_context
 from palinurus.gateway.rpc import ADMIN, PAIRING, READ, GatewayMethod, MethodCall, MethodParams
-from palinurus.gateway.scene import MethodContext, get_context
+from palinurus.gateway.views import SessionSnapshot
 from palinurus.gateway.ws.device import encode_base64url
+
+# Methods about the gateway itself that need nothing but it: health and who is here.
+
+
+class HealthParams(MethodParams, frozen=True):
+    probe: bool = False
+    include_sensitive: bool = False
+
+
+class NoPresenceParams(MethodParams, frozen=True):
+    pass
+
+
+async def get_health(call: MethodCall, params: HealthParams) -> Any:
+    """The snapshot; with `probe` a new one."""
+    return await call.gateway.health(fresh=params.probe)
+
+
+async def get_presence(call: MethodCall, params: NoPresenceParams) -> Any:
+    """Everyone present."""
+    return call.gateway.presence()
+
+
+CORE_METHODS = (
+    GatewayMethod("health", READ, HealthParams, get_health),
+    GatewayMethod("system-presence", READ, NoPresenceParams, get_presence),
+)
+
 
 RECENT = 10
 LINES, BYTES = 500, 250_000  # of a log, if nobody says

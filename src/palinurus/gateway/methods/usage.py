@@ -9,11 +9,28 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from palinurus.gateway.rows import extract_text, project_history, shorten_line
+from palinurus.gateway.context import get_context
 from palinurus.gateway.rpc import READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
-from palinurus.gateway.scene import get_context
-from palinurus.gateway.spent import sum_spent
+from palinurus.gateway.views import extract_text, project_history, shorten_line
 from palinurus.store.port import UsageRow
+
+# Sums over the ledger, as clients read them.
+
+
+def sum_spent(calls: Iterable[UsageRow]) -> dict[str, Any]:
+    """Sums. A call without a price counts in `missingCostEntries`; it is not free."""
+    made = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0, "missingCostEntries": 0}
+    spent = 0.0
+    for call in calls:
+        made["input"] += call.input
+        made["output"] += call.output
+        made["cacheRead"] += call.cache_read
+        made["cacheWrite"] += call.cache_write
+        made["totalTokens"] += call.input + call.output + call.cache_read + call.cache_write
+        made["missingCostEntries"] += call.cost is None
+        spent += call.cost or 0.0
+    return {**made, "totalCost": spent}
+
 
 Count = Annotated[int, Meta(ge=1)]
 

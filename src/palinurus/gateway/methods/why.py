@@ -2,14 +2,221 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
+import msgspec
+
+from palinurus.agent.promptcache import FIXES, CacheSnapshot, explain_last_request, find_breaking_message, locate_break
+from palinurus.core.policy import taint
+from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
+from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
+from palinurus.gateway.context import MethodContext, get_context
+from palinurus.gateway.methods.tools import find_tool_offer, list_hidden_tools
+from palinurus.gateway.methods.usage import sum_spent
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
-from palinurus.gateway.scene import MethodContext, get_context
-from palinurus.gateway.why import explain_message, trace_message
+from palinurus.gateway.views import SessionSnapshot
+from palinurus.inbox.commands.command import CommandContext
+from palinurus.inbox.commands.facts import gather_facts
+from palinurus.sessions.entries import MessageEntry
+from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
-from palinurus.store.port import InboxRow
+from palinurus.store.port import InboxRow, TraceStep, UsageRow
+
+# Where the steps of a run stand in the transcript: each line of a timeline gets the entry it led to, so that one can
+# branch from it. Pure. The two are kept apart on disk and have only order, names and token counts in common.
+
+_Mark: TypeAlias = tuple[object, ...]
+
+
+def link_timeline_entries(timeline: list[dict[str, Any]], entries: Iterable[MessageEntry]) -> list[dict[str, Any]]:
+    """The timeline with `entry` (and `call`, for tools) on every line whose entry is known."""
+    waiting: dict[_Mark, deque[dict[str, str]]] = defaultdict(deque)
+    for entry in entries:
+        message, here = entry.message, {"entry": entry.id}
+        if isinstance(message, UserMessage):
+            waiting["accepted",].append(here)
+        elif isinstance(message, AssistantMessage):
+            used = message.usage
+            waiting["model", f"{message.provider}/{message.model}", used.input, used.output].append(here)
+            for call in message.calls:
+                waiting["tool", call.name].append({**here, "call": call.id})
+        elif isinstance(message, ToolResult):
+            waiting["result", message.toolName].append({**here, "call": message.toolCallId})
+    return [{**line, **(found.popleft() if (found := waiting[_mark(line)]) else {})} for line in timeline]
+
+
+def _mark(line: dict[str, Any]) -> _Mark:
+    kind, detail = line["kind"], str(line.get("detail", ""))
+    if kind == "model":
+        return kind, detail, line.get("input"), line.get("output")
+    return (kind, detail.partition(" ")[0]) if kind in ("tool", "result") else (kind,)
+
+
+# One message explained: which model and level and why, what the prompt was made of, what the cache did, which tools
+# there were, what was remembered, what it cost, and where the time went. Reads what is on file; makes nothing up.
+#
+# What a run leaves on file (model calls, tools, times, cost) is told as it was. Level, prompt and tools are told as
+# they stand for the session's next run, and say so with `asOf`.
+
+SHOWN = 2000  # characters of a result
+_TOOK = re.compile(r"(\d+) ms$")
+_MEMORY = frozenset({"memory_search", "memory_get"})
+
+
+async def explain_message(
+    desk: CommandContext, seen: SessionSnapshot, transcript: Transcript, row: InboxRow, *, admin: bool
+) -> dict[str, Any]:
+    """Everything about one message of a session."""
+    calls = [call for call in await desk.store.list_usage(row.at, str(seen.key)) if call.item == row.id]
+    steps = await desk.store.trace(row.id)
+    said = [entry.message for entry in transcript.entries_of(row.id) if isinstance(entry, MessageEntry)]
+    answers = [m for m in said if isinstance(m, AssistantMessage)]
+    results = [m for m in said if isinstance(m, ToolResult)]
+    record = seen.record or SessionRecord(sessionId="")
+    now = gather_facts(desk, seen.key, record)
+    look = desk.look(record.sessionId)
+    offered = find_tool_offer(desk, seen, msgspec.json.decode(row.body, type=Inbound))
+    used = [f"{m.provider}/{m.model}" for m in answers]
+    return {
+        "item": row.id,
+        "sessionKey": str(seen.key),
+        "sessionId": record.sessionId,
+        "outcome": row.outcome,
+        "model": {
+            "used": list(dict.fromkeys(used)),
+            "next": str(now.model.ref),
+            "source": "session" if record.modelOverride else "agent",
+            "stopReason": answers[-1].stopReason if answers else None,
+        },
+        "thinking": {"level": now.level.level, "reason": now.level.reason, "asOf": "next"},
+        "prompt": await _prompt(desk, seen, look),
+        "cache": _cache(look, calls, row),
+        "tools": {
+            "offered": list(offered.tools),
+            "hidden": list_hidden_tools(desk, offered, admin=admin),
+            "called": _called(answers, results),
+            "asOf": "next",
+        },
+        "memories": [found for result in results if result.toolName in _MEMORY for found in _memories(result)],
+        "taint": list(taint.collect_taint(said)),
+        "cost": {**sum_spent(calls), "calls": len(calls)},
+        "time": _time(row, calls, steps),
+    }
+
+
+async def _prompt(desk: CommandContext, seen: SessionSnapshot, look: CacheSnapshot | None) -> dict[str, Any]:
+    """The sections of the last request if it was seen, else of the next one."""
+    if look is not None:
+        sections = [
+            {"name": piece.name, "bytes": piece.size, "stable": piece.group == "stable"}
+            for piece in look.pieces
+            if piece.group in ("stable", "volatile")
+        ]
+        sizes = {group: sum(p.size for p in look.pieces if p.group == group) for group in ("tool", "message")}
+        return {"asOf": look.at, "sections": sections, "toolBytes": sizes["tool"], "messageBytes": sizes["message"]}
+    report = await desk.prompt_report(seen.key) if desk.prompt_report is not None else None
+    parts = report.parts if report is not None else ()
+    return {"asOf": "next", "sections": [{"name": p.name, "bytes": p.chars, "stable": p.stable} for p in parts]}
+
+
+def _cache(look: CacheSnapshot | None, calls: list[UsageRow], row: InboxRow) -> dict[str, Any]:
+    """What the provider read from its cache, and the first difference to the request before it, if one broke it."""
+    asked = sum(call.input + call.cache_read + call.cache_write for call in calls)
+    read = sum(call.cache_read for call in calls)
+    made: dict[str, Any] = {"read": read, "asked": asked, "share": round(read / asked, 3) if asked else None}
+    made["verdict"] = explain_last_request(look, calls)
+    breaks = [found for found in look.breaks if find_breaking_message(found, [row])] if look is not None else []
+    if breaks:
+        what = breaks[0].what
+        made["break"] = {"where": locate_break(what), "why": FIXES[what.cause], **msgspec.to_builtins(what)}
+    return made
+
+
+def _called(answers: list[AssistantMessage], results: list[ToolResult]) -> list[dict[str, Any]]:
+    ended = {result.toolCallId: result for result in results}
+    return [
+        {"id": call.id, "name": call.name, "isError": ended[call.id].isError if call.id in ended else None}
+        for answer in answers
+        for call in answer.calls
+    ]
+
+
+def _memories(result: ToolResult) -> list[dict[str, Any]]:
+    """Where what was remembered stands."""
+    details = result.details if isinstance(result.details, dict) else {}
+    hits = details.get("results")
+    found = hits if isinstance(hits, list) else [details] if details.get("path") else []
+    names = ("path", "startLine", "endLine", "score")
+    return [{name: hit[name] for name in names if name in hit} for hit in found if isinstance(hit, dict)]
+
+
+def _time(row: InboxRow, calls: list[UsageRow], steps: list[TraceStep]) -> dict[str, Any]:
+    """Milliseconds per phase. `other` is our own work; what ran at the same time is counted in each."""
+    took = [int(found[1]) for step in steps if step.what == "result" and (found := _TOOK.search(step.detail))]
+    phases = {"queued": max(0, row.claimed - row.at) if row.claimed else None}
+    phases |= {"model": sum(call.ms for call in calls), "tools": sum(took)}
+    if row.settled and row.claimed:
+        running = max(0, row.settled - row.claimed)
+        phases |= {"running": running, "other": max(0, running - (phases["model"] or 0) - (phases["tools"] or 0))}
+        phases["total"] = max(0, row.settled - row.at)
+    return phases
+
+
+async def trace_message(desk: CommandContext, transcript: Transcript | None, row: InboxRow) -> dict[str, Any]:
+    """Every model request and every tool call of one message, and what else was recorded, in order."""
+    steps = await desk.store.trace(row.id)
+    calls = [call for call in await desk.store.list_usage(row.at) if call.item == row.id]
+    timeline = [{"at": step.at, "kind": step.what, "detail": step.detail} for step in steps if step.what != "model"]
+    timeline += [_model(call) for call in calls]
+    entries = (
+        [entry for entry in transcript.entries_of(row.id) if isinstance(entry, MessageEntry)] if transcript else []
+    )
+    said = [entry.message for entry in entries]
+    asked = {call.id: call for m in said if isinstance(m, AssistantMessage) for call in m.calls}
+    ended = [m for m in said if isinstance(m, ToolResult)]
+    return {
+        "item": row.id,
+        "sessionKey": row.session,
+        "lane": row.lane,
+        "state": row.state,
+        "outcome": row.outcome,
+        "attempts": row.attempts,
+        "acceptedAt": row.at,
+        "startedAt": row.claimed or None,
+        "endedAt": row.settled or None,
+        "absorbedBy": row.absorbed_by or None,
+        "timeline": link_timeline_entries(sorted(timeline, key=lambda line: line["at"]), entries),
+        "tools": [
+            {
+                "id": result.toolCallId,
+                "name": result.toolName,
+                "args": asked[result.toolCallId].arguments if result.toolCallId in asked else None,
+                "endedAt": result.timestamp,
+                "isError": result.isError,
+                "result": result.text[:SHOWN],
+            }
+            for result in ended
+        ],
+    }
+
+
+def _model(call: UsageRow) -> dict[str, Any]:
+    return {
+        "at": call.at,
+        "kind": "model",
+        "detail": f"{call.provider}/{call.model}",
+        "startedAt": call.at - call.ms,
+        "ms": call.ms,
+        "input": call.input,
+        "output": call.output,
+        "cacheRead": call.cache_read,
+        "cacheWrite": call.cache_write,
+        "cost": call.cost,
+    }
 
 
 class ChatWhyParams(MethodParams, frozen=True):

@@ -15,7 +15,7 @@ from palinurus.gateway.pairing import DevicePairing, PairedDevice
 from palinurus.gateway.rpc import SCOPES, ClientDescription, MethodError, has_scope
 from palinurus.gateway.ws import device as identity
 from palinurus.gateway.ws import frames
-from palinurus.gateway.ws.resume import ResumePoint
+from palinurus.gateway.ws.hub import ResumePoint
 
 BROWSERS = frozenset({"openclaw-control-ui", "webchat-ui", "webchat"})
 POLICY, PROTOCOL_ERROR = 1008, 1002

@@ -5,13 +5,159 @@ shows of itself.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from palinurus.gateway.rpc import EVENTS, ConnectedClient
 from palinurus.gateway.ws import frames
-from palinurus.gateway.ws.resume import PastEvent, ReconnectWindow, ResumePoint, Ring
+
+# What a client that lost its connection has missed: the latest events with their positions, bounded in count and
+# bytes. No I/O. A position means something only within one life of the gateway, which is what `epoch` names.
+
+RING_EVENTS = 4096
+RING_BYTES = 32 * 1024 * 1024
+RECONNECT_MOST = 1000  # connections remembered after their end
+RECONNECT_SECONDS = 300.0
+
+
+class ResumePoint(msgspec.Struct, frozen=True, rename="camel"):
+    """Where a client was: hello-ok's `resume.epoch`, the `pos` of the last event it saw, and its old connection."""
+
+    epoch: str
+    pos: int
+    conn_id: str = ""
+
+
+class PastEvent(NamedTuple):
+    """An event that was sent. `topics` None and `conn` "": to everybody (numbered)."""
+
+    pos: int
+    event: str
+    payload: bytes
+    topics: frozenset[str] | None = None
+    conn: str = ""
+
+
+class Ring:
+    """The latest events. Positions start at 1 and have no holes."""
+
+    def __init__(self, events: int = RING_EVENTS, size: int = RING_BYTES) -> None:
+        self._past: deque[PastEvent] = deque()
+        self._events = events
+        self._limit = size
+        self._size = 0
+        self.pos = 0
+
+    def add(self, event: str, payload: bytes, topics: frozenset[str] | None = None, conn: str = "") -> int:
+        """Keep an event; returns its position."""
+        self.pos += 1
+        self._past.append(PastEvent(self.pos, event, payload, topics, conn))
+        self._size += len(payload)
+        while self._past and (len(self._past) > self._events or self._size > self._limit):
+            self._size -= len(self._past.popleft().payload)
+        return self.pos
+
+    def since(self, pos: int) -> list[PastEvent] | None:
+        """Everything after `pos`, oldest first; None when some of it is no longer here or was never."""
+        if pos > self.pos or pos < 0:
+            return None
+        missing = self.pos - pos
+        if missing > len(self._past):
+            return None
+        return [self._past[index] for index in range(len(self._past) - missing, len(self._past))]
+
+
+class ClosedConnection(NamedTuple):
+    """A connection that ended: whose it was and what it followed."""
+
+    owner: tuple[str, str]  # principal, device
+    topics: frozenset[str]
+    names: frozenset[str]  # its id, and those it had taken over
+    at: float
+
+
+class ReconnectWindow:
+    """Connections of the last minutes, so that their owner can take them up again."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._now = monotonic
+        self._left: OrderedDict[str, ClosedConnection] = OrderedDict()
+
+    def add(self, conn: str, owner: tuple[str, str], topics: frozenset[str], names: frozenset[str]) -> None:
+        """Remember one that ended."""
+        self._left[conn] = ClosedConnection(owner, topics, names, self._now())
+        while self._left:
+            first = next(iter(self._left.values()))
+            if len(self._left) <= RECONNECT_MOST and first.at > self._now() - RECONNECT_SECONDS:
+                return
+            self._left.popitem(last=False)
+
+    def following(self, topics: frozenset[str]) -> frozenset[str]:
+        """Those that followed one of `topics` and may still come back."""
+        since = self._now() - RECONNECT_SECONDS
+        return frozenset(
+            conn for conn, left in self._left.items() if left.at > since and not topics.isdisjoint(left.topics)
+        )
+
+    def take(self, conn: str, owner: tuple[str, str]) -> ClosedConnection | None:
+        """What it was, if it is this owner's and not too long ago. Given once."""
+        left = self._left.get(conn)
+        if left is None or left.owner != owner or left.at <= self._now() - RECONNECT_SECONDS:
+            return None
+        return self._left.pop(conn)
+
+
+# What waits to be written to one client, in pieces, so that clients share a payload's bytes. No I/O.
+#
+# A client that does not read loses droppable events first; when even the others no longer fit, it is told to be closed.
+
+DROP_ABOVE = 1024 * 1024  # bytes waiting above which droppable events are left out
+
+
+class OutgoingFrames:
+    """A queue of frames. `wake` is set when there is something to do."""
+
+    def __init__(self, limit: int = frames.BUFFERED, drop: int = DROP_ABOVE) -> None:
+        self.wake = asyncio.Event()
+        self.size = 0
+        self.dropped = 0
+        self._limit = limit
+        self._drop = drop
+        self._waiting: deque[tuple[bytes, ...]] = deque()
+
+    def add(self, pieces: tuple[bytes, ...], behind: int, droppable: bool = False) -> bool:
+        """Queue a frame; `behind` is what the transport still holds. False when the client is too slow."""
+        waiting = self.size + behind
+        if droppable and waiting > self._drop:
+            self.dropped += 1
+            return True
+        size = sum(map(len, pieces))
+        if waiting + size > self._limit and waiting:
+            return False
+        self._waiting.append(pieces)
+        self.size += size
+        self.wake.set()
+        return True
+
+    def take(self) -> bytes | None:
+        """The next frame as one piece; None when nothing waits."""
+        if not self._waiting:
+            self.wake.clear()
+            return None
+        frame = b"".join(self._waiting.popleft())
+        self.size -= len(frame)
+        return frame
+
+    def clear(self) -> None:
+        """Forget what waits."""
+        self._waiting.clear()
+        self.size = 0
+
 
 RESUME_CAP = "resume"  # a client that says it wants positions
 REVOKED = 4001

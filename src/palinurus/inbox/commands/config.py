@@ -12,10 +12,10 @@ from palinurus.config.check import accepts_value, describe_key
 from palinurus.config.explain import explain_key, find_effective, resolve_key
 from palinurus.config.keypath import Path, get_at, has_at, parse_path, show_path
 from palinurus.config.load import load_config
-from palinurus.config.patch import KeyChange, set_config_key, unset_config_key
+from palinurus.config.rewrite import KeyChange, set_config_key, unset_config_key
 from palinurus.config.secrets import mask_secrets
 from palinurus.errors import BadRequest
-from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
+from palinurus.inbox.commands.command import CommandAnswer, CommandCall
 
 USAGE = "Use /config show [KEY], get KEY, set KEY VALUE, unset KEY or explain KEY."
 LONG = 6000  # characters shown

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult
 from palinurus.errors import StateUnwritable
-from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
+from palinurus.inbox.commands.command import CommandAnswer, CommandCall
 
 FOLDER = "exports"
 RESULT = 2000  # characters of a tool result

@@ -13,7 +13,7 @@ from palinurus.core.levels.resolve import FastMode, LevelRequest, ThinkingDecisi
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor
-from palinurus.inbox.commands.desk import CommandContext
+from palinurus.inbox.commands.command import CommandContext
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import SessionRecord
 

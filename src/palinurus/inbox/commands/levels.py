@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.config.settings import Settings
-from palinurus.core.levels import thinking, words
-from palinurus.core.levels.forms import DIRECTIVE_ORDER
+from palinurus.core.levels import spellings, thinking
 from palinurus.core.levels.parse import Directive
+from palinurus.core.levels.spellings import DIRECTIVE_ORDER
 from palinurus.core.types.inbound import Inbound
-from palinurus.inbox.commands.desk import ADMIN, is_admin, is_internal
+from palinurus.inbox.commands.command import ADMIN, is_admin, is_internal
 from palinurus.inbox.commands.facts import SessionFacts
-from palinurus.inbox.commands.places import apply_exec, apply_queue, check_elevation
+from palinurus.inbox.commands.options import apply_exec, apply_queue, check_elevation
 
 
 class DirectiveContext(NamedTuple):
@@ -68,7 +68,7 @@ PLAIN: dict[str, PlainLevel] = {
     "fast": PlainLevel(
         "fastMode",
         "fast mode",
-        words.parse_fast,
+        spellings.parse_fast,
         {"on": "Fast mode enabled.", "off": "Fast mode disabled.", "auto": "Fast mode set to auto."},
         "Fast mode reset to default.",
         "status, auto, on, off, default",
@@ -77,7 +77,7 @@ PLAIN: dict[str, PlainLevel] = {
     "verbose": PlainLevel(
         "verboseLevel",
         "verbose level",
-        words.parse_verbose,
+        spellings.parse_verbose,
         {
             "on": "Verbose logging enabled.",
             "full": "Verbose logging set to full.",
@@ -89,7 +89,7 @@ PLAIN: dict[str, PlainLevel] = {
     "trace": PlainLevel(
         "traceLevel",
         "trace level",
-        words.parse_trace,
+        spellings.parse_trace,
         {"on": "Plugin trace enabled.", "raw": "Plugin trace set to raw.", "off": "Plugin trace disabled."},
         "Trace level reset to default.",
         "on, off, default",
@@ -97,7 +97,7 @@ PLAIN: dict[str, PlainLevel] = {
     "reasoning": PlainLevel(
         "reasoningLevel",
         "reasoning level",
-        words.parse_reasoning,
+        spellings.parse_reasoning,
         {
             "on": "Reasoning visibility enabled.",
             "off": "Reasoning visibility disabled.",
@@ -109,7 +109,7 @@ PLAIN: dict[str, PlainLevel] = {
     "elevated": PlainLevel(
         "elevatedLevel",
         "elevated level",
-        words.parse_elevated,
+        spellings.parse_elevated,
         {
             "off": "Elevated mode disabled.",
             "on": "Elevated mode set to ask (approvals may still apply).",
@@ -169,7 +169,7 @@ def _think(directive: Directive, scene: DirectiveContext) -> DirectiveAnswer:
         options = ", ".join(("default", *thinking.list_level_labels(after.offered)))
         shown = next((lv.display_name for lv in after.offered.levels if lv.id == after.level.level), after.level.level)
         return DirectiveAnswer(f"Current thinking level: {shown}.\nOptions: {options}.")
-    if words.is_clear_word(raw):
+    if spellings.is_clear_word(raw):
         return DirectiveAnswer("Thinking level reset to default.", {"thinkingLevel": None})
     level, problem = thinking.check_level(raw, after.model, after.offered)
     if level is None:
@@ -184,7 +184,7 @@ def _plain(directive: Directive, scene: DirectiveContext) -> DirectiveAnswer:
     if raw is None or raw.lower() == "status":
         return DirectiveAnswer(f"Current {row.noun}: {_now(directive.name, scene.after)}.\nOptions: {row.options}.")
     word = row.meaning(raw)
-    if word is None and not words.is_clear_word(raw):
+    if word is None and not spellings.is_clear_word(raw):
         return DirectiveAnswer(f'Unrecognized {row.noun} "{raw[:64]}". Valid levels: {row.options}.', refused=True)
     if directive.name == "verbose" and is_internal(scene.inbound) and not is_admin(scene.inbound):
         said = row.said[word] if word else row.reset
@@ -217,7 +217,7 @@ def _model(directive: Directive, scene: DirectiveContext) -> DirectiveAnswer:
         return DirectiveAnswer(
             f"Current model: {ref} ({how}).\nSwitch with /model <provider/model>; /models lists them."
         )
-    if words.is_clear_word(raw):
+    if spellings.is_clear_word(raw):
         return DirectiveAnswer(f"Model reset to default ({ref}).", _chosen(None, None, None))
     alias = f"{raw} ({ref})" if raw.lower() in {a.lower() for a in after.agent.aliases} else str(ref)
     return DirectiveAnswer(f"Model set to {alias}.", _chosen(ref.provider, ref.model, "user"))

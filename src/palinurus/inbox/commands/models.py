@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from palinurus.config.settings import AgentSettings
-from palinurus.core.levels import words
+from palinurus.core.levels import spellings
 from palinurus.core.types.model import ModelFailure, ModelSpec
-from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
+from palinurus.inbox.commands.command import CommandAnswer, CommandCall
 from palinurus.inbox.commands.facts import find_session_model
 from palinurus.providers.catalog import Catalog
 
@@ -34,7 +34,7 @@ def list_models(catalog: Catalog, agent: AgentSettings, current: str, wanted: st
 
 def find_meant_model(catalog: Catalog, agent: AgentSettings, raw: str) -> ModelSpec | str:
     """The model a person wants: by number, clear word, alias, ref or id. A text says why there is none."""
-    if words.is_clear_word(raw):
+    if spellings.is_clear_word(raw):
         return catalog.default(agent)
     if raw.isascii() and raw.isdigit():
         every = catalog.all(agent)

@@ -11,15 +11,14 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.startup import STARTUP_FLAG
+from palinurus.agent.plan.opening import STARTUP_FLAG
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelSpec
-from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
+from palinurus.inbox.commands.command import CommandAnswer, CommandCall
 from palinurus.inbox.commands.facts import change_record, find_session_model
-from palinurus.inbox.commands.follow import make_followup
-from palinurus.sessions.fresh import make_reset_payload
+from palinurus.inbox.commands.runs import make_followup
+from palinurus.sessions.lifecycle import make_reset_payload, roll_over
 from palinurus.sessions.record import SessionRecord
-from palinurus.sessions.reset import roll_over
 
 _SPACE = uuid.UUID("6f9d0a3e-6d5c-4e0c-9b0e-5d6c8f1c2a77")
 PATIENCE = 100  # looks, 50 ms apart, for the old run to end

@@ -10,59 +10,33 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from palinurus.core.levels.forms import DIRECTIVE_BY_NAME
-from palinurus.inbox.commands import (
-    activation,
-    agents,
-    approve,
-    btw,
-    compact,
-    config,
-    context,
-    export,
-    help,
-    models,
-    pairing,
-    reset,
-    skill,
-    status,
-    steer,
-    stop,
-    subagents,
-    tasks,
-    tools,
-    usage,
-    whoami,
-)
-from palinurus.inbox.commands.desk import ChatCommand
+from palinurus.core.levels.spellings import DIRECTIVE_BY_NAME
+from palinurus.inbox.commands import background, compact, config, export, info, models, owner, reset, runs
+from palinurus.inbox.commands.command import ChatCommand
 
 _ROWS: tuple[ChatCommand, ...] = (
-    ChatCommand("help", "what you can type here", help.run_help, "[NAME]", group="info"),
-    ChatCommand("commands", "all commands", help.run_commands, group="info"),
-    ChatCommand("status", "model, levels, context, session", status.run_status, group="info"),
-    ChatCommand(
-        "context", "what the next model call is made of", context.run_context, "[list|detail|json]", group="info"
-    ),
-    ChatCommand("usage", "tokens and cost of this session and the last day", usage.run_usage, group="info"),
-    ChatCommand("whoami", "who you are to the agent", whoami.run_whoami, aliases=("id",), group="info"),
+    ChatCommand("help", "what you can type here", info.run_help, "[NAME]", group="info"),
+    ChatCommand("commands", "all commands", info.run_commands, group="info"),
+    ChatCommand("status", "model, levels, context, session", info.run_status, group="info"),
+    ChatCommand("context", "what the next model call is made of", info.run_context, "[list|detail|json]", group="info"),
+    ChatCommand("usage", "tokens and cost of this session and the last day", info.run_usage, group="info"),
+    ChatCommand("whoami", "who you are to the agent", info.run_whoami, aliases=("id",), group="info"),
     ChatCommand("new", "begin a new session", reset.run_reset, "[MODEL] [TEXT]"),
     ChatCommand("reset", "begin a new session", reset.run_reset, "[MODEL] [TEXT]"),
-    ChatCommand("stop", "stop what is running", stop.run_stop, aliases=("abort",)),
-    ChatCommand("steer", "tell the running agent something now", steer.run_steer, "TEXT"),
-    ChatCommand("btw", "ask something beside the conversation", btw.run_btw, "QUESTION"),
+    ChatCommand("stop", "stop what is running", runs.run_stop, aliases=("abort",)),
+    ChatCommand("steer", "tell the running agent something now", runs.run_steer, "TEXT"),
+    ChatCommand("btw", "ask something beside the conversation", runs.run_btw, "QUESTION"),
     ChatCommand(
         "approve",
         "decide about what the agent asks leave for",
-        approve.run_approve,
+        owner.run_approve,
         "[ID allow-once|allow-always|deny]",
     ),
-    ChatCommand(
-        "pairing", "who asks to be let in", pairing.run_pairing, "[approve|reject CODE|revoke WHO]", (), "owner"
-    ),
+    ChatCommand("pairing", "who asks to be let in", owner.run_pairing, "[approve|reject CODE|revoke WHO]", (), "owner"),
     ChatCommand(
         "activation",
         "in a group: hear all, or only when named",
-        activation.run_activation,
+        owner.run_activation,
         "[mention|always]",
         (),
         "owner",
@@ -84,13 +58,15 @@ _ROWS: tuple[ChatCommand, ...] = (
     ChatCommand(
         "subagents",
         "the agent's helpers",
-        subagents.run_subagents,
+        background.run_subagents,
         "[list|info|log|kill|steer|send|spawn] [WHICH] [TEXT]",
     ),
-    ChatCommand("tasks", "what goes on in the background, and open promises", tasks.run_tasks, "[accept N|dismiss N]"),
-    ChatCommand("agents", "which agents there are", agents.run_agents, group="models"),
-    ChatCommand("tools", "which tools the agent has, and why", tools.run_tools, "[why NAME]", group="tools"),
-    ChatCommand("skill", "have the agent follow a skill", skill.run_skill, "[NAME [TEXT]]", group="tools"),
+    ChatCommand(
+        "tasks", "what goes on in the background, and open promises", background.run_tasks, "[accept N|dismiss N]"
+    ),
+    ChatCommand("agents", "which agents there are", info.run_agents, group="models"),
+    ChatCommand("tools", "which tools the agent has, and why", info.run_tools, "[why NAME]", group="tools"),
+    ChatCommand("skill", "have the agent follow a skill", runs.run_skill, "[NAME [TEXT]]", group="tools"),
     ChatCommand(
         "config",
         "read or change the configuration",

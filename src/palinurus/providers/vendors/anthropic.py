@@ -8,6 +8,28 @@ from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.vendor import Vendor, VendorModel
 from palinurus.providers.vendors import claude, custom, tiers
 
+# The claude command line as a provider: it does whole runs (`agent/runtimes/claude.py`), with its own sign-in. The
+# level goes along as an argument.
+
+
+def build_effort_arguments(level: str, model_id: str = "") -> tuple[str, ...]:
+    """`--effort` and the word for a level that thinks; nothing for off. Its words are those of `output_config`."""
+    if level in ("off", "none", ""):
+        return ()
+    return ("--effort", claude.choose_claude_effort(level, model_id or "claude-opus-4-8"))
+
+
+CLAUDE_PROGRAM = Vendor(
+    id="claude-cli",
+    name="Claude Code (program)",
+    api="runtime",
+    base_url="",
+    keyless=True,
+    profile=claude.resolve_model_profile,
+    reasons=claude.can_claude_reason,
+)
+
+
 _HOSTS = ("api.anthropic.com",)
 _TIERS = ("auto", "standard_only")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.levels import thinking, words
+from palinurus.core.levels import spellings, thinking
 from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import claude, custom
@@ -35,7 +35,7 @@ def shape_minimax_body(body: dict[str, Any], request: ModelRequest) -> dict[str,
         shaped = {**body, "thinking": {"type": "adaptive" if custom.is_thinking(request) else "disabled"}}
     else:
         shaped = {"thinking": {"type": "disabled"}, **claude.shape_claude_body(body, request)}
-    fast = request.fast if request.fast is not None else words.parse_fast(model.params.get("fastMode")) == "on"
+    fast = request.fast if request.fast is not None else spellings.parse_fast(model.params.get("fastMode")) == "on"
     if fast and shaped.get("model") in _FAST:
         shaped["model"] = _FAST[shaped["model"]]
     return shaped

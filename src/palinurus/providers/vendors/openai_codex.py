@@ -10,6 +10,18 @@ from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.vendors import efforts, openai
 
+# The Codex program as a provider: it does whole runs (`agent/runtimes/codex.py`), with its own sign-in.
+
+CODEX_PROGRAM = Vendor(
+    id="codex",
+    name="Codex (program)",
+    api="runtime",
+    base_url="",
+    keyless=True,
+    profile=efforts.resolve_effort_profile,
+    reasons=openai.can_openai_reason,
+)
+
 
 def build_codex_headers(request: ModelRequest) -> dict[str, str]:
     """The beta switch of the endpoint, and the session it may keep its prompt cache by."""

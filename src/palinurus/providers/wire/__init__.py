@@ -11,6 +11,16 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from palinurus.core.types.model import ModelRequest, StreamDecoder
+from palinurus.core.types.vendor import Vendor
+
+# From a request to the body that goes out: what the wire makes of it, and the vendor's last word. Pure.
+#
+# The one way there, for live calls and for whoever wants to know what would be sent.
+
+
+def compose_body(request: ModelRequest, wire: ModelWire, vendor: Vendor) -> dict[str, Any]:
+    """The body as the vendor gets it. Raises ValueError, TypeError, LookupError for requests that cannot be written."""
+    return vendor.shape(wire.encode(request), request)
 
 
 def omit_headers(request: ModelRequest) -> dict[str, str]:

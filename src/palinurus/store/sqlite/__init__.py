@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 
 from palinurus.clock import Clock
-from palinurus.store.sqlite import file, lock, schema
-from palinurus.store.sqlite.faults import to_state_error
+from palinurus.store.sqlite import database, lock, schema
+from palinurus.store.sqlite.database import to_state_error
 from palinurus.store.sqlite.store import SqliteStore
 
 
@@ -17,14 +17,14 @@ async def open_store(home: str, clock: Clock) -> SqliteStore:
     """
     held = lock.take_lock(home)
     try:
-        conn = file.open_for_writing(home)
+        conn = database.open_for_writing(home)
         try:
-            schema.migrate_schema(conn, file.locate_database(home))
+            schema.migrate_schema(conn, database.locate_database(home))
             schema.prune_rows(conn, clock.now())
             return SqliteStore(home, conn, held, clock)
         except sqlite3.Error as error:
             conn.close()
-            raise to_state_error(error, file.locate_database(home)) from None
+            raise to_state_error(error, database.locate_database(home)) from None
         except BaseException:
             conn.close()
             raise

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from palinurus import points
+from palinurus import crashpoints
 from palinurus.errors import StateBroken, StateError
 from palinurus.store.port import TranscriptLine
 from palinurus.store.sqlite.lock import LOCK_NAME as LOCK
@@ -52,7 +52,7 @@ class TranscriptJournal:
     def write(self, rows: Sequence[tuple[int, TranscriptLine]], conn: sqlite3.Connection) -> None:
         """Append committed rows to their files, one write per file. Never raises for a file that cannot be written:
         its rows stay in the journal."""
-        points.pass_crashpoint("journal.before")
+        crashpoints.pass_crashpoint("journal.before")
         files: dict[str, list[tuple[int, TranscriptLine]]] = {}
         for row in rows:
             files.setdefault(row[1].path, []).append(row)
@@ -62,7 +62,7 @@ class TranscriptJournal:
             else:
                 self._append(path, b"".join(line.data + b"\n" for _, line in mine), mine[-1][0])
         self.rows += len(rows)
-        points.pass_crashpoint("journal.after")
+        crashpoints.pass_crashpoint("journal.after")
 
     def mend(self, path: str, conn: sqlite3.Connection) -> bool:
         """Append those of the path's journal rows that are not in its file. False if it cannot be written."""

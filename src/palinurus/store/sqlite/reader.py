@@ -9,8 +9,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from palinurus.errors import NotFound, StateBroken
 from palinurus.store.port import InboxRow, OutboxRow, SessionRow, StoreRecord, TraceStep, UsageRow
-from palinurus.store.sqlite import file, kept, rows, schema
-from palinurus.store.sqlite.faults import to_state_error
+from palinurus.store.sqlite import changes, database, rows, schema
+from palinurus.store.sqlite.database import to_state_error
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class StateReader:
 
     def list_records(self, kind: str) -> list[StoreRecord]:
         """Small records of a part of the program, by key."""
-        return self._read(kept.list_records, kind)
+        return self._read(changes.list_records, kind)
 
     def integrity(self) -> list[str]:
         """What a whole check of the file finds; empty if it is sound. Slow on large files."""
@@ -80,10 +80,10 @@ class StateReader:
 
 def open_reader(home: str) -> StateReader:
     """Open the state for reading. Raises NotFound if there is none yet, StateBroken, StateUnwritable."""
-    path = file.locate_database(home)
+    path = database.locate_database(home)
     if not os.path.exists(path):
         raise NotFound(f"{home} has no state yet", fix="start the gateway once (pal gateway), or set PALINURUS_HOME")
-    conn = file.open_for_reading(home)
+    conn = database.open_for_reading(home)
     try:
         schema.read_version(conn, path)
     except BaseException:

@@ -23,8 +23,8 @@ from palinurus.store.port import (
     TranscriptLine,
     UsageRow,
 )
-from palinurus.store.sqlite import file, inbox, kept, outbox, rows
-from palinurus.store.sqlite.faults import to_state_error
+from palinurus.store.sqlite import changes, database, rows
+from palinurus.store.sqlite.database import to_state_error
 from palinurus.store.sqlite.journal import TranscriptJournal
 from palinurus.store.sqlite.lock import StateLock
 from palinurus.store.sqlite.writer import StoreTransaction, StoreWriter
@@ -37,16 +37,16 @@ class SqliteStore:
     """Made by `open_store`. Every change returns after its commit; see `store/port.py` for the contract."""
 
     def __init__(self, home: str, conn: sqlite3.Connection, lock: StateLock, clock: Clock) -> None:
-        self._file = file.locate_database(home)
-        self._reader: sqlite3.Connection | None = file.open_for_reading(home)
+        self._file = database.locate_database(home)
+        self._reader: sqlite3.Connection | None = database.open_for_reading(home)
         self._writer = StoreWriter(conn, self._file, TranscriptJournal(home), clock, lock.release)
         self._writer.start()
 
     async def accept(self, item: InboxItem, *, claim: bool) -> Acceptance:
-        return await self._change(inbox.accept_item, item, claim)
+        return await self._change(changes.accept_item, item, claim)
 
     async def claim(self, lane: str, skip: Sequence[str] = ()) -> RunClaim | None:
-        return await self._change(inbox.claim_next, lane, skip)
+        return await self._change(changes.claim_next, lane, skip)
 
     async def list_waiting(self, session: str) -> list[InboxRow]:
         return self._read(rows.list_waiting, session)
@@ -59,25 +59,25 @@ class SqliteStore:
         absorb: Sequence[str] = (),
         steps: Sequence[TraceStep] = (),
     ) -> None:
-        await self._change(inbox.append_lines, claim, lines, absorb, steps)
+        await self._change(changes.append_lines, claim, lines, absorb, steps)
 
     async def queue_replies(self, claim: RunClaim, replies: Sequence[OutboxRow]) -> None:
-        await self._change(inbox.queue_replies, claim, replies)
+        await self._change(changes.queue_replies, claim, replies)
 
     async def post_replies(self, replies: Sequence[OutboxRow]) -> None:
-        await self._change(outbox.post_replies, replies)
+        await self._change(changes.post_replies, replies)
 
     async def reply(self, ident: str) -> OutboxRow | None:
         return self._read(rows.find_reply, ident)
 
     async def settle(self, claim: RunClaim, end: Settlement) -> None:
-        await self._change(inbox.settle_turn, claim, end)
+        await self._change(changes.settle_turn, claim, end)
 
     async def yield_back(self, claim: RunClaim) -> None:
-        await self._change(inbox.yield_back, claim)
+        await self._change(changes.yield_back, claim)
 
     async def recover(self) -> list[InboxRow]:
-        return await self._change(inbox.recover_items)
+        return await self._change(changes.recover_items)
 
     async def item(self, ident: str) -> InboxRow | None:
         return self._read(rows.find_item, ident)
@@ -86,13 +86,13 @@ class SqliteStore:
         return self._read(rows.list_due_replies, channel, now)
 
     async def mark_sending(self, ident: str, now: int) -> OutboxRow:
-        return await self._change(outbox.mark_sending, ident, now)
+        return await self._change(changes.mark_sending, ident, now)
 
     async def mark_delivered(self, ident: str, receipt: str, now: int) -> None:
-        await self._change(outbox.mark_delivered, ident, receipt, now)
+        await self._change(changes.mark_delivered, ident, receipt, now)
 
     async def mark_undelivered(self, ident: str, error: str, due: int | None) -> None:
-        await self._change(outbox.mark_undelivered, ident, error, due)
+        await self._change(changes.mark_undelivered, ident, error, due)
 
     async def session(self, key: str) -> SessionRow | None:
         return self._read(rows.find_session, key)
@@ -101,28 +101,28 @@ class SqliteStore:
         return self._read(rows.list_sessions, agent)
 
     async def save_session(self, row: SessionRow) -> None:
-        await self._change(inbox.save_session, row)
+        await self._change(changes.save_session, row)
 
     async def touch(self, row: SessionRow) -> None:
-        await self._change(inbox.touch_session, row)
+        await self._change(changes.touch_session, row)
 
     async def write(self, lines: Sequence[TranscriptLine]) -> None:
         await self._change(lambda tx: tx.append(list(lines)))
 
     async def drop_session(self, key: str) -> None:
-        await self._change(inbox.drop_session, key)
+        await self._change(changes.drop_session, key)
 
     async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD) -> bool:
-        return await self._change(kept.put_record, kind, key, data, expect)
+        return await self._change(changes.put_record, kind, key, data, expect)
 
     async def get_record(self, kind: str, key: str) -> StoreRecord | None:
-        return self._read(kept.get_record, kind, key)
+        return self._read(changes.get_record, kind, key)
 
     async def list_records(self, kind: str) -> list[StoreRecord]:
-        return self._read(kept.list_records, kind)
+        return self._read(changes.list_records, kind)
 
     async def claim_slot(self, job: str, due: int) -> bool:
-        return await self._change(inbox.claim_slot, job, due)
+        return await self._change(changes.claim_slot, job, due)
 
     async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]:
         return self._read(rows.list_usage, since, session)

@@ -13,12 +13,12 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from palinurus import points
+from palinurus import crashpoints
 from palinurus.clock import Clock
 from palinurus.errors import StateBroken, StateError
 from palinurus.store.port import TranscriptLine
 from palinurus.store.sqlite import journal as journals
-from palinurus.store.sqlite.faults import to_state_error
+from palinurus.store.sqlite.database import to_state_error
 from palinurus.store.sqlite.journal import TranscriptJournal
 
 log = logging.getLogger(__name__)
@@ -156,10 +156,10 @@ class StoreWriter:
         conn.execute("BEGIN IMMEDIATE")
         results = [apply(op, tx) for op in ops]
         for name in tx.before:
-            points.pass_crashpoint(name)
+            crashpoints.pass_crashpoint(name)
         conn.execute("COMMIT")
         for name in tx.after:
-            points.pass_crashpoint(name)
+            crashpoints.pass_crashpoint(name)
         if tx.lines:
             _, error = _attempt(self._journal.write, tx.lines, conn)
             if error is not None:  # it is committed: whatever happens to the files, the callers have succeeded

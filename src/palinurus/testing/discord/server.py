@@ -10,8 +10,8 @@ from aiohttp import web
 
 from palinurus.channels.discord.channel import make_discord_channel
 from palinurus.core.types.channel import Channel, SendTrouble
-from palinurus.testing.discord.sessions import RECONNECT, FakeDiscordGateway
-from palinurus.testing.discord.world import GUILD, ME, TOKEN, FakeDiscordState
+from palinurus.testing.discord.gateway import RECONNECT, FakeDiscordGateway
+from palinurus.testing.discord.state import GUILD, ME, TOKEN, FakeDiscordState
 from palinurus.testing.platform import VisibleMessage, make_channel_kit
 
 LARGEST = 10 * 1024 * 1024

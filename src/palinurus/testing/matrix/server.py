@@ -14,7 +14,7 @@ from aiohttp import web
 
 from palinurus.channels.matrix.channel import make_matrix_channel
 from palinurus.core.types.channel import Channel, SendTrouble
-from palinurus.testing.matrix.api import ALICE, BOB, ME, FakeMatrixState, MatrixJson
+from palinurus.testing.matrix.state import ALICE, BOB, ME, FakeMatrixState, MatrixJson
 from palinurus.testing.platform import VisibleMessage, make_channel_kit
 
 TOKEN, PASSWORD = "syt_fake_token", "open sesame"

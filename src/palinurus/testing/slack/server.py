@@ -20,7 +20,7 @@ from palinurus.channels.slack.channel import make_slack_channel
 from palinurus.clock import SystemClock
 from palinurus.core.types.channel import Channel, ChannelHttpRequest, SendTrouble
 from palinurus.testing.platform import VisibleMessage, make_channel_kit
-from palinurus.testing.slack.api import ME, METHODS, MY_BOT, TEAM, FakeSlackState, SlackForm
+from palinurus.testing.slack.state import ME, METHODS, MY_BOT, TEAM, FakeSlackState, SlackForm
 
 BOT, APP, SIGNING = "xoxb-fake-bot", "xapp-fake-app", "signing-secret"
 

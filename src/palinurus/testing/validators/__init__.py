@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from palinurus.testing.validators import anthropic, bedrock, completions, gemini, ollama, responses
+from palinurus.testing.validators import messages, turns
 
 API_CHECKS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
-    "anthropic-messages": anthropic.check_anthropic,
-    "openai-completions": completions.check_completions,
-    "openai-responses": responses.check_responses,
-    "openai-codex-responses": responses.check_codex,
-    "google-generative-ai": gemini.check_gemini,
-    "ollama": ollama.check_ollama,
-    "bedrock-converse-stream": bedrock.check_bedrock,
+    "anthropic-messages": turns.check_anthropic,
+    "openai-completions": messages.check_completions,
+    "openai-responses": messages.check_responses,
+    "openai-codex-responses": messages.check_codex,
+    "google-generative-ai": turns.check_gemini,
+    "ollama": messages.check_ollama,
+    "bedrock-converse-stream": turns.check_bedrock,
 }
 
 # Providers with rules of their own beside those of the API they speak.
 VENDOR_CHECKS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
-    "mistral": completions.check_mistral,
-    "deepseek": completions.check_deepseek,
-    "moonshot": completions.check_moonshot,
+    "mistral": messages.check_mistral,
+    "deepseek": messages.check_deepseek,
+    "moonshot": messages.check_moonshot,
 }
 
 

@@ -17,7 +17,7 @@ import anyio
 import mcp_types
 from mcp.shared.message import SessionMessage
 
-from palinurus.tools import family
+from palinurus.tools.commands import descendants
 from palinurus.tools.mcp.port import McpWatch
 from palinurus.tools.sandbox.launch import ChildLaunch, start_child
 
@@ -31,7 +31,7 @@ Streams: TypeAlias = tuple[Any, Any]
 async def open_pipe(launch: ChildLaunch, mark: str, watch: McpWatch) -> AsyncIterator[Streams]:
     """The SDK's two streams. The program and all it started are gone at the end. Raises OSError."""
     process = await _started(launch)
-    since = family.read_start_time(process.pid)
+    since = descendants.read_start_time(process.pid)
     tasks: list[asyncio.Task[None]] = []
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
@@ -116,10 +116,10 @@ async def _ended(process: subprocess.Popen[bytes], mark: str, since: int) -> Non
             process.stdin.close()
     await _waited(process)
     for number in (signal.SIGTERM, signal.SIGKILL):
-        left = await asyncio.to_thread(family.find_descendants, process.pid, mark, since)
+        left = await asyncio.to_thread(descendants.find_descendants, process.pid, mark, since)
         if not left:
             break
-        family.signal_family(process.pid, left, number)
+        descendants.signal_family(process.pid, left, number)
         await _waited(process)
     if process.poll() is None:
         process.kill()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from palinurus.config.mcp import McpServerSettings, McpTransport
+from palinurus.config.sections.mcp import McpServerSettings, McpTransport
 from palinurus.tools.sandbox.launch import ChildLaunch
 
 McpToolListing: TypeAlias = Mapping[str, Any]  # a tool as the server describes it: name, description, inputSchema, …

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from palinurus.clock import Clock
-from palinurus.config.mcp import McpServerSettings
+from palinurus.config.sections.mcp import McpServerSettings
 from palinurus.core.types.tool import ToolFailure
 from palinurus.core.untrusted import clean_label
 from palinurus.tools.mcp.port import (

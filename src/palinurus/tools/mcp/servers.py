@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from palinurus.clock import Clock
-from palinurus.config.mcp import McpSettings
+from palinurus.config.sections.mcp import McpSettings
 from palinurus.core.policy.groups import MCP_ORIGIN
 from palinurus.core.types.tool import Tool, ToolContext, ToolEffect, ToolOutput
 from palinurus.core.untrusted import clean_label
-from palinurus.tools.mcp import shape
+from palinurus.tools.mcp import translate
 from palinurus.tools.mcp.port import McpConnect, McpMeans, McpProgress, McpRefusal, McpToolListing
-from palinurus.tools.mcp.result import frame_output, frame_resource, to_output
 from palinurus.tools.mcp.server import McpServer
+from palinurus.tools.mcp.translate import frame_output, frame_resource, to_output
 
 READ = "resource"  # the tool that reads resources, where a server has some
 _SHOWN = 200  # resources in a list
@@ -90,13 +90,13 @@ def make_server_tools(server: McpServer, taken: set[str]) -> list[Tool]:
     used = set(taken)
     listed = [one for one in server.listed if isinstance(one.get("name"), str)]
     for one in sorted(listed, key=lambda one: str(one["name"])):
-        name = shape.make_tool_name(server.settings.name, one["name"], used)
+        name = translate.make_tool_name(server.settings.name, one["name"], used)
         if name.lower() in used:
             continue  # the same tool twice
         used.add(name.lower())
         made.append(_tool(server, one, name))
     if server.facts is not None and server.facts.resources:
-        made.append(_reader(server, shape.make_tool_name(server.settings.name, READ, used)))
+        made.append(_reader(server, translate.make_tool_name(server.settings.name, READ, used)))
     return made
 
 
@@ -113,8 +113,10 @@ def _tool(server: McpServer, listed: McpToolListing, name: str) -> Tool:
     hints = listed.get("annotations")
     harmless = server.settings.hints and isinstance(hints, dict) and hints.get("readOnlyHint") is True
     effect: ToolEffect = "pure" if harmless else "effect"
-    about = shape.describe_tool(ours, listed)
-    return Tool(name, about, shape.clean_schema(listed.get("inputSchema")), run, effect, origin=f"{MCP_ORIGIN}:{ours}")
+    about = translate.describe_tool(ours, listed)
+    return Tool(
+        name, about, translate.clean_schema(listed.get("inputSchema")), run, effect, origin=f"{MCP_ORIGIN}:{ours}"
+    )
 
 
 def _reader(server: McpServer, name: str) -> Tool:

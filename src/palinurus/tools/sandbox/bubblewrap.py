@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Sequence
 
-from palinurus.core.types.cell import SandboxSpec, find_enclosing_folder
+from palinurus.core.types.sandbox import SandboxSpec, find_enclosing_folder
 
 _PLACES = "/usr/bin:/usr/local/bin:/bin:/run/current-system/sw/bin"
 _OWN = ("/proc", "/dev")  # made new inside

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from palinurus.core.types.cell import ContainerSpec
+from palinurus.core.types.sandbox import ContainerSpec
 
 LABEL = "palinurus.box"
 _PLACES = "/usr/bin:/usr/local/bin:/bin:/snap/bin:/opt/homebrew/bin"

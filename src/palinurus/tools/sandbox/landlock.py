@@ -12,8 +12,8 @@ import os
 import stat
 import struct
 
-from palinurus.core.types.cell import PortRanges, SandboxSpec
-from palinurus.tools.sandbox import kernel
+from palinurus.core.types.sandbox import PortRanges, SandboxSpec
+from palinurus.tools.sandbox import syscalls
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
@@ -33,10 +33,10 @@ NET_SINCE, SCOPE_SINCE = 4, 6
 @functools.cache
 def landlock_version() -> int:
     """The version of the interface, 0 if the kernel has none or it is switched off."""
-    if kernel.detect_machine() is None:
+    if syscalls.detect_machine() is None:
         return 0
     try:
-        return kernel.call_kernel(kernel.LANDLOCK_CREATE, None, 0, 1)
+        return syscalls.call_kernel(syscalls.LANDLOCK_CREATE, None, 0, 1)
     except OSError:
         return 0
 
@@ -53,7 +53,7 @@ def make_ruleset(cell: SandboxSpec, *, files: bool = True) -> int:
     attributes = struct.pack(f"={len(fields)}Q", *fields)
     if not any(fields):
         raise OSError(errno.ENOSYS, "this kernel's Landlock has no rules for that")
-    handle = kernel.call_kernel(kernel.LANDLOCK_CREATE, attributes, len(attributes), 0)
+    handle = syscalls.call_kernel(syscalls.LANDLOCK_CREATE, attributes, len(attributes), 0)
     try:
         for path in cell.read if files else ():
             _grant(handle, path, READING, rights)
@@ -82,13 +82,13 @@ def _grant(handle: int, path: str, wanted: int, rights: int) -> None:
         wanted &= rights
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             wanted &= ON_FILES
-        kernel.call_kernel(kernel.LANDLOCK_ADD, handle, _BENEATH, struct.pack("=Qi", wanted, place), 0)
+        syscalls.call_kernel(syscalls.LANDLOCK_ADD, handle, _BENEATH, struct.pack("=Qi", wanted, place), 0)
     finally:
         os.close(place)
 
 
 def _ports(handle: int, ports: PortRanges) -> None:
-    add = kernel.prepare_call(kernel.LANDLOCK_ADD)
+    add = syscalls.prepare_call(syscalls.LANDLOCK_ADD)
     for first, last in ports:
         for port in range(first, last + 1):
             add(handle, _PORT, struct.pack("=QQ", _CONNECT, port), 0)
@@ -96,4 +96,4 @@ def _ports(handle: int, ports: PortRanges) -> None:
 
 def restrict_thread(handle: int) -> None:
     """Put the calling thread under the rules. It must have given up new privileges. Raises OSError."""
-    kernel.call_kernel(kernel.LANDLOCK_RESTRICT, handle, 0)
+    syscalls.call_kernel(syscalls.LANDLOCK_RESTRICT, handle, 0)

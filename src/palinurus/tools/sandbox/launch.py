@@ -10,9 +10,29 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from palinurus.core.types.cell import SandboxSpec
-from palinurus.tools.sandbox import bubblewrap, docker, landlock, spawn
-from palinurus.tools.sandbox.limits import wrap_limits
+from palinurus.core.types.sandbox import ProcessLimits, SandboxSpec
+from palinurus.tools.sandbox import bubblewrap, confine, docker, landlock
+
+# Resource limits of a command: a shell sets them on itself and then becomes the command.
+#
+# They belong to a process, not to a thread, so they can only be set on the way; set from outside, the command would
+# run for a moment without them. The shell costs less than a millisecond.
+
+_BLOCK = 512  # bytes; the unit of `ulimit -f` in every sh
+
+
+def wrap_limits(argv: Sequence[str], limits: ProcessLimits) -> tuple[str, ...]:
+    """The command line that runs `argv` under the limits. One the system does not take is left as it is."""
+    wanted = (
+        ("-n", limits.files),
+        ("-f", limits.file_bytes // _BLOCK),
+        ("-v", limits.memory_bytes >> 10),
+        ("-t", limits.cpu_seconds),
+    )
+    lines = ["ulimit -c 0", *(f"ulimit {option} {value} 2>/dev/null" for option, value in wanted if value)]
+    if limits.processes:  # the letter differs from shell to shell
+        lines.append(f"ulimit -u {limits.processes} 2>/dev/null || ulimit -p {limits.processes} 2>/dev/null")
+    return ("/bin/sh", "-c", "\n".join([*lines, 'exec "$@"']), "sh", *argv)
 
 
 class ChildLaunch(NamedTuple):
@@ -53,5 +73,5 @@ def start_child(launch: ChildLaunch, **options: Any) -> subprocess.Popen[bytes]:
         return subprocess.Popen(launch.argv, cwd=launch.cwd, env=launch.env, **options)
 
     if launch.cell.kind in ("landlock", "bubblewrap"):
-        return spawn.start_confined(launch.cell, popen)
+        return confine.start_confined(launch.cell, popen)
     return popen()

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-from palinurus.core.types.cell import SandboxKind
-from palinurus.tools.sandbox import bubblewrap, docker, kernel, landlock, openat2
+from palinurus.core.types.sandbox import SandboxKind
+from palinurus.tools.sandbox import bubblewrap, docker, landlock, syscalls
 
 _SECONDS = 5.0
 
@@ -40,8 +40,8 @@ def detect_support() -> SandboxSupport:
     """Looked up once: none of it changes while the program runs."""
     return SandboxSupport(
         landlock=landlock.landlock_version(),
-        seccomp=kernel.detect_machine() is not None,
-        openat2=openat2.has_openat2(),
+        seccomp=syscalls.detect_machine() is not None,
+        openat2=syscalls.has_openat2(),
         bubblewrap=_bubblewrap_works(),
         docker=docker.find_docker(),
         root=os.geteuid() == 0,

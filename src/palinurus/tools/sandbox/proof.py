@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palinurus.core.types.cell import EPHEMERAL_PORTS, SandboxSpec
+from palinurus.core.types.sandbox import EPHEMERAL_PORTS, SandboxSpec
 from palinurus.tools.sandbox.launch import prepare_launch, start_child
 
 SECONDS = 60.0

@@ -14,8 +14,8 @@ import struct
 import threading
 from typing import NamedTuple
 
-from palinurus.core.types.cell import SandboxSpec
-from palinurus.tools.sandbox import kernel
+from palinurus.core.types.sandbox import SandboxSpec
+from palinurus.tools.sandbox import syscalls
 
 _LOAD, _EQUAL, _ABOVE, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
@@ -69,7 +69,7 @@ def list_rules(cell: SandboxSpec, gateway: tuple[int, ...]) -> list[SeccompRule]
     return [*found, SeccompRule("kill", errno.EPERM, 0, -1)]
 
 
-def compile_filter(machine: kernel.KernelMachine, wanted: list[SeccompRule]) -> bytes:
+def compile_filter(machine: syscalls.KernelMachine, wanted: list[SeccompRule]) -> bytes:
     """The rules as the kernel's filter instructions."""
     refuse = _code(_RETURN, _ERRNO | errno.ENOSYS)
     made = [_code(_LOAD, _ARCH), _code(_EQUAL, machine.audit, 1, 0), refuse]
@@ -99,10 +99,10 @@ def _code(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
 
 def install_filter(cell: SandboxSpec) -> None:
     """Put the calling thread under the filter, for good. Raises OSError; does nothing on unknown machines."""
-    machine = kernel.detect_machine()
+    machine = syscalls.detect_machine()
     if machine is None:
         return
     made = compile_filter(machine, list_rules(cell, (os.getpid(), threading.get_native_id())))
     buffer = ctypes.create_string_buffer(made, len(made))
     header = struct.pack("@HP", len(made) // 8, ctypes.addressof(buffer))
-    kernel.call_prctl(_PR_SET_SECCOMP, _FILTER, header)
+    syscalls.call_prctl(_PR_SET_SECCOMP, _FILTER, header)

@@ -18,7 +18,7 @@ from palinurus.core.types.tool import ToolFailure
 from palinurus.tools.web.serve import HEAD
 
 PAGE_MODULE = "palinurus.tools.web.page"
-PDF_MODULE = "palinurus.tools.web.paper"
+PDF_MODULE = "palinurus.tools.web.pdf"
 IDLE = 60.0  # seconds a child waits for more work
 _NEEDS = {PAGE_MODULE: ("selectolax", "htmd"), PDF_MODULE: ("pypdf",)}
 _ANSWER = 32 << 20  # bytes

@@ -19,24 +19,25 @@ from palinurus.core.policy.address import OpenHosts, normalize_allowed_host
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.core.untrusted import clean_label, wrap_untrusted
-from palinurus.tools.paths import shorten_path
+from palinurus.tools.files.paths import shorten_path
 from palinurus.tools.web.cache import FetchCache
-from palinurus.tools.web.door import EgressGuard, FetchLimits, FetchRequest, FetchResponse
-from palinurus.tools.web.engines import brave, duckduckgo, exa, perplexity, searxng, tavily
-from palinurus.tools.web.engines.engine import FRESHNESS, EngineAccess, EngineAnswer, SearchEngine, WebQuery
+from palinurus.tools.web.egress import EgressGuard, FetchLimits, FetchRequest, FetchResponse
+from palinurus.tools.web.engine import (
+    BRAVE,
+    DUCKDUCKGO,
+    EXA,
+    FRESHNESS,
+    PERPLEXITY,
+    SEARXNG,
+    TAVILY,
+    EngineAccess,
+    EngineAnswer,
+    SearchEngine,
+    WebQuery,
+)
 from palinurus.tools.web.reader import FormatReader
 
-ENGINES: dict[str, SearchEngine] = {
-    one.name: one
-    for one in (
-        brave.BRAVE,
-        tavily.TAVILY,
-        perplexity.PERPLEXITY,
-        exa.EXA,
-        searxng.SEARXNG,
-        duckduckgo.DUCKDUCKGO,
-    )
-}
+ENGINES: dict[str, SearchEngine] = {one.name: one for one in (BRAVE, TAVILY, PERPLEXITY, EXA, SEARXNG, DUCKDUCKGO)}
 MOST = 10
 _SIZE = 2_000_000
 _PARSING = 10.0

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palinurus.core.memory.wordpiece import Wordpiece
-from palinurus.workspace.memory.frames import read_frame, write_frame
+from palinurus.workspace.memory.embedder import read_frame, write_frame
 
 Floats: TypeAlias = NDArray[np.float32]
 WINDOW = 256  # pieces looked at together

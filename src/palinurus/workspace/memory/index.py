@@ -13,9 +13,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from palinurus.core.memory.chunk import split_chunks
-from palinurus.core.memory.query import MemoryQuery, space_characters
-from palinurus.core.memory.rank import MemoryMatch
+from palinurus.core.memory.indexing import MemoryQuery, space_characters, split_chunks
+from palinurus.core.memory.results import MemoryMatch
 from palinurus.workspace.memory.database import discard_database, is_passing, open_database
 
 VERSION = 2

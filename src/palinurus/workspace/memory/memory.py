@@ -19,10 +19,19 @@ import msgspec
 
 from palinurus.clock import Clock
 from palinurus.core.memory.blame import blame_lines, diff_versions
-from palinurus.core.memory.excerpt import cut_excerpt
-from palinurus.core.memory.query import parse_query
-from palinurus.core.memory.rank import MemoryMatch, cite_hit, fuse_rankings, rank_matches, should_cite
-from palinurus.core.memory.values import MemoryExcerpt, MemoryFindings, MemoryOptions, MemoryRefusal
+from palinurus.core.memory.indexing import parse_query
+from palinurus.core.memory.results import (
+    MemoryExcerpt,
+    MemoryFindings,
+    MemoryMatch,
+    MemoryOptions,
+    MemoryRefusal,
+    cite_hit,
+    cut_excerpt,
+    fuse_rankings,
+    rank_matches,
+    should_cite,
+)
 from palinurus.errors import BadRequest, NotFound, StateUnwritable
 from palinurus.workspace.memory.embedder import Embedder
 from palinurus.workspace.memory.files import MemoryFile, MemoryRoots

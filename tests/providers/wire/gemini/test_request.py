@@ -22,7 +22,7 @@ from palinurus.core.types.messages import (
 )
 from palinurus.providers.wire.gemini import WIRE
 from palinurus.providers.wire.gemini.request import OPENING, UNSIGNED, build_contents, make_call_id
-from palinurus.providers.wire.replay import NO_IMAGE
+from palinurus.providers.wire.history import NO_IMAGE
 from providers.kit import READ, info, request
 
 API = "google-generative-ai"

@@ -13,9 +13,9 @@ from palinurus.core.types.messages import (
     ToolResult,
     UserMessage,
 )
+from palinurus.providers.wire.history import NO_IMAGE
 from palinurus.providers.wire.ollama import WIRE
 from palinurus.providers.wire.ollama.request import MOST_CONTEXT
-from palinurus.providers.wire.replay import NO_IMAGE
 from providers.kit import READ, info, request
 
 SHOT = ImageBlock("QUJD", "image/png")

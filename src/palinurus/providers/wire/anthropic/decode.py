@@ -13,7 +13,7 @@ from palinurus.providers.errors import classify_stream_error, clip_message
 from palinurus.providers.wire import pick
 from palinurus.providers.wire.arguments import scrub_surrogates
 from palinurus.providers.wire.build import AnswerBuilder, BlockDraft
-from palinurus.providers.wire.loose import decode_loose
+from palinurus.providers.wire.pick import decode_loose
 from palinurus.providers.wire.sse import SseReader
 
 STOPS: dict[str, StopReason] = {

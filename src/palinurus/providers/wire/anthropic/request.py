@@ -19,7 +19,7 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.core.types.model import ModelRequest
-from palinurus.providers.wire.replay import (
+from palinurus.providers.wire.history import (
     NO_IMAGE,
     NO_OUTPUT,
     OPENING,

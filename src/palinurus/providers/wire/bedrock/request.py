@@ -21,7 +21,7 @@ from palinurus.core.types.messages import (
 )
 from palinurus.core.types.model import ModelRequest
 from palinurus.providers.wire import pick
-from palinurus.providers.wire.replay import (
+from palinurus.providers.wire.history import (
     EMPTY_MESSAGE,
     NO_IMAGE,
     NO_OUTPUT,

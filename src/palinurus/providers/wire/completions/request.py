@@ -20,7 +20,7 @@ from palinurus.core.types.messages import (
 )
 from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.providers.wire.arguments import encode_json
-from palinurus.providers.wire.replay import (
+from palinurus.providers.wire.history import (
     EMPTY_MESSAGE,
     NO_IMAGE,
     NO_OUTPUT,

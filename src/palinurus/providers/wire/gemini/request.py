@@ -23,7 +23,7 @@ from palinurus.core.types.messages import (
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers.wire import pick
-from palinurus.providers.wire.replay import (
+from palinurus.providers.wire.history import (
     NO_IMAGE,
     NO_OUTPUT,
     OPENING,

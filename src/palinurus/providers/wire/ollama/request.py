@@ -7,7 +7,7 @@ from typing import Any
 from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBlock, ToolResult, UserMessage
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.tool import ToolSpec
-from palinurus.providers.wire.replay import (
+from palinurus.providers.wire.history import (
     EMPTY_MESSAGE,
     NO_OUTPUT,
     OPENING,

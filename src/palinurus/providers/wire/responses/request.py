@@ -22,7 +22,7 @@ from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers.wire import pick
 from palinurus.providers.wire.arguments import encode_json
-from palinurus.providers.wire.replay import (
+from palinurus.providers.wire.history import (
     EMPTY_MESSAGE,
     NO_IMAGE,
     NO_OUTPUT,

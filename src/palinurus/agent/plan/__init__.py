@@ -1,0 +1,1 @@
+"""From a claimed message to a frozen `RunPlan`: everything a run needs is decided here, once."""

@@ -1,0 +1,81 @@
+"""How much of a run people see: this message's directives, then the session, then the agent's defaults. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from palinurus.config.sections.approvals import AgentExecRules
+from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.levels import spellings
+from palinurus.core.policy.exec import ASK_LEVELS, SECURITY_LEVELS, list_elevation_blocks
+from palinurus.core.types.approval import ExecRules
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.outbound import RunVisibility
+from palinurus.core.types.tool import Tool, ToolSettings
+from palinurus.sessions.record import SessionRecord
+
+# How the commands of one run are judged: the agent's configured rules, then what the owner set for the session.
+#
+# A value for `tools/guard`; nothing is decided here. Words of the session that are none of ours are left out: the rules
+# without them hold.
+
+HOSTS = ("auto", "sandbox", "gateway", "node")
+
+
+def apply_exec_rules(base: ToolSettings, found: ExecRules, outside: Mapping[str, str]) -> ToolSettings:
+    """`base` with the rules of this run. `outside`: the environment of commands as it is without a cell."""
+    home = {name: outside[name] for name in ("HOME",) if name in outside}
+    return msgspec.structs.replace(base, rules=msgspec.structs.replace(found, env=home))
+
+
+def resolve_exec_rules(
+    settings: Settings, agent: str, session: SessionRecord, inbound: Inbound, inline: Mapping[str, str]
+) -> ExecRules:
+    """A directive of the message itself, then the session's, then the config's."""
+    own = settings.approvals.get(agent, AgentExecRules())
+    extra, found = session.extra, own.exec
+    level: Any = spellings.parse_elevated(inline.get("elevated") or session.elevatedLevel or found.elevated or "")
+    return msgspec.structs.replace(
+        found,
+        security=_one_of(extra.get("execSecurity"), SECURITY_LEVELS) or found.security,
+        ask=_one_of(extra.get("execAsk"), ASK_LEVELS) or found.ask,
+        host=_one_of(extra.get("execHost"), HOSTS) or found.host,
+        elevated=level,
+        gates=list_elevation_blocks(inbound, enabled=own.elevated, allow_from=own.allow_from),
+    )
+
+
+def _one_of(word: object, known: tuple[Any, ...]) -> Any:
+    return word if word in known else None
+
+
+def read_show(agent: AgentSettings) -> RunVisibility:
+    """What the configuration says."""
+    return RunVisibility(agent.verbose_default, agent.reasoning_default, False, agent.progress_detail)
+
+
+def resolve_show(inline: Mapping[str, Any], record: SessionRecord, base: RunVisibility) -> RunVisibility:
+    """The levels in force. A word nobody knows counts as not said."""
+    return RunVisibility(
+        _first(("off", "on", "full"), base.verbose, inline.get("verbose"), record.verboseLevel),
+        _first(("off", "on", "stream"), base.reasoning, inline.get("reasoning"), record.reasoningLevel),
+        _first(("off", "on"), "off", inline.get("trace"), record.traceLevel) == "on",
+        base.detail,
+        base.answer,
+    )
+
+
+def set_posting(
+    show: RunVisibility, agent: AgentSettings, inbound: Inbound, tools: Mapping[str, Tool]
+) -> RunVisibility:
+    """With whether the model's text is posted: not where visibleReplies wants the message tool, and there is one. What
+    the program itself has asked for (jobs, heartbeats) always is."""
+    through = inbound.kind in agent.prompt.tool_only and inbound.push and not inbound.system and "message" in tools
+    return msgspec.structs.replace(show, answer=not through)
+
+
+def _first(words: tuple[str, ...], fallback: Any, *asked: Any) -> Any:
+    return next((word for word in asked if word in words), fallback)

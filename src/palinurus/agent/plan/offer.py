@@ -1,0 +1,142 @@
+"""Which tools a run gets: the question its message puts to the policy, and the answers, kept.
+
+The same question gives the same objects again, so that prompt and schemas stay byte-equal from turn to turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palinurus.agent.plan.runplan import ModelCandidate
+from palinurus.agent.plan.sandbox import is_sandboxed
+from palinurus.config.settings import Settings
+from palinurus.core.policy.decide import ToolVerdict, decide_tools
+from palinurus.core.policy.layers import ChatPlace, ToolAsker, ToolLists, ToolQuestion
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.model import ModelSpec
+from palinurus.core.types.tool import Tool, ToolContext, ToolOutput, ToolSpec, make_output
+from palinurus.providers.catalog import Catalog
+from palinurus.sessions.record import SessionRecord
+
+# Tools that belong to the caller of an HTTP interface: offered to the model beside ours, run by nobody here.
+#
+# A call of one ends the run; the caller runs it and comes back with what it returned. Comes with the message
+# (`options.clientTools`), so a run that is taken up after a crash has them too.
+
+OPTION = "clientTools"
+ASKED = "Handed to the caller, who runs it. Stop here: what it returns comes with the next message."
+
+
+def add_client_tools(offer: ToolOffer, options: Mapping[str, Any]) -> ToolOffer:
+    """The offer with the caller's tools in it; where names are the same, the caller's is meant."""
+    wanted = options.get(OPTION)
+    if not wanted:
+        return offer
+    tools = {**offer.tools, **{str(each["name"]): _tool(each) for each in wanted}}
+    return offer._replace(tools=tools, specs=tuple(tool.spec for tool in tools.values()))
+
+
+def _tool(described: Mapping[str, Any]) -> Tool:
+    parameters = dict(described.get("parameters") or {}) or {"type": "object", "properties": {}}
+    name, told = str(described["name"]), str(described.get("description") or "")
+    return Tool(name, told, parameters, _ask, effect="pure", origin="client")
+
+
+async def _ask(ctx: ToolContext, **arguments: Any) -> ToolOutput:
+    return msgspec.structs.replace(make_output(ASKED), terminate=True)
+
+
+KEPT = 512  # answers; senders of a busy group may each have a question of their own
+ADMIN = "operator.admin"
+
+
+class ToolOffer(NamedTuple):
+    """What one question came to."""
+
+    tools: dict[str, Tool]
+    specs: tuple[ToolSpec, ...]
+    hidden: dict[str, str]  # the other tools, each with who keeps it away
+    verdict: ToolVerdict
+
+
+class ToolOffers:
+    """One per configuration."""
+
+    def __init__(self, settings: Settings, catalog: Catalog, tools: Mapping[str, Tool]) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._tools = tools
+        self._kept: dict[ToolQuestion, ToolOffer] = {}
+
+    def offer(self, question: ToolQuestion) -> ToolOffer:
+        """The tools of a run."""
+        found = self._kept.get(question)
+        if found is None:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            found = self._kept[question] = self._made(question)
+        return found
+
+    def forget(self) -> None:
+        """The tools have changed: every question is judged anew."""
+        self._kept.clear()
+
+    def _made(self, question: ToolQuestion) -> ToolOffer:
+        verdict = decide_tools(self._settings.policy, question, self._tools)
+        tools = {name: self._tools[name] for name in verdict.offered}
+        return ToolOffer(tools, tuple(tool.spec for tool in tools.values()), verdict.hidden, verdict)
+
+    def question(self, key: SessionKey, inbound: Inbound, model: ModelSpec, session: SessionRecord) -> ToolQuestion:
+        """What the policy is asked for this message, answered by this model."""
+        sender = inbound.sender
+        vendor = self._catalog.vendor(model.ref.provider)
+        names = model.compat.get("toolNames")
+        return ToolQuestion(
+            key.agent,
+            (model.ref.provider, *(vendor.aliases if vendor else ())),
+            model.ref.model,
+            max(key.depth, session.spawnDepth or 0),
+            ToolAsker(sender.id, sender.name, sender.owner or ADMIN in sender.scopes, inbound.roles),
+            _place(key, inbound),
+            is_sandboxed(self._settings.agents[key.agent], key),
+            model.tools,
+            tuple(names) if isinstance(names, list) else None,
+            session.extra.get("execSecurity") == "deny",
+            _inherited(session),
+        )
+
+    def fit_choices(
+        self, choices: tuple[ModelCandidate, ...], key: SessionKey, inbound: Inbound, session: SessionRecord
+    ) -> tuple[ToolOffer, tuple[ModelCandidate, ...]]:
+        """The tools of the first choice, and the choices, each with those of them that it must not get."""
+        first = self.offer(self.question(key, inbound, choices[0].model, session))
+        fitted = [choices[0]]
+        for choice in choices[1:]:
+            own = self.offer(self.question(key, inbound, choice.model, session)).tools
+            barred = frozenset(name for name in first.tools if name not in own)
+            fitted.append(msgspec.structs.replace(choice, barred=barred) if barred else choice)
+        return first, tuple(fitted)
+
+
+def _place(key: SessionKey, inbound: Inbound) -> ChatPlace:
+    """Where the message comes from. Whoever speaks into a group's session from elsewhere is under its rules too."""
+    target = inbound.target
+    if inbound.kind != "direct":
+        return ChatPlace(target.channel, target.account, inbound.guild or inbound.team, target.to.lower())
+    segments = key.rest.split(":")
+    if key.kind == "group":
+        return ChatPlace(segments[0], target.account, chat=segments[2].lower())
+    return ChatPlace(target.channel, target.account, chat=inbound.sender.id.lower(), direct=True)
+
+
+def _inherited(session: SessionRecord) -> ToolLists | None:
+    """What was written down when another session started this one."""
+    allow, deny = session.extra.get("inheritedToolAllow"), session.extra.get("inheritedToolDeny")
+    if not isinstance(allow, list) and not isinstance(deny, list):
+        return None
+    names = tuple(str(word) for word in allow) if isinstance(allow, list) else None
+    return ToolLists("the parent's", names, deny=tuple(str(word) for word in deny or ()))

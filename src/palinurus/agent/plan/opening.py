@@ -1,0 +1,100 @@
+"""Turns that nobody wrote for (jobs, heartbeats, wakes): what their messages' options ask of a run.
+
+The options come from the program only; no face hands them on from outside.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime, tzinfo
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from palinurus.agent.plan.offer import ToolOffer
+from palinurus.agent.plan.runplan import RunLimits
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.messages import TextBlock, ToolResult, UserMessage
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.startup import DEFAULT_PRELUDE, choose_daily_notes, render_prelude
+
+# The first turn after a bare /new or /reset may begin with the notes of the last days. Reads memory/, once.
+
+STARTUP_FLAG = "startupMemory"  # in the session's record, set by the command, cleared by the turn that used it
+
+
+def needs_startup_notes(session: SessionRecord) -> bool:
+    """Does the session still wait for its first turn after such a command?"""
+    return session.extra.get(STARTUP_FLAG) is True
+
+
+def read_startup_notes(workspace: str, now: int, zone: tzinfo | None) -> str:
+    """What stands before the first message; "" if there are no notes of the last days."""
+    folder = os.path.join(workspace, "memory")
+    today = datetime.fromtimestamp(now / 1000, zone or UTC).date()
+    texts: dict[str, str] = {}
+    try:
+        for name in choose_daily_notes(os.listdir(folder), today):
+            path = os.path.join(folder, name)
+            if os.path.realpath(path) == os.path.join(os.path.realpath(folder), name):  # no links out
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    texts[name] = file.read(DEFAULT_PRELUDE.file_bytes)
+    except OSError:
+        return ""
+    return render_prelude(texts)
+
+
+TRIGGER = "trigger"
+
+
+class MessagePreface(Protocol):
+    """What a session is told before the message itself. `source`: whose words they are (taint)."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+
+Opening: TypeAlias = tuple[UserMessage | ToolResult, ...]
+# (session key, inbox id) -> what is to be told with that message.
+Tell: TypeAlias = Callable[[str, str], Awaitable[MessagePreface]]
+
+
+def is_triggered(inbound: Inbound) -> bool:
+    """Did the program begin this turn? Then it leaves no trace of where the person was last."""
+    return inbound.system and TRIGGER in inbound.options
+
+
+def get_directives(inbound: Inbound) -> dict[str, str]:
+    """Those of a configured prompt; they were parsed where it was read."""
+    given = inbound.options.get("inline") if is_triggered(inbound) else None
+    return {str(key): str(value) for key, value in given.items()} if isinstance(given, dict) else {}
+
+
+def limit_timeout(limits: RunLimits, options: Mapping[str, Any]) -> RunLimits:
+    """With a time limit of its own, if that is shorter."""
+    wanted = options.get("timeoutSeconds") if TRIGGER in options else None
+    if not isinstance(wanted, int | float) or not 0 < wanted < limits.timeout:
+        return limits
+    return msgspec.structs.replace(limits, timeout=float(wanted))
+
+
+def restrict_tools(offer: ToolOffer, options: Mapping[str, Any]) -> ToolOffer:
+    """With the tools a job names and no others; it gets none that it would not have had."""
+    wanted = options.get("toolsAllow") if TRIGGER in options else None
+    if not wanted:
+        return offer
+    tools = {name: tool for name, tool in offer.tools.items() if name in wanted}
+    return offer._replace(tools=tools, specs=tuple(tool.spec for tool in tools.values()))
+
+
+def prepend_preface(opening: Opening, told: MessagePreface) -> Opening:
+    """The opening message with what is told before it."""
+    last = opening[-1] if opening else None
+    if not told.text or not isinstance(last, UserMessage):
+        return opening
+    source = ", ".join(dict.fromkeys(word for word in (told.source, last.source) if word))
+    return (*opening[:-1], UserMessage((TextBlock(told.text + "\n\n"), *last.blocks), last.timestamp, source))

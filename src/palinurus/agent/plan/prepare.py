@@ -1,0 +1,399 @@
+"""Session + settings + message -> RunPlan. Reads disk once; after this nothing reads config.
+
+What depends only on the configuration (tool set, schemas, prompt text) is made once per configuration and
+kept in `Bench`; per message only the session, the history and the message itself are looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palinurus.agent import hookcalls
+from palinurus.agent.marks import TaintMarks
+from palinurus.agent.plan.levels import apply_exec_rules, read_show, resolve_exec_rules, resolve_show, set_posting
+from palinurus.agent.plan.offer import ToolOffers, add_client_tools
+from palinurus.agent.plan.opening import (
+    Opening,
+    Tell,
+    get_directives,
+    limit_timeout,
+    needs_startup_notes,
+    prepend_preface,
+    read_startup_notes,
+    restrict_tools,
+)
+from palinurus.agent.plan.prompt import PromptBuilder, make_occasion
+from palinurus.agent.plan.runplan import ModelCandidate, RunLimits, RunPlan
+from palinurus.agent.plan.sandbox import (
+    AttachFiles,
+    ToolSandbox,
+    ToolSandboxes,
+    apply_sandbox,
+    locate_inbound_folder,
+    open_inbound_files,
+)
+from palinurus.agent.plan.window import TokenCalibration, limit_tool_results, resolve_history_rules
+from palinurus.clock import Clock
+from palinurus.config.settings import AgentSettings, Settings
+from palinurus.config.zones import find_zone
+from palinurus.core.history.fit import HistoryLimits, fit_history
+from palinurus.core.history.repair import repair_history
+from palinurus.core.levels.parse import collect_inline_options as inline_directives
+from palinurus.core.levels.parse import parse_directives
+from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
+from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
+from palinurus.core.types.inbound import Inbound, Route, Sender, Target
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
+from palinurus.core.types.model import ModelFailure, ModelSpec, Prompt
+from palinurus.core.types.tool import Tool, ToolSettings
+from palinurus.plugins.hooks import Hooks
+from palinurus.providers.catalog import Catalog
+from palinurus.sessions.entries import MessageEntry, TranscriptEntry
+from palinurus.sessions.lifecycle import (
+    CurrentSession,
+    MessageMoment,
+    find_current_session,
+    make_end_payload,
+    make_start_payload,
+)
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.transcript import Transcript, Transcripts
+from palinurus.store.port import RunClaim, Store, make_id
+from palinurus.tools.persona import undo_stray_changes
+from palinurus.workspace.images import ImageLimits, find_images, resize_images
+from palinurus.workspace.sources import PromptSources
+
+
+class AgentBase(NamedTuple):
+    """What is laid out once per agent and configuration."""
+
+    agent: AgentSettings
+    settings: ToolSettings
+    limits: RunLimits
+
+
+class PreparedRun(NamedTuple):
+    """The plan, with the session it belongs to. `finished` is set when the answer is already on file."""
+
+    plan: RunPlan
+    transcript: Transcript
+    session: SessionRecord
+    stored: bool  # the session row is on disk
+    finished: AssistantMessage | None = None
+    view: Callable[[], tuple[Message, ...]] = tuple  # what a request carries of the transcript as it is then
+
+
+class RunRefusal(NamedTuple):
+    """The run cannot start; `failure` says why, in words for the person who asked."""
+
+    failure: ModelFailure
+
+
+class PreparerParts(NamedTuple):
+    """What plans are made of."""
+
+    settings: Settings
+    catalog: Catalog
+    tools: Mapping[str, Tool]
+    store: Store
+    transcripts: Transcripts
+    clock: Clock
+    env: dict[str, str]  # of the children of tools
+    hooks: Hooks
+    gatherer: PromptBuilder
+    shelf: PromptSources  # workspace files and skills
+    gauge: TokenCalibration | None = None  # learns how tokens are estimated; None: a look without consequences
+    tell: Tell | None = None  # what a session is told before the message itself
+    ready: Callable[[], Awaitable[None]] | None = None  # awaited before tools are chosen: those of servers elsewhere
+    attach: AttachFiles | None = None  # what files of a message say
+
+
+class RunPreparer:
+    """Makes plans. One per configuration."""
+
+    def __init__(self, parts: PreparerParts) -> None:
+        self._parts = parts
+        settings = parts.settings
+        self._benches = {ident: _bench(a, settings, parts.env) for ident, a in settings.agents.items()}
+        self.offers = ToolOffers(settings, parts.catalog, parts.tools)
+        self._cells = ToolSandboxes(settings, parts.env, make=parts.gauge is not None)
+        self.marks = TaintMarks(parts.store)
+        self._zones = {ident: find_zone(a.user_timezone) for ident, a in settings.agents.items()}
+
+    async def prepare(self, claim: RunClaim, inbound: Inbound, route: Route) -> PreparedRun | RunRefusal:
+        """The plan for one claimed message, or why there is none."""
+        if (bench := self._benches.get(route.agent)) is None:
+            return RunRefusal(ModelFailure("config", f"unknown agent '{route.agent}'"))
+        inbound, inline = _directed(inbound)
+        found = await self._session(claim, inbound, route)
+        session = found.record
+        model = self._model(inline, inbound, session, bench.agent, await self._wanted(inbound, route.key))
+        if isinstance(model, ModelFailure):
+            return RunRefusal(model)
+        choices = self._choices(model, {**inbound.options, **inline}, session, bench.agent)
+        inbound = await self._pictured(inbound, bench.agent) if model.vision else inbound
+        transcript = await self._parts.transcripts.load(session.path(route.agent), bench.agent.workspace)
+        rules = resolve_history_rules(self._parts.settings, bench.agent, model, inbound, route)
+        now = self._parts.clock.now()
+        resumed = bool(transcript.entries_of(claim.id))
+        inbound = inbound if resumed else await self._attached(inbound, route.key, bench.agent, model.vision)
+        opening, history, finished = _opening(inbound, transcript, resumed=resumed, now=now)
+        remembered = needs_startup_notes(session) and not resumed
+        if not resumed and (inbound.text or inbound.images):  # a tool called from outside is told nothing
+            opening = await self._noted(opening, claim, route, now if remembered else None)
+        levels = resolve_show(inline, session, read_show(bench.agent))
+        cell = self._cells.of(bench.agent, route.key)
+        await self._laid(bench.agent, cell, route)
+        seen = make_occasion(inbound, route.key, choices[0], session)
+        seen = seen._replace(reasoning=levels.reasoning, sandbox=cell.box)
+        offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
+        offer = restrict_tools(add_client_tools(offer, inbound.options), inbound.options)
+        judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline)
+        used = apply_exec_rules(self._settings(bench, cell, offer.tools, route.key), judged, bench.settings.exec_env)
+        plan = RunPlan(
+            id=make_id(now),
+            item=claim.id,
+            route=route,
+            inbound=inbound,
+            session_id=session.sessionId,
+            transcript=session.path(route.agent),
+            choices=choices,
+            sampling=_sampling(inbound.options),
+            prompt=self._parts.gatherer.prompt(route.agent, offer.tools.values(), seen),
+            history=fit_history(history, rules, _pinned(inbound, transcript), None if resumed else now),
+            opening=opening,
+            tools=offer.tools,
+            specs=offer.specs,
+            hidden=offer.hidden,
+            settings=limit_tool_results(used, rules, self._parts.settings.home, transcript.path),
+            limits=limit_timeout(bench.limits, inbound.options),
+            workspace=cell.workspace,
+            show=set_posting(levels, bench.agent, inbound, offer.tools),
+            started=now,
+            earlier=_earlier(transcript.entries_of(claim.id)),
+            startup=remembered,
+            inline=inline,
+            quiet=set_posting(read_show(bench.agent), bench.agent, inbound, offer.tools),
+            profile=session.authProfileOverride or "",
+            scale=await self._parts.gauge.learn(transcript, model.ref) if self._parts.gauge else 1.0,
+            taint=await self.marks.taint(transcript, cell.workspace, notes=remembered),
+        )
+        plan, view = await hookcalls.change_prompt(self._parts.hooks, plan), partial(_view, inbound, transcript, rules)
+        return PreparedRun(plan, transcript, session, found.stored, finished, view)
+
+    async def _laid(self, agent: AgentSettings, cell: ToolSandbox, route: Route) -> None:
+        """Everything a run finds is where it belongs."""
+        undo_stray_changes(cell.workspace)
+        await self._parts.shelf.ready(agent, route.key)
+        if self._parts.ready is not None:
+            await self._parts.ready()
+
+    async def _noted(self, opening: Opening, claim: RunClaim, route: Route, now: int | None) -> Opening:
+        """With what goes before the message: what the session is told, and (from `now`) the notes of the last days."""
+        if now is not None:
+            workspace = self._benches[route.agent].agent.workspace
+            opening = _reminded(opening, read_startup_notes(workspace, now, self._zones[route.agent]))
+        tell = self._parts.tell
+        return opening if tell is None else prepend_preface(opening, await tell(str(route.key), claim.id))
+
+    async def preview(self, key: SessionKey) -> Prompt:
+        """The prompt the session's next run would get, hooks aside."""
+        bench = self._benches[key.agent]
+        row = await self._parts.store.session(str(key))
+        session = SessionRecord.decode(row.data) if row else SessionRecord.fresh(key, 0, "preview")
+        nobody = Inbound(Target(session.lastChannel or "terminal"), Sender("", owner=key.kind != "group"), "", "", 0)
+        model = self._model({}, nobody, session, bench.agent)
+        if isinstance(model, ModelFailure):
+            model = self._parts.catalog.default(bench.agent)
+        choice = self._choice(model, {}, session, bench.agent)
+        tools = self.offers.offer(self.offers.question(key, nobody, model, session)).tools
+        return self._parts.gatherer.prompt(key.agent, tools.values(), make_occasion(nobody, key, choice, session))
+
+    async def _pictured(self, inbound: Inbound, agent: AgentSettings) -> Inbound:
+        """With the images it came with and those its text names, as models that see take them."""
+        limits = ImageLimits(side=agent.image_side)
+        came = await resize_images(inbound.images, limits)
+        seen = await find_images(inbound.text, agent.workspace, limits)
+        text = "\n".join([seen.text, *came.notes, *seen.notes])
+        return msgspec.structs.replace(inbound, text=text, images=(*came.images, *seen.images))
+
+    async def _attached(self, inbound: Inbound, key: SessionKey, agent: AgentSettings, vision: bool) -> Inbound:
+        """With what its files say."""
+        attach = self._parts.attach if inbound.files else None
+        where = locate_inbound_folder(self._parts.settings.home, key)
+        return inbound if attach is None else await attach(inbound, where, agent.image_side, vision)
+
+    def _settings(
+        self, bench: AgentBase, cell: ToolSandbox, tools: Mapping[str, Tool], key: SessionKey
+    ) -> ToolSettings:
+        """With the variables that skills of the agent declare; what the program sets itself goes before them."""
+        given = {name: value.reveal() for name, value in self._parts.shelf.env(bench.agent).items()}
+        env = {**given, **bench.settings.exec_env}
+        used = msgspec.structs.replace(bench.settings, exec_env=env, background="process" in tools)
+        used = apply_sandbox(used, cell, self._parts.settings.tools.exec.env)
+        return open_inbound_files(used, cell, locate_inbound_folder(self._parts.settings.home, key))
+
+    async def _session(self, claim: RunClaim, inbound: Inbound, route: Route) -> CurrentSession:
+        """The session as it stands, or the one that begins because the last one's time is over.
+
+        A turn that goes on after a crash stays in its session, however late it is.
+        """
+        parts = self._parts
+        row = await parts.store.session(str(route.key))
+        person = claim.attempts <= 1 and route.lane == "main" and not inbound.system
+        moment = MessageMoment(claim.at, self._zones[route.agent], inbound.target.channel, person)
+        found = await find_current_session(
+            row, route.key, parts.settings.session, moment, str(uuid.uuid4()), parts.settings.home
+        )
+        if found.ended is not None:
+            parts.hooks.observe("session_end", make_end_payload(route.key, found.ended, found.record.sessionId))
+        if found.is_new:
+            parts.hooks.observe("session_start", make_start_payload(route.key, found))
+        return found
+
+    async def _wanted(self, inbound: Inbound, key: SessionKey) -> str:
+        agent = self._benches[key.agent].agent
+        return await hookcalls.choose_model(
+            self._parts.hooks, inbound, key, lambda name: self._parts.catalog.find(name, agent)
+        )
+
+    def _model(
+        self,
+        inline: Mapping[str, str],
+        inbound: Inbound,
+        session: SessionRecord,
+        agent: AgentSettings,
+        wanted: str = "",
+    ) -> ModelSpec | ModelFailure:
+        """This message's, then the one plugins want, then the session's, then the agent's."""
+        chosen = session.modelOverride or ""
+        if chosen and session.providerOverride:
+            chosen = f"{session.providerOverride}/{chosen}"
+        asked = inline.get("model") or str(inbound.options.get("model") or "") or wanted or chosen
+        return self._parts.catalog.find(asked, agent) if asked else self._parts.catalog.default(agent)
+
+    def _choices(
+        self, model: ModelSpec, asked: Mapping[str, Any], session: SessionRecord, agent: AgentSettings
+    ) -> tuple[ModelCandidate, ...]:
+        found = (self._parts.catalog.find(text, agent) for text in agent.fallbacks)
+        # A model the person chose is strict: nobody stands in for it.
+        strict = bool(asked.get("model")) or (bool(session.modelOverride) and session.modelOverrideSource != "auto")
+        others = [] if strict else [m for m in found if isinstance(m, ModelSpec) and m.ref != model.ref]
+        return tuple(self._choice(m, asked, session, agent) for m in (model, *others))
+
+    def _choice(
+        self, model: ModelSpec, asked: Mapping[str, Any], session: SessionRecord, agent: AgentSettings
+    ) -> ModelCandidate:
+        """The level each layer asks for, fitted to what this model offers."""
+        wanted = LevelRequest(
+            asked.get("thinking"),
+            session.thinkingLevel,
+            agent.thinking_default,
+            model.params.get("thinking"),
+            agent.thinking_shared,
+        )
+        hurry = LevelRequest(asked.get("fast"), session.fastMode, agent.fast_default)
+        vendor = self._parts.catalog.vendor(model.ref.provider)
+        return ModelCandidate(
+            model,
+            resolve_thinking(model, wanted, vendor),
+            resolve_fast_mode(model, hurry),
+            list_level_ids(find_thinking_profile(model, vendor)),
+        )
+
+
+def _directed(inbound: Inbound) -> tuple[Inbound, dict[str, str]]:
+    """The message without its directives, and what they ask for. Only those of trusted senders act."""
+    if "/" not in inbound.text or not inbound.may_command:
+        return inbound, get_directives(inbound)
+    parsed = parse_directives(inbound.text)
+    asked = inline_directives(parsed)
+    return (msgspec.structs.replace(inbound, text=parsed.rest), asked) if parsed.directives else (inbound, {})
+
+
+def _reminded(opening: tuple[UserMessage | ToolResult, ...], text: str) -> tuple[UserMessage | ToolResult, ...]:
+    """The opening message with the notes before it."""
+    last = opening[-1] if opening else None
+    if not text or not isinstance(last, UserMessage):
+        return opening
+    return (*opening[:-1], UserMessage((TextBlock(text + "\n\n"), *last.blocks), last.timestamp, last.source))
+
+
+def _earlier(entries: list[TranscriptEntry]) -> tuple[AssistantMessage, ...]:
+    said = (entry.message for entry in entries if isinstance(entry, MessageEntry))
+    return tuple(m for m in said if isinstance(m, AssistantMessage) and not m.failed)
+
+
+def _bench(agent: AgentSettings, settings: Settings, env: dict[str, str]) -> AgentBase:
+    used = ToolSettings(
+        workspace_only=settings.tools.workspace_only,
+        patch_workspace_only=settings.tools.exec.patch_workspace_only,
+        exec_timeout=settings.tools.exec.timeout,
+        exec_env={**env, **settings.tools.exec.env},
+        protected=(settings.home,),
+        taint=settings.tools.taint,
+        readable=(os.path.join(settings.home, "skills"),),
+    )
+    limits = RunLimits(
+        timeout=agent.timeout,
+        max_turns=agent.max_turns,
+        loop_warn=settings.tools.loop_warn,
+        loop_stop=settings.tools.loop_stop,
+    )
+    return AgentBase(agent, used, limits)
+
+
+def _sampling(options: Mapping[str, Any]) -> dict[str, Any]:
+    known = {"max_tokens": "maxTokens", "temperature": "temperature", "tool_choice": "toolChoice"}
+    return {ours: options[theirs] for ours, theirs in known.items() if options.get(theirs) is not None}
+
+
+def _context(inbound: Inbound) -> tuple[Message, ...]:
+    """Earlier messages that a stateless client sends along."""
+    made: list[Message] = []
+    for entry in inbound.options.get("context") or ():
+        text = str(entry.get("content") or "")
+        if entry.get("role") == "assistant":
+            made.append(AssistantMessage((TextBlock(text),)))
+        elif text:
+            made.append(UserMessage(text))
+    return tuple(made)
+
+
+def _view(inbound: Inbound, transcript: Transcript, rules: HistoryLimits) -> tuple[Message, ...]:
+    return fit_history(repair_history(_context(inbound) + transcript.messages()), rules, _pinned(inbound, transcript))
+
+
+def _pinned(inbound: Inbound, transcript: Transcript) -> int:
+    """How many messages at the beginning no limit drops: the summary of what came before, if there is one."""
+    return len(_context(inbound)) + 1 if transcript.older_count else 0
+
+
+def _opening(
+    inbound: Inbound, transcript: Transcript, *, resumed: bool, now: int
+) -> tuple[tuple[UserMessage | ToolResult, ...], tuple[Message, ...], AssistantMessage | None]:
+    """What is new in this run, the history before it, and the answer if the turn had one already.
+
+    A turn that was cut off goes on where it was: its user message is in the history, and calls whose results
+    are missing get "outcome unknown" results, which are written down like any other.
+    """
+    history = _context(inbound) + transcript.messages()
+    mended = repair_history(history)
+    if not resumed:
+        return (inbound.message(now),), mended, None
+    last = history[-1] if history else None
+    if isinstance(last, AssistantMessage) and not last.calls and not last.failed:
+        return (), mended, last
+    tail = len(mended)
+    known = {id(m) for m in history}
+    while tail and id(mended[tail - 1]) not in known:
+        tail -= 1
+    unknown = tuple(m for m in mended[tail:] if isinstance(m, ToolResult))
+    return unknown, mended[: len(mended) - len(unknown)], None

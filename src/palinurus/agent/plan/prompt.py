@@ -1,0 +1,232 @@
+"""The one facade of the system prompt: settings, tools and the occasion in, prompt out.
+
+Runs, previews and exports all come here, so that what is shown is what is sent. Looks at the world once, when it is
+made (host, repository, docs); what workspace files and skills there are comes from a `Supplier`.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+import palinurus
+from palinurus.agent.plan.runplan import ModelCandidate
+from palinurus.config.settings import AgentSettings, PromptSettings, Settings
+from palinurus.core.prompt import facts
+from palinurus.core.prompt import facts as words
+from palinurus.core.prompt.facts import (
+    DocsFact,
+    FileFact,
+    PromptContribution,
+    PromptFacts,
+    PromptMode,
+    PromptOptions,
+    SandboxFact,
+    SkillFact,
+    ToolFact,
+    find_surface,
+)
+from palinurus.core.prompt.render import render_prompt
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.model import ModelSpec, Prompt
+from palinurus.core.types.tool import Tool
+from palinurus.providers.catalog import Catalog
+from palinurus.sessions.record import SessionRecord
+
+# What can be reached from everywhere; a field is filled in when the thing exists.
+LINKS = DocsFact(hub="https://clawhub.ai")  # skills in the format we read
+SETTINGS_PAGES = ("configuration.md", "configuration-reference.md")  # named once they are written
+SHELL = "sh"  # what exec runs commands with
+_ZONES = "/etc/localtime"
+
+
+class PromptSupply(NamedTuple):
+    """What the workspace gives to a prompt."""
+
+    files: tuple[FileFact, ...] = ()
+    pending: bool = False  # BOOTSTRAP.md waits for the first conversation
+    skills: tuple[SkillFact, ...] = ()
+    skills_left: int = 0
+
+
+PromptSupplier: TypeAlias = Callable[[AgentSettings, SessionKey], PromptSupply]
+
+
+def supply_nothing(agent: AgentSettings, key: SessionKey) -> PromptSupply:
+    """No files, no skills."""
+    return PromptSupply()
+
+
+class PromptOccasion(NamedTuple):
+    """One run, as far as its prompt is concerned."""
+
+    key: SessionKey
+    model: ModelSpec
+    level: str = "off"
+    channel: str = ""
+    kind: str = "direct"
+    reasoning: str = "off"
+    extra: str = ""
+    mode: PromptMode | None = None  # None: as the session key says
+    sandbox: SandboxFact | None = None
+    pushed: bool = True  # replies are posted on a channel; False: a client reads them itself
+
+
+def make_occasion(inbound: Inbound, key: SessionKey, choice: ModelCandidate, session: SessionRecord) -> PromptOccasion:
+    """The occasion of a message. `options.promptMode` is the program's own; no face hands it on from outside."""
+    mode = inbound.options.get("promptMode")
+    return PromptOccasion(
+        key,
+        choice.model,
+        choice.level.level,
+        inbound.target.channel,
+        inbound.kind,
+        session.reasoningLevel or "off",
+        str(inbound.options.get("system") or ""),
+        mode if mode in ("full", "minimal", "none") else None,
+        pushed=inbound.push,
+    )
+
+
+def choose_prompt_mode(key: SessionKey) -> PromptMode:
+    """Sub-agents and cron jobs get the small prompt. Not for users to choose."""
+    return "minimal" if key.kind in ("subagent", "cron") else "full"
+
+
+class PromptBuilder:
+    """Makes prompts. One per configuration."""
+
+    def __init__(self, settings: Settings, catalog: Catalog, supply: PromptSupplier = supply_nothing) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._supply = supply
+        self._host = PromptFacts(
+            docs=find_documentation(),
+            host=platform.node(),
+            os=f"{platform.system()} ({platform.machine()})",
+            python=platform.python_version(),
+            shell=SHELL,
+            timezone=detect_timezone(catalog.environ),
+        )
+        self._bases = {ident: self._base(agent) for ident, agent in settings.agents.items()}
+
+    def prompt(self, agent: str, tools: Iterable[Tool], now: PromptOccasion) -> Prompt:
+        """What a run of this agent with these tools sends on this occasion."""
+        return render_prompt(self.facts(agent, tools, now))
+
+    def facts(self, agent: str, tools: Iterable[Tool], now: PromptOccasion) -> PromptFacts:
+        """All the prompt is made from."""
+        settings, base = self._settings.agents[agent], self._bases[agent]
+        seen = find_surface(now.channel, self._settings.channels.get(now.channel, {}))
+        supplied = self._supply(settings, now.key)
+        offered = tuple(ToolFact(tool.name, take_first_sentence(tool.description)) for tool in tools)
+        return msgspec.structs.replace(
+            base,
+            mode=now.mode or now.model.compat.get("promptMode") or choose_prompt_mode(now.key),
+            tools=offered,
+            files=supplied.files,
+            pending=supplied.pending,
+            skills=supplied.skills,
+            skills_left=supplied.skills_left,
+            sandbox=now.sandbox,
+            contribution=self._contribution(now.model, base.knobs),
+            tagged=bool(now.model.compat.get("taggedReasoning")),
+            message_only=now.pushed
+            and now.kind in settings.prompt.tool_only
+            and any(tool.name == "message" for tool in offered),
+            model=str(now.model.ref),
+            level=now.level,
+            reasoning=now.reasoning,
+            channel=now.channel,
+            capabilities=seen.capabilities,
+            kind=now.kind,
+            buttons=seen.buttons,
+            approvals=seen.approvals,
+            reactions=seen.reactions,
+            extra=now.extra,
+        )
+
+    def _base(self, agent: AgentSettings) -> PromptFacts:
+        return msgspec.structs.replace(
+            self._host,
+            agent=agent.id,
+            workspace=agent.workspace,
+            timezone=agent.user_timezone or self._host.timezone,
+            repo=agent.prompt.repo_root or find_repository(agent.workspace),
+            default_model=str(self._catalog.default(agent).ref),
+            knobs=resolve_knobs(self._settings, agent),
+        )
+
+    def _contribution(self, model: ModelSpec, set_to: PromptOptions) -> PromptContribution:
+        vendor = self._catalog.vendor(model.ref.provider)
+        if vendor is not None and vendor.prompt is not None:
+            return vendor.prompt(model)
+        return facts.find_family_contribution(model.ref.model, set_to.friendly)
+
+
+def resolve_knobs(settings: Settings, agent: AgentSettings) -> PromptOptions:
+    """What the configuration says about this agent's prompts, as the renderer takes it."""
+    own = agent.prompt
+    return msgspec.convert(
+        {
+            "owners": words.display_owners(own.owners, own.owner_display, own.owner_secret.reveal() or settings.home),
+            "aliases": tuple(sorted(agent.aliases.items())),
+            "citations": own.citations,
+            "delegation": own.delegation,
+            "voice": words.write_voice_hint(own.voice, own.voice_limit),
+            "heartbeat": _heartbeat(settings, agent, own),
+            "silent_group": own.silent_group,
+            "warn": own.truncation_warning,
+            "friendly": own.friendly,
+        },
+        PromptOptions,
+    )
+
+
+def _heartbeat(settings: Settings, agent: AgentSettings, own: PromptSettings) -> str:
+    """Heartbeats are the default agent's."""
+    there = agent.id == settings.default_agent and own.heartbeat_every > 0 and own.heartbeat_section
+    return (own.heartbeat or words.HEARTBEAT_PROMPT) if there else ""
+
+
+def take_first_sentence(description: str) -> str:
+    """The first sentence of a tool's description."""
+    return description.strip().split("\n", 1)[0].split(". ")[0].rstrip(".")
+
+
+def detect_timezone(environ: Mapping[str, str], link: str = _ZONES) -> str:
+    """This machine's time zone by name; "" when it has none to tell."""
+    told = environ.get("TZ", "").lstrip(":")
+    if told:
+        return told if "/" in told or told == "UTC" else ""
+    try:
+        return os.readlink(link).partition("zoneinfo/")[2]
+    except OSError:
+        return ""
+
+
+def find_repository(start: str) -> str:
+    """The root of the git repository around a directory; "" if there is none."""
+    at = os.path.abspath(start)
+    while True:
+        if os.path.exists(os.path.join(at, ".git")):
+            return at
+        above = os.path.dirname(at)
+        if above == at:
+            return ""
+        at = above
+
+
+def find_documentation() -> DocsFact:
+    """Docs and source of this very installation: a checkout's own besides what is public."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(palinurus.__file__))))
+    if not (os.path.isdir(os.path.join(root, "docs")) and os.path.isfile(os.path.join(root, "pyproject.toml"))):
+        return LINKS
+    local = os.path.join(root, "docs")
+    pages = tuple(os.path.join(local, page) for page in SETTINGS_PAGES if os.path.isfile(os.path.join(local, page)))
+    return msgspec.structs.replace(LINKS, local=local, source=root, settings=pages)

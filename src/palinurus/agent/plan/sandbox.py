@@ -1,0 +1,192 @@
+"""Which cell the commands of a session run in, and which workspace: from the settings and what this machine has.
+
+One `Cells` per configuration. Makes the few folders a cell needs; starts and restricts nothing itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from palinurus.config.sections.sandbox import GUARDED, remove_port
+from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.prompt.facts import SandboxFact
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.sandbox import EPHEMERAL_PORTS, ContainerMount, PortRanges, SandboxSpec
+from palinurus.core.types.tool import ToolSettings
+from palinurus.tools.sandbox import system
+from palinurus.tools.sandbox.probe import SandboxSupport, detect_support
+
+# Files that people send: each session has a folder of its own below the state directory, which its tools may read and
+# no other session's may. What lies there came from outside; reading it taints.
+
+# (message, where its session's files lie, pixels of an image, does the model see?) -> with what its files say
+AttachFiles: TypeAlias = Callable[[Inbound, str, int, bool], Awaitable[Inbound]]
+
+
+def locate_inbound_folder(home: str, key: SessionKey) -> str:
+    """Where files sent to a session lie. There is none before the first file."""
+    return os.path.join(home, "media", "inbound", make_session_slug(str(key)))
+
+
+def open_inbound_files(settings: ToolSettings, cell: ToolSandbox, path: str) -> ToolSettings:
+    """With the session's files open to its tools, and to commands where the kernel holds those."""
+    if not os.path.isdir(path):
+        return settings
+    shut = cell.cell.kind in ("none", "docker")  # nothing to open, or nothing that could be opened later
+    inner = settings.cell if shut else msgspec.structs.replace(settings.cell, read=(*settings.cell.read, path))
+    return msgspec.structs.replace(settings, received=(path,), cell=inner)
+
+
+AGENT_MOUNT = "/agent"  # where a container sees the agent's workspace when it may only read it
+
+
+class ToolSandbox(NamedTuple):
+    """Where and how tools of a session run. `box` is what the prompt says about a sandboxed session."""
+
+    workspace: str
+    cell: SandboxSpec
+    env: dict[str, str]  # goes over the environment of children
+    box: SandboxFact | None = None
+
+
+class ToolSandboxes:
+    """`of` answers for every agent and session of one configuration."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        env: Mapping[str, str],
+        look: Callable[[], SandboxSupport] = detect_support,
+        *,
+        make: bool = True,
+    ) -> None:
+        """`make` False: a look without consequences, no folder is made."""
+        self._settings = settings
+        self._user = os.path.realpath(env.get("HOME") or "/nonexistent")
+        self._look = look
+        self._make = make
+        self._system: tuple[str, ...] | None = None
+        self._hosts: dict[str, ToolSandbox] = {}
+
+    def of(self, agent: AgentSettings, key: SessionKey) -> ToolSandbox:
+        """The session's. Raises OSError if a folder cannot be made."""
+        if is_sandboxed(agent, key):
+            return self._sandboxed(agent, key)
+        if agent.id not in self._hosts:
+            self._hosts[agent.id] = self._host(agent)
+        return self._hosts[agent.id]
+
+    def _host(self, agent: AgentSettings) -> ToolSandbox:
+        box = agent.sandbox
+        kind = {"auto": self._look().best(), "off": "none"}.get(box.contain, box.contain)
+        if kind == "none":
+            return ToolSandbox(self._made(agent.workspace), SandboxSpec(accepted=box.contain == "off"), {})
+        base = SandboxSpec(kind=kind, connect=self._ports(box.connect), limits=box.limits)  # type: ignore[arg-type]
+        return self._furnished(agent, base, agent.workspace, agent.id)
+
+    def _furnished(
+        self, agent: AgentSettings, cell: SandboxSpec, workspace: str, name: str, read: str = ""
+    ) -> ToolSandbox:
+        """With a home and a temporary folder of its own, and all the paths."""
+        box, base = agent.sandbox, os.path.join(self._settings.home, "cells", name)
+        home, temporary = (os.path.realpath(self._made(os.path.join(base, part))) for part in ("home", "tmp"))
+        self._linked(home, (*box.read, *box.write))
+        skills = (os.path.join(self._settings.home, "skills"), *self._settings.skills.extra)
+        readable = (*box.read, *skills, *((read,) if read else ()))
+        full = msgspec.structs.replace(
+            cell,
+            read=(*self._readable(), *self._open(readable)),
+            write=(*self._open((self._made(workspace), *box.write)), home, temporary, *system.list_devices()),
+            unix=box.unix or cell.kind == "bubblewrap",  # there, sockets outside are out of sight
+            temporary=temporary,
+        )
+        return ToolSandbox(workspace, full, {"HOME": home, "TMPDIR": temporary})
+
+    def _readable(self) -> tuple[str, ...]:
+        if self._system is None:
+            self._system = self._open(system.list_readable())
+        return self._system
+
+    def _open(self, paths: tuple[str, ...]) -> tuple[str, ...]:
+        """Real paths, without what is guarded below them."""
+        guarded = (os.path.realpath(self._settings.home), *(os.path.join(self._user, name) for name in GUARDED))
+        pieces = (piece for path in paths for piece in system.cover_around(os.path.realpath(path), guarded))
+        return tuple(dict.fromkeys(pieces))
+
+    def _made(self, path: str) -> str:
+        if self._make:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        return path
+
+    def _linked(self, home: str, declared: tuple[str, ...]) -> None:
+        """~/project means the same for commands as for the person, where it was declared."""
+        for path in declared if self._make else ():
+            name = os.path.relpath(path, self._user)
+            if name.startswith(".") or not os.path.isdir(path):
+                continue
+            link = os.path.join(home, name)
+            os.makedirs(os.path.dirname(link), exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.symlink(path, link)
+
+    def _ports(self, ports: PortRanges) -> PortRanges:
+        """Never the gateway's own. One that is chosen at start could be any of those."""
+        own = self._settings.gateway.port
+        if own:
+            return remove_port(ports, own)
+        return tuple(one for one in ports if not (one[0] <= EPHEMERAL_PORTS[1] and EPHEMERAL_PORTS[0] <= one[1]))
+
+    def _sandboxed(self, agent: AgentSettings, key: SessionKey) -> ToolSandbox:
+        box = agent.sandbox
+        name = {"session": make_session_slug(str(key)), "agent": f"{agent.id}-agent", "shared": "shared"}[box.scope]
+        shared = box.access == "rw"
+        workspace = agent.workspace if shared else os.path.join(box.root, name)
+        self._made(workspace)
+        seen = agent.workspace if box.access == "ro" else ""
+        if box.backend != "docker":
+            base = SandboxSpec(kind=box.backend, connect=(), limits=box.limits)  # type: ignore[arg-type]
+            found = self._furnished(agent, base, workspace, f"box-{name}", seen)
+            return found._replace(box=SandboxFact(workspace, box.access, seen))
+        mounts = (ContainerMount(os.path.realpath(workspace), box.box.workdir, True), *box.box.mounts)
+        if seen:
+            mounts = (*mounts, ContainerMount(os.path.realpath(seen), AGENT_MOUNT))
+        made = msgspec.structs.replace(box.box, name=f"{box.box.name}{name}", mounts=mounts)
+        cell = SandboxSpec(
+            kind="docker",
+            read=tuple(one.source for one in mounts if not one.write),
+            write=tuple(one.source for one in mounts if one.write),
+            connect=() if made.network == "none" else None,
+            box=made,
+        )
+        note = SandboxFact(made.workdir, box.access, AGENT_MOUNT if seen else made.workdir if shared else "")
+        return ToolSandbox(workspace, cell, {}, note)
+
+
+def apply_sandbox(settings: ToolSettings, where: ToolSandbox, declared: Mapping[str, str]) -> ToolSettings:
+    """The settings of tools with the cell. What the owner declared for commands goes over what the cell sets."""
+    return msgspec.structs.replace(
+        settings,
+        cell=where.cell,
+        exec_env={**settings.exec_env, **where.env, **declared},
+        workspace_only=settings.workspace_only or where.box is not None,
+    )
+
+
+def is_sandboxed(agent: AgentSettings, key: SessionKey) -> bool:
+    """Do the tools of this session run in a sandbox (agents.defaults.sandbox.mode)? Sub-agents of one do, too."""
+    mode = agent.sandbox.mode
+    return mode == "all" or (mode == "non-main" and key.kind != "main")
+
+
+def make_session_slug(key: str) -> str:
+    """A folder's or container's name for a session: readable, and no two sessions share one."""
+    words = re.sub(r"[^a-z0-9]+", "-", key.lower()).strip("-")[:40]
+    return f"{words}-{hashlib.sha256(key.encode()).hexdigest()[:10]}"

@@ -1,0 +1,260 @@
+"""The tools of one answer: in parallel unless one forbids it, results in the order of the calls."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from palinurus.agent.marks import TaintMarks
+from palinurus.agent.plan.runplan import RunPlan
+from palinurus.agent.ports import RunPorts
+from palinurus.clock import Clock
+from palinurus.core.history.truncate import share_result_chars
+from palinurus.core.policy import taint
+from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, Approver
+from palinurus.core.types.events import RunEvent, ToolEnd, ToolStart, ToolUpdate
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.messages import Message, TextBlock, ToolCall, ToolResult
+from palinurus.core.types.tool import ToolSettings
+from palinurus.tools.call import call_tool
+
+# Tool-loop detection: the same call with the same arguments and the same result, again and again.
+
+
+class RepeatDetector:
+    """Counts per run. `warn` repeats add a note to the result; `stop` repeats end the run (`stuck` says why)."""
+
+    def __init__(self, warn: int, stop: int) -> None:
+        self._warn = warn
+        self._stop = stop
+        self._seen: dict[str, tuple[str, int]] = {}  # call -> (last result, times in a row)
+        self._batch: set[str] = set()
+        self.stuck = ""
+
+    def start_batch(self) -> None:
+        """A new batch of calls begins: the same call twice in one batch is clumsy, not a loop."""
+        self._batch.clear()
+
+    def note(self, call: ToolCall, result: ToolResult) -> str:
+        """Count one finished call. Returns the warning to add to its result, or ""."""
+        key = _digest(call.name, json.dumps(call.arguments, sort_keys=True, default=str))
+        if key in self._batch:
+            return ""
+        self._batch.add(key)
+        seen, times = self._seen.get(key, ("", 0))
+        outcome = _digest(str(result.isError), result.text)
+        times = times + 1 if outcome == seen else 1
+        self._seen[key] = (outcome, times)
+        if times >= self._stop:
+            self.stuck = f"stopped: {call.name} was called {times} times with the same arguments and the same result"
+            return self.stuck
+        if times >= self._warn:
+            return f"[note: {call.name} gave this same result {times} times for the same arguments; try another way]"
+        return ""
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+# What a tool sees of the run it is called in.
+
+
+class CallProvenance(NamedTuple):
+    """What the model had seen when it asked for the call."""
+
+    messages: Sequence[Message] = ()
+    taint: tuple[str, ...] = ()
+    marks: TaintMarks | None = None  # which remembered files were written under taint
+
+
+NO_PROVENANCE = CallProvenance()
+
+
+class RunToolContext:
+    """Implements `core.types.tool.ToolContext`."""
+
+    __slots__ = ("_approver", "_call", "_card", "_clock", "_plan", "_seen", "_show")
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        call: ToolCall,
+        clock: Clock,
+        show: Callable[[ToolCall, str], None],
+        approver: Approver | None = None,
+        card: Callable[[ToolCall, str, str], None] | None = None,  # (call, approval id, card)
+        seen: CallProvenance = NO_PROVENANCE,
+    ) -> None:
+        self._seen = seen
+        self._plan = plan
+        self._call = call
+        self._clock = clock
+        self._show = show
+        self._approver = approver
+        self._card = card
+
+    @property
+    def workspace(self) -> str:
+        return self._plan.workspace
+
+    @property
+    def agent(self) -> str:
+        return self._plan.route.agent
+
+    @property
+    def session(self) -> str:
+        return str(self._plan.route.key)
+
+    @property
+    def run(self) -> str:
+        return self._plan.id
+
+    @property
+    def item(self) -> str:
+        return self._plan.item
+
+    @property
+    def call(self) -> str:
+        return self._call.id
+
+    @property
+    def trusted(self) -> bool:
+        return self._plan.inbound.sender.trusted
+
+    @property
+    def inbound(self) -> Inbound:
+        return self._plan.inbound
+
+    @property
+    def taint(self) -> tuple[str, ...]:
+        return self._seen.taint
+
+    def may_leak(self, url: str) -> bool:
+        return taint.may_leak(url, self._seen.messages, self._plan.settings.taint)
+
+    def file_taint(self, path: str) -> tuple[str, ...]:
+        return self._seen.marks.of(path) if self._seen.marks else ()
+
+    async def mark(self, path: str) -> None:
+        if self._seen.marks:
+            await self._seen.marks.add(path, self._seen.taint)
+
+    @property
+    def settings(self) -> ToolSettings:
+        return self._plan.settings
+
+    async def ask(self, ask: ApprovalRequest) -> ApprovalAnswer:
+        if self._approver is None:
+            return ApprovalAnswer(None, "nobody can be asked here")
+        return await self._approver.ask(ask, self._put if self._card and self._plan.inbound.may_command else None)
+
+    def _put(self, ident: str, text: str) -> None:
+        assert self._card is not None
+        self._card(self._call, ident, text)
+
+    def now(self) -> int:
+        return self._clock.now()
+
+    def update(self, partial: str) -> None:
+        self._show(self._call, partial)
+
+
+STOPPED = "stopped before it finished ({reason}); it may have been done in part"
+
+
+class ToolBatch:
+    """`act` streams the events; afterwards `results` has one result per call, in their order."""
+
+    def __init__(
+        self, plan: RunPlan, ports: RunPorts, repeats: RepeatDetector, seen: CallProvenance = NO_PROVENANCE
+    ) -> None:
+        self._seen = seen
+        self._plan = plan
+        self._ports = ports
+        self._repeats = repeats
+        self._events: asyncio.Queue[RunEvent | int] = asyncio.Queue()
+        self.results: list[ToolResult] = []
+
+    async def act(self, calls: Sequence[ToolCall]) -> AsyncIterator[RunEvent]:
+        """ToolStart as each starts, ToolUpdate as it goes, ToolEnd in call order."""
+        self._repeats.start_batch()
+        taken = calls[: self._plan.limits.calls_per_turn]
+        tools = [self._plan.tools.get(c.name) for c in taken]
+        width = 1 if any(t and t.sequential for t in tools) else self._plan.limits.parallel
+        slots = asyncio.Semaphore(width)
+        self._plan = _shared(self._plan, len(taken))
+        tasks = [self._start(i, c, slots) for i, c in enumerate(taken)]
+        forget = self._ports.abort.on(lambda: [t.cancel() for t in tasks])
+        done: dict[int, ToolEnd] = {}
+        try:
+            for at in range(len(tasks)):
+                while at not in done:
+                    event = await self._events.get()
+                    if isinstance(event, int):
+                        done[event] = self._ended(taken[event], tasks[event])
+                    else:
+                        yield event
+                yield done[at]
+        finally:
+            forget()
+            for task in tasks:
+                task.cancel()
+        self.results = [done[i].result for i in range(len(tasks))] + [self._refused(c) for c in calls[len(taken) :]]
+
+    def _start(self, at: int, asked: ToolCall, slots: asyncio.Semaphore) -> asyncio.Task[tuple[ToolResult, int]]:
+        """The task's end puts its index among the events, also when it was cancelled before its first step."""
+        task = asyncio.ensure_future(self._one(asked, slots))
+        task.add_done_callback(lambda _: self._events.put_nowait(at))
+        return task
+
+    async def _one(self, asked: ToolCall, slots: asyncio.Semaphore) -> tuple[ToolResult, int]:
+        async with slots:
+            started = self._ports.clock.monotonic()
+            tool = self._plan.tools.get(asked.name)
+            summary = tool.summary(asked.arguments) if tool and tool.summary and not asked.invalid else ""
+            self._events.put_nowait(ToolStart(asked.id, asked.name, asked.arguments, summary))
+            self._ports.record.step("tool", f"{asked.name} {summary}".strip())
+            ports = self._ports
+            ctx = RunToolContext(self._plan, asked, ports.clock, self._show, ports.approver, self._asks, self._seen)
+            result = await call_tool(asked, self._plan.tools, ctx, self._ports.hooks)
+            return result, int((self._ports.clock.monotonic() - started) * 1000)
+
+    def _show(self, asked: ToolCall, partial: str) -> None:
+        self._events.put_nowait(ToolUpdate(asked.id, asked.name, partial))
+
+    def _asks(self, asked: ToolCall, ident: str, card: str) -> None:
+        self._events.put_nowait(ToolUpdate(asked.id, asked.name, card, ident))
+
+    def _ended(self, asked: ToolCall, task: asyncio.Task[tuple[ToolResult, int]]) -> ToolEnd:
+        if task.cancelled():
+            result, took = self._error(asked, STOPPED.format(reason=self._ports.abort.reason or "cancelled")), 0
+        else:
+            result, took = task.result()
+            warning = self._repeats.note(asked, result)
+            if warning:
+                result = msgspec.structs.replace(result, content=(*result.content, TextBlock(f"\n{warning}")))
+        self._ports.record.step("result", f"{asked.name} {'error' if result.isError else 'ok'} {took} ms")
+        return ToolEnd(asked.id, asked.name, result, result.isError, took)
+
+    def _refused(self, asked: ToolCall) -> ToolResult:
+        limit = self._plan.limits.calls_per_turn
+        return self._error(
+            asked, f"not run: at most {limit} tool calls are taken from one answer; ask again for this one"
+        )
+
+    def _error(self, asked: ToolCall, text: str) -> ToolResult:
+        return ToolResult(asked.id, asked.name, (TextBlock(text),), True, timestamp=self._ports.clock.now())
+
+
+def _shared(plan: RunPlan, calls: int) -> RunPlan:
+    """The plan with the room of a result shared among so many."""
+    room = share_result_chars(plan.settings.result_chars, calls)
+    if room == plan.settings.result_chars:
+        return plan
+    return msgspec.structs.replace(plan, settings=msgspec.structs.replace(plan.settings, result_chars=room))

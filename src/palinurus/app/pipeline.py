@@ -1,0 +1,154 @@
+"""Who speaks for a run: in blocks where the channel wants them, in messages it takes, with files of the agent's
+workspace only; and what people see meanwhile (drafts, typing, a reaction).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from palinurus.clock import Clock
+from palinurus.config.sections.channels import AccountSettings, Streaming
+from palinurus.config.sections.delivery import PresenceSettings
+from palinurus.config.settings import Settings
+from palinurus.core.stream.heartbeat import ACK_TOKEN, HEARTBEAT_OPTION
+from palinurus.core.types.channel import Channel
+from palinurus.core.types.inbound import Inbound, Route, Target
+from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
+from palinurus.inbox.route import route_inbound
+from palinurus.outbox.blocks import BlockSpeaker
+from palinurus.outbox.cards import ApprovalCards
+from palinurus.outbox.deliver import DeliveryAids
+from palinurus.outbox.drafts import LiveDrafts
+from palinurus.outbox.pace import BlockPacer, PaceRules, sweep_joined_records
+from palinurus.outbox.parts import ChannelFit, FittingSpeaker, cut_text
+from palinurus.outbox.presence import BackgroundTasks, RunPresence
+from palinurus.outbox.speakers import DraftPreview, HeartbeatSpeaker, LiveSpeaker
+from palinurus.plugins.hooks import Hooks
+from palinurus.services.approvals import ApprovalBoard
+from palinurus.services.approvals import ApprovalRow as Question
+from palinurus.store.port import Store
+
+TELEGRAM = "telegram"  # follows the defaults for blocks and drafts; any other channel must ask for them itself
+
+
+class ReplyPipeline:
+    """All that runs and the outbox share. `speaker` is for turns, `fitted` for replies that come without a run."""
+
+    def __init__(self, settings: Settings, hooks: Hooks, store: Store, channels: Mapping[str, Channel], clock: Clock):
+        self._settings = settings
+        self._hooks = hooks
+        self._store = store
+        self._channels = channels
+        self._clock = clock
+        self._helpers = BackgroundTasks()
+        self.drafts = LiveDrafts(store, channels, clock)
+        self.pace = BlockPacer(clock, random.random)
+        self.cards = ApprovalCards(store, channels, self._helpers.spawn)
+        self.aids = DeliveryAids(self.drafts, self.pace, self.cards.on_shown)
+
+    def speaker(self, inbound: Inbound, item: str, show: Callable[[], RunVisibility]) -> ReplyBuilder:
+        """The run's own; (message, inbox id, how much to show)."""
+        settings, target = self._settings, inbound.target
+        where = route_inbound(inbound, settings)
+        name = where.agent if isinstance(where, Route) else settings.default_agent
+        agent, session = settings.agents.get(name), str(where.key) if isinstance(where, Route) else ""
+        beat = inbound.options.get(HEARTBEAT_OPTION) if inbound.system else None
+        channel, account = self._channels.get(target.channel), self._account(target)
+        blocks = self._blocks(account) and beat is None
+        fit = self._fit(target)
+        said: ReplyBuilder = BlockSpeaker(
+            inbound,
+            item,
+            show,
+            settings.delivery.block_sizes(account, fit.most if fit else 4000) if blocks else None,
+            roots=(agent.workspace,) if agent else (),
+            trace=lambda: self._hooks.list_trace(session),
+        )
+        if beat is not None:
+            said = HeartbeatSpeaker(said, beat, Reply(target, ACK_TOKEN, f"{item}.ok"))
+        if channel is None or fit is None or not inbound.push:
+            return said
+        parted = FittingSpeaker(said, fit, "" if inbound.system or inbound.pressed else inbound.event)
+        if blocks:
+            self.pace.begin(target, self._rules(account, name, fit.most))
+        staged = LiveSpeaker(parted, inbound, item, self.drafts, self.pace)
+        if beat is None and "edit" in channel.abilities.acts:
+            mode: Streaming = "off" if blocks else self._streaming(account)
+            staged.preview = DraftPreview(mode, show)
+            room = fit._replace(newline=False)
+            staged.fit = lambda text: cut_text(text, room)[0] if text else ""
+        if not inbound.system:
+            signs = self._signs(account, name)
+            staged.presence = RunPresence(channel, inbound, signs, self._clock, self._helpers)
+        return staged
+
+    def fit_replies(self, inbound: Inbound, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
+        """Replies as messages that their channel takes; those to a quoted message answer who quoted it instead."""
+        fit = self._fit(inbound.target)
+        if fit is None:
+            return replies
+        own = tuple(
+            msgspec.structs.replace(reply, reply_to="") if reply.reply_to == inbound.reply_to else reply
+            for reply in replies
+        )
+        return FittingSpeaker(_Silent(), fit, "" if inbound.system or inbound.pressed else inbound.event).fit_replies(
+            own
+        )
+
+    async def load(self, board: ApprovalBoard) -> None:
+        """Take up what a crash left on people's screens; hear of decisions from now on."""
+        board.watch(self._resolved)
+        await sweep_joined_records(self._store, self._clock.now())
+        await self.drafts.load()
+        await self.cards.load({row.id for row in await board.pending()})
+
+    def _resolved(self, what: str, row: Question) -> None:
+        if what == "resolved":
+            by = f" by {row.by}" if row.decision and row.by else ""
+            self.cards.on_decided(row.id, f"{row.decision or row.by or row.state}{by}")
+
+    async def close(self) -> None:
+        """After the last run."""
+        await self._helpers.close()
+        await self.drafts.close()
+
+    def _account(self, target: Target) -> AccountSettings:
+        return self._settings.account(target.channel, target.account)
+
+    def _fit(self, target: Target) -> ChannelFit | None:
+        channel, account = self._channels.get(target.channel), self._account(target)
+        if channel is None:
+            return None
+        return ChannelFit.of(channel.abilities, account)
+
+    def _blocks(self, account: AccountSettings) -> bool:
+        if account.blocks is not None:
+            return account.blocks
+        return account.channel == TELEGRAM and self._settings.delivery.blocks_on
+
+    def _streaming(self, account: AccountSettings) -> Streaming:
+        said = account.own.get("streaming") is not None
+        return "partial" if account.channel == TELEGRAM and not said else account.streaming
+
+    def _signs(self, account: AccountSettings, agent: str) -> PresenceSettings:
+        delivery = self._settings.delivery
+        signs = delivery.presence
+        ack = account.ack if "ackReaction" in account.own else signs.ack
+        return msgspec.structs.replace(signs, typing=delivery.typing.get(agent, signs.typing), ack=ack)
+
+    def _rules(self, account: AccountSettings, agent: str, limit: int) -> PaceRules:
+        delivery = self._settings.delivery
+        return PaceRules(delivery.coalesce_sizes(account, limit), delivery.humans.get(agent, delivery.human))
+
+
+class _Silent:
+    """A speaker of nothing."""
+
+    def feed(self, event: object) -> tuple[Reply, ...]:
+        return ()
+
+    def close(self) -> tuple[Reply, ...]:
+        return ()

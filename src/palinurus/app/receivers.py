@@ -1,0 +1,123 @@
+"""The receivers of the channels: one task each, begun again when it breaks; started and stopped by hand too."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from palinurus.channels import LOGOUTS, load_signin_action
+from palinurus.channels.accounts import AccountsChannel
+from palinurus.channels.intake import keep_receiving
+from palinurus.channels.kit import ChannelKit
+from palinurus.clock import Clock
+from palinurus.config.settings import Settings
+from palinurus.core.types.channel import Channel, SendFailure, SendReceipt, SubmitInbound
+from palinurus.core.types.inbound import Target
+from palinurus.core.types.outbound import Reply
+from palinurus.core.types.tool import ToolFailure
+from palinurus.errors import BadRequest, NotFound
+from palinurus.inbox.receivers import ChannelAccountState, DeliveryStatus
+from palinurus.outbox.post import OutboxPost
+from palinurus.tools.program import message
+
+log = logging.getLogger(__name__)
+
+
+class ChannelReceivers:
+    """Implements `inbox.lines.Lines`. `kit` is what an account may use."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        channels: Mapping[str, Channel],
+        submit: SubmitInbound,
+        post: OutboxPost,
+        kit: Callable[[str, str], ChannelKit],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._channels = channels
+        self._submit = submit
+        self._post = post
+        self._kit = kit
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def open(self) -> None:
+        """Receive everywhere."""
+        for name in self._channels:
+            self._begin(name)
+
+    async def close(self) -> None:
+        tasks = tuple(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def all(self) -> tuple[ChannelAccountState, ...]:
+        """Every account, by channel."""
+        made: list[ChannelAccountState] = []
+        for name, channel in sorted(self._channels.items()):
+            configured = self._settings.accounts.get(name, {})
+            several = (
+                channel.all if isinstance(channel, AccountsChannel) else {next(iter(configured), "default"): channel}
+            )
+            for account, one in several.items():
+                own = configured.get(account)
+                made.append(ChannelAccountState(name, account, one.status(), self._runs(name), own.dm if own else ""))
+        return tuple(made)
+
+    async def start(self, channel: str) -> bool:
+        """Raises NotFound."""
+        self._known(channel)
+        if self._runs(channel):
+            return False
+        self._begin(channel)
+        return True
+
+    async def stop(self, channel: str) -> bool:
+        """Raises NotFound."""
+        self._known(channel)
+        if not self._runs(channel):
+            return False
+        task = self._tasks.pop(channel)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return True
+
+    async def logout(self, channel: str, account: str) -> str:
+        """Raises NotFound."""
+        self._known(channel)
+        leave = load_signin_action(LOGOUTS, channel)
+        if leave is None:
+            return f"{channel} has no sign-in of its own: take its token out of the config, and revoke it there"
+        return await leave(self._kit(channel, account))
+
+    async def send(self, target: Target, text: str, ident: str, wait: float) -> DeliveryStatus:
+        """Raises NotFound, DiskFull."""
+        self._known(target.channel)
+        done = await self._post.send(Reply(target, text, ident), wait)
+        return DeliveryStatus(ident, done.state, done.receipt, done.error)
+
+    async def act(self, target: Target, action: str, args: dict[str, Any]) -> SendReceipt | SendFailure:
+        """Raises NotFound, BadRequest."""
+        self._known(target.channel)
+        try:
+            act = message.find_action(action, target.channel, self._channels[target.channel].abilities).make(args)
+        except ToolFailure as failure:
+            raise BadRequest(str(failure)) from None
+        return await self._post.act(target, act)
+
+    def _known(self, channel: str) -> None:
+        if channel not in self._channels:
+            there = ", ".join(sorted(self._channels)) or "none"
+            raise NotFound(f"no channel {channel!r} runs here", fix=f"there is: {there}; `pal channels add` adds one")
+
+    def _runs(self, channel: str) -> bool:
+        return channel in self._tasks and not self._tasks[channel].done()
+
+    def _begin(self, name: str) -> None:
+        run = keep_receiving(self._channels[name], self._submit, self._clock, f"channel {name}")
+        self._tasks[name] = asyncio.ensure_future(run)

@@ -1,0 +1,246 @@
+"""Calls of Slack's Web API, and what its errors mean for a reply. Raises nothing.
+
+The library retries lost connections by itself as it comes; for us it must not, because a message that was posted
+would be posted again. Whether it was is asked with `find`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import aiohttp
+from slack_sdk.errors import SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from palinurus.config.secrets import Secret
+from palinurus.core.format.render import render_markdown
+from palinurus.core.types.channel import SendFailure, SendTrouble
+from palinurus.core.types.outbound import Button
+
+# Emoji as Slack calls them. Slack takes names only; what is not here can be written by its name (`:eyes:`).
+
+_NAME = re.compile(r"[a-z0-9_+'-]{1,100}(::skin-tone-[2-6])?")
+
+EMOJI_NAMES: dict[str, str] = {
+    "👀": "eyes",
+    "👍": "+1",
+    "👎": "-1",
+    "✅": "white_check_mark",
+    "☑": "ballot_box_with_check",
+    "❌": "x",
+    "🤔": "thinking_face",
+    "🔥": "fire",
+    "❤": "heart",
+    "🎉": "tada",
+    "😀": "grinning",
+    "😂": "joy",
+    "😊": "blush",
+    "🙂": "slightly_smiling_face",
+    "😢": "cry",
+    "😮": "open_mouth",
+    "😡": "rage",
+    "🙏": "pray",
+    "👏": "clap",
+    "🙌": "raised_hands",
+    "👋": "wave",
+    "👌": "ok_hand",
+    "💪": "muscle",
+    "💯": "100",
+    "⏳": "hourglass_flowing_sand",
+    "⌛": "hourglass",
+    "⚠": "warning",
+    "🚀": "rocket",
+    "💡": "bulb",
+    "📎": "paperclip",
+    "✍": "writing_hand",
+    "🤖": "robot_face",
+    "🛑": "octagonal_sign",
+    "☕": "coffee",
+    "⭐": "star",
+    "🦞": "lobster",
+    "🧭": "compass",
+    "⚡": "zap",
+    "🔧": "wrench",
+    "🔍": "mag",
+    "💻": "computer",
+    "🌐": "globe_with_meridians",
+    "😱": "scream",
+    "🥱": "yawning_face",
+    "😨": "fearful",
+}
+
+
+def find_emoji_name(emoji: str) -> str:
+    """Slack's name of an emoji; "" if it is not known."""
+    bare = emoji.strip().replace("\ufe0f", "")
+    if bare in EMOJI_NAMES:
+        return EMOJI_NAMES[bare]
+    word = bare.strip(":").lower()
+    return word if _NAME.fullmatch(word) else ""
+
+
+SECTION = 3000  # characters of one text block
+VALUE = 2000  # characters behind a button
+EVENT = "palinurus_reply"  # the type of the metadata that carries our client id
+_WHEN = 30.0  # seconds to wait when Slack limits without saying how long
+
+TROUBLES: dict[str, SendTrouble] = {
+    "ratelimited": "limited",
+    "rate_limited": "limited",
+    "message_limit_exceeded": "limited",
+    "msg_too_long": "long",
+    "msg_blocks_too_long": "long",
+    "invalid_blocks": "markup",
+    "invalid_blocks_format": "markup",
+    "not_authed": "signed_out",
+    "invalid_auth": "signed_out",
+    "account_inactive": "signed_out",
+    "token_revoked": "signed_out",
+    "token_expired": "signed_out",
+    "channel_not_found": "gone",
+    "not_in_channel": "gone",
+    "is_archived": "gone",
+    "user_not_found": "gone",
+    "user_disabled": "gone",
+    "cannot_dm_bot": "blocked",
+    "user_not_visible": "blocked",
+    "messages_tab_disabled": "blocked",
+    "restricted_action": "blocked",
+    "service_unavailable": "down",
+    "internal_error": "cut",  # Slack says of these two that a part may have been done
+    "fatal_error": "cut",
+    "request_timeout": "cut",
+}
+# What a person can do about it; other errors are said as Slack calls them.
+WORDS: dict[str, str] = {
+    "channel_not_found": "Slack knows no such channel, or the app is not in it",
+    "not_in_channel": "the app is not in this channel; invite it there",
+    "is_archived": "this channel is archived",
+    "missing_scope": "the app lacks a permission (scope)",
+    "not_allowed_token_type": "this is the wrong kind of token: botToken begins with xoxb-, appToken with xapp-",
+    "ratelimited": "Slack limits how often we may do this",
+    "messages_tab_disabled": "the app's messages tab is switched off",
+}
+
+
+class SlackApi:
+    """The Web API with one token. `session` is used while it is open; else each call has its own connection."""
+
+    def __init__(self, token: Secret, base: str) -> None:
+        # Its own log would hold texts of messages and the address of the socket, which is a secret.
+        quiet = logging.Logger("slack_sdk", logging.WARNING)
+        self._web = AsyncWebClient(token.reveal(), base_url=base, timeout=30, retry_handlers=[], logger=quiet)
+
+    def use(self, session: aiohttp.ClientSession | None) -> None:
+        self._web.session = session
+
+    async def call(self, method: str, token: Secret | None = None, **given: Any) -> dict[str, Any] | SendFailure:
+        """The answer, or what went wrong. Values that are no text go as JSON, None not at all."""
+        form = {key: _field(value) for key, value in given.items() if value is not None}
+        headers = {"Authorization": f"Bearer {token.reveal()}"} if token else {}
+        try:
+            answer = await self._web.api_call(method, data=form, headers=headers)
+        except SlackClientError as exc:
+            return explain_slack_error(getattr(exc, "response", None))
+        except aiohttp.ClientConnectorError:
+            return SendFailure("Slack cannot be reached")
+        # AttributeError: what the library makes of an answer that is plain text, as a captive portal's.
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, AttributeError) as exc:
+            return SendFailure(f"the connection to Slack broke ({type(exc).__name__})", "cut")
+        return answer.data if isinstance(answer.data, dict) else {}
+
+
+def explain_slack_error(response: Any) -> SendFailure:
+    """What an answer that is not ok means. `response`: the library's, or aiohttp's when it was no JSON."""
+    status = getattr(response, "status_code", None) or getattr(response, "status", 0)
+    data = getattr(response, "data", None)
+    headers: Mapping[str, str] = getattr(response, "headers", None) or {}
+    code = str(data.get("error") or "") if isinstance(data, dict) else ""
+    trouble = TROUBLES.get(code) or _by_status(int(status or 0))
+    words = WORDS.get(code) or (f"Slack says {code}" if code else f"Slack answered {status}")
+    needed = data.get("needed") if isinstance(data, dict) else None
+    if needed:
+        words += f": {needed}"
+    return SendFailure(words, trouble, _seconds(headers.get("Retry-After")) if trouble == "limited" else None)
+
+
+def _by_status(status: int) -> SendTrouble:
+    if status == 429:
+        return "limited"
+    if status == 503:
+        return "down"
+    return "cut" if status >= 500 or status == 0 else "refused"
+
+
+def _seconds(written: str | None) -> float:
+    try:
+        return max(0.0, float(written)) if written else _WHEN
+    except ValueError:
+        return _WHEN
+
+
+def _field(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def build_body(text: str, buttons: Sequence[Button], keys: Sequence[str], *, plain: bool) -> dict[str, Any]:
+    """The fields of a message that hold its text. `keys` are the values behind the buttons. Also plain text is
+    escaped: to Slack `<!channel>` calls everybody."""
+    shown = escape_text(text) if plain else render_markdown(text, "slack").text
+    made: dict[str, Any] = {"text": shown, "mrkdwn": not plain, "blocks": []}
+    if buttons:
+        kind = "plain_text" if plain else "mrkdwn"
+        parts = [part for part in _cut(text if plain else shown) if part.strip()]
+        made["blocks"] = [{"type": "section", "text": {"type": kind, "text": part}} for part in parts]
+        made["blocks"].append({"type": "actions", "elements": _buttons(buttons, keys)})
+    return made
+
+
+def _cut(text: str) -> list[str]:
+    parts = []
+    while len(text) > SECTION:
+        at = max(text.rfind("\n", 1, SECTION), text.rfind(" ", 1, SECTION)) + 1 or SECTION
+        parts.append(text[:at])
+        text = text[at:]
+    return [*parts, text]
+
+
+def _buttons(buttons: Sequence[Button], keys: Sequence[str]) -> list[dict[str, Any]]:
+    styles = {"good": "primary", "bad": "danger"}
+    made = []
+    for number, (button, key) in enumerate(zip(buttons, keys, strict=True)):
+        one: dict[str, Any] = {
+            "type": "button",
+            "action_id": f"say-{number}",
+            "text": {"type": "plain_text", "text": button.label[:75]},
+            "value": key,
+        }
+        if button.style in styles:
+            one["style"] = styles[button.style]
+        made.append(one)
+    return made
+
+
+def escape_text(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def build_metadata(client_id: str) -> dict[str, Any]:
+    """What people do not see and `find` reads back."""
+    return {"event_type": EVENT, "event_payload": {"client_id": client_id}}
+
+
+def has_client_id(message: Mapping[str, Any], client_id: str) -> bool:
+    """Was this message posted for that client id?"""
+    held = message.get("metadata") or {}
+    return held.get("event_type") == EVENT and (held.get("event_payload") or {}).get("client_id") == client_id
+
+
+def has_files(message: Mapping[str, Any], files: Sequence[str]) -> bool:
+    return bool(files) and any(f.get("id") in files for f in message.get("files") or ())

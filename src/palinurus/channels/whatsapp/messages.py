@@ -1,0 +1,183 @@
+"""Replies and acts -> calls of the client, and what its complaints mean. Raises nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+
+from palinurus.channels.kit import ChannelFile, ChannelKit
+from palinurus.channels.whatsapp.port import (
+    WhatsAppClient,
+    WhatsAppMessage,
+    WhatsAppPost,
+    WhatsAppQuote,
+    WhatsAppRefusal,
+)
+from palinurus.core.format.render import render_markdown
+from palinurus.core.types.channel import (
+    ChannelAbilities,
+    ChannelAction,
+    DeleteAction,
+    EditAction,
+    ReactAction,
+    SendFailure,
+    SendReceipt,
+    SendTrouble,
+    TypingAction,
+)
+from palinurus.core.types.inbound import Inbound, MessageQuote, Sender, Target
+from palinurus.core.types.outbound import Reply
+
+# A message of the client -> what is handed in. Pure.
+#
+# Who writes is the JID without its device part; WhatsApp vouches for the phone number beside it. The event holds sender
+# and id, because ids are the senders' own. Edits, reactions, broadcasts and status posts are left alone.
+
+PHONE = "@s.whatsapp.net"
+GROUP = "@g.us"
+_FOREIGN = ("@broadcast", "@newsletter")
+
+
+def parse_message(came: WhatsAppMessage, me: frozenset[str], account: str) -> Inbound | None:
+    """The message; None for what nobody says to us."""
+    if came.mine or came.sender in me or came.chat.endswith(_FOREIGN) or not (came.text.strip() or came.media):
+        return None
+    text, named = _unnamed(came.text, came.mentions, me)
+    quoted = came.quoted
+    answered = quoted is not None and (not quoted.sender or quoted.sender in me)
+    return Inbound(
+        Target("whatsapp", came.chat if came.group else came.sender, account),
+        Sender(came.sender, came.name, also=(*came.also, *_number(came.sender))),
+        make_event_name(came.sender, came.id),
+        text,
+        came.at,
+        "group" if came.group else "direct",
+        reply_to=make_event_name("" if answered else quoted.sender, quoted.id) if quoted else "",
+        mentioned=named or answered or text.startswith("/"),
+        quote=MessageQuote(quoted.id, "" if answered else quoted.sender, quoted.text) if quoted else None,
+    )
+
+
+def make_event_name(sender: str, ident: str) -> str:
+    """How we name a message: WhatsApp needs its sender too, wherever it is meant. Ours are the bare id."""
+    return f"{sender}/{ident}" if sender else ident
+
+
+def split_event_name(name: str) -> tuple[str, str]:
+    """(sender, id) of a message's name; the sender of our own is ""."""
+    sender, _, ident = name.rpartition("/")
+    return sender, ident
+
+
+def _number(jid: str) -> tuple[str, ...]:
+    """As people write it in a config: +491701234567."""
+    return (f"+{jid.removesuffix(PHONE)}",) if jid.endswith(PHONE) else ()
+
+
+def _unnamed(text: str, mentions: tuple[str, ...], me: frozenset[str]) -> tuple[str, bool]:
+    """Without our own name, and whether it was there. WhatsApp writes @ and the number into the text."""
+    ours = [one.partition("@")[0] for one in mentions if one in me]
+    for user in ours:
+        text = re.sub(rf"@{re.escape(user)}\b[ \t]?", "", text)
+    return text.strip(), bool(ours)
+
+
+MEDIA = 64 << 20  # bytes; WhatsApp's limit for most kinds
+ABILITIES = ChannelAbilities(
+    markup="whatsapp",
+    limit=4000,  # it takes 65,536, but folds long ones away
+    acts=frozenset(("typing", "edit", "delete", "react")),
+    typing=10.0,
+    pace=2.0,
+    replies=True,
+    media=MEDIA,
+    voice=True,
+)
+# What whatsmeow says, first match wins.
+_WORDS: tuple[tuple[str, SendTrouble], ...] = (
+    (r"not logged in|doesn't contain a device|logged out|error 401", "signed_out"),
+    (r"not connected|websocket|dial|no such host|connection refused|disconnected|network", "down"),
+    (r"rate-?overlimit|too many|error 429", "limited"),
+    (r"timed out|deadline exceeded|context canceled|connection (?:reset|closed)|broken pipe", "cut"),
+    (r"upload|media|ffmpeg", "media"),
+    (r"blocked|error 405", "blocked"),
+    (
+        r"no lid|not on whatsapp|item-not-found|error 404|not a participant|not-authorized|forbidden|error 403|gone",
+        "gone",
+    ),
+    (r"too (?:long|large|big)|error 413", "long"),
+    (r"error 5\d\d|internal-server-error|service-unavailable", "down"),
+    (r"error 4\d\d", "refused"),
+)
+LATER = 30.0  # seconds: WhatsApp does not say how long
+
+
+class WhatsAppPoster:
+    """For one account. `said` are texts of messages that may be quoted, by name."""
+
+    def __init__(self, client: WhatsAppClient, kit: ChannelKit, said: Callable[[str], str]) -> None:
+        self._client = client
+        self._kit = kit
+        self._said = said
+
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+        """The text goes with the first file; further files are messages of their own."""
+        files: list[ChannelFile] = []
+        for source in reply.media:
+            file = await self._kit.media.load(source, MEDIA)
+            if isinstance(file, str):
+                return SendFailure(file, "media")
+            files.append(file)
+        text = reply.text if reply.plain else render_markdown(reply.text, "whatsapp").text
+        voice = reply.voice and all(file.mime.startswith("audio/") for file in files)
+        quoted = self._quoted(reply.reply_to) if reply.reply_to else None
+        posts = [WhatsAppPost(text if at == 0 else "", file, voice, quoted) for at, file in enumerate(files)]
+        if files and text and files[0].mime.startswith("audio/"):  # a sound has no caption
+            posts = [WhatsAppPost(text, None, False, quoted), *(one._replace(text="") for one in posts)]
+        first = ""
+        for post in posts or [WhatsAppPost(text, None, False, quoted)]:
+            try:
+                ident = await self._client.send(reply.target.to, post)
+            except WhatsAppRefusal as exc:
+                trouble = explain_whatsapp_error(exc)
+                # What went before is seen: to say all of it again would be worse than to miss a file.
+                return SendFailure(trouble.reason, "cut") if first else trouble
+            first = first or ident
+        return SendReceipt(first)
+
+    def _quoted(self, name: str) -> WhatsAppQuote:
+        sender, ident = split_event_name(name)
+        return WhatsAppQuote(ident, sender, self._said(name))
+
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+        work = self._work(target.to, act)
+        if work is None:
+            return SendFailure("whatsapp cannot do that", "refused")
+        try:
+            await work()
+        except WhatsAppRefusal as exc:
+            return explain_whatsapp_error(exc)
+        return SendReceipt(getattr(act, "message_id", ""))
+
+    def _work(self, to: str, act: ChannelAction) -> Callable[[], Awaitable[None]] | None:
+        client = self._client
+        match act:
+            case TypingAction():
+                return lambda: client.typing(to)
+            case EditAction(ident, text, _, plain):
+                return lambda: client.edit(to, ident, text if plain else render_markdown(text, "whatsapp").text)
+            case DeleteAction(ident):
+                return lambda: client.delete(to, split_event_name(ident)[1])
+            case ReactAction(ident, emoji, remove):
+                return lambda: client.react(to, *split_event_name(ident), "" if remove else emoji)
+            case _:
+                return None
+
+
+def explain_whatsapp_error(exc: WhatsAppRefusal) -> SendFailure:
+    """What a complaint means."""
+    text = " ".join(str(exc).split())[:300]
+    word = next((word for pattern, word in _WORDS if re.search(pattern, text, re.IGNORECASE)), None)
+    if word is None:
+        word = "cut" if exc.sending else "refused"
+    return SendFailure(f"WhatsApp: {text}", word, LATER if word == "limited" else None, everywhere=word == "limited")

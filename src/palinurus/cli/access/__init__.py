@@ -1,0 +1,1 @@
+"""Who may: approvals, pairings and devices."""

@@ -1,0 +1,176 @@
+"""`pal approvals`: what waits for a decision, the decision, and the rules that need none.
+
+Works beside a running gateway (which then gives the answer, so that the waiting run hears of it) and without one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.reach import http
+from palinurus.cli.reach.client import (
+    CliMessage,
+    CliOutcome,
+    HttpAgentClient,
+    find_gateway_address,
+    resolve_session_key,
+)
+from palinurus.cli.render import strip_controls
+from palinurus.clock import SystemClock
+from palinurus.config.sections import approvals
+from palinurus.config.settings import Settings
+from palinurus.core.policy.command import RUNNERS, list_program_names
+from palinurus.core.types.approval import CommandRule
+from palinurus.errors import BadRequest, NotFound, StateLocked
+from palinurus.inbox.commands.owner import DECISION_WORDS, describe_answer, list_questions
+from palinurus.services.approvals import KIND, ApprovalBoard, ApprovalRow
+from palinurus.store.sqlite import open_store
+from palinurus.store.sqlite.reader import open_reader
+from palinurus.tools.commands.environ import build_search_path
+
+BY = "pal approvals"
+
+
+class ApprovalsCommand(NamedTuple):
+    settings: Settings
+    options: argparse.Namespace
+
+    @property
+    def file(self) -> str:
+        return os.path.join(self.settings.home, approvals.APPROVALS_FILE)
+
+
+def run_approvals(argv: list[str]) -> int:
+    """The command. Raises PalinurusError for what a person has to know."""
+    options = _parser().parse_args(argv)
+    asked = ApprovalsCommand(load_settings(os.environ).settings, options)
+    if options.agent and options.agent != "*" and options.agent not in asked.settings.agents:
+        raise NotFound(f"no agent {options.agent}", fix=f"there is: {', '.join(asked.settings.agents)}")
+    text, code = _COMMANDS[options.command](asked)
+    print(strip_controls(text))
+    return code
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser("approvals", "Decide about what the agent asks leave for.")
+    parser.set_defaults(agent="", json=False)
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=argparse.ArgumentParser)
+    every = commands.add_parser("list", help="what waits for a decision")
+    every.add_argument("--json", action="store_true", help="print JSON")
+    answer = commands.add_parser("answer", help="decide: allow-once, allow-always or deny")
+    answer.add_argument("id", help="the id, or the beginning of it")
+    answer.add_argument("decision", choices=sorted(set(DECISION_WORDS.values())))
+    allowed = commands.add_parser("allowlist", help="rules: what runs outside the sandbox without a question")
+    allowed.add_argument("action", nargs="?", choices=("list", "add", "remove"), default="list")
+    allowed.add_argument(
+        "rule", nargs=argparse.REMAINDER, help="add: PROGRAM [ARGUMENT …], exactly; remove: ID or PATH"
+    )
+    allowed.add_argument("--agent", default="", help="which agent, or * for all (default: the default one)")
+    allowed.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _list(asked: ApprovalsCommand) -> tuple[str, int]:
+    with open_reader(asked.settings.home) as reader:
+        kept = reader.list_records(KIND)
+    now = SystemClock().now()
+    rows = [msgspec.json.decode(one.data, type=ApprovalRow) for one in kept]
+    rows = sorted((r for r in rows if r.state == "pending" and r.expires > now), key=lambda r: r.created)
+    if asked.options.json:
+        return msgspec.json.encode([row.requested_payload() for row in rows]).decode(), 0
+    return list_questions(rows, now), 0
+
+
+def _answer(asked: ApprovalsCommand) -> tuple[str, int]:
+    return asyncio.run(_answered(asked.settings, asked.options.id, asked.options.decision))
+
+
+async def _answered(settings: Settings, ident: str, decision: str) -> tuple[str, int]:
+    """Through the gateway if one runs, else in the store."""
+    clock = SystemClock()
+    address = find_gateway_address(settings)
+    if await http.is_gateway_alive(address):
+        main = resolve_session_key(settings, "", "")
+        async for piece in HttpAgentClient(address, clock).send(
+            CliMessage(f"/approve {ident} {decision}", str(main), main.agent)
+        ):
+            if isinstance(piece, CliOutcome):
+                return piece.error or piece.text, 1 if piece.error or piece.text.startswith("Nothing changed") else 0
+    try:
+        store = await open_store(settings.home, clock)
+    except StateLocked as exc:
+        raise StateLocked(exc.message, fix="type /approve there, or stop it first") from None
+    try:
+        found = await ApprovalBoard(store, clock, os.path.join(settings.home, approvals.APPROVALS_FILE)).answer(
+            ident, decision, BY
+        )
+        return describe_answer(found), 1 if found.problem else 0
+    finally:
+        await store.close()
+
+
+def _allowlist(asked: ApprovalsCommand) -> tuple[str, int]:
+    options = asked.options
+    agent = options.agent or asked.settings.default_agent
+    if options.action == "list":
+        return _rules(asked, agent), 0
+    if not options.rule:
+        raise BadRequest(f"allowlist {options.action}: which?", fix="`pal approvals allowlist --help`")
+    if options.action == "remove":
+        gone = approvals.remove_rules(asked.file, agent, options.rule[0])
+        return (f"Removed {gone}." if gone else "There is no such rule."), 0 if gone else 1
+    rule = _rule(options.rule)
+    new = approvals.add_rules(asked.file, agent, (rule,), "cli", SystemClock().now())
+    return (f"Added: {_shown(rule)}" if new else "It was there already."), 0
+
+
+def _rule(words: list[str]) -> CommandRule:
+    """Raises BadRequest for what may not stand on a list."""
+    program = words[0]
+    if any(name in RUNNERS for name in list_program_names(program)):
+        raise BadRequest(f"{program} runs other programs; no rule for it can say what it does")
+    if "/" not in program:
+        program = shutil.which(program, path=build_search_path()) or program
+    if program.startswith("/") and not set(program) & set("*?"):
+        program = os.path.realpath(program)
+    if any(name in RUNNERS for name in list_program_names(program)):
+        raise BadRequest(f"{words[0]} is {program}, which runs other programs")
+    return CommandRule(program, tuple(words[1:]) or None)
+
+
+def _rules(asked: ApprovalsCommand, agent: str) -> str:
+    host = approvals.read_approvals(asked.file)
+    if host.problem:
+        return f"{host.problem}\nUntil it is repaired every command is refused."
+    entries = host.entries(agent)
+    if asked.options.json:
+        return msgspec.json.encode([msgspec.to_builtins(e) for e in entries]).decode()
+    lines = [f"{e.id[:8]:<8}  {_shown(e.rule)}  {_used(e)}".rstrip() for e in entries]
+    words = ", ".join(f"{name}={value}" for name, value in host.words(agent).items())
+    return "\n".join([*(lines or ["No rules."]), *([f"host policy: {words}"] if words else [])])
+
+
+def _shown(rule: CommandRule) -> str:
+    return f"{rule.pattern} (any arguments)" if rule.argv is None else " ".join((rule.pattern, *map(repr, rule.argv)))
+
+
+def _used(entry: approvals.AllowlistEntry) -> str:
+    if entry.problem:
+        return f"[never used: {entry.problem}]"
+    return f"[last used {datetime.fromtimestamp(entry.used / 1000):%Y-%m-%d %H:%M}]" if entry.used else ""
+
+
+_COMMANDS: dict[str, Callable[[ApprovalsCommand], tuple[str, int]]] = {
+    "list": _list,
+    "answer": _answer,
+    "allowlist": _allowlist,
+}

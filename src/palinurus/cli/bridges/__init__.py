@@ -1,0 +1,1 @@
+"""The agent behind other programs' protocols: ACP for editors, MCP for tool clients."""

@@ -1,0 +1,1 @@
+"""The gateway as a process: started, kept running as a service, reloaded, watched."""

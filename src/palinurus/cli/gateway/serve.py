@@ -1,0 +1,259 @@
+"""`pal gateway`: the program with its HTTP face, in the foreground, until a signal ends it.
+
+Order: config, lock and store, app, then the port. On SIGTERM or SIGINT backwards; a second signal does not wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from palinurus import __version__
+from palinurus.app import App, build_app
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.gateway import crashloop, logs, reload
+from palinurus.cli.look.sandbox import describe_containment
+from palinurus.cli.main import PARTS, load_part
+from palinurus.clock import Clock, SystemClock
+from palinurus.config import paths
+from palinurus.config.load import LoadedConfig, load_config
+from palinurus.config.settings import Settings
+from palinurus.errors import PalinurusError
+from palinurus.gateway import token
+from palinurus.gateway.server import GatewayServer
+from palinurus.tools.commands.environ import hide_process
+from palinurus.workspace import bootstrap
+
+log = logging.getLogger(__name__)
+
+
+def run_gateway(argv: list[str]) -> int:
+    """Parse, load, serve. 0 after an orderly stop."""
+    parser = CommandParser(
+        "gateway",
+        "Run the gateway in the foreground. As a service: pal gateway install|start|stop|restart|status|logs.",
+    )
+    parser.add_argument("--port", type=int, help="TCP port (default: gateway.port, 18789)")
+    parser.add_argument("--bind", help="address to listen on (default: gateway.bind, 127.0.0.1)")
+    parser.add_argument("--verbose", "-v", action="store_true", help="log more")
+    args = parser.parse_args(argv[1:] if argv[:1] == ["run"] else argv)
+    environ = dict(os.environ)
+    loaded = load_settings(environ)
+    loaded = crashloop.choose_config(loaded, crashloop.count_start(loaded.settings.home, SystemClock().now()), environ)
+    loaded = _with(loaded, args.bind, args.port)
+    settings = loaded.settings
+    hide_process()
+    secret = settings.gateway.token.reveal() or token.ensure_token(settings.home)
+    _log(logging.DEBUG if args.verbose else logging.INFO, secret, settings)
+    _report(loaded)
+    for agent in settings.agents.values():
+        if bootstrap.is_new_workspace(agent.workspace):
+            bootstrap.ensure_workspace(agent.workspace, agent.skip_bootstrap)
+    return asyncio.run(serve_until_stopped(loaded, environ, secret))
+
+
+def _contained(settings: Settings) -> None:
+    """Say what holds the commands of agents, and what does not."""
+    for agent in settings.agents.values():
+        held = describe_containment(agent)
+        log.log(logging.INFO if held.contained else logging.WARNING, "commands of %s: %s", agent.id, held.what)
+        for gap in held.gaps if not held.contained else ():
+            log.warning("commands of %s: %s; fix: %s", agent.id, gap.what, gap.fix)
+
+
+async def serve_until_stopped(loaded: LoadedConfig, environ: Mapping[str, str], secret: str) -> int:
+    """Serve until a signal; a config that needs it, or SIGUSR1, makes it begin again in the same process."""
+    clock, stop = SystemClock(), _signals()
+    before: LoadedConfig | None = None
+    while True:
+        try:
+            after = await _life(loaded, environ, secret, clock, stop)
+        except PalinurusError as exc:
+            if before is None:
+                raise
+            log.error("the new config cannot be started with, going back to the one before: %s", exc)
+            after = before
+        if after is None:
+            log.info("stopped")
+            return 0
+        before, loaded = (None if after is before else loaded), after
+        secret = loaded.settings.gateway.token.reveal() or token.ensure_token(loaded.settings.home)
+        _log(logging.getLogger().level, secret, loaded.settings)
+
+
+async def _life(
+    loaded: LoadedConfig, environ: Mapping[str, str], secret: str, clock: Clock, stop: asyncio.Queue[int]
+) -> LoadedConfig | None:
+    """Start everything, wait for a reason, stop everything. The config to begin again with, or None."""
+    settings = loaded.settings
+    app = build_app(loaded, environ, clock)
+    app.restart = lambda seconds: _later(stop, seconds)
+    gateway = GatewayServer(app, clock, secret)
+    proving: asyncio.Task[None] | None = None
+    traced: Callable[[], None] | None = None
+    try:
+        await app.start()
+        traced = _traced(app, settings)
+        port = await gateway.start(settings.gateway.bind, settings.gateway.port)
+        loaded = _with(loaded, None, port)  # clients look for us where we were
+        token.announce_location(
+            settings.home,
+            token.GatewayLocation(token.to_reachable_host(settings.gateway.bind), port, os.getpid(), clock.now()),
+        )
+        _welcome(app, settings, port)
+        await asyncio.to_thread(_contained, settings)  # starts a program to see; nobody need wait for that
+        # What start-up made lives as long as the process: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
+        proving = asyncio.ensure_future(_proved(loaded, clock))
+        after = await _reason(app, loaded, environ, clock, stop)
+        log.info("stopping: running turns get %g s; a second signal ends them at once", settings.gateway.drain)
+    finally:
+        if proving is not None:
+            proving.cancel()
+        await _down(app, gateway, settings, stop)
+        if traced is not None:
+            await asyncio.to_thread(traced)
+        gc.unfreeze()
+    crashloop.forget_starts(settings.home)
+    return after
+
+
+def _traced(app: App, settings: Settings) -> Callable[[], None] | None:
+    """Have runs told as OpenTelemetry spans, if that is asked for. Returns the function that sends the last ones."""
+    if not settings.gateway.spans:
+        return None
+    try:
+        spans: Any = load_part(PARTS["spans"])
+    except ModuleNotFoundError as exc:
+        log.warning("diagnostics.otel: %s is not installed; fix: pip install 'palinurus[otel]'", exc.name)
+        return None
+    made = spans()
+    app.follow(made)
+    close: Callable[[], None] = made.close
+    return close
+
+
+async def _proved(loaded: LoadedConfig, clock: Clock) -> None:
+    await clock.sleep(crashloop.PROVEN_SECONDS)
+    crashloop.forget_starts(loaded.settings.home)
+    crashloop.keep_proven_config(loaded.settings.home, loaded.source)
+
+
+async def _reason(
+    app: App, loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, stop: asyncio.Queue[int]
+) -> LoadedConfig | None:
+    """Wait for a signal or a new config. What to begin again with; None: this is the end."""
+    told = asyncio.ensure_future(stop.get())
+    try:
+        while True:
+            looking = asyncio.ensure_future(reload.watch_config(loaded, environ, clock))
+            try:
+                await asyncio.wait({told, looking}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                looking.cancel()
+            if told.done():
+                number = signal.Signals(told.result())
+                log.info("%s received", number.name)
+                return _again(loaded, environ) if number == signal.SIGUSR1 else None
+            change = looking.result()
+            kept = _with(change.loaded, loaded.settings.gateway.bind, loaded.settings.gateway.port)
+            if kept.settings.gateway.reload == "off":
+                loaded = kept
+                continue
+            app.settings = reload.apply_live_settings(app.settings, kept.settings)
+            if change.live:
+                log.info("config: in force now: %s", ", ".join(change.live))
+            loaded = kept
+            if not change.restart:
+                continue
+            if kept.settings.gateway.reload == "hot":
+                log.warning("config: restart needed (`pal gateway restart`) for: %s", ", ".join(change.restart))
+                continue
+            log.info("config: restarting for: %s", ", ".join(change.restart))
+            return kept
+    finally:
+        told.cancel()
+
+
+def _again(loaded: LoadedConfig, environ: Mapping[str, str]) -> LoadedConfig:
+    """The config as it is now, where this gateway listens."""
+    gateway = loaded.settings.gateway
+    return _with(load_config(loaded.settings.home, environ), gateway.bind, gateway.port)
+
+
+def _later(stop: asyncio.Queue[int], seconds: float) -> None:
+    """As if somebody sent SIGUSR1 then."""
+    asyncio.get_running_loop().call_later(seconds, stop.put_nowait, int(signal.SIGUSR1))
+
+
+def _signals() -> asyncio.Queue[int]:
+    heard: asyncio.Queue[int] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        loop.add_signal_handler(number, heard.put_nowait, int(number))
+    return heard
+
+
+async def _down(app: App, gateway: GatewayServer, settings: Settings, stop: asyncio.Queue[int]) -> None:
+    await gateway.close()
+    token.withdraw_location(settings.home, os.getpid())
+    draining = asyncio.ensure_future(app.stop("signal", settings.gateway.drain))
+    again = asyncio.ensure_future(stop.get())
+    await asyncio.wait({draining, again}, return_when=asyncio.FIRST_COMPLETED)
+    if not draining.done():
+        log.warning("second signal: running turns are handed back now")
+        draining.cancel()
+        await asyncio.wait({draining})
+        await app.stop("signal", 0)
+    again.cancel()
+    await gateway.stop()
+    if draining.done() and not draining.cancelled() and (error := draining.exception()) is not None:
+        raise error
+
+
+def _with(loaded: LoadedConfig, bind: str | None, port: int | None) -> LoadedConfig:
+    """What was loaded, with what the command line says instead."""
+    gateway = loaded.settings.gateway
+    gateway = replace(gateway, bind=bind or gateway.bind, port=gateway.port if port is None else port)
+    return replace(loaded, settings=replace(loaded.settings, gateway=gateway))
+
+
+def _log(level: int, secret: str, settings: Settings) -> None:
+    known = [secret, *logs.collect_secrets(settings)]
+    file = str(settings.logging.get("file") or paths.locate_log_file(settings.home))
+    logs.start_logging(level, known, structured=settings.gateway.json_logs, file=file)
+
+
+def _report(loaded: LoadedConfig) -> None:
+    if loaded.fallback:
+        log.warning("%s", loaded.fallback)
+    for problem in loaded.problems:
+        log.warning("config: %s", problem)
+
+
+def _welcome(app: App, settings: Settings, port: int) -> None:
+    """What a person needs to know now. The token itself is never printed."""
+    host = token.to_reachable_host(settings.gateway.bind)
+    shown = f"[{host}]" if ":" in host else host
+    model = app.catalog.default(settings.agents[settings.default_agent]).ref
+    key = "gateway.auth in the config" if settings.gateway.token else paths.locate_token_file(settings.home)
+    how = {"token": f"token in {key}", "password": "password in the config", "none": "NO AUTHENTICATION"}
+    print(
+        f"Palinurus {__version__} is running\n"
+        f"  open      http://{shown}:{port}/  (signed in: pal dashboard)\n"
+        f"  chat      pal chat          (in another terminal)\n"
+        f"  OpenAI    http://{shown}:{port}/v1, model openclaw, {how.get(settings.gateway.auth_mode, '?')}\n"
+        f"  model     {model}\n"
+        f"  workspace {settings.agents[settings.default_agent].workspace}\n"
+        f"  stop      Ctrl-C",
+        flush=True,
+    )

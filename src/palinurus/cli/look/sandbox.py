@@ -1,0 +1,166 @@
+"""`pal sandbox`: what holds the commands of an agent (explain), and the proof that it does (test).
+
+`standing` is the one line that `pal status`, `pal doctor` and the gateway's start say about it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palinurus.agent.plan.sandbox import ToolSandbox, ToolSandboxes
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.render import TerminalView, strip_controls
+from palinurus.config import paths
+from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.core.types.sandbox import PortRanges, SandboxSpec, needs_approval
+from palinurus.errors import BadRequest, NotFound, StateError
+from palinurus.tools.commands.environ import build_child_env
+from palinurus.tools.sandbox.probe import SandboxGap, SandboxSupport, detect_support, list_gaps
+from palinurus.tools.sandbox.proof import TrialResult, TrialSite, run_trials
+
+_FEW = 3  # paths of one folder that are named one by one
+_WORDS = {
+    "none": "nothing: commands run with all rights of this user",
+    "landlock": "Landlock and a filter of system calls",
+    "bubblewrap": "bubblewrap (namespaces), Landlock for ports, and a filter of system calls",
+    "docker": "a Docker container",
+}
+
+
+class CommandContainment(NamedTuple):
+    """How an agent's commands are held, in a line, and what is missing."""
+
+    what: str
+    contained: bool
+    gaps: list[SandboxGap]
+
+
+def describe_containment(agent: AgentSettings, found: SandboxSupport | None = None) -> CommandContainment:
+    """Of sessions that are not sandboxed. Makes and starts nothing."""
+    known = found or detect_support()
+    contain = agent.sandbox.contain
+    kind = {"auto": known.best(), "off": "none"}.get(contain, contain)
+    cell = SandboxSpec(kind=kind, accepted=contain == "off")  # type: ignore[arg-type]
+    if kind == "none":
+        why = "switched off in the config" if contain == "off" else "this machine has no means; exec asks first"
+        return CommandContainment(
+            f"not contained: {why}", False, [] if not needs_approval(cell) else list_gaps(known, "none")
+        )
+    return CommandContainment(f"contained by {_WORDS[kind]}", True, list_gaps(known, cell.kind))
+
+
+def run_sandbox(argv: list[str]) -> int:
+    """Explain or test. 1 when a test did not hold."""
+    options = _parser().parse_args(argv)
+    environ = dict(os.environ)
+    settings = load_settings(environ).settings
+    agent, key = _asked(settings, options)
+    env = build_child_env(environ, settings.tools.exec.env)
+    try:
+        where = ToolSandboxes(settings, env).of(agent, key)
+    except OSError as exc:
+        raise StateError(f"the cell's folders cannot be made: {exc}", fix="`pal doctor`") from None
+    view = TerminalView(sys.stdout, environ)
+    if options.command == "explain":
+        print(_json(where) if options.json else "\n".join(_explained(agent, key, where, view)))
+        return 0
+    return _tested(settings, where, {**env, **where.env}, options.json, view)
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser("sandbox", "What commands of an agent may do, and the proof.")
+    parser.add_argument("command", choices=("explain", "test"), help="show the cell, or try to break out of it")
+    parser.add_argument("--agent", help="which agent (default: the default one)")
+    parser.add_argument("--session", help="a session key: sandboxed sessions have cells of their own")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    return parser
+
+
+def _asked(settings: Settings, options: argparse.Namespace) -> tuple[AgentSettings, SessionKey]:
+    ident = options.agent or settings.default_agent
+    key = parse_session_key(options.session or "main", ident)
+    if key is None:
+        raise BadRequest(f"{options.session!r} is no session key", fix="`pal sessions` lists them")
+    agent = settings.agents.get(key.agent)
+    if agent is None:
+        raise NotFound(f"no agent {key.agent}", fix=f"there is: {', '.join(settings.agents)}")
+    return agent, key
+
+
+def _json(where: ToolSandbox) -> str:
+    body: dict[str, Any] = {"workspace": where.workspace, **msgspec.to_builtins(where.cell)}
+    body["gaps"] = [gap._asdict() for gap in list_gaps(detect_support(), where.cell.kind)]
+    return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
+
+
+def _explained(agent: AgentSettings, key: SessionKey, where: ToolSandbox, view: TerminalView) -> list[str]:
+    cell = where.cell
+    rows = [("session", str(key)), ("held by", _WORDS[cell.kind]), ("workspace", where.workspace)]
+    if cell.box is not None:
+        mounts = "; ".join(f"{m.source} at {m.target} ({'rw' if m.write else 'ro'})" for m in cell.box.mounts)
+        rows += [("container", f"{cell.box.name}, image {cell.box.image}, network {cell.box.network}")]
+        rows += [("mounts", mounts)]
+    elif cell.kind != "none":
+        used = [f"{name} {value}" for name, value in msgspec.to_builtins(cell.limits).items() if value]
+        rows += [
+            ("may write", ", ".join(_brief(cell.write))),
+            ("may read", ", ".join(_brief(cell.read))),
+            ("TCP ports", _ports(cell.connect)),
+            ("sockets", "Unix sockets allowed" if cell.unix else "no Unix sockets"),
+            ("limits", ", ".join([*used, "no core dumps"])),
+            ("home", where.env.get("HOME", "")),
+        ]
+    lines = [view.style(f"Commands of {agent.id}", "bold")]
+    lines += [f"  {name:<10} {strip_controls(text)}" for name, text in rows]
+    for gap in list_gaps(detect_support(), cell.kind):
+        lines += [f"  {view.style('open', 'red'):<10} {gap.what}", f"  {'':<10} fix: {gap.fix}"]
+    return lines
+
+
+def _brief(found: tuple[str, ...]) -> list[str]:
+    """Folders that are granted piece by piece are named once."""
+    count = Counter("/" + path.split("/")[1] for path in found)
+    shown = [path for path in found if count["/" + path.split("/")[1]] <= _FEW]
+    return [*shown, *(f"{folder} ({n} parts)" for folder, n in count.items() if n > _FEW)]
+
+
+def _ports(ports: PortRanges | None) -> str:
+    if ports is None:
+        return "all"
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ports) or "none"
+
+
+def _tested(settings: Settings, where: ToolSandbox, env: Mapping[str, str], as_json: bool, view: TerminalView) -> int:
+    if where.cell.kind == "docker":
+        raise BadRequest("containers are not tested: what holds there is Docker's", fix="`pal sandbox explain`")
+    scene = TrialSite(settings.home, paths.find_user_home(os.environ), where.workspace, settings.gateway.port)
+    try:
+        results = run_trials(where.cell, scene, env)
+    except OSError as exc:
+        raise StateError(f"nothing can be run in the cell: {exc}", fix="`pal sandbox explain`") from None
+    failed = [one for one in results if one.held is False]
+    if as_json:
+        print(msgspec.json.encode([one._asdict() for one in results]).decode())
+        return 1 if failed else 0
+    for one in results:
+        print(_row(one, view))
+    tried = [one for one in results if one.held is not None]
+    print(f"\n{len(tried) - len(failed)} of {len(tried)} held, by {_WORDS[where.cell.kind]}.")
+    for gap in list_gaps(detect_support(), where.cell.kind) if failed or where.cell.kind == "none" else ():
+        print(f"open: {gap.what}\n  fix: {gap.fix}")
+    return 1 if failed else 0
+
+
+def _row(one: TrialResult, view: TerminalView) -> str:
+    word, color = {None: ("none", "dim"), True: ("held", "green"), False: ("OPEN", "red")}[one.held]
+    if one.wanted == "works" and one.held is not None:
+        word = "works" if one.held else "FAILS"
+    return f"{view.style(f'{word:<6}', color)} {one.name:<40} {strip_controls(one.how)}"

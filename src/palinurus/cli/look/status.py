@@ -1,0 +1,229 @@
+"""`pal status`: what is running, with which model, and what went wrong lately. Reads; changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from palinurus import __version__
+from palinurus.app.plugins import load_contributions
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.look.sandbox import describe_containment
+from palinurus.cli.reach import http
+from palinurus.cli.reach.client import find_gateway_address
+from palinurus.cli.render import TerminalView, strip_controls
+from palinurus.config.load import LoadedConfig
+from palinurus.config.settings import Settings
+from palinurus.core.schedule.heartbeat import HeartbeatState
+from palinurus.errors import GatewayUnreachable, NotFound, StateError
+from palinurus.providers.catalog import Catalog
+from palinurus.providers.probe import probe_ollama
+from palinurus.store.sqlite.reader import open_reader
+from palinurus.triggers.heartbeat import KIND as HEARTBEAT
+from palinurus.triggers.jobs import JOB
+from palinurus.triggers.scheduler import SWITCH
+
+ERRORS = 5
+LOOKED_AT = 500  # newest messages searched for failures
+
+
+class ProgramStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """All there is to say."""
+
+    version: str
+    home: str
+    gateway: bool
+    ready: bool
+    failing: list[str]
+    address: str
+    uptime_ms: int
+    model: str
+    key: str  # where the model's key comes from
+    workspace: str
+    commands: str  # what holds them
+    sessions: int
+    jobs: int
+    heartbeat: str  # how often, how many there were, what they cost
+    queued: int
+    running: int
+    errors: list[dict[str, Any]]
+    config: list[str]  # problems
+    state: str  # what is wrong with the state, "" if nothing
+    disk_free: int
+    disk_used: int
+
+
+def run_status(argv: list[str]) -> int:
+    """Print the status. 0 when a gateway runs and is ready, else 3 (as service managers have it)."""
+    parser = CommandParser("status", "What is running, with which model, and what went wrong lately.")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    args = parser.parse_args(argv)
+    environ = dict(os.environ)
+    status = asyncio.run(collect_status(load_settings(environ), environ))
+    if args.json:
+        print(msgspec.json.encode(status).decode())
+    else:
+        _print(status, TerminalView(sys.stdout, environ))
+    return 0 if status.gateway and status.ready else 3
+
+
+async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> ProgramStatus:
+    """Ask the gateway, read the store, look at the disk."""
+    settings = loaded.settings
+    address = find_gateway_address(settings)
+    ready = await _ready(address)
+    stored = _stored(settings.home)
+    model, key = await find_model_in_use(settings, environ)
+    problems = [str(p) for p in loaded.problems]
+    return ProgramStatus(
+        version=__version__,
+        home=settings.home,
+        gateway=ready is not None,
+        ready=bool(ready and ready.get("ready")),
+        failing=list(ready.get("failing", [])) if ready else [],
+        address=address.url,
+        uptime_ms=int(ready.get("uptimeMs", 0)) if ready else 0,
+        model=model,
+        key=key,
+        workspace=settings.agents[settings.default_agent].workspace,
+        commands=describe_containment(settings.agents[settings.default_agent]).what,
+        config=[loaded.fallback, *problems] if loaded.fallback else problems,
+        disk_free=shutil.disk_usage(_existing(settings.home)).free,
+        disk_used=_size(settings.home),
+        heartbeat=_beats(settings),
+        **stored,
+    )
+
+
+async def find_model_in_use(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
+    """The default agent's model, and where its key comes from ("" when it needs none or has none)."""
+    agent = settings.agents[settings.default_agent]
+    catalog = Catalog(settings, environ)
+    catalog.vendors = load_contributions(settings).vendors
+    if catalog.wants_probe(agent):
+        catalog.ollama = await probe_ollama()
+    info = catalog.default(agent)
+    return str(info.ref).removeprefix("/"), catalog.key_source(info.ref.provider)
+
+
+async def _ready(address: http.GatewayEndpoint) -> dict[str, Any] | None:
+    if not await http.is_gateway_alive(address):
+        return None
+    try:
+        answer = await http.send_request(address._replace(token=""), "GET", "/readyz")
+        try:
+            found = msgspec.json.decode(await answer.read_body())
+            return found if isinstance(found, dict) else {}
+        finally:
+            answer.close()
+    except (GatewayUnreachable, OSError, msgspec.DecodeError):
+        return {}
+
+
+def _stored(home: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"sessions": 0, "jobs": 0, "queued": 0, "running": 0, "errors": [], "state": ""}
+    try:
+        with open_reader(home) as reader:
+            found["sessions"] = len(reader.sessions())
+            found["jobs"] = len(reader.list_records(JOB))
+            found["queued"] = len(reader.items(10_000, state="queued"))
+            found["running"] = len(reader.items(10_000, state="running"))
+            bad = [r for r in reader.items(LOOKED_AT) if r.outcome in ("failed", "refused", "dead")]
+            found["errors"] = [
+                {"id": r.id, "session": r.session, "outcome": r.outcome, "why": r.note[:300]} for r in bad[:ERRORS]
+            ]
+    except NotFound:
+        pass  # a new home
+    except StateError as exc:
+        found["state"] = exc.message
+    return found
+
+
+def _beats(settings: Settings) -> str:
+    """Of the default agent."""
+    own = settings.heartbeats.get(settings.default_agent)
+    if own is None:
+        return "off"
+    try:
+        with open_reader(settings.home) as reader:
+            kept = {one.key: one.data for one in reader.list_records(HEARTBEAT)}
+            off = "switched off; " if reader.list_records(SWITCH[0]) else ""
+        beat = msgspec.json.decode(kept.get(settings.default_agent, b"{}"), type=HeartbeatState)
+    except (NotFound, StateError, msgspec.DecodeError):
+        beat, off = HeartbeatState(), ""
+    spent = f", {beat.count} so far for ${beat.cost:.4f} (${beat.cost / beat.count:.4f} each)" if beat.count else ""
+    stopped = f"; stopped: {beat.stopped}" if beat.stopped else ""
+    return f"{off}every {own.every / 60:g} min{spent}{stopped}"
+
+
+def _existing(path: str) -> str:
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _size(home: str) -> int:
+    """Bytes of our own files; the workspace is the owner's."""
+    total = 0
+    for folder, folders, names in os.walk(home):
+        if folder == home:
+            folders[:] = [name for name in folders if name not in ("workspace", "cells", "sandboxes")]
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_size
+            except OSError:
+                continue  # gone meanwhile
+    return total
+
+
+def _print(status: ProgramStatus, view: TerminalView) -> None:
+    if not status.gateway:
+        gateway = f"{view.style('not running', 'red')} (would be at {status.address}; `pal gateway` starts it)"
+    elif not status.ready:
+        gateway = f"{view.style('not ready', 'red')} at {status.address}: {', '.join(status.failing)}"
+    else:
+        gateway = f"{view.style('running', 'green')} at {status.address}, up {_span(status.uptime_ms)}"
+    rows = [
+        ("gateway", gateway),
+        ("model", status.model + (f" (key from {status.key})" if status.key else "")),
+        ("sessions", str(status.sessions)),
+        ("jobs", f"{status.jobs} (`pal cron list`)" if status.jobs else "none"),
+        ("heartbeat", status.heartbeat),
+        ("messages", f"{status.running} running, {status.queued} waiting"),
+        ("home", f"{status.home} ({_bytes(status.disk_used)}, {_bytes(status.disk_free)} free)"),
+        ("workspace", status.workspace),
+        ("commands", status.commands),
+    ]
+    print(f"{view.style('Palinurus', 'bold')} {status.version}")
+    for name, text in rows:
+        print(f"  {name:<10}{strip_controls(text) if not view.color else text}")
+    if status.state:
+        print(f"  {'state':<10}{view.style(strip_controls(status.state), 'red')}  (`pal doctor`)")
+    for problem in status.config:
+        print(f"  {'config':<10}{view.style(strip_controls(problem), 'red')}")
+    for error in status.errors:
+        why = strip_controls(str(error["why"])).replace("\n", " ")[:90]
+        print(f"  {'error':<10}{why}  (pal trace {error['id']})")
+
+
+def _span(ms: int) -> str:
+    seconds = ms // 1000
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def _bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 10 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

@@ -1,0 +1,176 @@
+"""`pal models`: which models there are, and where their keys come from. Shows names of variables, never values.
+
+`thinking` and `pull` have files of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from palinurus.app.plugins import load_contributions
+from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.models import pull, thinking
+from palinurus.clock import SystemClock
+from palinurus.config import load, paths
+from palinurus.core.types.model import ModelFailure, ModelSpec
+from palinurus.errors import NotFound
+from palinurus.providers import VENDORS, credentials
+from palinurus.providers.catalog import Catalog
+from palinurus.providers.local.capabilities import ModelCapabilities, save_capabilities
+from palinurus.providers.local.probe import probe_tool_calls
+from palinurus.providers.probe import probe_ollama
+from palinurus.providers.stream import ProviderModels
+
+# `pal models probe REF`: ask a model once to use a tool, and remember what it did.
+
+
+def run_models_probe(argv: list[str]) -> int:
+    """0 if the model calls tools. Raises NotFound for a model nobody knows."""
+    parser = CommandParser("models probe", "Ask a model once to use a tool, and remember whether it can.")
+    parser.add_argument("model", help="provider/model")
+    options = parser.parse_args(argv)
+    environ = dict(os.environ)
+    found = asyncio.run(_probe(options.model, environ))
+    print(f"{options.model}: tool calls: {found.calls}" + (f" ({found.problem})" if found.problem else ""))
+    return 0 if found.calls in ("structured", "text") else 1
+
+
+async def _probe(ref: str, environ: dict[str, str]) -> ModelCapabilities:
+    settings = load_settings(environ).settings
+    catalog = Catalog(settings, environ)
+    info = catalog.find(ref, settings.agents[settings.default_agent])
+    if isinstance(info, ModelFailure):
+        raise NotFound(info.message, fix="`pal models` lists what can be used")
+    clock = SystemClock()
+    models = ProviderModels(catalog, clock)
+    try:
+        found = await probe_tool_calls(models, info, now=clock.now())
+    finally:
+        await models.close()
+    save_capabilities(settings.home, info, found)
+    return found
+
+
+PARTS: dict[str, Callable[[list[str]], int]] = {
+    "thinking": thinking.run_models_thinking,
+    "pull": pull.run_models_pull,
+    "probe": run_models_probe,
+}
+
+
+def run_models(argv: list[str]) -> int:
+    """Exit code 0; raises PalinurusError when the config cannot be read."""
+    if argv and argv[0] in PARTS:
+        return PARTS[argv[0]](argv[1:])
+    parser = CommandParser("models", "Models and their providers.")
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=("list", "status", *PARTS),
+        default="list",
+        help="list (default); status: the default and where keys come from; "
+        "thinking REF: its levels and what each sends; pull [NAME]: fetch a model that runs here; "
+        "probe REF: does it call tools?",
+    )
+    parser.add_argument("--json", action="store_true", help="for programs")
+    options = parser.parse_args(argv)
+    environ = os.environ
+    catalog = load_catalog(environ)
+    told = list_models(catalog) if options.what == "list" else describe_providers(catalog)
+    if options.json:
+        sys.stdout.write(str(msgspec.json.format(msgspec.json.encode(told), indent=2), "utf-8") + "\n")
+    else:
+        sys.stdout.write((_lines if options.what == "list" else _report)(told) + "\n")
+    return 0
+
+
+def load_catalog(environ: Mapping[str, str]) -> Catalog:
+    """The catalog of this home, an Ollama that is running included. Raises PalinurusError."""
+    loaded = load.load_config(paths.find_home(environ), environ)
+    catalog = Catalog(loaded.settings, environ, ollama=asyncio.run(probe_ollama()))
+    catalog.vendors = load_contributions(loaded.settings).vendors
+    return catalog
+
+
+def list_models(catalog: Catalog) -> dict[str, Any]:
+    """Every model that can be used, the default marked."""
+    agent = catalog.settings.agents[catalog.settings.default_agent]
+    default = catalog.default(agent)
+    models = {m.ref: m for m in catalog.all(agent)}
+    if default.api:
+        models.setdefault(default.ref, default)
+    return {"models": [_facts(m, m.ref == default.ref) for m in models.values()]}
+
+
+def describe_providers(catalog: Catalog) -> dict[str, Any]:
+    """The default model, and each provider that is configured or has a key."""
+    agent = catalog.settings.agents[catalog.settings.default_agent]
+    default = catalog.default(agent)
+    providers = []
+    for name in dict.fromkeys((*catalog.settings.providers, *VENDORS)):
+        vendor, configured = catalog.vendor(name), catalog.provider(name)
+        key = catalog.key_source(name) or credentials.find_key_source(configured, vendor, catalog.environ)
+        if configured is None and not key and not (name == "ollama" and catalog.ollama):
+            continue
+        base = (configured.base_url if configured else "") or (vendor.base_url if vendor else "")
+        base = credentials.resolve_base_url(base, vendor, catalog.environ)
+        keyless = vendor is not None and vendor.keyless
+        providers.append({"id": name, "baseUrl": base, "key": key or ("not needed" if keyless else "missing")})
+    return {
+        "default": str(default.ref) if default.api else agent.model,
+        "problem": catalog.explain_missing(agent),
+        "fallbacks": list(agent.fallbacks),
+        "ollama": list(catalog.ollama),
+        "providers": providers,
+    }
+
+
+def _facts(model: ModelSpec, default: bool) -> dict[str, Any]:
+    return {
+        "key": str(model.ref),
+        "name": model.name,
+        "api": model.api,
+        "input": ["text", "image"] if model.vision else ["text"],
+        "reasoning": model.reasoning,
+        "contextWindow": model.context_window,
+        "maxTokens": model.max_tokens,
+        "default": default,
+    }
+
+
+def _lines(told: dict[str, Any]) -> str:
+    rows = [
+        (
+            ("* " if m["default"] else "  ") + m["key"],
+            f"{m['contextWindow'] // 1000}k",
+            "+".join(m["input"]),
+            "thinks" if m["reasoning"] else "",
+            m["name"],
+        )
+        for m in told["models"]
+    ]
+    wide = [max((len(row[n]) for row in rows), default=0) for n in range(4)]
+    lines = ["  ".join([*(row[n].ljust(wide[n]) for n in range(4)), row[4]]).rstrip() for row in rows]
+    return "\n".join([*lines, "", "* is the default; change it with agents.defaults.model or `pal setup`"])
+
+
+def _report(told: dict[str, Any]) -> str:
+    lines = [f"default model  {told['default']}"]
+    if told["problem"]:
+        lines.append(f"  problem: {told['problem']}")
+    if told["fallbacks"]:
+        lines.append(f"fallbacks      {', '.join(told['fallbacks'])}")
+    for provider in told["providers"]:
+        key = provider["key"]
+        where = key if key in ("missing", "not needed") else f"from {key}"
+        lines.append(f"{provider['id']:<14} {provider['baseUrl']}  key: {where}")
+    if told["default"] == "builtin/demo":
+        lines.append("No key was found: the scripted demo answers. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, start")
+        lines.append("Ollama, or run `pal setup`.")
+    return "\n".join(lines)

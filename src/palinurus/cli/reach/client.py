@@ -1,0 +1,206 @@
+"""One way to talk to the agent, wherever it runs: through a running gateway, or with an App in this process.
+
+Both give the same: run events as they happen, then one `Outcome`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeAlias
+from urllib.parse import quote
+
+import msgspec
+
+from palinurus.cli.main import PARTS, load_part
+from palinurus.cli.reach import http
+from palinurus.clock import Clock
+from palinurus.config.load import LoadedConfig
+from palinurus.config.settings import Settings
+from palinurus.core.types.events import RunEvent
+from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.core.types.usage import TokenUsage
+from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked, Unauthorized
+from palinurus.gateway import token
+
+TRIES = 20  # a gateway that restarts is asked again for the outcome, half a second apart
+PAUSE = 0.5
+
+
+class CliMessage(msgspec.Struct, frozen=True):
+    """What to say, and where."""
+
+    text: str
+    session: str  # a whole key
+    agent: str
+    model: str = ""
+
+
+class CliOutcome(msgspec.Struct, frozen=True):
+    """How a message ended. `error` is "" when it was answered."""
+
+    id: str
+    session: str
+    outcome: str
+    text: str
+    usage: TokenUsage = TokenUsage()
+    error: str = ""
+
+
+class AgentClient(Protocol):
+    """Somebody to talk to."""
+
+    where: str
+
+    def send(self, message: CliMessage) -> AsyncIterator[RunEvent | CliOutcome]:
+        """Events of the run, last an Outcome. Raises PalinurusError when the message is not accepted."""
+        ...
+
+    async def abort(self, session: str) -> None:
+        """Stop the running turn of a session."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+Start: TypeAlias = Callable[[LoadedConfig, Mapping[str, str], Clock], Awaitable[AgentClient]]
+
+
+async def connect_agent(
+    loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, *, local: bool = False
+) -> AgentClient:
+    """A running gateway if there is one (and `local` is not asked for), else the program in this process.
+
+    Raises StateLocked when a gateway holds the state but cannot be used, ConfigError, StateError.
+    """
+    settings = loaded.settings
+    address = find_gateway_address(settings)
+    found = await http.is_gateway_alive(address)
+    if found and not local:
+        return HttpAgentClient(address, clock)
+    start: Start = load_part(PARTS["local"])  # type: ignore[assignment]
+    try:
+        return await start(loaded, environ, clock)
+    except StateLocked as exc:
+        fix = "leave out --local: the running gateway answers" if found else exc.fix
+        raise StateLocked(exc.message, fix=fix) from None
+
+
+def find_gateway_address(settings: Settings) -> http.GatewayEndpoint:
+    """Where a gateway of this home would be: where the last one said, else where the config says."""
+    place = token.find_location(settings.home)
+    gateway = settings.gateway
+    if gateway.auth_mode == "password":
+        secret = gateway.password.reveal()
+    else:
+        secret = gateway.token.reveal() or token.read_token(settings.home)
+    if place is not None:
+        return http.GatewayEndpoint(place.host, place.port, secret)
+    return http.GatewayEndpoint(token.to_reachable_host(gateway.bind), gateway.port, secret)
+
+
+def resolve_session_key(settings: Settings, typed: str, agent: str) -> SessionKey:
+    """The session a person means; "" is the agent's main one. Raises BadRequest."""
+    agent = agent or settings.default_agent
+    found = parse_session_key(typed or settings.session.main_key, agent)
+    if found is None:
+        raise BadRequest(f"{typed!r} is not a session key", fix="use a word, or agent:<id>:<name>")
+    if found.agent not in settings.agents:
+        known = ", ".join(sorted(settings.agents))
+        raise BadRequest(f"there is no agent {found.agent!r}", fix=f"use one of: {known}")
+    return found
+
+
+class HttpAgentClient:
+    """A running gateway."""
+
+    def __init__(self, address: http.GatewayEndpoint, clock: Clock) -> None:
+        self.where = f"gateway at {address.url}"
+        self._address = address
+        self._clock = clock
+
+    async def send(self, message: CliMessage) -> AsyncIterator[RunEvent | CliOutcome]:
+        headers = {
+            "Content-Type": "application/json",
+            "x-palinurus-events": "1",
+            "x-openclaw-session-key": message.session,
+            "Idempotency-Key": str(uuid.uuid4()),  # asking again after a break can never send it twice
+        }
+        if message.model:
+            headers["x-openclaw-model"] = message.model
+        body = msgspec.json.encode(
+            {"model": "openclaw", "stream": True, "messages": [{"role": "user", "content": message.text}]}
+        )
+        for left in range(TRIES, 0, -1):
+            try:
+                async for piece in self._ask(body, headers, message):
+                    yield piece
+                    if isinstance(piece, CliOutcome):
+                        return
+            except (ConnectionError, GatewayUnreachable):
+                if left == 1:
+                    raise
+            await self._clock.sleep(PAUSE)
+        raise GatewayUnreachable("the gateway broke off", fix="`pal status`; the message is kept")
+
+    async def _ask(
+        self, body: bytes, headers: dict[str, str], message: CliMessage
+    ) -> AsyncIterator[RunEvent | CliOutcome]:
+        """One request. Ends without an Outcome if the connection breaks off."""
+        answer = await http.send_request(self._address, "POST", "/v1/chat/completions", body, headers)
+        try:
+            if answer.status != 200:
+                _refused(answer.status, await answer.read_body())
+            ended: CliOutcome | None = None
+            async for name, data in answer.events():
+                if name == "run":
+                    yield _decoder.decode(data)
+                elif name == "outcome":
+                    ended = msgspec.json.decode(data, type=CliOutcome)
+                elif data == b"[DONE]":
+                    if ended is not None:
+                        yield ended
+                    return
+                elif not name and data.startswith(b'{"error":'):
+                    ended = _failed(ended, message, _error(data))
+                    if ended is None:
+                        return
+        finally:
+            answer.close()
+
+    async def abort(self, session: str) -> None:
+        answer = await http.send_request(self._address, "POST", f"/sessions/{quote(session, safe='')}/kill")
+        await answer.read_body()
+        answer.close()
+
+    async def close(self) -> None:
+        return
+
+
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(RunEvent)
+
+
+def _failed(ended: CliOutcome | None, message: CliMessage, error: Mapping[str, Any]) -> CliOutcome | None:
+    """The outcome with its reason. None if the gateway only stops: the message goes on, ask again."""
+    if error.get("code") == "draining":
+        return None
+    ended = ended or CliOutcome("", message.session, "failed", "")
+    return msgspec.structs.replace(ended, error=str(error.get("message") or "failed"))
+
+
+def _error(data: bytes) -> Mapping[str, Any]:
+    try:
+        found = msgspec.json.decode(data)["error"]
+        return found if isinstance(found, dict) else {}
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return {"message": data[:200].decode("utf-8", "replace")}
+
+
+def _refused(status: int, data: bytes) -> None:
+    error = _error(data)
+    text = str(error.get("message") or f"the gateway answered {status}")
+    if error.get("code") == "draining":
+        raise ConnectionResetError(text)
+    if status in (401, 403):
+        raise Unauthorized(f"the gateway refused us: {text}", fix="is it a gateway of another PALINURUS_HOME?")
+    raise BadRequest(text)

@@ -1,0 +1,87 @@
+"""The program inside the command: an App in this process, for when no gateway runs or --local is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Mapping
+
+from palinurus.app import App, build_app
+from palinurus.cli.reach.client import CliMessage, CliOutcome
+from palinurus.clock import Clock
+from palinurus.config.load import LoadedConfig
+from palinurus.core.types.events import AgentEnd, RunEvent
+from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.usage import TokenUsage
+from palinurus.gateway.openai.completions import extract_answer
+from palinurus.tools.commands.environ import hide_process
+from palinurus.workspace import bootstrap
+
+
+async def start_local_client(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> LocalAgentClient:
+    """A client of a started App. Raises StateError kinds, ConfigError."""
+    return LocalAgentClient(await start_app(loaded, environ, clock), clock)
+
+
+async def start_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> App:
+    """A started App. Raises StateError kinds, ConfigError."""
+    hide_process()
+    for agent in loaded.settings.agents.values():
+        if bootstrap.is_new_workspace(agent.workspace):
+            bootstrap.ensure_workspace(agent.workspace, agent.skip_bootstrap)
+    app = build_app(loaded, environ, clock)
+    try:
+        await app.start()
+    except BaseException:
+        await app.stop("failed", 0)
+        raise
+    return app
+
+
+class LocalAgentClient:
+    """The program itself, in this process."""
+
+    where = "in this process"
+
+    def __init__(self, app: App, clock: Clock) -> None:
+        self._app = app
+        self._clock = clock
+
+    async def send(self, message: CliMessage) -> AsyncIterator[RunEvent | CliOutcome]:
+        queue: asyncio.Queue[RunEvent | None] = asyncio.Queue()
+        accepted = await self._app.submit(self._inbound(message), sink=queue.put_nowait)
+        waiter = asyncio.ensure_future(self._app.wait(accepted.id))
+        waiter.add_done_callback(lambda _: queue.put_nowait(None))
+        end: AgentEnd | None = None
+        try:
+            while (event := await queue.get()) is not None:
+                if isinstance(event, AgentEnd):
+                    end = event
+                yield event
+            row = await waiter
+        finally:
+            waiter.cancel()
+        error = "" if row.outcome in ("answered", "silent") else row.note or str(row.outcome)
+        if error and end is not None and end.failure is not None:
+            error = end.failure.message
+        usage = end.usage if end is not None else TokenUsage()
+        yield CliOutcome(row.id, row.session, str(row.outcome), extract_answer(end, row), usage, error)
+
+    def _inbound(self, message: CliMessage) -> Inbound:
+        return Inbound(
+            Target("terminal"),
+            Sender("operator", owner=True),
+            event=f"once:{uuid.uuid4()}",
+            text=message.text,
+            at=self._clock.now(),
+            session=message.session,
+            agent=message.agent,
+            options={"model": message.model} if message.model else {},
+            push=False,
+        )
+
+    async def abort(self, session: str) -> None:
+        self._app.abort(session, "user")
+
+    async def close(self) -> None:
+        await self._app.stop("exit", 0)

@@ -1,0 +1,234 @@
+"""`pal sessions` list, show, path, tree, export: looks at the state from outside, beside a gateway or without one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from palinurus.cli.sessions.access import (
+    SessionOnDisk,
+    find_session,
+    read_session_key,
+    strip_terminal_codes,
+    warn_unreadable,
+)
+from palinurus.clock import SystemClock
+from palinurus.config import durations
+from palinurus.core.types.keys import parse_agent_id
+from palinurus.core.types.messages import AssistantMessage, Message, ToolResult
+from palinurus.errors import BadRequest, NotFound, StateBroken, StateUnwritable
+from palinurus.sessions import export as exports
+from palinurus.sessions import rows
+from palinurus.sessions import search as searches
+from palinurus.sessions import tree as trees
+from palinurus.sessions.entries import to_iso, to_millis
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.transcript import read_transcript
+from palinurus.store.port import SessionRow
+from palinurus.store.sqlite.reader import open_reader
+
+# `pal sessions search`: words in all conversations, newest first.
+
+
+def search_sessions(home: str, asked: argparse.Namespace) -> None:
+    """Print what is found. Raises BadRequest for a time or an agent that cannot be."""
+    agent = parse_agent_id(asked.agent) if asked.agent else None
+    if asked.agent and agent is None:
+        raise BadRequest(f"{asked.agent!r} is no agent id")
+    text = " ".join(f'"{word}"' if " " in word else word for word in asked.text)
+    query = searches.parse_query(text, agent, _since(asked.since), asked.limit)
+    if not query.terms:
+        raise BadRequest("there is no word to look for")
+    found = searches.search_transcripts(home, query)
+    keys = _keys(home)
+    if found.note:
+        print(f"note: {strip_terminal_codes(found.note)}; the files were read instead", file=sys.stderr)
+    if asked.json:
+        rows = [{**hit._asdict(), "key": keys.get(hit.path.partition(".jsonl")[0])} for hit in found.hits]
+        print(msgspec.json.encode(rows).decode())
+        return
+    if not found.hits:
+        print("nothing found")
+    for hit in found.hits:
+        where = keys.get(hit.path.partition(".jsonl")[0]) or hit.path
+        print(strip_terminal_codes(f"{searches.format_hit_time(hit)}  {where}  {hit.entry}  {hit.who}\n    {hit.text}"))
+
+
+def _since(text: str | None) -> int:
+    if not text:
+        return 0
+    past = durations.parse_duration(text, "d")
+    if past is not None:
+        return SystemClock().now() - int(past * 1000)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise BadRequest(f"{text!r} is no time", fix="write 7d, 12h or a date such as 2026-06-01") from None
+
+
+def _keys(home: str) -> dict[str, str]:
+    """Transcript path without its suffix -> session key; earlier transcripts of a session included."""
+    try:
+        with open_reader(home) as reader:
+            rows = reader.sessions()
+    except NotFound:
+        return {}
+    return {path: row.key for row in reversed(rows) for path in _paths(row)}
+
+
+def _paths(row: SessionRow) -> list[str]:
+    try:
+        record = SessionRecord.decode(row.data)
+    except StateBroken:
+        return []
+    folder = f"agents/{row.agent}/sessions"
+    return [*(f"{folder}/{ident}" for ident in record.usageFamilySessionIds or ()), record.path(row.agent)[:-6]]
+
+
+FORMATS = ("jsonl", *exports.FORMATS)
+
+
+def list_sessions(home: str, asked: argparse.Namespace) -> None:
+    """All sessions, newest first."""
+    try:
+        with open_reader(home) as reader:
+            found_rows = reader.sessions(asked.agent)
+    except NotFound:  # nothing ran here yet: that is an empty list, not a fault
+        found_rows = []
+    entries = [_entry(home, row) for row in found_rows]
+    if asked.json:
+        print(msgspec.json.encode(entries).decode())
+        return
+    if not entries:
+        print("no sessions yet")
+    for entry in entries:
+        model = "/".join(str(entry[k]) for k in ("modelProvider", "model") if entry.get(k)) or "-"
+        tokens = entry.get("totalTokens") or 0
+        at = to_iso(entry["updatedAt"] or 0)[:16]
+        shown = f"{at}  {entry['key']}  {model}  {tokens} tokens  {entry.get('label') or entry.get('error') or ''}"
+        print(strip_terminal_codes(shown).rstrip())
+
+
+def _entry(home: str, row: SessionRow) -> dict[str, Any]:
+    key = read_session_key(row.key)
+    try:
+        record = SessionRecord.decode(row.data)
+    except StateBroken as exc:  # one broken row must not hide the others
+        return {
+            "key": row.key,
+            "kind": rows.name_session_kind(key),
+            "updatedAt": row.updated,
+            "sessionId": row.session_id,
+            "error": exc.message,
+        }
+    shown = rows.make_session_row(record, key, path=os.path.join(home, record.path(key.agent)))
+    return {**shown, "kind": rows.name_session_kind(key), "updatedAt": row.updated}
+
+
+def show_session(home: str, asked: argparse.Namespace) -> None:
+    """What the model would see of it."""
+    place = find_session(home, asked.key)
+    transcript = read_transcript(place.file)
+    messages = transcript.messages()
+    shown = messages[-asked.limit :] if asked.limit > 0 else messages
+    if asked.json:
+        print(msgspec.json.encode(shown).decode())
+    else:
+        print(
+            strip_terminal_codes(
+                f"{place.key}: {len(messages)} messages" + (f", the last {len(shown)}:" if shown else "")
+            )
+        )
+        for message in shown:
+            print(_said(message))
+    warn_unreadable(transcript)
+
+
+def _said(message: Message) -> str:
+    at = to_iso(message.timestamp)[:16] if 0 < message.timestamp < 2**47 else "-"
+    if isinstance(message, ToolResult):
+        who = f"{message.toolName}{' (error)' if message.isError else ''}"
+    else:
+        who = "assistant" if isinstance(message, AssistantMessage) else "user"
+    lines = [f"\n[{at}] {who}"]
+    if message.text:
+        lines.append(message.text)
+    if isinstance(message, AssistantMessage):
+        lines += [f"-> {c.name} {msgspec.json.encode(c.arguments).decode()}" for c in message.calls]
+        lines += [f"! {message.errorMessage}"] if message.errorMessage else []
+    return strip_terminal_codes("\n".join(lines))
+
+
+def show_session_path(home: str, asked: argparse.Namespace) -> None:
+    """Where the file is."""
+    print(find_session(home, asked.key).file)
+
+
+def show_session_tree(home: str, asked: argparse.Namespace) -> None:
+    """One line an entry: `*` is on the current path, `>` is where the conversation stands."""
+    place = find_session(home, asked.key)
+    transcript = read_transcript(place.file)
+    nodes = trees.list_nodes(transcript)
+    if asked.json:
+        print(msgspec.json.encode([_node(node) for node in nodes]).decode())
+    elif not nodes:
+        print(f"{place.key}: nothing was said yet")
+    for node in nodes if not asked.json else ():
+        sign = ">" if node.here else "*" if node.active else " "
+        at = node.entry.timestamp[:16].replace("T", " ") if to_millis(node.entry.timestamp) else ""
+        label = f"  [{node.label}]" if node.label else ""
+        words = f"{trees.name_speaker(node.entry)}: {trees.summarize_entry(node.entry)}".removesuffix(": ")
+        print(strip_terminal_codes(f"{sign} {'  ' * node.depth}{node.entry.id}  {at:<16}  {words}{label}"))
+    warn_unreadable(transcript)
+
+
+def _node(node: trees.TreeNode) -> dict[str, Any]:
+    entry = node.entry
+    return {
+        "id": entry.id,
+        "timestamp": entry.timestamp,
+        "who": trees.name_speaker(entry),
+        "text": trees.summarize_entry(entry, 200),
+        "depth": node.depth,
+        "active": node.active,
+        "leaf": node.here,
+        "label": node.label,
+    }
+
+
+def export_session(home: str, asked: argparse.Namespace) -> None:
+    """The session as a file."""
+    place = find_session(home, asked.key)
+    suffix = os.path.splitext(asked.output or "")[1].lower()
+    kind = asked.format or exports.SUFFIXES.get(suffix, "jsonl")
+    data = _raw(place)
+    if kind != "jsonl":
+        transcript = read_transcript(place.file, place.path)
+        data = exports.FORMATS[kind](transcript, str(place.key)).encode()
+        warn_unreadable(transcript)
+    if asked.output in (None, "-"):
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        fd = os.open(asked.output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(fd, "wb") as handle:
+            handle.write(data)
+    except OSError as exc:
+        raise StateUnwritable(f"{asked.output} cannot be written: {exc.strerror}") from exc
+    print(f"wrote {asked.output} ({len(data)} bytes)")
+
+
+def _raw(place: SessionOnDisk) -> bytes:
+    try:
+        with open(place.file, "rb") as handle:
+            return handle.read()
+    except FileNotFoundError:
+        raise NotFound(f"{place.key} has no transcript yet: {place.file}") from None
+    except OSError as exc:
+        raise StateUnwritable(f"{place.file}: {exc.strerror}") from exc

@@ -1,0 +1,81 @@
+"""`!line`: a line for this machine's shell, typed by the person, with the person's rights. The agent sees
+none of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import threading
+from collections.abc import Callable, Mapping
+
+# A terminal that goes away takes the screen with it. Textual waits for ever to draw on one that is gone.
+
+GRACE = 3.0  # seconds for an orderly end
+LOOK = 1000  # ms between looks
+CODE = 129  # as of a process that SIGHUP ended
+
+
+def watch_hangup(fd: int = 0) -> None:
+    """End the process when the terminal behind `fd` hangs up. What was accepted is on disk; the next start goes on."""
+    threading.Thread(target=_watch, args=(fd,), name="palinurus-hangup", daemon=True).start()
+
+
+def _watch(fd: int) -> None:
+    poll = select.poll()
+    poll.register(fd, 0)  # nothing is asked for: hang-ups are told of all the same
+    while not poll.poll(LOOK):
+        pass
+    threading.Event().wait(GRACE)
+    os._exit(CODE)
+
+
+OUTPUT = 200_000  # characters of one command that are kept; the end is
+
+
+class UserShell:
+    """Runs one line at a time."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Is a line running?"""
+        return self._process is not None
+
+    async def run(self, line: str, show: Callable[[str], None]) -> int:
+        """The exit code; `show` gets all output so far as it comes. Raises OSError if there is no shell."""
+        shell = self._environ.get("SHELL") or "/bin/sh"
+        self._process = await asyncio.create_subprocess_exec(
+            shell,
+            "-c",
+            line,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+            env=dict(self._environ),
+        )
+        try:
+            assert self._process.stdout is not None
+            heard = ""
+            while data := await self._process.stdout.read(65536):
+                heard = (heard + data.decode("utf-8", "replace"))[-OUTPUT:]
+                show(heard)
+            return await self._process.wait()
+        finally:
+            self.stop()
+            await self._process.wait()
+            self._process = None
+
+    def stop(self) -> None:
+        """End the line that runs, and what it started."""
+        if self._process is not None and self._process.returncode is None:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # gone meanwhile

@@ -1,1 +1,0 @@
-"""Webhooks as rules: signatures, templates, rates. Pure: bodies, secrets and the time are handed in."""

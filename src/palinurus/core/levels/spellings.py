@@ -1,0 +1,169 @@
+"""The directives: their names, and what may follow each. One table, read by the parser and by the menus.
+
+Knows spellings only; what a directive does is `inbox/commands`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+# What people may write for a level, and what it means: one table per directive.
+#
+# This file knows spellings only. Which levels a model offers is `thinking`, which one applies is `resolve`.
+
+# The canonical thinking levels, in rank order; adaptive shares medium's rank.
+THINKING_LEVELS: tuple[str, ...] = ("off", "minimal", "low", "medium", "adaptive", "high", "xhigh", "max")
+
+_GAPS = re.compile(r"[\s_-]+")
+
+
+def _table(rows: Mapping[str, str]) -> dict[str, str]:
+    return {_GAPS.sub("", word): meaning for meaning, words in rows.items() for word in words.split(",")}
+
+
+# Spaces, hyphens and underscores in a word do not matter: "extra high", "extra-high", "extrahigh" are one.
+THINKING_WORDS = _table(
+    {
+        "off": "off",
+        "minimal": "minimal,min,think",
+        "low": "low,on,enable,enabled,think hard",
+        "medium": "medium,med,mid,think harder,harder",
+        "high": "high,highest,ultra,ultrathink,think hardest",
+        "xhigh": "xhigh,extra high,ultrathink+",
+        "adaptive": "adaptive,auto",
+        "max": "max",
+    }
+)
+FAST_WORDS = _table(
+    {
+        "on": "on,true,yes,1,enable,enabled,fast",
+        "off": "off,false,no,0,disable,disabled,normal",
+        "auto": "auto",
+    }
+)
+VERBOSE_WORDS = _table({"on": "on,minimal,true,yes,1", "full": "full,all,everything", "off": "off,false,no,0"})
+TRACE_WORDS = _table({"on": "on,true,yes,1", "raw": "raw,unfiltered", "off": "off,false,no,0"})
+REASONING_WORDS = _table(
+    {
+        "on": "on,true,yes,1,show,visible,enable,enabled",
+        "stream": "stream,streaming,draft,live",
+        "off": "off,false,no,0,hide,hidden,disable,disabled",
+    }
+)
+ELEVATED_WORDS = _table(
+    {
+        "on": "on,true,yes,1",
+        "ask": "ask,prompt,approval,approve",
+        "full": "full,auto,auto-approve",
+        "off": "off,false,no,0",
+    }
+)
+# Words that drop a session's override, for every directive.
+CLEAR_WORDS: frozenset[str] = frozenset({"default", "inherit", "inherited", "clear", "reset", "unpin"})
+
+
+def find_meaning(table: Mapping[str, str], text: object) -> str | None:
+    """The canonical word, or None for anything the table does not know. Booleans count as true and false."""
+    if isinstance(text, bool):
+        text = "true" if text else "false"
+    if not isinstance(text, str) or len(text) > 64:
+        return None
+    return table.get(_GAPS.sub("", text.strip().lower()))
+
+
+def parse_thinking(text: object) -> str | None:
+    """A canonical thinking level id, or None."""
+    return find_meaning(THINKING_WORDS, text) if isinstance(text, str) else None
+
+
+def parse_fast(text: object) -> str | None:
+    """on, off, auto or None. Takes the booleans of the config too."""
+    return find_meaning(FAST_WORDS, text)
+
+
+def parse_verbose(text: object) -> str | None:
+    """on, full, off or None."""
+    return find_meaning(VERBOSE_WORDS, text)
+
+
+def parse_trace(text: object) -> str | None:
+    """on, raw, off or None."""
+    return find_meaning(TRACE_WORDS, text)
+
+
+def parse_reasoning(text: object) -> str | None:
+    """on, stream, off or None."""
+    return find_meaning(REASONING_WORDS, text)
+
+
+def parse_elevated(text: object) -> str | None:
+    """on, ask, full, off or None."""
+    return find_meaning(ELEVATED_WORDS, text)
+
+
+def is_clear_word(text: object) -> bool:
+    """True for the words that mean: forget the override."""
+    return isinstance(text, str) and text.strip().lower() in CLEAR_WORDS
+
+
+Takes: TypeAlias = Literal["word", "model", "options", "nothing"]
+
+# Modes of the queue and the other words people use for them.
+QUEUE_WORDS: dict[str, str] = {
+    "steer": "steer",
+    "steering": "steer",
+    "queue": "steer",
+    "queued": "steer",
+    "followup": "followup",
+    "followups": "followup",
+    "steerbacklog": "followup",
+    "steer+backlog": "followup",
+    "collect": "collect",
+    "coalesce": "collect",
+    "interrupt": "interrupt",
+    "interrupts": "interrupt",
+    "abort": "interrupt",
+}
+QUEUE_DROPS: tuple[str, ...] = ("old", "new", "summarize")
+# The words that ask instead of setting.
+QUERY_WORDS: frozenset[str] = frozenset({"status"})
+
+
+class DirectiveForm(msgspec.Struct, frozen=True):
+    """One directive. `names[0]` is what menus show; `known` maps collapsed words to their meaning."""
+
+    name: str
+    names: tuple[str, ...]
+    takes: Takes
+    known: Mapping[str, str] = {}
+    phrases: frozenset[tuple[str, str]] = frozenset()  # meanings written as two words
+    options: tuple[str, ...] = ()  # keys of key=value and key:value
+
+
+# The order is that of the parts of an answer to several directives at once.
+DIRECTIVES: tuple[DirectiveForm, ...] = (
+    DirectiveForm(
+        "think",
+        ("think", "thinking", "t"),
+        "word",
+        THINKING_WORDS,
+        frozenset(
+            {("extra", "high"), ("x", "high"), ("think", "hard"), ("think", "harder"), ("think", "hardest")},
+        ),
+    ),
+    DirectiveForm("fast", ("fast",), "word", FAST_WORDS),
+    DirectiveForm("verbose", ("verbose", "v"), "word", VERBOSE_WORDS),
+    DirectiveForm("trace", ("trace",), "word", TRACE_WORDS),
+    DirectiveForm("reasoning", ("reasoning", "reason"), "word", REASONING_WORDS),
+    DirectiveForm("elevated", ("elevated", "elev"), "word", ELEVATED_WORDS, frozenset({("auto", "approve")})),
+    DirectiveForm("exec", ("exec",), "options", options=("host", "security", "ask", "node")),
+    DirectiveForm("model", ("model",), "model"),
+    DirectiveForm("queue", ("queue",), "options", QUEUE_WORDS, options=("debounce", "cap", "drop")),
+    DirectiveForm("status", ("status",), "nothing"),
+)
+DIRECTIVE_BY_NAME: dict[str, DirectiveForm] = {name: form for form in DIRECTIVES for name in form.names}
+DIRECTIVE_ORDER: tuple[str, ...] = tuple(form.name for form in DIRECTIVES)

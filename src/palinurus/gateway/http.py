@@ -1,0 +1,129 @@
+"""Responses as aiohttp sends them: the headers every one carries, JSON, refusals."""
+
+from __future__ import annotations
+
+import msgspec
+from aiohttp import web
+
+from palinurus.core.types.model import ModelFailure
+from palinurus.errors import BadRequest, DiskFull, Draining, NotFound, PalinurusError, QueueFull, Unauthorized
+
+# Refusals as values: what went wrong with a request, in the shape OpenAI's clients expect, and which HTTP status.
+
+
+class HttpFault(msgspec.Struct, frozen=True):
+    """A request that gets no answer. `retry`: may the client try the same again by itself?"""
+
+    status: int
+    message: str
+    type: str = "invalid_request_error"
+    param: str | None = None
+    code: str | None = None
+    headers: dict[str, str] = {}
+    retry: bool = False
+    close: bool = False  # the connection is not worth keeping
+
+    def body(self) -> bytes:
+        """The JSON error object."""
+        return msgspec.json.encode(
+            {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
+        )
+
+
+def make_bad_request(message: str, param: str | None = None, code: str | None = None) -> HttpFault:
+    """A 400."""
+    return HttpFault(400, message, param=param, code=code)
+
+
+class _Row(msgspec.Struct, frozen=True):
+    status: int
+    type: str
+    code: str | None = None
+    retry: bool = False
+    headers: dict[str, str] = {}
+
+
+# Errors of the program. The first class that fits wins, so children stand before parents.
+_ERRORS: tuple[tuple[type[PalinurusError], _Row], ...] = (
+    (BadRequest, _Row(400, "invalid_request_error")),
+    (Unauthorized, _Row(401, "unauthorized")),
+    (NotFound, _Row(404, "not_found")),
+    (QueueFull, _Row(429, "rate_limit_error", "queue_full", True, {"Retry-After": "5"})),
+    (Draining, _Row(503, "api_error", "draining", True, {"Retry-After": "5"})),
+    (DiskFull, _Row(507, "api_error", "disk_full")),
+    (PalinurusError, _Row(500, "api_error")),
+)
+
+# Why a run failed -> what its caller is told. 401 and 403 would say that the *caller's* key is wrong: a bad
+# provider key is the gateway's trouble, hence 502.
+_RUNS: dict[str, _Row] = {
+    "auth": _Row(502, "api_error", "provider_auth"),
+    "billing": _Row(502, "api_error", "provider_billing"),
+    "rate_limit": _Row(429, "rate_limit_error", "provider_rate_limit"),
+    "overloaded": _Row(503, "api_error", "provider_overloaded"),
+    "timeout": _Row(408, "api_error", "timeout"),
+    "overflow": _Row(400, "invalid_request_error", "context_length_exceeded"),
+    "not_found": _Row(404, "invalid_request_error", "model_not_found"),
+    "refused": _Row(400, "invalid_request_error", "content_filter"),
+    "aborted": _Row(409, "api_error", "aborted"),
+    "config": _Row(500, "api_error", "config"),
+}
+_RUN = _Row(502, "api_error", "provider_error")
+
+# Outcomes of a message for which no failure is known (another process ran it, or it never ran).
+_OUTCOMES: dict[str, _Row] = {
+    "failed": _Row(500, "api_error", "failed"),
+    "refused": _Row(403, "api_error", "refused"),
+    "aborted": _Row(409, "api_error", "aborted"),
+    "dead": _Row(500, "api_error", "dead"),
+}
+
+
+def make_error_fault(exc: PalinurusError) -> HttpFault:
+    """What a caller is told about an exception of ours."""
+    row = next(row for kind, row in _ERRORS if isinstance(exc, kind))
+    return HttpFault(row.status, str(exc), row.type, code=row.code, headers=row.headers, retry=row.retry)
+
+
+def make_outcome_fault(outcome: str | None, note: str, failure: ModelFailure | None) -> HttpFault | None:
+    """None when the message was answered (or silence was chosen); else what its caller is told.
+
+    Never to be retried by the client on its own: the message was accepted and has its outcome.
+    """
+    if outcome in ("answered", "silent"):
+        return None
+    row = _RUNS.get(failure.kind, _RUN) if failure else _OUTCOMES.get(outcome or "", _OUTCOMES["failed"])
+    message = (failure.message if failure else note) or note or f"the turn ended without an answer ({outcome})"
+    headers: dict[str, str] = {}
+    if failure and failure.retry_after is not None:
+        headers["Retry-After"] = str(max(1, round(failure.retry_after)))
+    return HttpFault(row.status, message, row.type, code=row.code, headers=headers)
+
+
+HEADERS = {
+    "Server": "palinurus",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Permissions-Policy": "camera=(), microphone=(self), geolocation=()",
+    "Cache-Control": "no-store",
+}
+
+
+def reply_json(value: object, status: int = 200) -> web.Response:
+    """`value` as JSON."""
+    return reply_bytes(msgspec.json.encode(value), status=status)
+
+
+def reply_bytes(body: bytes, content_type: str = "application/json", status: int = 200, **headers: str) -> web.Response:
+    """Bytes that are JSON already, or another type. Header names with _ for -."""
+    extra = {name.replace("_", "-"): value for name, value in headers.items()}
+    return web.Response(status=status, body=body, content_type=content_type, headers={**HEADERS, **extra})
+
+
+def reply_fault(fault: HttpFault) -> web.Response:
+    """The error object. `x-should-retry` keeps OpenAI's SDK from sending an accepted message again."""
+    headers = {**HEADERS, **fault.headers, "x-should-retry": "true" if fault.retry else "false"}
+    response = web.Response(status=fault.status, body=fault.body(), content_type="application/json", headers=headers)
+    if fault.close:
+        response.force_close()
+    return response

@@ -1,0 +1,114 @@
+"""models.*: what can be chosen, and which providers have a key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from palinurus.core.levels.thinking import make_thinking_row as level_row
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.model import ModelFailure
+from palinurus.gateway.context import get_context
+from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodParams, NonEmpty
+from palinurus.inbox.commands.table import build_menu
+
+# commands.list: what people can type, for completion and menus.
+
+
+class CommandListParams(MethodParams, frozen=True):
+    agent_id: NonEmpty | None = None
+    scope: str | None = None
+    include_args: bool | None = None
+    provider: str | None = None
+
+
+async def list_commands(call: MethodCall, asked: CommandListParams) -> dict[str, Any]:
+    """Commands, directives and the agent's skills."""
+    desk = get_context(call).desk
+    rows = [
+        {
+            "name": row["name"],
+            "nativeName": row["name"],
+            "textAliases": [f"/{name}" for name in (row["name"], *row["aliases"])],
+            "description": row["description"],
+            "category": row["group"],
+            "source": "plugin" if row["name"] in desk.commands else "native",
+            "scope": "both",
+            "acceptsArgs": bool(row["usage"]),
+            "usage": row["usage"],
+        }
+        for row in build_menu(owner=call.client.may(ADMIN), more=desk.commands)
+    ]
+    agent = asked.agent_id if asked.agent_id in desk.settings.agents else desk.settings.default_agent
+    key = SessionKey(agent or desk.settings.default_agent, desk.settings.session.main_key)
+    rows += [
+        {
+            "name": f"skill {skill.name}",
+            "textAliases": [f"/skill {skill.name}"],
+            "description": skill.description,
+            "category": "skills",
+            "source": "skill",
+            "scope": "text",
+            "acceptsArgs": True,
+        }
+        for skill in desk.skills(key)
+    ]
+    return {"commands": rows}
+
+
+COMMAND_METHODS: tuple[GatewayMethod, ...] = (GatewayMethod("commands.list", READ, CommandListParams, list_commands),)
+
+
+class ModelListParams(MethodParams, frozen=True):
+    view: str | None = None
+
+
+async def list_models(call: MethodCall, asked: ModelListParams | None) -> dict[str, Any]:
+    """Every model of the catalog, with what it can do."""
+    desk = get_context(call).desk
+    agent = desk.settings.agents[desk.settings.default_agent]
+    every = desk.catalog.all(agent)
+    ready = {ref.provider: not isinstance(desk.catalog.key(m), ModelFailure) for m in every for ref in (m.ref,)}
+    configured = set(desk.settings.providers)
+    shown = []
+    for model in every:
+        available = ready[model.ref.provider]
+        if asked is not None and asked.view == "configured" and model.ref.provider not in configured:
+            continue
+        if (asked is None or asked.view in (None, "default")) and not available:
+            continue
+        shown.append(
+            {
+                "provider": model.ref.provider,
+                "id": model.ref.model,
+                "name": model.name or model.ref.model,
+                "api": model.api,
+                "contextWindow": model.context_window,
+                "reasoning": bool(model.reasoning),
+                "input": ["text", "image"] if model.vision else ["text"],
+                "available": available,
+                **msgspec.to_builtins(level_row(model, desk.catalog.vendor(model.ref.provider))),
+            }
+        )
+    return {"models": shown}
+
+
+async def get_auth_status(call: MethodCall, asked: None) -> dict[str, Any]:
+    """Which providers could be used now, and where their key comes from; never the key."""
+    desk = get_context(call).desk
+    agent = desk.settings.agents[desk.settings.default_agent]
+    found: dict[str, dict[str, Any]] = {}
+    for model in desk.catalog.all(agent):
+        name = model.ref.provider
+        if name not in found:
+            missing = desk.catalog.key(model)
+            state = "missing" if isinstance(missing, ModelFailure) else "ok"
+            found[name] = {"provider": name, "status": state, "source": desk.catalog.key_source(name)}
+    return {"ts": desk.clock.now(), "providers": [row for row in found.values() if row["status"] == "ok"]}
+
+
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("models.list", READ, ModelListParams, list_models),
+    GatewayMethod("models.authStatus", READ, None, get_auth_status),
+)

@@ -1,0 +1,1 @@
+"""OpenAI-compatible HTTP: chat completions, responses and embeddings, read, answered and streamed."""

@@ -1,0 +1,304 @@
+"""OpenAI's chat-completions shapes: request bytes -> `Ask`, outcome -> response bytes. Pure; nothing is sent here."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.stream.answer import collect_visible_text
+from palinurus.core.types.events import AgentEnd
+from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.keys import SessionKey, escape_key_part, parse_agent_id, parse_model_ref, parse_session_key
+from palinurus.core.types.messages import AssistantMessage, ToolCall
+from palinurus.core.types.model import ModelFailure
+from palinurus.core.types.usage import TokenUsage
+from palinurus.gateway.http import HttpFault, make_bad_request
+from palinurus.gateway.openai.messages import OpenAiConversation, OpenAiMessage, read_conversation
+from palinurus.gateway.port import ModelFinder
+from palinurus.store.port import InboxRow
+
+OURS = ("openclaw", "palinurus", "agent")  # first word of a model name that means an agent, not a model
+MESSAGES = 5000
+USER = 128  # characters
+KEY = 255
+GAP = "\n\n"  # between the texts of two messages of one run
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_FINISH = {"length": "length", "max_turns": "length"}  # why a run ended -> OpenAI's word; the rest is "stop"
+
+
+class _Function(msgspec.Struct, frozen=True):
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+
+
+class _Tool(msgspec.Struct, frozen=True):
+    type: str = ""
+    function: _Function | None = None
+
+
+class _Options(msgspec.Struct, frozen=True):
+    include_usage: bool = False
+
+
+class _Body(msgspec.Struct, frozen=True):
+    messages: list[OpenAiMessage]
+    model: str = "openclaw"
+    stream: bool | None = None
+    stream_options: _Options | None = None
+    user: str | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    temperature: float | None = None
+    reasoning_effort: str | None = None
+    n: int | None = None
+    tools: list[_Tool] | None = None
+    functions: list[Any] | None = None
+
+
+class OpenAiRequest(NamedTuple):
+    """A request understood."""
+
+    inbound: Inbound
+    model: str  # as the client wrote it: echoed
+    stream: bool
+    usage: bool  # a last chunk with the usage is wanted
+    events: bool  # run events are wanted too
+    keyed: bool  # the client sent an idempotency key
+
+
+class OpenAiReply(NamedTuple):
+    """What a settled message is answered with."""
+
+    text: str = ""
+    finish: str = "stop"  # OpenAI's finish_reason
+    usage: TokenUsage = TokenUsage()
+    calls: tuple[ToolCall, ...] = ()  # of the client's own tools
+
+
+_DECODER = msgspec.json.Decoder(_Body)
+
+
+def parse_completion(
+    data: bytes, headers: Mapping[str, str], settings: Settings, catalog: ModelFinder, now: int
+) -> OpenAiRequest | HttpFault:
+    """The request as an `Ask`, or the refusal that says what is wrong with it."""
+    body = _decode(data)
+    if isinstance(body, HttpFault):
+        return body
+    fault = _unsupported(body)
+    if fault:
+        return fault
+    where = _where(body, headers, settings)
+    if isinstance(where, HttpFault):
+        return where
+    key, stateful = where
+    model = _override(body, headers, settings.agents[key.agent], catalog)
+    if isinstance(model, HttpFault):
+        return model
+    told = read_conversation(body.messages)
+    if isinstance(told, HttpFault):
+        return told
+    options = _options(body, told, model, stateful)
+    idempotency = headers.get("Idempotency-Key", "")
+    if len(idempotency) > KEY:
+        return make_bad_request(f"Idempotency-Key is longer than {KEY} characters", code="bad_idempotency_key")
+    events = headers.get("x-palinurus-events", "") == "1"  # our own terminal: a person types there
+    inbound = Inbound(
+        Target("terminal" if events else "http"),
+        Sender("operator", owner=True),
+        event=f"key:{idempotency}" if idempotency else f"once:{uuid.uuid4()}",
+        text=told.text,
+        at=now,
+        images=told.images,
+        session=str(key),
+        agent=key.agent,
+        options=options,
+        push=False,
+    )
+    usage = body.stream_options is not None and body.stream_options.include_usage
+    return OpenAiRequest(inbound, body.model, bool(body.stream), usage, events, bool(idempotency))
+
+
+def _decode(data: bytes) -> _Body | HttpFault:
+    try:
+        return _DECODER.decode(data)
+    except msgspec.ValidationError as exc:
+        path = str(exc).partition(" - at `$")[2]
+        return make_bad_request(str(exc), param=path.strip("`.") or None, code="invalid_value")
+    except (msgspec.DecodeError, UnicodeError) as exc:
+        return make_bad_request(f"the body is not valid JSON: {exc}", code="invalid_json")
+    except RecursionError:
+        return make_bad_request("the body is nested too deeply", code="invalid_json")
+
+
+def _unsupported(body: _Body) -> HttpFault | None:
+    """Things that would be silently wrong if they were ignored."""
+    if body.functions:
+        return make_bad_request("functions is the old form; use tools", "functions", code="unsupported_parameter")
+    for tool in body.tools or ():
+        if tool.type != "function" or tool.function is None or not _NAME.fullmatch(tool.function.name):
+            return make_bad_request(
+                "only function tools with a plain name are supported", "tools", code="unsupported_parameter"
+            )
+    if body.n not in (None, 1):
+        return make_bad_request("only n=1 is supported", "n", code="unsupported_parameter")
+    tokens = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
+    if tokens is not None and not 0 < tokens <= 10_000_000:
+        return make_bad_request("must be a positive number of tokens", "max_tokens", code="invalid_value")
+    if body.temperature is not None and not 0 <= body.temperature <= 2:
+        return make_bad_request("must be between 0 and 2", "temperature", code="invalid_value")
+    if not body.messages:
+        return make_bad_request("at least one message is needed", "messages", code="invalid_value")
+    if len(body.messages) > MESSAGES:
+        return make_bad_request(f"more than {MESSAGES} messages", "messages", code="invalid_value")
+    return None
+
+
+def _where(body: _Body, headers: Mapping[str, str], settings: Settings) -> tuple[SessionKey, bool] | HttpFault:
+    """The session, and whether it remembers (then only the last message counts)."""
+    agent = _agent(body.model, headers.get("x-openclaw-agent-id", ""), settings)
+    if isinstance(agent, HttpFault):
+        return agent
+    typed = headers.get("x-openclaw-session-key", "")
+    if typed:
+        key = parse_session_key(typed, agent)
+        if key is None:
+            return make_bad_request(
+                "x-openclaw-session-key is not a session key (agent:<id>:<name>)", code="bad_session_key"
+            )
+        return _known(key.agent, settings) or (key, True)
+    if body.user:
+        if len(body.user) > USER:
+            return make_bad_request(f"user is longer than {USER} characters", "user", code="invalid_value")
+        return SessionKey(agent, f"openai:{escape_key_part(body.user)}"), True
+    return SessionKey(agent, f"openai:{uuid.uuid4()}"), False
+
+
+def _agent(model: str, header: str, settings: Settings) -> str | HttpFault:
+    ref = parse_model_ref(model)
+    name = ref.model if ref and ref.provider in OURS else header
+    if name in ("", "default"):
+        return settings.default_agent
+    agent = parse_agent_id(name)
+    return _known(agent or name, settings) or agent or settings.default_agent
+
+
+def _known(agent: str, settings: Settings) -> HttpFault | None:
+    if agent in settings.agents:
+        return None
+    known = ", ".join(sorted(settings.agents)[:10])
+    return HttpFault(404, f"there is no agent {agent[:64]!r}; known: {known}", param="model", code="model_not_found")
+
+
+def _override(body: _Body, headers: Mapping[str, str], agent: AgentSettings, catalog: ModelFinder) -> str | HttpFault:
+    """The model for this one turn, or "" for the agent's own."""
+    ref = parse_model_ref(body.model)
+    wanted = headers.get("x-openclaw-model", "")
+    if ref is None and body.model.strip().lower() not in OURS:
+        return make_bad_request(
+            f"model {body.model[:64]!r} is not served; use openclaw, openclaw/<agent> or provider/model",
+            "model",
+            code="model_not_found",
+        )
+    if not wanted and ref and ref.provider not in OURS:
+        wanted = body.model
+    if not wanted:
+        return ""
+    found = catalog.find(wanted, agent)
+    if isinstance(found, ModelFailure):
+        return HttpFault(404, found.message, param="model", code="model_not_found")
+    return str(found.ref)
+
+
+def _options(body: _Body, told: OpenAiConversation, model: str, stateful: bool) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "model": model,
+        "system": told.system,
+        "context": [] if stateful else told.context,
+        "maxTokens": body.max_completion_tokens or body.max_tokens,
+        "temperature": body.temperature,
+        "thinking": body.reasoning_effort,
+        "clientTools": [msgspec.to_builtins(tool.function) for tool in body.tools or ()],
+    }
+    return {k: v for k, v in options.items() if v not in (None, "", [])}
+
+
+# --- answers --------------------------------------------------------------------------------------------------
+
+
+def extract_answer(end: AgentEnd | None, row: InboxRow) -> str:
+    """What the agent said in this turn, the same words a stream carries."""
+    if row.outcome == "silent":
+        return ""
+    if end is None:
+        return row.note
+    return collect_visible_text([m for m in end.messages if isinstance(m, AssistantMessage)]) or row.note
+
+
+def make_reply(ask: OpenAiRequest, end: AgentEnd | None, row: InboxRow, usage: TokenUsage) -> OpenAiReply:
+    """The answer to a settled message. When the agent stopped at a tool of the client's, the client is to call it."""
+    finish = _FINISH.get(end.end, "stop") if end else "stop"
+    calls = _waiting(ask, end)
+    return OpenAiReply(extract_answer(end, row), "tool_calls" if calls else finish, usage, calls)
+
+
+def _waiting(ask: OpenAiRequest, end: AgentEnd | None) -> tuple[ToolCall, ...]:
+    names = {tool["name"] for tool in ask.inbound.options.get("clientTools", ())}
+    answers = [m for m in end.messages if isinstance(m, AssistantMessage)] if end and names else []
+    return tuple(call for said in answers for call in said.calls if call.name in names)
+
+
+def render_tool_calls(reply: OpenAiReply) -> list[dict[str, Any]]:
+    """The calls of a reply in OpenAI's words."""
+    return [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode()},
+        }
+        for call in reply.calls
+    ]
+
+
+def render_completion(ident: str, created: int, model: str, reply: OpenAiReply) -> bytes:
+    """The JSON of a whole completion."""
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}
+    if reply.calls:
+        message |= {"content": reply.text or None, "tool_calls": render_tool_calls(reply)}
+    return msgspec.json.encode(
+        {
+            "id": ident,
+            "object": "chat.completion",
+            "created": created,
+            "model": model,
+            "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish}],
+            "usage": render_usage(reply.usage),
+        }
+    )
+
+
+def render_usage(usage: TokenUsage) -> dict[str, Any]:
+    """Usage in OpenAI's words: cached tokens are part of the prompt."""
+    prompt = usage.input + usage.cacheRead + usage.cacheWrite
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": usage.output,
+        "total_tokens": prompt + usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cacheRead},
+    }
+
+
+def list_openai_models(settings: Settings) -> list[dict[str, Any]]:
+    """The rows of /v1/models: agents, since a model name here names an agent."""
+    names = ["palinurus", "openclaw", "openclaw/default", *(f"openclaw/{agent}" for agent in settings.agents)]
+    return [
+        {"id": name, "object": "model", "created": 0, "owned_by": "openclaw", "permission": []}
+        for name in dict.fromkeys(names)
+    ]

@@ -1,0 +1,274 @@
+"""POST /v1/chat/completions and /v1/responses: one message through the program, its answer as JSON or as a stream.
+
+The message is on disk before the client hears anything; a client that goes away stops nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import struct
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from aiohttp import web
+
+from palinurus.clock import Clock
+from palinurus.config.settings import Settings
+from palinurus.core.types.events import AgentEnd, RunEvent
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.usage import TokenCost, TokenUsage
+from palinurus.errors import PalinurusError
+from palinurus.gateway import http
+from palinurus.gateway.http import HttpFault, make_bad_request, make_error_fault, make_outcome_fault
+from palinurus.gateway.limits import BODY, BODY_SECONDS
+from palinurus.gateway.openai import completions, responses
+from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, make_reply
+from palinurus.gateway.openai.stream import AnswerStream, CompletionStream, ResponseStream, pump_stream
+from palinurus.gateway.port import GatewayHost, ModelFinder
+from palinurus.store.port import Acceptance, InboxRow
+
+# POST /v1/embeddings: texts as vectors, by the model memory is searched with. Knows OpenAI's shape, not the model.
+
+EMBEDDING_MODEL = "all-minilm-l6-v2"
+EMBEDDING_TEXTS = 128  # texts of one request
+EMBEDDING_CHARS = 32_000  # of one text
+
+
+class _Body(msgspec.Struct, frozen=True):
+    input: str | list[str]
+    model: str = ""  # there is one; whatever is named gets it
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = None
+
+
+async def handle_embeddings(request: web.BaseRequest, host: GatewayHost) -> web.StreamResponse | HttpFault:
+    """Answer one request."""
+    data = await read_body(request)
+    if isinstance(data, HttpFault):
+        return data
+    try:
+        asked = msgspec.json.decode(data or b"{}", type=_Body)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
+        return make_bad_request(f"the body is not understood: {exc}")
+    texts = [asked.input] if isinstance(asked.input, str) else asked.input
+    if not 0 < len(texts) <= EMBEDDING_TEXTS or not all(0 < len(text) <= EMBEDDING_CHARS for text in texts):
+        return make_bad_request(f"input: 1 to {EMBEDDING_TEXTS} texts of 1 to {EMBEDDING_CHARS} characters", "input")
+    made = await host.desk.embed(texts) if host.desk is not None and host.desk.embed is not None else "it is not there"
+    if isinstance(made, str):
+        return HttpFault(503, f"there is no model for embeddings: {made}", "api_error", code="no_embeddings")
+    if asked.dimensions not in (None, len(made[0])):
+        return make_bad_request(f"the model has {len(made[0])} dimensions", "dimensions")
+    rows = [{"object": "embedding", "index": at, "embedding": _as(asked, row)} for at, row in enumerate(made)]
+    count = sum(len(text) // 4 + 1 for text in texts)  # as near as clients need it
+    usage = {"prompt_tokens": count, "total_tokens": count}
+    return http.reply_json({"object": "list", "data": rows, "model": EMBEDDING_MODEL, "usage": usage})
+
+
+def _as(asked: _Body, row: list[float]) -> Any:
+    if asked.encoding_format == "float":
+        return row
+    return base64.b64encode(struct.pack(f"<{len(row)}f", *row)).decode()
+
+
+log = logging.getLogger(__name__)
+
+
+class OutcomeWaits:
+    """The requests that wait for an outcome; `end` lets them go when the gateway stops first."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Future[InboxRow]] = set()
+        self._ended = False
+
+    async def outcome(self, host: GatewayHost, ident: str, keyed: bool) -> InboxRow | HttpFault:
+        """The settled message, or why its outcome cannot be told now."""
+        if self._ended:
+            return _stopping(keyed)
+        task = asyncio.ensure_future(host.wait(ident))
+        self._tasks.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not self._ended:
+                raise
+            return _stopping(keyed)
+        except PalinurusError as exc:
+            return make_error_fault(exc)
+        finally:
+            self._tasks.discard(task)
+            task.cancel()
+
+    def end(self) -> None:
+        """Nothing will be settled any more in this process."""
+        self._ended = True
+        for task in tuple(self._tasks):
+            task.cancel()
+
+
+def _stopping(keyed: bool) -> HttpFault:
+    """With an idempotency key the client may ask again by itself; without one that would be a second message."""
+    text = "the gateway is stopping; the message is kept and goes on after the restart"
+    return HttpFault(503, text, "api_error", code="draining", headers={"Retry-After": "5"}, retry=keyed)
+
+
+class _Last:
+    """A sink that keeps only the end of the run."""
+
+    def __init__(self) -> None:
+        self.end: AgentEnd | None = None
+
+    def feed(self, event: RunEvent) -> None:
+        if type(event) is AgentEnd:
+            self.end = event
+
+
+class OpenAiDialect(NamedTuple):
+    """How one interface reads requests and writes answers."""
+
+    read: Callable[[bytes, Mapping[str, str], Settings, ModelFinder, int], OpenAiRequest | HttpFault]
+    ident: Callable[[OpenAiRequest], str]
+    frames: Callable[[str, int, OpenAiRequest], AnswerStream]
+    answer: Callable[[str, int, str, OpenAiReply], bytes]
+
+
+CHAT_DIALECT = OpenAiDialect(
+    completions.parse_completion,
+    lambda ask: f"chatcmpl_{uuid.uuid4()}",
+    lambda ident, created, ask: CompletionStream(ident, created, ask.model, events=ask.events, usage=ask.usage),
+    completions.render_completion,
+)
+RESPONSES_DIALECT = OpenAiDialect(
+    responses.parse_response_request,
+    lambda ask: responses.make_response_id(ask.inbound.session),
+    lambda ident, created, ask: ResponseStream(ident, created, ask.model),
+    responses.render_response,
+)
+
+
+async def handle_completion(
+    request: web.BaseRequest,
+    host: GatewayHost,
+    clock: Clock,
+    waits: OutcomeWaits,
+    dialect: OpenAiDialect = CHAT_DIALECT,
+) -> web.StreamResponse | HttpFault:
+    """Answer one request, or say why not."""
+    data = await read_body(request)
+    if isinstance(data, HttpFault):
+        return data
+    ask = dialect.read(data, request.headers, host.settings, host.catalog, clock.now())
+    if isinstance(ask, HttpFault):
+        return ask
+    ident = dialect.ident(ask)
+    created = clock.now() // 1000
+    if ask.stream:
+        return await _streamed(request, host, ask, dialect.frames(ident, created, ask), waits)
+    last = _Last()
+    accepted = await _submit(host, ask, last)
+    if isinstance(accepted, HttpFault):
+        return accepted
+    row = await waits.outcome(host, accepted.id, ask.keyed)
+    if isinstance(row, HttpFault):
+        return row
+    end = None if accepted.duplicate else last.end
+    fault = _mismatch(ask, accepted, row) or make_outcome_fault(row.outcome, row.note, end.failure if end else None)
+    if fault is not None:
+        return fault
+    usage = end.usage if end else await _used(host, row)
+    return http.reply_bytes(dialect.answer(ident, created, ask.model, make_reply(ask, end, row, usage)))
+
+
+async def read_body(request: web.BaseRequest) -> bytes | HttpFault:
+    """The request's bytes, within the limits; judged by its headers before anything is read."""
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        return HttpFault(415, "compressed bodies are not accepted", code="bad_encoding", close=True)
+    large = HttpFault(413, f"the body is larger than {BODY} bytes", code="too_large", close=True)
+    if (request.content_length or 0) > BODY:
+        return large
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        return large
+    except TimeoutError:
+        return HttpFault(408, "the body did not arrive in time", code="slow_body", close=True)
+    except web.RequestPayloadError as exc:
+        return HttpFault(400, f"the body is broken: {exc}", code="bad_body", close=True)
+
+
+async def _streamed(
+    request: web.BaseRequest, host: GatewayHost, ask: OpenAiRequest, frames: AnswerStream, waits: OutcomeWaits
+) -> web.StreamResponse | HttpFault:
+    accepted = await _submit(host, ask, frames)
+    if isinstance(accepted, HttpFault):
+        return accepted
+    if accepted.duplicate:
+        frames.replay()
+    response = web.StreamResponse(
+        headers={**http.HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+    )
+    transport = request.transport
+    if transport is not None:
+        frames.overflow = transport.abort
+    await response.prepare(request)
+    settling = asyncio.ensure_future(_conclude(host, ask, accepted, frames, waits))
+    try:
+        await pump_stream(frames, response)
+    finally:
+        settling.cancel()
+    return response
+
+
+async def _conclude(
+    host: GatewayHost, ask: OpenAiRequest, accepted: Acceptance, frames: AnswerStream, waits: OutcomeWaits
+) -> None:
+    """Wait for the outcome and hand it to the stream."""
+    frames.note("accepted", {"id": accepted.id, "session": ask.inbound.session, "duplicate": accepted.duplicate})
+    frames.wake.set()
+    row = await waits.outcome(host, accepted.id, ask.keyed)
+    if isinstance(row, HttpFault):
+        frames.finish(OpenAiReply(), row)
+        return
+    end = None if accepted.duplicate else frames.end
+    fault = _mismatch(ask, accepted, row) or make_outcome_fault(row.outcome, row.note, end.failure if end else None)
+    usage = end.usage if end else await _used(host, row)
+    told = make_reply(ask, end, row, usage)
+    outcome = {"id": row.id, "session": row.session, "outcome": row.outcome, "text": told.text, "usage": usage}
+    frames.note("outcome", outcome)
+    frames.finish(told, fault)
+
+
+async def _submit(host: GatewayHost, ask: OpenAiRequest, listener: AnswerStream | _Last) -> Acceptance | HttpFault:
+    try:
+        return await host.submit(ask.inbound, sink=listener.feed)
+    except PalinurusError as exc:
+        log.warning("message refused: %s", exc.message)
+        return make_error_fault(exc)
+
+
+def _mismatch(ask: OpenAiRequest, accepted: Acceptance, row: InboxRow) -> HttpFault | None:
+    """A key that comes back with another message is a mistake of the client; answering it would mislead."""
+    if not (accepted.duplicate and ask.keyed) or row.id != accepted.id:
+        return None
+    try:
+        first = msgspec.json.decode(row.body, type=Inbound)
+    except msgspec.DecodeError:
+        return None
+    if first.text == ask.inbound.text:
+        return None
+    return HttpFault(422, "this Idempotency-Key was used for another message", code="idempotency_mismatch")
+
+
+async def _used(host: GatewayHost, row: InboxRow) -> TokenUsage:
+    """What the ledger says about a message whose run was not seen here."""
+    total = TokenUsage()
+    for spent in await host.store.list_usage(row.at, row.session):
+        if spent.item == row.id:
+            tokens = spent.input + spent.output + spent.cache_read + spent.cache_write
+            cost = TokenCost(total=spent.cost) if spent.cost is not None else None
+            total += TokenUsage(spent.input, spent.output, spent.cache_read, spent.cache_write, tokens, cost)
+    return total

@@ -1,0 +1,150 @@
+"""The messages of a chat-completions request: what is said now, what was said before, system words, pictures. Pure.
+
+A model of ours sees the client's own tools as the agent sees its own; what they returned is told in words.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from palinurus.core.types.messages import ImageBlock
+from palinurus.gateway.http import HttpFault, make_bad_request
+
+IMAGES = 20
+RESULTS = ("tool", "function")
+
+
+class _Url(msgspec.Struct, frozen=True):
+    url: str
+
+
+class OpenAiPart(msgspec.Struct, frozen=True):
+    """A piece of a message."""
+
+    type: str
+    text: str = ""
+    image_url: _Url | str | None = None
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str = ""
+    arguments: str = ""
+
+
+class _Call(msgspec.Struct, frozen=True):
+    id: str = ""
+    function: _Named | None = None
+
+
+class OpenAiMessage(msgspec.Struct, frozen=True):
+    """One message as the client sends it."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[OpenAiPart] | None = None
+    name: str | None = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str | None = None
+
+
+class OpenAiConversation(NamedTuple):
+    """A request's messages understood."""
+
+    text: str  # what is said now
+    images: tuple[ImageBlock, ...]
+    system: str
+    context: list[dict[str, str]]  # what was said before
+
+
+def read_conversation(messages: list[OpenAiMessage]) -> OpenAiConversation | HttpFault:
+    """The last message of the user, or the last results of the client's tools, is what is said now."""
+    system: list[str] = []
+    spoken = [m for m in messages if m.role not in ("system", "developer")]
+    for message in messages:
+        if message.role in ("system", "developer"):
+            text = _text(message)
+            if isinstance(text, HttpFault):
+                return text
+            system.append(text)
+    if not spoken or spoken[-1].role == "assistant":
+        return make_bad_request("the last message must come from the user or a tool", "messages", code="invalid_value")
+    names = {call.id: call.function.name for m in spoken for call in m.tool_calls or () if call.function}
+    now = _now(spoken)
+    context = _told(spoken[: len(spoken) - now], names)
+    said = _told(spoken[-now:], names, images=True)
+    images = _images(spoken[-1])
+    for part in (context, said, images):
+        if isinstance(part, HttpFault):
+            return part
+    assert isinstance(context, list) and isinstance(said, list) and isinstance(images, tuple)
+    text = "\n\n".join(told["content"] for told in said)
+    if not text.strip() and not images:
+        return make_bad_request("the user's message is empty", "messages", code="invalid_value")
+    return OpenAiConversation(text, images, "\n\n".join(s for s in system if s), context)
+
+
+def _now(spoken: list[OpenAiMessage]) -> int:
+    """How many messages at the end are said now: the user's last one, or the results that stand there."""
+    if spoken[-1].role not in RESULTS:
+        return 1
+    count = 0
+    while count < len(spoken) and spoken[-1 - count].role in RESULTS:
+        count += 1
+    return count
+
+
+def _told(
+    messages: list[OpenAiMessage], names: dict[str, str], images: bool = False
+) -> list[dict[str, str]] | HttpFault:
+    """Messages in words. Results of the client's own tools are told as the user's, calls of them as the agent's."""
+    made: list[dict[str, str]] = []
+    for message in messages:
+        text = _text(message, images)
+        if isinstance(text, HttpFault):
+            return text
+        if message.role in RESULTS:
+            name = message.name or names.get(message.tool_call_id or "", "") or "a tool"
+            made.append({"role": "user", "content": f"[result of {name}]\n{text}"})
+            continue
+        calls = [f"[called {c.function.name} {c.function.arguments}]" for c in message.tool_calls or () if c.function]
+        if text := "\n".join([*([text] if text else []), *calls]):
+            made.append({"role": message.role, "content": text})
+    return made
+
+
+def _text(message: OpenAiMessage, images: bool = False) -> str | HttpFault:
+    content = message.content
+    if content is None or isinstance(content, str):
+        return content or ""
+    pieces: list[str] = []
+    for piece in content:
+        if piece.type in ("text", "input_text", "refusal"):
+            pieces.append(piece.text)
+        elif piece.type != "image_url":
+            return make_bad_request(
+                f"content of type {piece.type[:32]!r} is not supported", "messages", code="unsupported_content"
+            )
+        elif not images:
+            pieces.append("[image]")  # an earlier picture is mentioned, not sent again
+    return "\n".join(p for p in pieces if p)
+
+
+def _images(message: OpenAiMessage) -> tuple[ImageBlock, ...] | HttpFault:
+    if message.content is None or isinstance(message.content, str):
+        return ()
+    images: list[ImageBlock] = []
+    for piece in message.content:
+        if piece.type != "image_url":
+            continue
+        url = piece.image_url.url if isinstance(piece.image_url, _Url) else piece.image_url or ""
+        head, comma, data = url.partition(",")
+        mime = head.removeprefix("data:").removesuffix(";base64").strip().lower()
+        if not (comma and data and head.startswith("data:image/") and head.endswith(";base64")):
+            return make_bad_request(
+                "images must be data:image/…;base64 URLs; nothing is fetched", "messages", code="bad_image"
+            )
+        images.append(ImageBlock(data, mime))
+    if len(images) > IMAGES:
+        return make_bad_request(f"more than {IMAGES} images", "messages", code="bad_image")
+    return tuple(images)

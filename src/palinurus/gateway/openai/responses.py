@@ -1,0 +1,297 @@
+"""OpenAI's Responses shapes: request bytes -> `Ask`, outcome -> response bytes. Pure; nothing is sent here.
+
+A request is put into chat-completions form and read by `openai.parse`, so both mean the same. The id of a response
+names its session, so `previous_response_id` goes on where that one ended, also after a restart.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import uuid
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from palinurus.config.settings import Settings
+from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.core.types.usage import TokenUsage
+from palinurus.gateway.http import HttpFault, make_bad_request
+from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, parse_completion
+from palinurus.gateway.port import ModelFinder
+
+SESSION = "x-openclaw-session-key"
+
+
+class _Part(msgspec.Struct, frozen=True):
+    type: str
+    text: str = ""
+    refusal: str = ""
+    image_url: str | None = None
+
+
+class _Item(msgspec.Struct, frozen=True):
+    type: str = "message"
+    role: Literal["system", "developer", "user", "assistant"] | None = None
+    content: str | list[_Part] | None = None
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+    output: str | list[_Part] = ""
+
+
+class _Tool(msgspec.Struct, frozen=True):
+    type: str
+    name: str = ""
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class _Reasoning(msgspec.Struct, frozen=True):
+    effort: str | None = None
+    summary: str | None = None
+
+
+class _Format(msgspec.Struct, frozen=True):
+    type: str = "text"
+
+
+class _Text(msgspec.Struct, frozen=True):
+    format: _Format | None = None
+    verbosity: str | None = None
+
+
+class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    input: str | list[_Item]
+    model: str = "openclaw"
+    instructions: str | None = None
+    stream: bool | None = None
+    previous_response_id: str | None = None
+    user: str | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    reasoning: _Reasoning | None = None
+    text: _Text | None = None
+    tools: list[_Tool] | None = None
+    # Taken without effect: they say how a hosted service should work, not what the answer must be.
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    max_tool_calls: int | None = None
+    top_p: float | None = None
+    metadata: dict[str, Any] | None = None
+    store: bool | None = None
+    truncation: str | None = None
+    include: list[str] | None = None
+    service_tier: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    stream_options: dict[str, Any] | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Body)
+_UNKNOWN = "Object contains unknown field `"
+
+
+def parse_response_request(
+    data: bytes, headers: Mapping[str, str], settings: Settings, catalog: ModelFinder, now: int
+) -> OpenAiRequest | HttpFault:
+    """The request as an `Ask`, or the refusal that says what is wrong with it."""
+    body = _decode(data)
+    if isinstance(body, HttpFault):
+        return body
+    if body.text is not None and body.text.format is not None and body.text.format.type != "text":
+        return make_bad_request("only plain text can be asked for", "text.format", code="unsupported_parameter")
+    messages = _messages(body)
+    if isinstance(messages, HttpFault):
+        return messages
+    if body.previous_response_id:
+        key = find_response_session(body.previous_response_id)
+        if key is None:
+            text = f"there is no response {body.previous_response_id[:80]!r}"
+            return HttpFault(404, text, param="previous_response_id", code="previous_response_not_found")
+        headers = {**headers, SESSION: str(key)}
+    chat: dict[str, Any] = {
+        "model": body.model,
+        "messages": messages,
+        "stream": body.stream,
+        "user": body.user,
+        "max_completion_tokens": body.max_output_tokens,
+        "temperature": body.temperature,
+        "reasoning_effort": body.reasoning.effort if body.reasoning else None,
+        "tools": [_function(tool) for tool in body.tools or ()] or None,
+    }
+    return parse_completion(msgspec.json.encode(chat), headers, settings, catalog, now)
+
+
+def _decode(data: bytes) -> _Body | HttpFault:
+    try:
+        return _DECODER.decode(data)
+    except msgspec.ValidationError as exc:
+        text, _, path = str(exc).partition(" - at `$")
+        if text.startswith(_UNKNOWN):
+            name = text.removeprefix(_UNKNOWN).rstrip("`")
+            return make_bad_request(f"Unrecognized key: {name}", name, code="unknown_parameter")
+        return make_bad_request(text, path.strip("`.") or None, code="invalid_value")
+    except (msgspec.DecodeError, UnicodeError) as exc:
+        return make_bad_request(f"the body is not valid JSON: {exc}", code="invalid_json")
+    except RecursionError:
+        return make_bad_request("the body is nested too deeply", code="invalid_json")
+
+
+def _function(tool: _Tool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters or {}}
+    return {"type": tool.type, "function": function}
+
+
+def _messages(body: _Body) -> list[dict[str, Any]] | HttpFault:
+    """The input as chat messages."""
+    made: list[dict[str, Any]] = []
+    if body.instructions:
+        made.append({"role": "system", "content": body.instructions})
+    if isinstance(body.input, str):
+        return [*made, {"role": "user", "content": body.input}]
+    names: dict[str, str] = {}
+    for item in body.input:
+        if item.type == "function_call":
+            names[item.call_id] = item.name
+            call = {"id": item.call_id, "function": {"name": item.name, "arguments": item.arguments}}
+            made.append({"role": "assistant", "content": None, "tool_calls": [{"type": "function", **call}]})
+        elif item.type == "function_call_output":
+            name = names.get(item.call_id, "")
+            made.append({"role": "tool", "tool_call_id": item.call_id, "name": name, "content": _plain(item.output)})
+        elif item.type == "message" and item.role is not None:
+            content = _content(item)
+            if isinstance(content, HttpFault):
+                return content
+            made.append({"role": item.role, "content": content})
+        elif item.type != "reasoning":
+            return make_bad_request(
+                f"input items of type {item.type[:32]!r} are not supported", "input", code="unsupported_content"
+            )
+    return made
+
+
+def _content(item: _Item) -> str | list[dict[str, Any]] | HttpFault:
+    if item.content is None or isinstance(item.content, str):
+        return item.content or ""
+    parts: list[dict[str, Any]] = []
+    for part in item.content:
+        if part.type in ("input_text", "output_text", "text", "refusal"):
+            parts.append({"type": "text", "text": part.text or part.refusal})
+        elif part.type == "input_image" and part.image_url:
+            parts.append({"type": "image_url", "image_url": part.image_url})
+        else:
+            return make_bad_request(
+                f"content of type {part.type[:32]!r} is not supported", "input", code="unsupported_content"
+            )
+    return parts
+
+
+def _plain(output: str | list[_Part]) -> str:
+    return output if isinstance(output, str) else "\n".join(part.text for part in output if part.text)
+
+
+# --- ids ------------------------------------------------------------------------------------------------------
+
+
+def make_response_id(session: str) -> str:
+    """A new id for a response of this session."""
+    return f"resp_{base64.urlsafe_b64encode(session.encode()).decode().rstrip('=')}-{uuid.uuid4().hex[:16]}"
+
+
+def find_response_session(response: str) -> SessionKey | None:
+    """The session a response belongs to; None for what `ident` did not make."""
+    coded = response.removeprefix("resp_")[:-17]
+    if len(response) > 1000 or not response.startswith("resp_") or response[-17:-16] != "-":
+        return None
+    try:
+        text = base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4)).decode()
+    except (binascii.Error, ValueError):
+        return None
+    return parse_session_key(text)
+
+
+# --- answers --------------------------------------------------------------------------------------------------
+
+
+def render_response_usage(usage: TokenUsage) -> dict[str, Any]:
+    """Usage in this interface's words."""
+    prompt = usage.input + usage.cacheRead + usage.cacheWrite
+    return {
+        "input_tokens": prompt,
+        "input_tokens_details": {"cached_tokens": usage.cacheRead},
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": prompt + usage.output,
+    }
+
+
+def make_message_item(response: str, text: str, status: str = "completed") -> dict[str, Any]:
+    """The output item of what was said."""
+    content = [make_text_part(text)] if status == "completed" else []
+    made = {"type": "message", "id": f"msg_{response[-16:]}", "role": "assistant", "content": content}
+    return {**made, "phase": "final_answer", "status": status}
+
+
+def make_text_part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def make_call_items(reply: OpenAiReply) -> list[dict[str, Any]]:
+    """The output items of calls to the client's own tools."""
+    return [
+        {
+            "type": "function_call",
+            "id": f"fc_{call.id}",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": msgspec.json.encode(call.arguments).decode(),
+            "status": "completed",
+        }
+        for call in reply.calls
+    ]
+
+
+def make_response(response: str, created: int, model: str, status: str, **more: Any) -> dict[str, Any]:
+    """The response object."""
+    base: dict[str, Any] = {
+        "id": response,
+        "object": "response",
+        "created_at": created,
+        "status": status,
+        "model": model,
+        "output": [],
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "parallel_tool_calls": True,
+        "temperature": None,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+        "usage": None,
+    }
+    return {**base, **more}
+
+
+def make_settled_response(response: str, created: int, model: str, reply: OpenAiReply) -> dict[str, Any]:
+    """The response object of a settled message."""
+    said = [make_message_item(response, reply.text)] if reply.text or not reply.calls else []
+    cut = reply.finish == "length"
+    return make_response(
+        response,
+        created,
+        model,
+        "incomplete" if cut else "completed",
+        output=[*said, *make_call_items(reply)],
+        incomplete_details={"reason": "max_output_tokens"} if cut else None,
+        usage=render_response_usage(reply.usage),
+    )
+
+
+def render_response(response: str, created: int, model: str, reply: OpenAiReply) -> bytes:
+    """The JSON of a whole response."""
+    return msgspec.json.encode(make_settled_response(response, created, model, reply))

@@ -1,0 +1,183 @@
+"""The web page: serves what `make web` has built into `static/`. Knows files, their headers and the page's own
+addresses; what the page does it does over the WebSocket. Without a built page it says how to make one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import stat
+from typing import NamedTuple
+
+from aiohttp import web
+
+from palinurus import __version__
+from palinurus.config.settings import Settings
+from palinurus.gateway import http
+from palinurus.gateway.http import HttpFault
+
+# Pictures and sounds the agent has in its workspace, for faces that show them; and what the page is told first.
+#
+# Only files inside a workspace, of kinds a browser shows without running anything, for callers that may read.
+
+MEDIA_BYTES = 32 * 1024 * 1024
+MEDIA_TYPES: dict[str, str] = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".mp3": "audio/mpeg",
+    ".ogg": "audio/ogg",
+    ".opus": "audio/ogg",
+    ".wav": "audio/wav",
+    ".m4a": "audio/mp4",
+    ".mp4": "video/mp4",
+    ".webm": "video/webm",
+}
+MEDIA_POLICY = "default-src 'none'; sandbox"
+_NONE = HttpFault(404, "there is no such file, or it is none that is shown", "not_found", code="not_found")
+
+
+def make_page_config(settings: Settings) -> web.Response:
+    """control-ui-config.json: what a page needs before it connects."""
+    agent = settings.agents[settings.default_agent]
+    return http.reply_json(
+        {
+            "basePath": "",
+            "assistantName": agent.name or settings.default_agent,
+            "assistantAvatar": None,
+            "assistantAvatarSource": None,
+            "assistantAvatarStatus": "none",
+            "assistantAvatarReason": "missing",
+            "assistantAgentId": settings.default_agent,
+            "serverVersion": __version__,
+            "localMediaPreviewRoots": [a.workspace for a in settings.agents.values()],
+            "embedSandbox": "strict",
+            "allowExternalEmbedUrls": False,
+        }
+    )
+
+
+def describe_avatar(request: web.BaseRequest, agent: str, settings: Settings) -> web.Response | HttpFault:
+    """/avatar/<agent>: there are none yet, and the page asks first whether there is one."""
+    if agent not in settings.agents or request.query.get("meta") != "1":
+        return _NONE
+    return http.reply_json({"avatarUrl": None, "avatarSource": None, "avatarStatus": "none", "avatarReason": "missing"})
+
+
+def serve_workspace_media(request: web.BaseRequest, settings: Settings) -> web.Response | HttpFault:
+    """A file of a workspace (`source`, absolute or relative to the default agent's); with meta=1 whether there is."""
+    source = request.query.get("source", "").removeprefix("file://")
+    found = _open(source, settings)
+    if request.query.get("meta") == "1":
+        return http.reply_json(
+            {"available": found is not None, **({} if found else {"reason": "not found or not shown"})}
+        )
+    if found is None:
+        return _NONE
+    data, kind = found
+    return http.reply_bytes(data, kind, Content_Security_Policy=MEDIA_POLICY, Content_Disposition="inline")
+
+
+def _open(source: str, settings: Settings) -> tuple[bytes, str] | None:
+    """The bytes, if the file is what `MOST`, `KINDS` and the workspaces allow. Links are followed before judging."""
+    kind = MEDIA_TYPES.get(os.path.splitext(source)[1].lower())
+    if kind is None or "\0" in source or len(source) > 4096:
+        return None
+    path = os.path.realpath(os.path.join(settings.agents[settings.default_agent].workspace, source))
+    roots = [os.path.realpath(agent.workspace) for agent in settings.agents.values()]
+    if not any(path.startswith(root.rstrip(os.sep) + os.sep) for root in roots):
+        return None
+    if os.path.splitext(path)[1].lower() not in MEDIA_TYPES:
+        return None
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(handle, "rb") as opened:
+        about = os.fstat(opened.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_size > MEDIA_BYTES:
+            return None
+        return opened.read(MEDIA_BYTES), kind
+
+
+PAGE_FOLDER = os.path.join(os.path.dirname(__file__), "static")
+VIEWS = "overview|channels|sessions|agents|skills|memory|cron|access|config|logs|setup"  # as in web/src/sidebar.ts
+PAGE_PATHS = re.compile(
+    rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>(?:app|style)-[0-9a-f]{{12}}\.(?:js|css)|favicon\.svg)"
+)
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src blob:; "
+    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+    "require-trusted-types-for 'script'; trusted-types lit-html dompurify"
+)
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+MISSING = b"""<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Palinurus</title>
+<h1>Palinurus is running</h1>
+<p>Its web page has not been built: run <code>make web</code> in the source folder and reload.</p>
+<p>Meanwhile <code>pal chat</code> talks to it from a terminal, and any OpenAI client with this address and /v1.</p>
+</html>
+"""
+
+
+class PageFile(NamedTuple):
+    """One file in memory, plain and packed."""
+
+    body: bytes
+    packed: bytes
+    type: str
+    tag: str
+    lasting: bool  # its name changes with its content
+
+
+class WebPage:
+    """The built page. Read on the first request; a new build is seen after a restart."""
+
+    def __init__(self, folder: str = PAGE_FOLDER) -> None:
+        self._folder = folder
+        self._files: dict[str, PageFile] | None = None
+
+    def answer(self, request: web.BaseRequest, name: str | None) -> web.Response:
+        """The file `name`, or the page itself for None; 304 to a browser that has it, 404 for what is not there."""
+        if self._files is None:
+            self._files = _read(self._folder)
+        found = self._files.get(name or "index.html")
+        if found is None:
+            return http.reply_bytes(b"there is no such file", "text/plain", 404)
+        headers = {
+            **http.HEADERS,
+            "Content-Security-Policy": PAGE_POLICY,
+            "X-Frame-Options": "DENY",
+            "ETag": found.tag,
+            "Cache-Control": "public, max-age=31536000, immutable" if found.lasting else "no-cache",
+            "Vary": "Accept-Encoding",
+        }
+        if found.tag in request.headers.get("If-None-Match", ""):
+            return web.Response(status=304, headers=headers)
+        packed = "gzip" in request.headers.get("Accept-Encoding", "")
+        if packed:
+            headers["Content-Encoding"] = "gzip"
+        return web.Response(body=found.packed if packed else found.body, content_type=found.type, headers=headers)
+
+
+def _read(folder: str) -> dict[str, PageFile]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        names = []
+    found = {"index.html": _file("index.html", MISSING)}
+    for name in names:
+        if os.path.splitext(name)[1] in TYPES:
+            with open(os.path.join(folder, name), "rb") as file:
+                found[name] = _file(name, file.read())
+    return found
+
+
+def _file(name: str, body: bytes) -> PageFile:
+    tag = f'"{hashlib.sha256(body).hexdigest()[:20]}"'
+    lasting = re.fullmatch(r"\w+-[0-9a-f]{12}\.\w+", name) is not None
+    return PageFile(body, gzip.compress(body, mtime=0), TYPES[os.path.splitext(name)[1]], tag, lasting)

@@ -1,0 +1,271 @@
+"""Sessions and their messages as clients get them: rows, defaults, the projected history. Reads; changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palinurus.config.settings import AgentSettings
+from palinurus.core.levels.thinking import make_thinking_row as level_row
+from palinurus.core.stream.answer import read_answer
+from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from palinurus.errors import StateBroken
+from palinurus.gateway.rpc import MethodError
+from palinurus.inbox.commands.command import CommandContext
+from palinurus.inbox.commands.facts import find_session_model
+from palinurus.sessions.entries import CompactionEntry, MessageEntry, TranscriptEntry, to_millis
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.rows import make_session_row
+from palinurus.sessions.transcript import Transcript
+
+BYTES = 6 * 1024 * 1024  # of one history
+CUT = "\n...(truncated)..."
+TITLE = 80  # characters of a derived title
+PREVIEW = 160
+
+
+class SessionSnapshot(NamedTuple):
+    """A session as it stands on disk; `record` None: it has not begun."""
+
+    key: SessionKey
+    record: SessionRecord | None
+    agent: AgentSettings
+
+
+class SessionReader:
+    """For the methods of the gateway."""
+
+    def __init__(self, desk: CommandContext) -> None:
+        self._desk = desk
+
+    def key(self, text: str, agent: str | None = None) -> SessionKey:
+        """The canonical key. Raises RpcError for what cannot be one, or an agent that does not exist."""
+        settings = self._desk.settings
+        default = agent or settings.default_agent
+        rest = settings.session.main_key if text.strip().lower() == "main" else text
+        found = parse_session_key(rest, default)
+        if found is None:
+            raise MethodError(f"invalid session key: {text[:80]}")
+        if found.agent not in settings.agents:
+            raise MethodError(f'unknown agent id "{found.agent}"')
+        return SessionKey(found.agent, found.rest)
+
+    async def load(self, key: SessionKey) -> SessionSnapshot:
+        """The session behind a key."""
+        stored = await self._desk.store.session(str(key))
+        return SessionSnapshot(key, _record(stored.data) if stored else None, self._desk.settings.agents[key.agent])
+
+    async def find_row(self, session: str) -> dict[str, Any] | None:
+        """The row of a session; None if it has not begun."""
+        key = parse_session_key(session)
+        if key is None or key.agent not in self._desk.settings.agents:
+            return None
+        seen = await self.load(key)
+        return self.row(seen) if seen.record is not None else None
+
+    def row(self, seen: SessionSnapshot) -> dict[str, Any]:
+        """With what the model it would use now offers."""
+        record = seen.record or SessionRecord(sessionId="")
+        model = find_session_model(self._desk.catalog, seen.agent, record)
+        levels = level_row(model, self._desk.catalog.vendor(model.ref.provider))
+        shown = make_session_row(record, seen.key, model, levels)
+        shown["modelProvider"], shown["model"] = model.ref.provider, model.ref.model
+        shown["origin"] = {"provider": record.lastChannel or "webchat", "surface": "webchat", "chatType": "direct"}
+        shown["agentRuntime"] = {"id": "palinurus", "source": "implicit"}
+        shown["hasActiveRun"] = self._desk.running(str(seen.key))
+        shown.setdefault("systemSent", seen.record is not None)
+        shown.setdefault("abortedLastRun", False)
+        if seen.record is None:
+            shown["updatedAt"] = None
+            shown.pop("sessionId", None)
+        if shown["hasActiveRun"]:
+            shown["status"] = "running"
+        return shown
+
+    def defaults(self, agent: AgentSettings) -> dict[str, Any]:
+        """What a session of this agent has that changed nothing."""
+        model = self._desk.catalog.default(agent)
+        levels = level_row(model, self._desk.catalog.vendor(model.ref.provider))
+        return {
+            "modelProvider": model.ref.provider,
+            "model": model.ref.model,
+            "contextTokens": agent.context_tokens or model.context_window,
+            **msgspec.to_builtins(levels),
+        }
+
+    async def load_all(self, agent: str | None = None) -> list[SessionSnapshot]:
+        """All sessions on disk, newest first; those of agents that are gone are left out."""
+        agents = self._desk.settings.agents
+        found = []
+        for stored in await self._desk.store.sessions(agent):
+            key, record = parse_session_key(stored.key), _record(stored.data)
+            if key is not None and key.agent in agents and record is not None:
+                found.append(SessionSnapshot(key, record, agents[key.agent]))
+        return found
+
+    async def transcript(self, seen: SessionSnapshot) -> Transcript | None:
+        """Its transcript; None before its first message."""
+        if seen.record is None:
+            return None
+        return await self._desk.transcripts.load(seen.record.path(seen.key.agent), seen.agent.workspace)
+
+    async def open(self, session: str) -> tuple[SessionRecord | None, Transcript | None]:
+        """The session's record and its transcript; None and None if it has not begun."""
+        key = parse_session_key(session)
+        if key is None or key.agent not in self._desk.settings.agents:
+            return None, None
+        seen = await self.load(key)
+        return seen.record, await self.transcript(seen)
+
+
+def _record(data: bytes) -> SessionRecord | None:
+    try:
+        return SessionRecord.decode(data)
+    except StateBroken:
+        return None
+
+
+def list_visible_entries(transcript: Transcript) -> list[MessageEntry | CompactionEntry]:
+    """What people see of the current path; the number of a line is its place here, from 1."""
+    return [entry for entry in transcript.path_to_leaf() if isinstance(entry, MessageEntry | CompactionEntry)]
+
+
+def project_history(
+    transcript: Transcript, limit: int | None = None, chars: int | None = None, before: int | None = None
+) -> list[dict[str, Any]]:
+    """The messages on the current path, projected, the last `limit` of them (of those before number `before`);
+    nothing that compaction left out of the model's sight is missing here. Texts longer than `chars` are cut, and the
+    whole is kept under 6 MiB."""
+    shown = list_visible_entries(transcript)
+    shown = shown[: before - 1] if before is not None else shown
+    first = max(0, len(shown) - limit) if limit is not None else 0
+    made = [project_entry(entry, first + at + 1, chars) for at, entry in enumerate(shown[first:])]
+    size = 0
+    for at in range(len(made) - 1, -1, -1):
+        size += len(msgspec.json.encode(made[at]))
+        if size > BYTES:
+            return made[at + 1 :]
+    return made
+
+
+def project_entry(entry: TranscriptEntry, seq: int, chars: int | None = None) -> dict[str, Any]:
+    """One transcript line as clients read it. Calls stand beside an assistant's text, not in it."""
+    ours = {"id": entry.id, "seq": seq, "recordTimestampMs": to_millis(entry.timestamp)}
+    if isinstance(entry, CompactionEntry):
+        text = {"type": "text", "text": entry.summary}
+        made = {"role": "system", "kind": "compaction", "content": [text], "timestamp": to_millis(entry.timestamp)}
+        return {**made, "tokensBefore": entry.tokensBefore, "__openclaw": ours}
+    assert isinstance(entry, MessageEntry)
+    message = entry.message
+    maker: Callable[[Any, Callable[[str], str]], dict[str, Any]] = _SHOWN[type(message)]
+    return {**maker(message, lambda text: _cut(text, chars)), "__openclaw": ours, "item": entry.item}
+
+
+def _cut(text: str, chars: int | None) -> str:
+    return text if chars is None or len(text) <= chars else text[:chars] + CUT
+
+
+def _user(message: UserMessage, cut: Callable[[str], str]) -> dict[str, Any]:
+    blocks: list[dict[str, Any]] = []
+    for block in message.blocks:
+        if isinstance(block, TextBlock):
+            blocks.append({"type": "text", "text": cut(block.text)})
+        else:
+            blocks.append(_image(block))
+    plain = len(blocks) == 1 and blocks[0]["type"] == "text"
+    return {"role": "user", "content": blocks[0]["text"] if plain else blocks, "timestamp": message.timestamp}
+
+
+def _image(block: ImageBlock) -> dict[str, Any]:
+    return {"type": "image", "mimeType": block.mimeType, "data": block.data}
+
+
+def _assistant(message: AssistantMessage, cut: Callable[[str], str]) -> dict[str, Any]:
+    blocks: list[dict[str, Any]] = []
+    for block in message.content:
+        if isinstance(block, TextBlock):
+            if text := read_answer(block.text).text:
+                blocks.append({"type": "text", "text": cut(text)})
+        elif not isinstance(block, ToolCall) and block.thinking:
+            blocks.append({"type": "thinking", "thinking": cut(block.thinking)})
+    made: dict[str, Any] = {
+        "role": "assistant",
+        "content": blocks,
+        "api": message.api,
+        "provider": message.provider,
+        "model": message.model,
+        "usage": msgspec.to_builtins(message.usage),
+        "stopReason": message.stopReason,
+        "timestamp": message.timestamp,
+    }
+    if message.calls:
+        made["toolCalls"] = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in message.calls]
+    if message.errorMessage:
+        made["errorMessage"] = message.errorMessage
+    return made
+
+
+def _result(message: ToolResult, cut: Callable[[str], str]) -> dict[str, Any]:
+    content = [
+        {"type": "text", "text": cut(block.text)} if isinstance(block, TextBlock) else _image(block)
+        for block in message.content
+    ]
+    made = {
+        "role": "toolResult",
+        "toolCallId": message.toolCallId,
+        "toolName": message.toolName,
+        "content": content,
+        "isError": message.isError,
+        "timestamp": message.timestamp,
+    }
+    return {**made, "details": message.details} if message.details is not None else made
+
+
+_SHOWN: dict[type[Message], Callable[[Any, Callable[[str], str]], dict[str, Any]]] = {
+    UserMessage: _user,
+    AssistantMessage: _assistant,
+    ToolResult: _result,
+}
+
+
+def derive_title(shown: Sequence[MessageEntry | CompactionEntry]) -> str:
+    """The first thing somebody asked, short; "" if nobody did."""
+    asked = (e.message.text for e in shown if isinstance(e, MessageEntry) and isinstance(e.message, UserMessage))
+    return next((shorten_line(text, TITLE) for text in asked if text), "")
+
+
+def preview_last_message(shown: Sequence[MessageEntry | CompactionEntry]) -> str:
+    """The newest words of either side, short; "" if there are none."""
+    spoken = (
+        e
+        for e in reversed(shown)
+        if isinstance(e, MessageEntry) and isinstance(e.message, UserMessage | AssistantMessage)
+    )
+    return next(
+        (shorten_line(text, PREVIEW) for entry in spoken if (text := extract_text(project_entry(entry, 0)))), ""
+    )
+
+
+def extract_text(message: dict[str, Any]) -> str:
+    """The text of a projected message."""
+    content = message["content"]
+    if isinstance(content, str):
+        return content
+    return "".join(block.get("text", "") for block in content)
+
+
+def shorten_line(text: str, most: int) -> str:
+    """One line of at most `most` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"

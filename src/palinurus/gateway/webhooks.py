@@ -1,0 +1,175 @@
+"""POST /hooks/NAME: reads a webhook's request within its limits, in this order: lock-out, credential, type, size, time.
+
+What hooks there are and what they do is behind the port; nothing is parsed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+
+from palinurus.config.sections.webhooks import WebhookSettings
+from palinurus.core.types.channel import ChannelHttpRequest
+from palinurus.core.webhooks import WEBHOOK_NOT_FOUND, WebhookAnswer, WebhookHead, refuse_webhook
+from palinurus.errors import PalinurusError
+from palinurus.gateway import http
+from palinurus.gateway.http import HttpFault, make_error_fault
+from palinurus.gateway.limits import GatewayRateLimit, LoginFailures, canonicalize_address
+from palinurus.gateway.port import GatewayHost, WebhookPort
+
+# /channels/CHANNEL/ACCOUNT: a chat platform calls us. Read within limits, then the channel itself judges the request.
+#
+# No gateway token is asked for, because platforms cannot send one: the channel checks the platform's signature over the
+# bytes that were read. Which channels there are is behind the port; nothing is parsed here.
+
+CHANNEL_BODY = 4 * 1024 * 1024
+CHANNEL_SECONDS = 10.0  # for the whole body
+RATE = 6000  # requests a minute, per address; a platform, or the proxy before us, is one address
+AT_ONCE = 32  # bodies being read or judged; more are told to come again
+
+_BUSY = HttpFault(503, "too many requests at once", code="busy", headers={"Retry-After": "1"}, retry=True, close=True)
+_LARGE = HttpFault(413, f"at most {CHANNEL_BODY:,} bytes are taken", code="too_large", close=True)
+_LATE = HttpFault(408, "the body did not arrive in time", code="late", close=True)
+_BROKEN = HttpFault(400, "the body is broken", code="broken", close=True)
+_NOWHERE = HttpFault(404, "there is no such channel or account", "not_found", code="not_found", close=True)
+
+
+class ChannelEndpoint:
+    """The door of the platforms. Wrong signatures lock nobody out: behind a proxy all callers share one address."""
+
+    def __init__(self, monotonic: Callable[[], float], rate: int = RATE, seconds: float = CHANNEL_SECONDS) -> None:
+        self._pace = GatewayRateLimit(monotonic, rate)
+        self._seconds = seconds
+        self._inside = 0
+
+    async def answer(
+        self, request: web.BaseRequest, channel: str, account: str, address: str, host: GatewayHost
+    ) -> web.Response | HttpFault:
+        """What the platform is told. Busy, draining and a full disk are 429, 503 and 507: platforms try again."""
+        wait = self._pace.step(canonicalize_address(address))
+        if wait > 0:
+            headers = {"Retry-After": str(int(wait) + 1)}
+            return HttpFault(429, "too many requests", "rate_limit_error", code="rate", headers=headers, close=True)
+        if self._inside >= AT_ONCE:
+            return _BUSY
+        self._inside += 1
+        try:
+            return await self._judged(request, channel, account, host)
+        finally:
+            self._inside -= 1
+
+    async def _judged(
+        self, request: web.BaseRequest, channel: str, account: str, host: GatewayHost
+    ) -> web.Response | HttpFault:
+        body = await self._body(request)
+        if isinstance(body, HttpFault):
+            return body
+        headers = {key.lower(): ", ".join(request.headers.getall(key)) for key in request.headers}
+        try:
+            said = await host.hook(
+                channel, account, ChannelHttpRequest(request.method, headers, dict(request.query), body)
+            )
+        except PalinurusError as exc:
+            return make_error_fault(exc)
+        if said is None:
+            return _NOWHERE
+        kind, _, rest = said.content_type.partition(";")
+        response = http.reply_bytes(said.body, kind.strip(), said.status)
+        if "charset=" in rest:
+            response.charset = rest.partition("charset=")[2].strip()
+        return response
+
+    async def _body(self, request: web.BaseRequest) -> bytes | HttpFault:
+        if (request.content_length or 0) > CHANNEL_BODY:
+            return _LARGE
+        data = bytearray()
+        try:
+            async with asyncio.timeout(self._seconds):
+                async for chunk in request.content.iter_any():
+                    data += chunk
+                    if len(data) > CHANNEL_BODY:
+                        return _LARGE
+        except TimeoutError:
+            return _LATE
+        except web.RequestPayloadError:
+            return _BROKEN
+        return bytes(data)
+
+
+SECONDS = 10.0  # for the whole body
+BASE = "/hooks"
+
+
+class WebhookEndpoint:
+    """The door of the webhooks. It counts wrong credentials by itself: a flood at it locks nobody out elsewhere."""
+
+    def __init__(self, monotonic: Callable[[], float], seconds: float = SECONDS) -> None:
+        self._tries = LoginFailures(monotonic)
+        self._seconds = seconds
+
+    async def answer(
+        self, request: web.BaseRequest, name: str, address: str, hooks: WebhookPort | None
+    ) -> web.Response:
+        """One request."""
+        if hooks is None:
+            return _sent(WEBHOOK_NOT_FOUND)
+        wait = self._tries.wait(address)
+        if wait > 0:
+            return _sent(WebhookAnswer(429, {"ok": False, "error": "too many wrong credentials"}, retry=int(wait) + 1))
+        headers = {key.lower(): ", ".join(request.headers.getall(key)) for key in request.headers}
+        head = WebhookHead(name, headers)
+        terms = hooks.judge_head(head)
+        said = terms if isinstance(terms, WebhookAnswer) else await self._taken(request, head, terms.size, hooks)
+        if said.wrong:
+            self._tries.count_failure(address)
+        return _sent(said)
+
+    async def _taken(self, request: web.BaseRequest, head: WebhookHead, size: int, hooks: WebhookPort) -> WebhookAnswer:
+        body = await self._body(request, size)
+        if isinstance(body, WebhookAnswer):
+            return body
+        try:
+            return await hooks.take(head, body)
+        except PalinurusError as exc:
+            fault = make_error_fault(exc)
+            return WebhookAnswer(fault.status, {"ok": False, "error": exc.message}, retry=5 if fault.retry else 0)
+
+    async def _body(self, request: web.BaseRequest, size: int) -> bytes | WebhookAnswer:
+        kind = request.content_type.lower()
+        if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+            return refuse_webhook(415, "send application/json")
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            return refuse_webhook(415, "compressed bodies are not accepted")
+        if (request.content_length or 0) > size:
+            return refuse_webhook(413, "payload too large")
+        data = bytearray()
+        try:
+            async with asyncio.timeout(self._seconds):
+                async for chunk in request.content.iter_any():
+                    data += chunk
+                    if len(data) > size:
+                        return refuse_webhook(413, "payload too large")
+        except TimeoutError:
+            return refuse_webhook(408, "the body did not arrive in time")
+        except web.RequestPayloadError:
+            return refuse_webhook(400, "the body is broken")
+        return bytes(data)
+
+
+def to_local_path(path: str, settings: WebhookSettings) -> str:
+    """The path as the table of routes knows it, when hooks.path says another base."""
+    if settings.enabled and settings.path != BASE and path.startswith(settings.path + "/"):
+        return BASE + path[len(settings.path) :]
+    return path
+
+
+def _sent(said: WebhookAnswer) -> web.Response:
+    made = http.reply_bytes(said.body.encode(), "text/plain", said.status) if isinstance(said.body, str) else None
+    made = made or http.reply_json(said.body, said.status)
+    if said.retry:
+        made.headers["Retry-After"] = str(said.retry)
+    if said.status >= 400:
+        made.force_close()  # what is left of the body is not worth reading
+    return made

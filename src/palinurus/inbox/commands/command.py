@@ -1,0 +1,144 @@
+"""What commands see of the program, and the values they are called with and answer with.
+
+A command is `async def run(call: Call) -> Answer`; it changes nothing itself but what its file says. The change
+of the session's record goes to disk together with the outcome, so a command cut off by a crash is just run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from palinurus.agent.compaction.compactor import CompactionCoordinator
+from palinurus.agent.promptcache import CacheSnapshot
+from palinurus.clock import Clock
+from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.prompt.bootstrap import BootstrapWeight
+from palinurus.core.skills.skill import Skill
+from palinurus.core.types.events import RunEvent
+from palinurus.core.types.inbound import Attachment, Inbound
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.model import Prompt
+from palinurus.core.types.outbound import Reply
+from palinurus.core.types.tool import Tool
+from palinurus.inbox.receivers import ChatChannels
+from palinurus.plugins.hooks import Hooks
+from palinurus.providers.catalog import Catalog
+from palinurus.services.approvals import ApprovalBoard
+from palinurus.services.subagents.control import SubagentControl
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.transcript import Transcripts
+from palinurus.store.port import Acceptance, InboxRow, RunClaim, Store, UsageRow
+from palinurus.tools.commands.table import CommandRow
+from palinurus.tools.program.cron import SchedulerPort
+from palinurus.tools.program.memory import MemoryPort
+from palinurus.workspace.sources import SkillStock
+
+Scope: TypeAlias = Literal["any", "owner"]
+ADMIN = "operator.admin"
+# Texts to vectors, or why there are none.
+Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[list[list[float]] | str]]
+# (name, kind, bytes) of a file: where it is now, or why it is not.
+KeepFile: TypeAlias = Callable[[str, str, bytes], Awaitable[Attachment | str]]
+# Replies as messages that the channel takes.
+FitReplies: TypeAlias = Callable[[Inbound, tuple[Reply, ...]], tuple[Reply, ...]]
+INTERNAL: frozenset[str] = frozenset(("http", "terminal", "webchat", "gateway"))
+
+
+class SubmitMessage(Protocol):
+    """Put a message on disk; `sink` sees its run."""
+
+    def __call__(self, inbound: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Awaitable[Acceptance]: ...
+
+
+class CommandContext(NamedTuple):
+    """What commands may use."""
+
+    settings: Settings
+    environ: Mapping[str, str]
+    catalog: Catalog
+    store: Store
+    hooks: Hooks
+    clock: Clock
+    transcripts: Transcripts
+    abort: Callable[[str, str], bool]  # (session key, reason): was there a run to stop?
+    running: Callable[[str], bool]  # does this session have a run going?
+    submit: SubmitMessage
+    wait: Callable[[str], Awaitable[InboxRow]]  # until a message's outcome is on disk
+    tools: Mapping[str, Tool] = {}
+    clear: Callable[[str], Awaitable[int]] | None = None  # end all waiting messages of a session; how many
+    prompt_report: Callable[[SessionKey], Awaitable[Prompt]] | None = None  # the prompt its next run would get
+    skills: Callable[[SessionKey], Sequence[Skill]] = lambda key: ()  # those the agent can use
+    files: Callable[[SessionKey], tuple[BootstrapWeight, ...]] | None = (
+        None  # workspace files, on disk and in that prompt
+    )
+    board: ApprovalBoard | None = None  # open approvals
+    changed: Callable[[str, SessionRecord], None] = lambda key, record: None  # told of a session's new record
+    fitted: FitReplies = lambda inbound, replies: replies
+    commands: Mapping[str, ChatCommand] = {}  # of plugins, besides the table
+    compactions: CompactionCoordinator | None = None  # who makes room in long conversations
+    nest: SubagentControl | None = None  # who keeps sub-agents
+    stock: Callable[[str], SkillStock] | None = None  # an agent's skills as they stand, those that cannot be used too
+    processes: Callable[[], tuple[CommandRow, ...]] = tuple  # commands that run or ran a short while ago
+    recall: MemoryPort | None = None  # where memory is
+    embed: Embed | None = None  # texts as vectors
+    schedules: SchedulerPort | None = None  # who keeps jobs and heartbeats
+    keep: KeepFile | None = None  # puts a file that a client sent on disk
+    chats: ChatChannels | None = None  # the chat channels: who is let in, which run
+    look: Callable[[str], CacheSnapshot | None] = lambda session: None  # a session's last request (by its id)
+
+
+class CommandCall(NamedTuple):
+    """One command, as given."""
+
+    desk: CommandContext
+    claim: RunClaim
+    inbound: Inbound
+    key: SessionKey
+    record: SessionRecord
+    stored: bool  # the record is on disk
+    name: str  # canonical
+    args: str  # what stands behind the name, as written
+    table: Mapping[str, ChatCommand]
+
+    @property
+    def agent(self) -> AgentSettings:
+        return self.desk.settings.agents[self.key.agent]
+
+    @property
+    def admin(self) -> bool:
+        return is_admin(self.inbound)
+
+
+class CommandAnswer(msgspec.Struct, frozen=True):
+    """What to say. `record` is the session's new record; `follow` a message to run after it."""
+
+    text: str
+    record: SessionRecord | None = None
+    follow: Inbound | None = None
+    relay: bool = True  # a client that waits gets the answer to `follow` (else only `text`)
+    spent: tuple[UsageRow, ...] = ()  # model calls the command made
+
+
+class ChatCommand(msgspec.Struct, frozen=True):
+    """One row of the table. `run` None: a directive, which the level parser understands."""
+
+    name: str
+    help: str
+    run: Callable[[CommandCall], Awaitable[CommandAnswer]] | None = None
+    usage: str = ""
+    aliases: tuple[str, ...] = ()
+    scope: Scope = "any"
+    group: str = "session"
+
+
+def is_admin(inbound: Inbound) -> bool:
+    """May this sender change what outlives a reply everywhere: the owner, or a client with operator.admin?"""
+    return inbound.sender.owner or ADMIN in inbound.sender.scopes
+
+
+def is_internal(inbound: Inbound) -> bool:
+    """Did it come through one of our own clients, not a chat channel?"""
+    return not inbound.push or inbound.target.channel in INTERNAL

@@ -1,0 +1,149 @@
+"""/approve: what waits for a decision, and the decision. For the owner, and clients that may answer approvals."""
+
+from __future__ import annotations
+
+import msgspec
+
+from palinurus.core.policy import card
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.untrusted import clean_label
+from palinurus.inbox.commands.command import CommandAnswer, CommandCall, is_admin
+from palinurus.inbox.pairing import VALID, PairedPerson, PairingStranger
+from palinurus.services.approvals import AnswerOutcome, ApprovalRow
+
+# /activation: whether the agent hears every message of a group, or only those that name it. For the owner.
+
+ACTIVATION_TEXTS: dict[str, str] = {
+    "mention": "I answer here when I am named.",
+    "always": "I read every message here, and answer when I have something to add.",
+}
+
+
+async def run_activation(call: CommandCall) -> CommandAnswer:
+    """`/activation mention|always`; alone it tells which it is."""
+    if call.inbound.kind == "direct":
+        return CommandAnswer("/activation is for groups; here I read everything.")
+    word = call.args.strip().lower()
+    if not word:
+        return CommandAnswer(
+            ACTIVATION_TEXTS.get(call.record.groupActivation or "", "As the configuration says (requireMention).")
+        )
+    if word not in ACTIVATION_TEXTS:
+        return CommandAnswer("Use /activation mention or /activation always.")
+    return CommandAnswer(ACTIVATION_TEXTS[word], msgspec.structs.replace(call.record, groupActivation=word))
+
+
+# /pairing: who asks to be let in, and letting them in. For the owner.
+
+PAIRING_USAGE = "Use /pairing, /pairing approve CODE, /pairing reject CODE or /pairing revoke CHANNEL:ID."
+
+
+async def run_pairing(call: CommandCall) -> CommandAnswer:
+    """Alone it lists."""
+    chats, now = call.desk.chats, call.desk.clock.now()
+    if chats is None:
+        return CommandAnswer("Nobody can ask to be let in here.")
+    pairing = chats.pairing
+    words = call.args.split()
+    if not words or words == ["list"]:
+        return CommandAnswer(list_people(await pairing.list_waiting(), await pairing.list_paired(), now))
+    if len(words) != 2:
+        return CommandAnswer(PAIRING_USAGE)
+    sender = call.inbound.sender
+    by = f"{call.inbound.target.channel}:{sender.id}"
+    if words[0] == "approve":
+        done = await pairing.approve(words[1], by)
+        if isinstance(done, PairedPerson) and (reply := done.reply()) is not None:
+            await chats.say(reply)
+        return CommandAnswer(describe_approval(done))
+    if words[0] == "reject":
+        gone = await pairing.reject(words[1])
+        return CommandAnswer(f"Nothing changed: {gone}." if isinstance(gone, str) else f"Forgotten: {gone.who}.")
+    if words[0] == "revoke":
+        return CommandAnswer(describe_revocation(await pairing.revoke(words[1])))
+    return CommandAnswer(PAIRING_USAGE)
+
+
+def list_people(asking: list[PairingStranger], paired: list[PairedPerson], now: int) -> str:
+    """Who waits first: they need somebody."""
+    lines = [f"{one.code}  {_who(one)} waits, {max(0, one.at + VALID - now) // 60_000} min left" for one in asking]
+    lines += [f"{'owner' if one.owner else 'let in'}: {_who(one)}, by {one.by or 'somebody'}" for one in paired]
+    return "\n".join(lines) or "Nobody waits, and nobody was let in by a code."
+
+
+def describe_approval(done: PairedPerson | str) -> str:
+    """An approval's fate in words."""
+    if isinstance(done, str):
+        return f"Nothing changed: {done}."
+    more = " As the first one, they are the owner: all commands and approvals are theirs." if done.owner else ""
+    return f"Let in: {_who(done)}.{more}"
+
+
+def describe_revocation(done: PairedPerson | str) -> str:
+    """The same for taking it back."""
+    return f"Nothing changed: {done}." if isinstance(done, str) else f"Out, from now on: {_who(done)}."
+
+
+def _who(one: PairingStranger | PairedPerson) -> str:
+    name = clean_label(one.name, 60)
+    return f"{one.who}, who calls themselves “{name}”" if name else one.who
+
+
+APPROVALS_SCOPE = "operator.approvals"
+DECISION_WORDS: dict[str, str] = {
+    "once": "allow-once", "allow": "allow-once", "yes": "allow-once", "allow-once": "allow-once",
+    "always": "allow-always", "allow-always": "allow-always",
+    "deny": "deny", "no": "deny", "reject": "deny",
+}  # fmt: skip
+_DONE: dict[str, str] = {"allow-once": "Allowed once", "allow-always": "Allowed, now and always", "deny": "Denied"}
+
+
+async def run_approve(call: CommandCall) -> CommandAnswer:
+    """`/approve` lists, `/approve ID DECISION` answers."""
+    board = call.desk.board
+    if board is None:
+        return CommandAnswer("There are no approvals here.")
+    if not can_approve(call.inbound):
+        return CommandAnswer("Approvals are given by the owner only.")
+    words = call.args.split()
+    if not words:
+        return CommandAnswer(list_questions(await board.pending(), call.desk.clock.now()))
+    if len(words) != 2 or words[1].lower() not in DECISION_WORDS:
+        return CommandAnswer("Use /approve ID allow-once|allow-always|deny; /approve alone lists what is open.")
+    sender = call.inbound.sender
+    by = f"{sender.name or sender.id} ({call.inbound.target.channel})"
+    return CommandAnswer(
+        describe_answer(await board.answer(words[0].strip("[]#"), DECISION_WORDS[words[1].lower()], by))
+    )
+
+
+def can_approve(inbound: Inbound) -> bool:
+    """May this sender answer?"""
+    return is_admin(inbound) or APPROVALS_SCOPE in inbound.sender.scopes
+
+
+def describe_answer(answered: AnswerOutcome) -> str:
+    """An answer's fate in words."""
+    if answered.problem:
+        return f"Nothing changed: {answered.problem}."
+    row = answered.row
+    assert row is not None, "an answer without a problem has its row"
+    later = "" if row.state == "used" else " The run that asked is gone; this serves its next try."
+    note = f" But {answered.note}." if answered.note else ""
+    return f"{_DONE[row.decision or 'deny']} [{row.id[:8]}]: {_brief(row)}{later}{note}"
+
+
+def list_questions(rows: list[ApprovalRow], now: int) -> str:
+    """Open questions, each with what it takes to answer."""
+    if not rows:
+        return "Nothing waits for an approval."
+    return "\n\n".join(f"{card.write_approval_card(row.ask, row.id)}\n({_left(row, now)} left)" for row in rows)
+
+
+def _left(row: ApprovalRow, now: int) -> str:
+    return f"{max(0, row.expires - now) // 60_000} min"
+
+
+def _brief(row: ApprovalRow) -> str:
+    text = card.show_line(row.ask.command.replace("\n", "\\n") or row.ask.title)
+    return text if len(text) <= 120 else f"{text[:119]}…"

@@ -1,0 +1,105 @@
+"""/steer TEXT: into the run that is going, whatever the queue mode says; without one it is an ordinary message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.messages import AssistantMessage, UserMessage
+from palinurus.inbox.commands.command import CommandAnswer, CommandCall
+
+# A message that a command sends on: to the same session, from the same sender, once, however often it is tried.
+
+
+def make_followup(call: CommandCall, text: str, options: dict[str, Any] | None = None) -> Inbound:
+    """The message; its event id comes from the command's own id, so a second try is a known duplicate."""
+    return msgspec.structs.replace(
+        call.inbound,
+        text=text,
+        event=f"follow:{call.claim.id}",
+        session=str(call.key),
+        agent=call.key.agent,
+        options={**call.inbound.options, **(options or {})},
+    )
+
+
+# /stop, and a stop word by itself: end the run of this session now.
+
+ABORTED = "⚙️ Agent was aborted."
+IDLE = "Nothing is running in this session."
+
+# Said alone, with or without punctuation behind.
+STOP_WORDS: frozenset[str] = frozenset(
+    (
+        "stop", "esc", "abort", "wait", "exit", "interrupt", "halt", "please stop", "stop please", "stop palinurus",
+        "stop openclaw", "stopp", "anhalten", "abbrechen", "arrête", "arrete", "parar", "detente", "pare",
+        "ferma", "fermati", "стоп", "остановись", "停止", "停", "やめて", "止まれ", "멈춰", "रुको", "توقف", "قف", "dur",
+    )
+)  # fmt: skip
+
+
+async def run_stop(call: CommandCall) -> CommandAnswer:
+    """Stops the run, its sub-agents, and drops what waits behind it."""
+    session = str(call.key)
+    stopped = call.desk.abort(session, "stop")
+    dropped = await call.desk.clear(session) if call.desk.clear is not None else 0
+    children = await call.desk.nest.stop(session) if call.desk.nest is not None else 0
+    if not stopped and not dropped and not children:
+        return CommandAnswer(IDLE)
+    family = f" {children} sub-agent{'s' if children != 1 else ''} stopped." if children else ""
+    waiting = f" {dropped} waiting message{'s' if dropped != 1 else ''} dropped." if dropped else ""
+    return CommandAnswer((ABORTED if stopped else IDLE) + family + waiting)
+
+
+# /skill NAME [TEXT]: have the agent follow a skill; without a name, which skills there are.
+
+
+async def run_skill(call: CommandCall) -> CommandAnswer:
+    """The skill becomes a message of its own: read its instructions, then do what was asked with them."""
+    found = {skill.name.lower(): skill for skill in call.desk.skills(call.key) if skill.user_invocable}
+    name, _, text = call.args.strip().partition(" ")
+    if not name:
+        if not found:
+            return CommandAnswer("There are no skills that can be used here. `pal skills list` tells why.")
+        return CommandAnswer("\n".join(["Skills:", *(f"  {s.name} - {s.description}" for s in found.values())]))
+    skill = found.get(name.lower())
+    if skill is None:
+        known = ", ".join(sorted(s.name for s in found.values())) or "none"
+        return CommandAnswer(f'There is no skill "{name[:64]}" that can be used here. There are: {known}.')
+    asked = text.strip() or "Do what it is for."
+    told = f'Use the skill "{skill.name}": read {skill.path} and follow it.\n\n{asked}'
+    return CommandAnswer(f"Using the skill {skill.name}.", follow=make_followup(call, told))
+
+
+# /btw QUESTION: asked beside the conversation: the model sees it, but neither question nor answer joins it.
+
+SEEN = 40  # messages of the conversation that go along
+CHARS = 2_000  # of each
+
+
+async def run_btw(call: CommandCall) -> CommandAnswer:
+    """A session of its own, made from the command's id, with the end of the conversation as context."""
+    text = call.args.strip()
+    if not text:
+        return CommandAnswer("Ask something beside the conversation: /btw QUESTION.")
+    transcript = await call.desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
+    said = [m for m in transcript.messages() if isinstance(m, UserMessage | AssistantMessage) and m.text.strip()]
+    context = [
+        {"role": "user" if isinstance(m, UserMessage) else "assistant", "content": m.text[:CHARS]} for m in said[-SEEN:]
+    ]
+    beside = msgspec.structs.replace(
+        make_followup(call, text, {"context": context}), session=f"agent:{call.key.agent}:btw:{call.claim.id}"
+    )
+    return CommandAnswer("", follow=beside)
+
+
+async def run_steer(call: CommandCall) -> CommandAnswer:
+    """The text is stored as a message of its own before this is answered."""
+    text = call.args.strip()
+    if not text:
+        return CommandAnswer("Say what the agent should know: /steer TEXT.")
+    running = call.desk.running(str(call.key))
+    said = "Steering the current run." if running else "No run is going; sent as a message."
+    return CommandAnswer(said, follow=make_followup(call, text, {"queue": "steer"}), relay=not running)

@@ -1,0 +1,165 @@
+"""A run's speaker with all that goes on around what it says: a draft that grows, typing, a reaction. Decides nothing
+itself; feeds each of them with the run's events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from palinurus.core.stream.answer import MESSAGE_GAP, LiveText
+from palinurus.core.stream.heartbeat import find_last_word, judge_heartbeat_reply
+from palinurus.core.types.events import AgentEnd, MessageEnd, MessageStart, MessageUpdate, RunEvent
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.messages import AssistantMessage
+from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
+from palinurus.outbox.drafts import LiveDraft, LiveDrafts
+from palinurus.outbox.pace import BlockPacer
+from palinurus.outbox.parts import FittingSpeaker
+from palinurus.outbox.presence import RunPresence
+
+# What people see of a heartbeat: its final answer alone, and not even that if it is an acknowledgement or was said
+# within a day. Reasoning goes along only where the config asks for it. Pure.
+
+
+class HeartbeatSpeaker:
+    """A speaker around the run's own. `ok` is sent for a beat that found nothing, where people want to see that."""
+
+    def __init__(self, inner: ReplyBuilder, options: Mapping[str, Any], ok: Reply | None = None) -> None:
+        self._inner = inner
+        self._ok = (ok,) if ok is not None and options.get("ok") else ()
+        self._alerts = options.get("alerts") is not False
+        self._options = options
+        self._reasoning = bool(options.get("reasoning"))
+        self._early: list[Reply] = []
+        self._last, self._ended = "", False
+
+    def feed(self, event: RunEvent) -> tuple[Reply, ...]:
+        """Nothing goes out before the end; a question to a person does."""
+        now = self._inner.feed(event)
+        if isinstance(event, AgentEnd):
+            self._last, self._ended = find_last_word(event.messages), event.end in ("stop", "length")
+        self._early += [reply for reply in now if reply.kind != "notice"]
+        return tuple(reply for reply in now if reply.kind == "notice")
+
+    def close(self) -> tuple[Reply, ...]:
+        """The final answer, if it says something new; the words for a run that failed."""
+        replies = (*self._early, *self._inner.close())
+        finals = [reply for reply in replies if reply.kind == "final"]
+        notices = [reply for reply in replies if reply.kind == "notice"]
+        if not finals:
+            return tuple(notices) or (self._ok if self._ended else ())
+        end = judge_heartbeat_reply(self._last or finals[-1].text, self._options)
+        if end.drop and not finals[-1].media:
+            return (*(self._ok if end.acked else ()), *notices)
+        if not self._alerts:
+            return tuple(notices)
+        thoughts = [reply for reply in replies if reply.kind == "reasoning"] if self._reasoning else []
+        return (*thoughts, msgspec.structs.replace(finals[-1], text=end.text), *notices)
+
+
+# What a draft shows of a run while it goes: the answer so far, or the reasoning before there is one. Pure.
+#
+# The text is what people will get: without reasoning, marks and the silence token (`core/stream/live`).
+
+PreviewMode: TypeAlias = Literal["off", "partial", "block"]
+FIRST = 30  # characters with which a draft begins: nobody is called for one word
+STEP = 800  # characters by which a draft grows at least in mode `block`
+LABEL = "Thinking"
+
+
+class DraftPreview:
+    """Fed with a run's events; `now` is the text that the draft should have."""
+
+    def __init__(self, mode: PreviewMode, show: Callable[[], RunVisibility], *, enforce: bool = False) -> None:
+        self._mode = mode
+        self._show = show
+        self._live = LiveText("stream", enforce=enforce)
+        self._said: list[str] = []  # messages that are complete
+        self._text = ""
+        self._thoughts = ""
+        self._given = 0  # characters shown so far
+
+    def feed(self, event: RunEvent) -> bool:
+        """True if there is something else to be seen."""
+        if not isinstance(event, (MessageStart, MessageUpdate, MessageEnd)):
+            return False
+        if isinstance(event, MessageStart):
+            self._text = self._thoughts = ""
+        shown = self._live.feed(event)
+        for kind, text in shown:
+            if kind == "text":
+                self._text += text
+            elif kind == "replace":
+                self._text = text
+            else:
+                self._thoughts += text
+        if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
+            if self._text.strip():
+                self._said.append(self._text.strip())
+            self._text = ""
+        return bool(shown)
+
+    def begin(self) -> None:
+        """What was said so far has gone out: the next draft shows what comes after it."""
+        self._said, self._given = [], 0
+
+    def now(self) -> str:
+        """The text; "" if there is nothing to be shown (or nothing new)."""
+        if not self._show().answer:
+            return ""
+        text = MESSAGE_GAP.join([*self._said, self._text.strip()]).strip()
+        if not text and self._thoughts.strip() and self._show().reasoning == "stream":
+            return f"{LABEL}\n{self._thoughts.strip()}"
+        least = {"off": None, "partial": 0 if self._given else FIRST, "block": self._given + STEP}[self._mode]
+        if least is None or not text or len(text) < least:
+            return ""
+        self._given = len(text)
+        return text
+
+
+class LiveSpeaker:
+    """A speaker around the run's own. `fit` shortens a draft to what the channel takes."""
+
+    def __init__(
+        self, inner: FittingSpeaker, inbound: Inbound, item: str, drafts: LiveDrafts, pace: BlockPacer
+    ) -> None:
+        self._inner = inner
+        self._inbound = inbound
+        self._item = item
+        self._drafts = drafts
+        self._pace = pace
+        self._draft: LiveDraft | None = None
+        self.presence: RunPresence | None = None
+        self.preview: DraftPreview | None = None
+        self.fit: Callable[[str], str] = str
+
+    def feed(self, event: RunEvent) -> tuple[Reply, ...]:
+        if self.presence is not None:
+            self.presence.feed(event)
+        fresh = self.preview is not None and self.preview.feed(event)
+        now = self._inner.feed(event)
+        if now and self.preview is not None:  # the first of them takes the draft's place
+            self.preview.begin()
+            self._draft = None
+        elif fresh:
+            self._grow()
+        return now
+
+    def close(self) -> tuple[Reply, ...]:
+        replies = self._inner.close()
+        if not replies:
+            self._drafts.drop(self._item)
+        if self.presence is not None:
+            self.presence.close()
+        self._pace.end(self._inbound.target)
+        return replies
+
+    def _grow(self) -> None:
+        if self._draft is None or self._draft.over:
+            self._draft = self._drafts.open(self._item, self._inbound.target, self._inner.asked)
+        if self._draft is not None and self.preview is not None:
+            preview = self.preview
+            self._draft.touch(lambda: self.fit(preview.now()))

@@ -1,0 +1,206 @@
+"""Fireworks AI: open models; which efforts one takes depends on its family."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from palinurus.core.levels import thinking
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
+from palinurus.providers.vendors import custom, efforts
+
+# Together AI: open models; a switch `reasoning.enabled`, efforts for GPT-OSS, and some that always think.
+
+_ALWAYS = re.compile(r"minimax-m2|deepseek-r1|kimi-k2-thinking")
+
+
+def _plain(model: ModelSpec) -> bool:
+    """Does the config describe efforts or a format of its own, or is it GPT-OSS?"""
+    return (
+        "gpt-oss" in model.ref.model.lower() or "thinkingFormat" in model.compat or bool(thinking.read_efforts(model))
+    )
+
+
+def _always(model: ModelSpec) -> bool:
+    return bool(_ALWAYS.search(model.ref.model.lower()))
+
+
+def resolve_together_profile(model: ModelSpec) -> ThinkingProfile:
+    """On and off, or on alone; the base levels for GPT-OSS and whatever the config describes."""
+    if _plain(model):
+        return custom.resolve_custom_profile(model)
+    return custom.ALWAYS if _always(model) else custom.BINARY
+
+
+def shape_together_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+    """The switch, nothing where there is none, or the common rules."""
+    model = request.model
+    if model.api != "openai-completions" or _plain(model):
+        return custom.shape_custom_body(body, request)
+    if _always(model) or not thinking.can_think(model, request.level):
+        return body
+    return custom.add_reasoning_flag(body, request)
+
+
+TOGETHER = Vendor(
+    id="together",
+    name="Together AI",
+    api="openai-completions",
+    base_url="https://api.together.xyz/v1",
+    keys=("TOGETHER_API_KEY",),
+    models=(
+        VendorModel("openai/gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=32_768),
+        VendorModel("moonshotai/Kimi-K2.6", "Kimi K2.6", True, True, context_window=262_144, max_tokens=32_768),
+        VendorModel("zai-org/GLM-5", "GLM-5", True, context_window=202_752, max_tokens=32_768),
+        VendorModel("deepseek-ai/DeepSeek-V4-Pro", "DeepSeek V4 Pro", True, context_window=512_000, max_tokens=32_768),
+        VendorModel("MiniMaxAI/MiniMax-M2.7", "MiniMax M2.7", True, context_window=202_752, max_tokens=32_768),
+    ),
+    profile=resolve_together_profile,
+    shape=shape_together_body,
+    reasons=lambda model_id: bool(
+        re.search(r"gpt-oss|kimi-k2[.-](\d|thinking)|glm-|deepseek-(v3\.1|v4|r1)|minimax-m|qwen3\.", model_id.lower())
+    ),
+)
+
+
+# Cerebras: open models at very high speed. GPT-OSS always thinks, the others can be told not to.
+
+
+def _glm(model: ModelSpec) -> bool:
+    return "glm-" in model.ref.model.lower() and not thinking.read_efforts(model)
+
+
+def resolve_cerebras_profile(model: ModelSpec) -> ThinkingProfile:
+    """On and off for GLM, the base levels for the rest."""
+    return custom.BINARY if _glm(model) else custom.resolve_custom_profile(model)
+
+
+def shape_cerebras_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+    """`reasoning_effort`; GLM thinks unless told "none", and has no degrees."""
+    model = request.model
+    if model.api != "openai-completions" or "thinkingFormat" in model.compat or thinking.read_efforts(model):
+        return custom.shape_custom_body(body, request)
+    if not thinking.can_think(model, request.level) or (_glm(model) and custom.is_thinking(request)):
+        return body
+    switched = _glm(model) or "qwen" in model.ref.model.lower()
+    words = (*(("none",) if switched else ()), "low", "medium", "high")
+    word = efforts.choose_effort(request.level, model, words)
+    return {**body, "reasoning_effort": word} if word else body
+
+
+CEREBRAS = Vendor(
+    id="cerebras",
+    name="Cerebras",
+    api="openai-completions",
+    base_url="https://api.cerebras.ai/v1",
+    keys=("CEREBRAS_API_KEY",),
+    models=(
+        VendorModel("gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=32_768),
+        VendorModel("zai-glm-4.7", "GLM-4.7", True, context_window=131_072, max_tokens=32_768),
+    ),
+    profile=resolve_cerebras_profile,
+    shape=shape_cerebras_body,
+    headers=custom.build_custom_headers,
+    reasons=lambda model_id: any(word in model_id.lower() for word in ("gpt-oss", "glm-", "qwen-3")),
+)
+
+
+# Groq: open models at high speed. GPT-OSS takes efforts, Qwen only none or default.
+
+
+def _switch(model_id: str) -> bool:
+    return "qwen" in model_id.lower()
+
+
+def resolve_groq_profile(model: ModelSpec) -> ThinkingProfile:
+    """On and off for Qwen, the base levels for the rest."""
+    return custom.BINARY if _switch(model.ref.model) else thinking.make_base_profile(model)
+
+
+def shape_groq_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+    """`reasoning_effort` in the words each family takes."""
+    model = request.model
+    if model.api == "openai-completions" and _switch(model.ref.model) and thinking.can_think(model, request.level):
+        if not custom.is_thinking(request):
+            return {**body, "reasoning_effort": "none"}
+        # Without the format thoughts come as tags inside the text unless tools are offered.
+        return {**body, "reasoning_effort": "default", "reasoning_format": "parsed"}
+    return custom.shape_custom_body(body, request)
+
+
+GROQ = Vendor(
+    id="groq",
+    name="Groq",
+    api="openai-completions",
+    base_url="https://api.groq.com/openai/v1",
+    keys=("GROQ_API_KEY",),
+    models=(
+        VendorModel("openai/gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=65_536),
+        VendorModel("openai/gpt-oss-20b", "GPT-OSS 20B", True, context_window=131_072, max_tokens=65_536),
+        VendorModel("qwen/qwen3-32b", "Qwen3 32B", True, context_window=131_072, max_tokens=40_960),
+        VendorModel("llama-3.3-70b-versatile", "Llama 3.3 70B", False, context_window=131_072, max_tokens=32_768),
+    ),
+    profile=resolve_groq_profile,
+    shape=shape_groq_body,
+    reasons=lambda model_id: "gpt-oss" in model_id or "qwen3" in model_id,
+)
+
+
+# First match wins; families that are not here take the common three.
+_EFFORTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (re.compile(r"deepseek-v4.*"), ("none", "low", "medium", "high", "xhigh")),
+    (re.compile(r"glm-5p[3-9].*"), ("none", "low", "high", "max")),
+    (re.compile(r"glm-.*"), ("none", "high", "max")),
+)
+
+
+def list_fireworks_efforts(model: ModelSpec) -> tuple[str, ...]:
+    """The efforts of a model: what the config lists, else its family's."""
+    name = efforts.strip_model_id(model.ref.model)
+    family = next((words for pattern, words in _EFFORTS if pattern.fullmatch(name)), ("low", "medium", "high"))
+    return thinking.read_efforts(model) or family
+
+
+def resolve_fireworks_profile(model: ModelSpec) -> ThinkingProfile:
+    """The base levels, and what the family has above them."""
+    if "thinkingFormat" in model.compat or model.api != "openai-completions":
+        return custom.resolve_custom_profile(model)
+    return thinking.make_profile(
+        (*thinking.BASE_LEVELS, *(level for level in ("xhigh", "max") if level in list_fireworks_efforts(model)))
+    )
+
+
+def shape_fireworks_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+    """`reasoning_effort` in the words of the family; "none" only where it is one."""
+    model = request.model
+    if model.api != "openai-completions" or "thinkingFormat" in model.compat:
+        return custom.shape_custom_body(body, request)
+    if not thinking.can_think(model, request.level) or model.compat.get("supportsReasoningEffort") is False:
+        return body
+    word = efforts.choose_effort(request.level, model, list_fireworks_efforts(model))
+    return {**body, "reasoning_effort": word} if word else body
+
+
+FIREWORKS = Vendor(
+    id="fireworks",
+    name="Fireworks AI",
+    api="openai-completions",
+    base_url="https://api.fireworks.ai/inference/v1",
+    keys=("FIREWORKS_API_KEY",),
+    models=(
+        VendorModel(
+            "accounts/fireworks/models/kimi-k2p6", "Kimi K2.6", True, True, context_window=262_144, max_tokens=32_768
+        ),
+        VendorModel("accounts/fireworks/models/glm-5", "GLM-5", True, context_window=202_752, max_tokens=32_768),
+        VendorModel(
+            "accounts/fireworks/models/gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=32_768
+        ),
+    ),
+    profile=resolve_fireworks_profile,
+    shape=shape_fireworks_body,
+    headers=custom.build_custom_headers,
+    reasons=lambda model_id: any(
+        word in model_id.lower() for word in ("gpt-oss", "kimi-k2p", "glm-", "deepseek-v", "-r1")
+    ),
+)

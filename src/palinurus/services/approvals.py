@@ -1,0 +1,319 @@
+"""The board of open questions: asked by runs, answered by people, each answer used once.
+
+A question is a record of the store (`approval`), changed by compare and set, so that of two answers one wins. It
+outlives the process: an answer given after a restart serves the next try of the same thing. Faces hear of questions
+through `listen`; the chat a turn came from sees the card through the run itself.
+
+    pending ──► used        answered while its run waits
+            ├─► answered ──► used      answered after its run had gone; the next try takes it
+            ├─► cancelled   its run was stopped
+            └─► expired     nobody answered
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import uuid
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import msgspec
+
+from palinurus.clock import Clock
+from palinurus.config.sections import approvals
+from palinurus.core.policy import card
+from palinurus.core.types.approval import ApprovalAnswer, ApprovalDecision, ApprovalRequest, ShowCard
+from palinurus.errors import PalinurusError
+from palinurus.store.port import Store
+
+log = logging.getLogger(__name__)
+
+KIND = "approval"
+KEPT_MS = 86_400_000  # how long a finished question is remembered
+PREFIX = 4  # letters of an id that are enough, if they are unique
+DECISIONS: tuple[ApprovalDecision, ...] = get_args(ApprovalDecision)
+
+State: TypeAlias = Literal["pending", "answered", "used", "cancelled", "expired"]
+
+
+class ApprovalRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One question as it is kept."""
+
+    id: str
+    digest: str  # of all that decides the effect: the same thing asked again has the same
+    ask: ApprovalRequest
+    created: int
+    expires: int
+    state: State = "pending"
+    decision: ApprovalDecision | None = None
+    by: str = ""
+    decided: int = 0
+
+    def requested_payload(self) -> dict[str, Any]:
+        """The payload of exec.approval.requested."""
+        request = card.to_request_payload(self.ask)
+        return {"id": self.id, "request": request, "createdAtMs": self.created, "expiresAtMs": self.expires}
+
+    def resolved_payload(self) -> dict[str, Any]:
+        """The payload of exec.approval.resolved."""
+        request = card.to_request_payload(self.ask)
+        return {"id": self.id, "decision": self.decision, "resolvedBy": self.by, "ts": self.decided, "request": request}
+
+
+class AnswerOutcome(NamedTuple):
+    """What became of an answer. `problem` is "" if it counts; `row` None: there is no such question."""
+
+    row: ApprovalRow | None
+    problem: str = ""
+    note: str = ""  # what else the person should know
+
+
+Listener: TypeAlias = Callable[[Literal["requested", "resolved"], ApprovalRow], None]
+
+
+class ApprovalBoard:
+    """Implements `core.types.approval.Approver`. One per process; `stopping` is True while the program goes down:
+    a question whose run is put aside then stays open. `file`: where allow-always is kept (config/approvals)."""
+
+    def __init__(
+        self, store: Store, clock: Clock, file: str = "", stopping: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._file = file
+        self._stopping = stopping
+        self._waiting: dict[str, asyncio.Future[ApprovalAnswer]] = {}
+        self._listeners: list[Listener] = []
+        self._watchers: list[Listener] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # asking
+
+    async def ask(self, ask: ApprovalRequest, show: ShowCard | None = None) -> ApprovalAnswer:
+        """See `Approver.ask`. With nobody to show it to and no face listening the question is kept, but not waited
+        for: an answer serves the next try."""
+        try:
+            return await self._ask(ask, show)
+        except PalinurusError as exc:  # the store is out of order: nothing is allowed that was not answered
+            log.error("an approval could not be asked for: %s", exc.message)
+            return ApprovalAnswer(None, f"nobody could be asked: {exc.message}")
+
+    async def _ask(self, ask: ApprovalRequest, show: ShowCard | None) -> ApprovalAnswer:
+        wanted = digest_question(ask)
+        earlier = await self._earlier(wanted)
+        if isinstance(earlier, ApprovalAnswer):
+            return earlier
+        row = earlier or self._row(ask, wanted)
+        future: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
+        self._waiting[row.id] = future
+        try:
+            if earlier is None:
+                await self._store.put_record(KIND, row.id, _encode(row), expect=None)
+            elif told := await self._taken(row.id):
+                return told
+            if show is not None:
+                show(row.id, card.write_approval_card(ask, row.id))
+            self._tell("requested", row)
+            if show is None and not self._listeners:
+                return ApprovalAnswer(
+                    None, f"nobody is here to answer; `pal approvals answer {row.id[:8]}` does", row.id
+                )
+            return await self._wait(row, future)
+        except asyncio.CancelledError:
+            if not self._stopping():
+                self._spawn(self._end(row.id, "cancelled", "the run was stopped"))
+            raise
+        finally:
+            if self._waiting.get(row.id) is future:
+                del self._waiting[row.id]
+
+    async def _wait(self, row: ApprovalRow, future: asyncio.Future[ApprovalAnswer]) -> ApprovalAnswer:
+        timer = asyncio.ensure_future(self._clock.sleep(max(0.0, (row.expires - self._clock.now()) / 1000)))
+        try:
+            await asyncio.wait((future, timer), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+        if not future.done():
+            ended = await self._end(row.id, "expired", "nobody answered in time")
+            if not ended:  # somebody answered in this very moment
+                await asyncio.wait((future,), timeout=1)
+        return future.result() if future.done() else ApprovalAnswer(None, "nobody answered in time", row.id)
+
+    async def _earlier(self, wanted: str) -> ApprovalAnswer | ApprovalRow | None:
+        """The answer somebody gave to the same question after its run had gone, or that question, still open."""
+        now = self._clock.now()
+        for data, row in await self._rows():
+            if row.expires + KEPT_MS < now:
+                await self._store.put_record(KIND, row.id, None, expect=data)
+            elif row.digest != wanted or row.expires <= now or row.id in self._waiting:
+                continue
+            elif row.state == "answered":
+                if told := await self._taken(row.id):
+                    return told
+            elif row.state == "pending":
+                return row
+        return None
+
+    async def _taken(self, ident: str) -> ApprovalAnswer | None:
+        """The answer that came while an open question was being taken up again."""
+        kept = await self._store.get_record(KIND, ident)
+        row = _decode(kept.data) if kept else None
+        if kept is None or row is None or row.state != "answered":
+            return None
+        used = msgspec.structs.replace(row, state="used")
+        taken = await self._store.put_record(KIND, ident, _encode(used), expect=kept.data)
+        return ApprovalAnswer(row.decision, row.by, ident) if taken else None
+
+    def _row(self, ask: ApprovalRequest, wanted: str) -> ApprovalRow:
+        now = self._clock.now()
+        return ApprovalRow(str(uuid.uuid4()), wanted, ask, now, now + round(ask.timeout * 1000))
+
+    async def _end(self, ident: str, state: State, by: str) -> bool:
+        """Close a pending question without an answer. False if it has been answered."""
+        kept = await self._store.get_record(KIND, ident)
+        row = _decode(kept.data) if kept else None
+        if kept is None or row is None or row.state != "pending":
+            return False
+        ended = msgspec.structs.replace(row, state=state, by=by, decided=self._clock.now())
+        if not await self._store.put_record(KIND, ident, _encode(ended), expect=kept.data):
+            return False
+        self._tell("resolved", ended)
+        return True
+
+    # answering
+
+    async def answer(self, ident: str, decision: str, by: str) -> AnswerOutcome:
+        """Record what a person decided. `ident` is the id or the beginning of it. Raises StateError kinds."""
+        data, row, problem = await self._find(ident)
+        if row is None:
+            return AnswerOutcome(None, problem)
+        if decision not in DECISIONS:
+            return AnswerOutcome(row, f"{decision[:40]!r} is no decision; use {', '.join(row.ask.allowed)}")
+        if row.state == "pending" and row.expires <= self._clock.now():
+            return AnswerOutcome(row, "too late: the question has expired")
+        if row.state != "pending":
+            return AnswerOutcome(row, _closed(row))
+        if decision not in row.ask.allowed:
+            return AnswerOutcome(row, f"{decision} is not possible here; use {', '.join(row.ask.allowed)}")
+        future = self._waiting.get(row.id)
+        told = msgspec.structs.replace(
+            row,
+            state="used" if future is not None else "answered",
+            decision=decision,
+            by=by,
+            decided=self._clock.now(),
+        )
+        if not await self._store.put_record(KIND, row.id, _encode(told), expect=data):
+            kept = await self._store.get_record(KIND, row.id)
+            now = (_decode(kept.data) if kept else None) or row
+            return AnswerOutcome(now, _closed(now))
+        # The rule is there before the run goes on: the next command may be the same one.
+        note = await self._remember(told) if decision == "allow-always" else ""
+        if future is not None and not future.done():
+            future.set_result(ApprovalAnswer(told.decision, by, row.id))
+        self._tell("resolved", told)
+        return AnswerOutcome(told, "", note)
+
+    async def _remember(self, row: ApprovalRow) -> str:
+        """Put it on the allowlist. Returns what went wrong."""
+        try:
+            if self._file:
+                args = (self._file, row.ask.agent, row.ask.rules, "allow-always", row.decided, row.ask.command)
+                await asyncio.to_thread(approvals.add_rules, *args)
+                return ""
+        except PalinurusError as exc:
+            log.error("an allowlist rule could not be stored: %s", exc)
+        return "the rule could not be stored, it counts this once"
+
+    async def _find(self, ident: str) -> tuple[bytes, ApprovalRow | None, str]:
+        if not ident:
+            return b"", None, "which one? /approve lists them"
+        found = [(data, row) for data, row in await self._rows() if row.id == ident or _short(row, ident)]
+        if len(found) > 1:
+            open_ones = [(data, row) for data, row in found if row.state == "pending"]
+            found = open_ones if len(open_ones) == 1 else found
+        if len(found) > 1:
+            return b"", None, f"several questions begin with {ident[:40]}; give more of the id"
+        if not found:
+            return b"", None, f"unknown or expired approval id {ident[:40]}"
+        return found[0][0], found[0][1], ""
+
+    # looking
+
+    async def pending(self, session: str = "") -> list[ApprovalRow]:
+        """Open questions, oldest first; of one session, or all."""
+        now = self._clock.now()
+        rows = [row for _, row in await self._rows() if row.state == "pending" and row.expires > now]
+        return sorted((r for r in rows if not session or r.ask.session == session), key=lambda r: (r.created, r.id))
+
+    async def row(self, ident: str) -> ApprovalRow | None:
+        """By id or a unique beginning of it."""
+        return (await self._find(ident))[1]
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Hear of every question and every end of one, in this process. Returns the function that ends it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+    def watch(self, listener: Listener) -> None:
+        """The same for a part of the program that nobody answers through: it does not count as a face."""
+        self._watchers.append(listener)
+
+    def _tell(self, what: Literal["requested", "resolved"], row: ApprovalRow) -> None:
+        for listener in (*self._listeners, *self._watchers):
+            try:
+                listener(what, row)
+            except Exception:  # border: a broken face must not decide about questions
+                log.exception("a listener for approvals failed")
+
+    async def _rows(self) -> list[tuple[bytes, ApprovalRow]]:
+        decoded = ((kept.data, _decode(kept.data)) for kept in await self._store.list_records(KIND))
+        return [(data, row) for data, row in decoded if row is not None]
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(self._quietly(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _quietly(self, work: Any) -> None:
+        try:
+            await work
+        except PalinurusError as exc:
+            log.error("an approval could not be closed: %s", exc.message)
+
+    async def close(self) -> None:
+        """Let what is being written reach the disk."""
+        if self._tasks:
+            await asyncio.gather(*self._tasks)
+
+
+def digest_question(ask: ApprovalRequest) -> str:
+    """What makes two questions the same: everything that decides the effect, and whose session it is. Not the run and
+    not the call, which are others after a restart."""
+    whose = (ask.kind, ask.agent, ask.session, ask.tool)
+    what = (ask.title, ask.command, ask.argv, ask.cwd, ask.host, ask.binary, ask.env, sorted(ask.binding.items()))
+    data = msgspec.json.encode([*whose, *what])
+    return hashlib.sha256(data).hexdigest()
+
+
+def _short(row: ApprovalRow, ident: str) -> bool:
+    return len(ident) >= PREFIX and row.id.startswith(ident.lower())
+
+
+def _closed(row: ApprovalRow) -> str:
+    if row.decision is not None:
+        return f"already answered: {row.decision} by {row.by}"
+    return f"no longer open: {row.by or row.state}"
+
+
+def _encode(row: ApprovalRow) -> bytes:
+    return msgspec.json.encode(row)
+
+
+def _decode(data: bytes) -> ApprovalRow | None:
+    try:
+        return msgspec.json.decode(data, type=ApprovalRow)
+    except msgspec.MsgspecError:
+        return None  # of another version: nobody waits for it

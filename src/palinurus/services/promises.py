@@ -1,0 +1,184 @@
+"""Open promises: what the agent said it would do, where nothing is set up that would make it so. Follows every run;
+a promise becomes an open item on disk, which its owner accepts (then it is a job) or dismisses.
+
+Killed between a reply and its record: the promise goes unnoticed, and no other harm is done. Killed while one is
+accepted: its record says so, and the next start makes the job, whose id is the promise's own, so there is one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from palinurus.core import commitments
+from palinurus.core.policy import taint
+from palinurus.core.stream.answer import collect_visible_text
+from palinurus.core.types.events import AgentEnd, RunEvent
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.keys import parse_session_key
+from palinurus.core.types.messages import AssistantMessage, ToolCall
+from palinurus.errors import BadRequest, NotFound, StateError
+from palinurus.store.port import Store
+from palinurus.tools.program.cron import CronJobMaker, SchedulerPort
+
+log = logging.getLogger(__name__)
+
+KIND = "promise"
+KEPT = 14 * 86_400_000  # milliseconds an open item stays
+MOST = 50
+MAKERS = frozenset(("cron", "sessions_spawn"))  # a run that used one has set something up
+_PEOPLE = frozenset(("main", "direct", "group", "other"))  # kinds of sessions in which somebody is promised something
+
+
+class OpenPromise(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An open item. `source`: whose words the run had seen (taint). `due`: it was accepted, its job is being made."""
+
+    id: str
+    session: str
+    agent: str
+    text: str
+    at: int
+    channel: str = ""
+    to: str = ""
+    account: str = ""
+    source: str = ""
+    due: int = 0
+
+    @property
+    def job(self) -> str:
+        """The id of the job that keeps it."""
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, f"promise:{self.id}"))
+
+
+class PromiseFollower:
+    """A follower of the inbox. `pending(session, text)`: is something under way that keeps this promise?"""
+
+    def __init__(self, store: Store, pending: Callable[[str, str], bool]) -> None:
+        self._store = store
+        self._pending = pending
+        self._turns: dict[str, tuple[str, Inbound]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
+        """Nothing yet."""
+
+    def on_merged(self, item: str, into: str) -> None:
+        """Nothing: the run it became part of goes on."""
+
+    def on_started(self, item: str, session: str, inbound: Inbound) -> None:
+        """Remember whose turn it is."""
+        key = parse_session_key(session)
+        if key is not None and key.kind in _PEOPLE and not inbound.system:
+            self._turns[item] = session, inbound
+
+    def on_event(self, item: str, event: RunEvent) -> None:
+        """Look at what was said when the run is over."""
+        if type(event) is not AgentEnd or item not in self._turns or event.end != "stop":
+            return
+        session, inbound = self._turns[item]
+        said = [message for message in event.messages if isinstance(message, AssistantMessage)]
+        calls = {block.name for message in said for block in message.content if isinstance(block, ToolCall)}
+        if calls & MAKERS:
+            return
+        key = parse_session_key(session)
+        # Only the last words count: what is said before a tool call is done by it.
+        for at, promise in enumerate(commitments.find_promises(collect_visible_text(said[-1:]))):
+            if key is None or self._pending(session, promise.text):
+                continue
+            place = inbound.target
+            source = ", ".join(taint.collect_taint(event.messages))[:80]
+            made = OpenPromise(
+                f"{item}-{at}", session, key.agent, promise.text, event.ended, place.channel, place.to, place.account,
+                source,
+            )  # fmt: skip
+            task = asyncio.ensure_future(self._keep(made))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def on_ended(self, item: str) -> None:
+        """Forget the turn."""
+        self._turns.pop(item, None)
+
+    async def close(self) -> None:
+        """When all that was noticed is on disk."""
+        await asyncio.gather(*self._tasks)
+
+    async def _keep(self, made: OpenPromise) -> None:
+        try:
+            await self._store.put_record(KIND, made.id, msgspec.json.encode(made), expect=None)
+        except StateError as exc:  # a full disk: the reply was what mattered
+            log.warning("a promise could not be noted: %s", exc.message)
+
+
+async def list_open_promises(store: Store, now: int, session: str | None = None) -> list[OpenPromise]:
+    """The open items (of one session), oldest first; those that are too old or too many go."""
+    every: list[OpenPromise] = []
+    for kept in await store.list_records(KIND):
+        try:
+            every.append(msgspec.json.decode(kept.data, type=OpenPromise))
+        except msgspec.DecodeError:
+            await store.put_record(KIND, kept.key, None)
+    every.sort(key=lambda one: one.at)
+    stay = [one for one in every if now - one.at <= KEPT][-MOST:]
+    for old in every:
+        if old not in stay:
+            await store.put_record(KIND, old.id, None)
+    return [one for one in stay if session in (None, one.session) and not one.due]
+
+
+async def close_promise(store: Store, one: OpenPromise) -> bool:
+    """It is no longer open. False: somebody else closed it."""
+    return await store.put_record(KIND, one.id, None, expect=msgspec.json.encode(one))
+
+
+async def accept_promise(store: Store, schedules: SchedulerPort, one: OpenPromise, due: int) -> dict[str, Any] | None:
+    """Make it a job; None: it is no longer open. Raises BadRequest, and it stays open."""
+    taken = msgspec.structs.replace(one, due=due)
+    if not await store.put_record(KIND, one.id, msgspec.json.encode(taken), expect=msgspec.json.encode(one)):
+        return None
+    try:
+        job = await schedules.add(to_job(taken), CronJobMaker(one.session, one.agent, source=one.source, ident=one.job))
+    except BadRequest:
+        await store.put_record(KIND, one.id, msgspec.json.encode(one), expect=msgspec.json.encode(taken))
+        raise
+    await close_promise(store, taken)
+    return job
+
+
+async def resume_accepted(store: Store, schedules: SchedulerPort, now: int) -> None:
+    """Finish what was being accepted when the program was stopped; what is late by now comes at once."""
+    for kept in await store.list_records(KIND):
+        try:
+            one = msgspec.json.decode(kept.data, type=OpenPromise)
+            if not one.due:
+                continue
+            if not await _ran(schedules, one):
+                maker = CronJobMaker(one.session, one.agent, source=one.source, ident=one.job)
+                await schedules.add(to_job(msgspec.structs.replace(one, due=max(one.due, now))), maker)
+            await close_promise(store, one)
+        except (msgspec.DecodeError, BadRequest) as exc:
+            log.warning("a promise was accepted, but no job was made for it: %s", exc)
+            await store.put_record(KIND, kept.key, None)
+
+
+async def _ran(schedules: SchedulerPort, one: OpenPromise) -> bool:
+    try:
+        return bool(await schedules.runs(one.job))
+    except NotFound:
+        return False
+
+
+def to_job(one: OpenPromise) -> dict[str, Any]:
+    """The job that keeps the promise, in the session that heard it."""
+    return {
+        "name": one.text[:60],
+        "schedule": {"kind": "at", "at": one.due},
+        "sessionTarget": f"session:{one.session}",
+        "payload": {"kind": "agentTurn", "message": f"You said: “{one.text}” Do it now and tell the person."},
+        "delivery": {"mode": "announce", "channel": one.channel, "to": one.to, "accountId": one.account},
+    }

@@ -1,0 +1,175 @@
+"""All sub-agents there are, in memory and on disk. Knows who belongs to whom; starts and stops nothing."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from palinurus.core.types.inbound import Inbound
+from palinurus.errors import StateError
+from palinurus.store.port import Store
+
+# What is on disk of a sub-agent, and how it is written. Knows the store's small records, no runs.
+#
+# new ──► open ──► ended ──► told
+#  ▲        │
+#  └─steer──┘         each arrow is one write; what a crash left is taken up where it stands
+
+KIND = "child"
+State: TypeAlias = Literal["new", "open", "ended", "told"]
+Outcome: TypeAlias = Literal["ok", "error", "timeout", "killed", "stopped"]
+_SPACE = uuid.UUID("2b1f4a0c-7a52-4f0e-9a43-6a1d2c0f9be1")
+
+
+class SubagentRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One sub-agent. `item` is the inbox row whose end is its end; it moves on when one of its own children reports."""
+
+    id: str  # run id
+    parent: str  # key of the session that started it
+    session: str  # its own key
+    task: str
+    asker: Inbound  # whose message it serves, without content: where its result goes, and with whose rights
+    made: int
+    state: State
+    text: str = ""  # what it is told in this round: the task, or what it was steered with
+    call: str = ""  # the tool call that asked for it
+    depth: int = 1
+    label: str = ""
+    model: str = ""
+    timeout: float = 0.0  # seconds of one run; 0 = the agent's
+    delete: bool = False  # its session goes when its result has been told
+    source: str = ""  # where untrusted content came from that its parent had seen
+    folder: str = ""  # its attachments, absolute
+    round: int = 0  # how often it was steered
+    runs: int = 0  # messages of this round that ran
+    item: str = ""
+    started: int = 0
+    ended: int = 0
+    outcome: Outcome | None = None
+    note: str = ""  # why it failed
+    killed: bool = False
+    quiet: bool = False  # nobody is told of its end
+    tells: int = 0  # how often its parent's queue dropped the result
+
+    @property
+    def name(self) -> str:
+        """For people and models: the label, else the beginning of the task."""
+        line = " ".join((self.label or self.task)[:400].split())
+        return line if len(line) <= 60 else f"{line[:59]}…"
+
+    @property
+    def active(self) -> bool:
+        """Is it still at work? What the limits count."""
+        return self.state in ("new", "open")
+
+
+def identify_turn(inbound: Inbound) -> str:
+    """Identifies the message that a turn answers, also after a restart."""
+    target = inbound.target
+    return f"{target.channel}/{target.account}/{inbound.event}/{inbound.at}"
+
+
+def make_run_id(parent: str, asker: Inbound, call: str, task: str) -> str:
+    """The same call of the same turn is the same sub-agent, however often it is made."""
+    return str(uuid.uuid5(_SPACE, "\n".join((parent, identify_turn(asker), call, task))))
+
+
+def strip_content(inbound: Inbound) -> Inbound:
+    """Who and where, without what was said."""
+    return msgspec.structs.replace(inbound, text="", images=(), reply_to="", options={})
+
+
+class SubagentRows:
+    """The records. Writes are applied in the order of the calls."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def put(self, child: SubagentRecord) -> None:
+        """Raises StateError kinds."""
+        await self._store.put_record(KIND, child.id, msgspec.json.encode(child))
+
+    async def drop(self, ident: str) -> None:
+        await self._store.put_record(KIND, ident, None)
+
+    async def all(self) -> list[SubagentRecord]:
+        """Those that can be read; others are left alone, with a line in the log."""
+        found = []
+        for row in await self._store.list_records(KIND):
+            try:
+                found.append(msgspec.json.decode(row.data, type=SubagentRecord))
+            except (msgspec.DecodeError, RecursionError) as exc:
+                log.error("the record of sub-agent %s cannot be read: %s", row.key, exc)
+        return found
+
+
+log = logging.getLogger(__name__)
+
+
+class SubagentRegistry:
+    """Memory changes at once, the disk follows in the same order."""
+
+    def __init__(self, rows: SubagentRows) -> None:
+        self._rows = rows
+        self._all: dict[str, SubagentRecord] = {}
+        self._sessions: dict[str, str] = {}  # session key -> id
+
+    async def load(self) -> list[SubagentRecord]:
+        """What was on disk at the start. Raises StateError kinds."""
+        found = await self._rows.all()
+        for child in found:
+            self.reserve(child)
+        return found
+
+    def reserve(self, child: SubagentRecord) -> None:
+        """From now on it counts."""
+        self._all[child.id] = child
+        self._sessions[child.session] = child.id
+
+    async def write(self, child: SubagentRecord) -> None:
+        """Put it on disk. Raises StateError kinds."""
+        self.reserve(child)
+        await self._rows.put(child)
+
+    async def change(self, ident: str, **changes: Any) -> SubagentRecord:
+        """The child as it is now. A disk that cannot be written is logged: every step may be done again."""
+        child = self._all[ident] = msgspec.structs.replace(self._all[ident], **changes)
+        try:
+            await self._rows.put(child)
+        except StateError as exc:
+            log.error("sub-agent %s: its record cannot be written: %s", ident, exc.message)
+        return child
+
+    async def drop(self, ident: str) -> None:
+        """Forget it. Raises StateError kinds."""
+        child = self._all.pop(ident, None)
+        if child is not None:
+            self._sessions.pop(child.session, None)
+        await self._rows.drop(ident)
+
+    def get(self, ident: str) -> SubagentRecord | None:
+        return self._all.get(ident)
+
+    def at(self, session: str) -> SubagentRecord | None:
+        """The one whose session this is."""
+        return self._all.get(self._sessions.get(session, ""))
+
+    def every(self) -> list[SubagentRecord]:
+        return list(self._all.values())
+
+    def of(self, parent: str) -> list[SubagentRecord]:
+        """Those that a session started, oldest first."""
+        return sorted((c for c in self._all.values() if c.parent == parent), key=lambda c: (c.made, c.id))
+
+    def active(self, parent: str) -> int:
+        return sum(c.active for c in self._all.values() if c.parent == parent)
+
+    def below(self, parent: str) -> list[SubagentRecord]:
+        """Those that a session started, and those that they started, and so on."""
+        found: list[SubagentRecord] = []
+        for child in self.of(parent):
+            found += [child, *self.below(child.session)]
+        return found

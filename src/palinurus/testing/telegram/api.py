@@ -1,0 +1,376 @@
+"""The Bot API on loopback, as far as the channel uses it: the real paths, parameters, answers and error texts.
+
+Knows no test: what people do and see is in `people.py`. Updates wait until they are acknowledged by an offset, or are
+posted to a webhook until it takes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from typing import Any, NamedTuple
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from palinurus.clock import SystemClock
+from palinurus.testing.telegram.markup import TelegramHtmlError, strip_html
+
+TOKEN = "4242:fake-token-of-a-bot"
+ME = {
+    "id": 4242, "is_bot": True, "first_name": "Pal", "username": "pal_bot", "can_join_groups": True,
+    "can_read_all_group_messages": True, "supports_inline_queries": False,
+}  # fmt: skip
+MEDIA = ("photo", "document", "voice", "audio", "video", "animation")
+
+_clock = SystemClock()
+
+
+class FakeTelegramFault(Exception):
+    """An answer with ok: false."""
+
+    def __init__(self, code: int, description: str, **parameters: Any) -> None:
+        super().__init__(description)
+        self.code = code
+        self.body: dict[str, Any] = {"ok": False, "error_code": code, "description": description}
+        if parameters:
+            self.body["parameters"] = parameters
+
+
+class FakeTelegramMessage(msgspec.Struct):
+    """A message in a chat. `text` is what people read."""
+
+    id: int
+    chat: int
+    sender: int
+    text: str
+    thread: int = 0
+    media: tuple[str, ...] = ()
+    buttons: tuple[tuple[str, str], ...] = ()  # (label, data)
+    reply_to: int = 0
+    kind: str = "text"
+
+
+class FakeTelegramCall(NamedTuple):
+    """One call as it came."""
+
+    method: str
+    params: dict[str, Any]
+
+
+class FakeTelegramApi:
+    """`chats` are the ids that exist, with Telegram's description of them."""
+
+    def __init__(self) -> None:
+        self.me: dict[str, Any] = dict(ME)
+        self.chats: dict[int, dict[str, Any]] = {}
+        self.messages: list[FakeTelegramMessage] = []
+        self.updates: list[dict[str, Any]] = []
+        self.calls: list[FakeTelegramCall] = []
+        self.files: dict[str, bytes] = {}
+        self.fetched = 0  # files that were asked for
+        self.menu: list[dict[str, str]] = []
+        self.reactions: dict[tuple[int, int], list[str]] = {}
+        self.moved: dict[int, int] = {}
+        self.answered: list[str] = []  # presses that were confirmed
+        self.faults: list[
+            FakeTelegramFault | str
+        ] = []  # for the next sends; "cut" shows the message and loses the answer
+        self.hook: dict[str, Any] = {}
+        self.polls = 0
+        self.port = 0
+        self._numbers = itertools.count(11)  # 1 is the general topic of a forum
+        self._updates = itertools.count(7001)
+        self._waiting: list[asyncio.Future[None]] = []
+        self._runner: web.ServerRunner | None = None
+        self._pushing: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        """For `apiRoot`."""
+        return f"http://127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        """Listen, on the port of last time."""
+        self._runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.05)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True).start()
+        self.port = int(self._runner.addresses[0][1])
+        self._pushing = asyncio.ensure_future(self._push())
+
+    async def stop(self) -> None:
+        """Cut every connection and take no new ones."""
+        if self._runner is not None and self._pushing is not None:
+            self._pushing.cancel()
+            await asyncio.gather(self._pushing, return_exceptions=True)
+            await self._runner.cleanup()
+
+    def number(self) -> int:
+        """An id for a new message."""
+        return next(self._numbers)
+
+    def add(self, **update: Any) -> None:
+        """Something happened: the bot will be told."""
+        self.updates.append({"update_id": next(self._updates), **update})
+        self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
+    async def _news(self, seconds: float | None = None) -> None:
+        """Something happens, or the time is over."""
+        one: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(one)
+        await asyncio.wait((one,), timeout=seconds)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        where = request.path.split("/")
+        if where[1] == "file":
+            self.fetched += 1
+            data = self.files.get("/".join(where[3:])) if where[2] == f"bot{TOKEN}" else None
+            return web.Response(body=data) if data is not None else web.Response(status=404)
+        method, params = where[-1], await _params(request)
+        self.calls.append(FakeTelegramCall(method, params))
+        try:
+            if where[1] != f"bot{TOKEN}":
+                raise FakeTelegramFault(401, "Unauthorized")
+            does = getattr(self, f"_{method}", None)
+            if does is None:
+                raise FakeTelegramFault(404, "Not Found")
+            result = await does(params)
+        except FakeTelegramFault as fault:
+            return web.json_response(fault.body, status=fault.code)
+        except ConnectionError:
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response()
+        return web.json_response({"ok": True, "result": result})
+
+    # updates
+
+    async def _getMe(self, params: dict[str, Any]) -> Any:
+        return self.me
+
+    async def _getUpdates(self, params: dict[str, Any]) -> Any:
+        if self.hook:
+            raise FakeTelegramFault(409, "Conflict: can't use getUpdates method while webhook is active")
+        self.polls += 1
+        mine, offset = self.polls, int(params.get("offset", 0))
+        self._wake()  # an older request ends
+        until = _clock.monotonic() + float(params.get("timeout", 0))
+        while True:
+            self.updates = [one for one in self.updates if one["update_id"] >= offset]
+            if self.updates or _clock.monotonic() >= until:
+                return self.updates[: int(params.get("limit", 100))]
+            await self._news(until - _clock.monotonic())
+            if mine != self.polls:
+                raise FakeTelegramFault(409, "Conflict: terminated by other getUpdates request")
+
+    async def _setWebhook(self, params: dict[str, Any]) -> Any:
+        self.hook = params if params.get("url") else {}
+        self._wake()
+        return True
+
+    async def _deleteWebhook(self, params: dict[str, Any]) -> Any:
+        self.hook = {}
+        return True
+
+    async def _getWebhookInfo(self, params: dict[str, Any]) -> Any:
+        pending = len(self.updates)
+        return {"url": self.hook.get("url", ""), "has_custom_certificate": False, "pending_update_count": pending}
+
+    async def _push(self) -> None:
+        """Posts updates to the webhook, one after the other, each until it is taken."""
+        async with aiohttp.ClientSession() as http:
+            while True:
+                if not self.hook or not self.updates:
+                    await self._news()
+                    continue
+                headers = {"X-Telegram-Bot-Api-Secret-Token": self.hook.get("secret_token", "")}
+                update = self.updates[0]
+                try:
+                    async with http.post(self.hook["url"], json=update, headers=headers) as response:
+                        taken = response.status == 200
+                except aiohttp.ClientError:
+                    taken = False
+                if taken and update in self.updates:
+                    self.updates.remove(update)
+                elif not taken:
+                    await _clock.sleep(0.02)
+
+    # messages
+
+    def _place(self, params: dict[str, Any]) -> int:
+        chat = int(params["chat_id"])
+        if chat in self.moved:
+            what = "Bad Request: group chat was upgraded to a supergroup chat"
+            raise FakeTelegramFault(400, what, migrate_to_chat_id=self.moved[chat])
+        if chat not in self.chats:
+            raise FakeTelegramFault(400, "Bad Request: chat not found")
+        return chat
+
+    def _told(self, kept: FakeTelegramMessage) -> dict[str, Any]:
+        chat = {"id": kept.chat, **self.chats[kept.chat]}
+        return {"message_id": kept.id, "date": 1_767_225_600, "chat": chat, "from": ME, "text": kept.text}
+
+    async def _shown(self, params: dict[str, Any], kind: str, text: str, media: tuple[str, ...]) -> Any:
+        fault = self.faults.pop(0) if self.faults else None
+        if isinstance(fault, FakeTelegramFault):
+            raise fault
+        chat, topic = self._place(params), int(params.get("message_thread_id", 0))
+        if topic and topic not in self.chats[chat].get("topics", {}):
+            raise FakeTelegramFault(400, "Bad Request: message thread not found")
+        answered = json.loads(params.get("reply_parameters", "{}"))
+        known = any(one.chat == chat and one.id == answered.get("message_id") for one in self.messages)
+        if answered and not known and not answered.get("allow_sending_without_reply"):
+            raise FakeTelegramFault(400, "Bad Request: message to be replied not found")
+        reply_to = answered["message_id"] if answered and known else 0
+        kept = FakeTelegramMessage(self.number(), chat, ME["id"], text, topic, media, _buttons(params), reply_to, kind)  # type: ignore[arg-type]
+        self.messages.append(kept)
+        if fault == "cut":
+            raise ConnectionError
+        return self._told(kept)
+
+    async def _sendMessage(self, params: dict[str, Any]) -> Any:
+        text = _text(params, "text", 4096, "message")
+        if not text:
+            raise FakeTelegramFault(400, "Bad Request: message text is empty")
+        return await self._shown(params, "text", text, ())
+
+    async def _file(self, params: dict[str, Any], kind: str) -> Any:
+        upload = params[kind]
+        if isinstance(upload, str) and upload.startswith("attach://"):
+            upload = params[upload.removeprefix("attach://")]
+        if not isinstance(upload, tuple):
+            raise FakeTelegramFault(400, "Bad Request: wrong file identifier/HTTP URL specified")
+        name, data = upload
+        if not data:
+            raise FakeTelegramFault(400, "Bad Request: file must be non-empty")
+        self.files[f"sent/{name}"] = data
+        return await self._shown(params, kind, _text(params, "caption", 1024, "message caption"), (name,))
+
+    async def _sendPhoto(self, params: dict[str, Any]) -> Any:
+        return await self._file(params, "photo")
+
+    async def _sendDocument(self, params: dict[str, Any]) -> Any:
+        return await self._file(params, "document")
+
+    async def _sendVoice(self, params: dict[str, Any]) -> Any:
+        return await self._file(params, "voice")
+
+    async def _sendAudio(self, params: dict[str, Any]) -> Any:
+        return await self._file(params, "audio")
+
+    async def _sendVideo(self, params: dict[str, Any]) -> Any:
+        return await self._file(params, "video")
+
+    async def _sendAnimation(self, params: dict[str, Any]) -> Any:
+        return await self._file(params, "animation")
+
+    async def _sendPoll(self, params: dict[str, Any]) -> Any:
+        options = [one["text"] if isinstance(one, dict) else one for one in json.loads(params["options"])]
+        return await self._shown(params, "poll", "\n".join((params["question"], *options)), ())
+
+    def _own(self, params: dict[str, Any], missing: str) -> FakeTelegramMessage:
+        chat, ident = self._place(params), int(params["message_id"])
+        for kept in self.messages:
+            if (kept.chat, kept.id) == (chat, ident):
+                return kept
+        raise FakeTelegramFault(400, f"Bad Request: message to {missing} not found")
+
+    async def _editMessageText(self, params: dict[str, Any]) -> Any:
+        kept, text = self._own(params, "edit"), _text(params, "text", 4096, "message")
+        if kept.media:
+            raise FakeTelegramFault(400, "Bad Request: there is no text in the message to edit")
+        return self._edited(kept, text, params)
+
+    async def _editMessageCaption(self, params: dict[str, Any]) -> Any:
+        return self._edited(self._own(params, "edit"), _text(params, "caption", 1024, "message caption"), params)
+
+    def _edited(self, kept: FakeTelegramMessage, text: str, params: dict[str, Any]) -> Any:
+        if kept.sender != ME["id"]:
+            raise FakeTelegramFault(400, "Bad Request: message can't be edited")
+        if (kept.text, kept.buttons) == (text, _buttons(params)):
+            same = "specified new message content and reply markup are exactly the same as a current content and reply"
+            raise FakeTelegramFault(400, f"Bad Request: message is not modified: {same} markup of the message")
+        kept.text, kept.buttons = text, _buttons(params)
+        return self._told(kept)
+
+    async def _deleteMessage(self, params: dict[str, Any]) -> Any:
+        self.messages.remove(self._own(params, "delete"))
+        return True
+
+    async def _sendChatAction(self, params: dict[str, Any]) -> Any:
+        self._place(params)
+        return True
+
+    async def _setMessageReaction(self, params: dict[str, Any]) -> Any:
+        kept = self._own(params, "react")
+        given = [one["emoji"] for one in json.loads(params.get("reaction", "[]"))]
+        if any(len(emoji) > 4 for emoji in given):
+            raise FakeTelegramFault(400, "Bad Request: REACTION_INVALID")
+        self.reactions[kept.chat, kept.id] = given
+        return True
+
+    async def _pinChatMessage(self, params: dict[str, Any]) -> Any:
+        self._own(params, "pin")
+        return True
+
+    async def _unpinChatMessage(self, params: dict[str, Any]) -> Any:
+        self._own(params, "unpin")
+        return True
+
+    async def _createForumTopic(self, params: dict[str, Any]) -> Any:
+        chat, topic = self._place(params), self.number()
+        if not self.chats[chat].get("is_forum"):
+            raise FakeTelegramFault(400, "Bad Request: the chat is not a forum")
+        self.chats[chat].setdefault("topics", {})[topic] = params["name"]
+        return {"message_thread_id": topic, "name": params["name"], "icon_color": 7322096}
+
+    async def _answerCallbackQuery(self, params: dict[str, Any]) -> Any:
+        self.answered.append(params["callback_query_id"])
+        return True
+
+    async def _setMyCommands(self, params: dict[str, Any]) -> Any:
+        self.menu = json.loads(params["commands"])
+        return True
+
+    async def _getFile(self, params: dict[str, Any]) -> Any:
+        path = params["file_id"]
+        if path not in self.files:
+            raise FakeTelegramFault(400, "Bad Request: invalid file_id")
+        return {"file_id": path, "file_unique_id": path, "file_size": len(self.files[path]), "file_path": path}
+
+
+async def _params(request: web.BaseRequest) -> dict[str, Any]:
+    """Parameters of the address and of a form; a file is (name, data)."""
+    found: dict[str, Any] = dict(request.query)
+    for key, value in (await request.post()).items():
+        found[key] = (value.filename, value.file.read()) if isinstance(value, web.FileField) else value
+    return found
+
+
+def _text(params: dict[str, Any], key: str, most: int, what: str) -> str:
+    text = str(params.get(key, ""))
+    if params.get("parse_mode") == "HTML":
+        try:
+            text = strip_html(text)
+        except TelegramHtmlError as exc:
+            raise FakeTelegramFault(400, f"Bad Request: {exc}") from exc
+    text = text.strip()
+    if len(text.encode("utf-16-le")) // 2 > most:
+        raise FakeTelegramFault(400, f"Bad Request: {what} is too long")
+    return text
+
+
+def _buttons(params: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    rows = json.loads(params.get("reply_markup", "{}")).get("inline_keyboard", [])
+    found = tuple((one["text"], one["callback_data"]) for row in rows for one in row)
+    if any(not 1 <= len(data.encode()) <= 64 for _, data in found):
+        raise FakeTelegramFault(400, "Bad Request: BUTTON_DATA_INVALID")
+    return found

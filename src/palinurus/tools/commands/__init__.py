@@ -1,0 +1,1 @@
+"""Commands: exec and process, what judges them, the children they start and the table that follows those."""

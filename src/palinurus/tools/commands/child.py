@@ -1,0 +1,273 @@
+"""One child process: started in a session of its own, its output handed on as it comes, ended with its family.
+
+`run` is for those that only wait (the searches); `Child` is for those that talk to it (exec, process). Its input is
+nothing, a pipe or a terminal. On time-out and on cancellation nothing of the family survives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Literal, NamedTuple, TypeAlias
+
+from palinurus.core.types.sandbox import SandboxSpec
+from palinurus.tools.commands import descendants, terminal
+from palinurus.tools.sandbox.launch import prepare_launch, start_child
+
+MARK_VARIABLE = "PALINURUS_CALL"
+GRACE = 0.5  # seconds between SIGTERM and SIGKILL when the time is up
+HURRY = 0.05  # … when the run was stopped
+DRAIN = 0.2  # seconds the pipe may stay open after the child's end
+MAX_INPUT = 1 << 20  # bytes that wait for a child that does not read
+_REAP = 2.0
+_POLL = 0.02
+_CHUNK = 1 << 16
+_EOT = b"\x04"  # what ends the input of a terminal
+
+ChildInput: TypeAlias = Literal["none", "pipe", "pty"]
+
+
+class ChildSpec(NamedTuple):
+    """What to start. `env` is the whole environment; a `mark` ("" = a new one) is added to it."""
+
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    stdin: IO[bytes] | None = None
+    pass_fds: tuple[int, ...] = ()
+    cell: SandboxSpec = SandboxSpec()  # what it may do; sandbox/launch sees to it
+    input: ChildInput = "none"
+    mark: str = ""
+
+
+class ChildExit(NamedTuple):
+    code: int  # as subprocess has it: negative for a signal
+    timed_out: bool
+    held: bool  # another process still has the output open
+
+
+def make_mark() -> str:
+    """A value of MARK, found in the environment of every descendant."""
+    return secrets.token_hex(12)
+
+
+async def run_child(spec: ChildSpec, sink: Callable[[bytes], None], timeout: float | None) -> ChildExit:
+    """Start, read, wait. Raises OSError if it cannot be started; on CancelledError all is ended first."""
+    child = ChildProcess(spec, sink)
+    try:
+        timed_out = not await child.wait_exit(timeout)
+        if timed_out:
+            await child.end(GRACE)
+        held = not await child.wait_drained(DRAIN)
+        return ChildExit(child.code, timed_out, held)
+    except asyncio.CancelledError:
+        await child.end(HURRY)
+        raise
+    finally:
+        child.close()
+
+
+class ChildProcess:
+    """A started child. Raises OSError if it cannot be started. `close` must be called."""
+
+    def __init__(self, spec: ChildSpec, sink: Callable[[bytes], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sink = sink
+        mark = spec.mark or make_mark()
+        self._mark = f"{MARK_VARIABLE}={mark}"
+        self._process, self._pipe, self._stdin = _start(spec, mark)
+        self.pid = self._process.pid
+        self.pty = spec.input == "pty"
+        self._since = descendants.read_start_time(self.pid)
+        self._waiting = bytearray()
+        self.exited: asyncio.Future[None] = self._loop.create_future()
+        self._drained: asyncio.Future[None] = self._loop.create_future()
+        self._loop.add_reader(self._pipe, self._readable)
+        self._pidfd = _pidfd(self.pid)
+        if self._pidfd is not None:
+            self._loop.add_reader(self._pidfd, self._check)
+        else:
+            self._timer = self._loop.call_later(_POLL, self._check)
+
+    @property
+    def code(self) -> int:
+        code = self._process.poll()
+        return -signal.SIGKILL if code is None else code
+
+    @property
+    def writable(self) -> bool:
+        """Does it still take input?"""
+        return self._stdin is not None and not self.exited.done()
+
+    async def wait_exit(self, timeout: float | None) -> bool:
+        """True once it has ended, False after `timeout` seconds."""
+        await asyncio.wait({self.exited}, timeout=timeout)
+        return self.exited.done()
+
+    async def wait_drained(self, timeout: float) -> bool:
+        """True once nobody has the output open."""
+        if not self._drained.done():
+            await asyncio.wait({self._drained}, timeout=timeout)
+        return self._drained.done()
+
+    def write(self, data: bytes) -> bool:
+        """Hand input on. False if it takes none any more, or does not read and too much waits already."""
+        if not self.writable or len(self._waiting) + len(data) > MAX_INPUT:
+            return False
+        self._waiting += data
+        self._push()
+        return True
+
+    def close_input(self) -> None:
+        """No more input, after what waits."""
+        if not self.writable:
+            return
+        if self.pty:
+            self.write(_EOT)
+        elif not self._waiting:
+            self._shut()
+        else:
+            self._loop.call_later(_POLL, self.close_input)
+
+    def _push(self) -> None:
+        fd = self._stdin
+        if fd is None:
+            return
+        try:
+            while self._waiting:
+                del self._waiting[: os.write(fd, self._waiting[:_CHUNK])]
+        except BlockingIOError:
+            self._loop.add_writer(fd, self._push)
+            return
+        except OSError:  # it has closed its end
+            self._shut()
+            return
+        self._loop.remove_writer(fd)
+
+    def _shut(self) -> None:
+        fd, self._stdin = self._stdin, None
+        self._waiting.clear()
+        if fd is None:
+            return
+        self._loop.remove_writer(fd)
+        if fd != self._pipe:  # a terminal is one handle for both directions
+            os.close(fd)
+
+    async def end(self, grace: float) -> None:
+        """SIGTERM, then SIGKILL, to everyone. The list from before SIGTERM is kept: orphans lose their traces."""
+        known = self._members()
+        descendants.signal_family(self.pid, known, signal.SIGTERM)
+        try:
+            await asyncio.wait({self.exited}, timeout=grace)
+        finally:
+            self._kill(known)
+        await asyncio.wait({self.exited}, timeout=_REAP)
+
+    def _kill(self, known: set[descendants.SystemProcess]) -> None:
+        for _ in range(4):  # a member may have forked between look and signal
+            descendants.signal_family(self.pid, known, signal.SIGKILL)
+            known = self._members()
+            if not known:
+                return
+
+    def _members(self) -> set[descendants.SystemProcess]:
+        return descendants.find_descendants(self.pid, self._mark, self._since)
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._pipe, _CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._sink(data)
+            return
+        self._loop.remove_reader(self._pipe)
+        if not self._drained.done():
+            self._drained.set_result(None)
+
+    def _check(self) -> None:
+        if self._process.poll() is None:
+            if self._pidfd is None:
+                self._timer = self._loop.call_later(_POLL, self._check)
+            return
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+        if not self.exited.done():
+            self.exited.set_result(None)
+
+    def close(self) -> None:
+        """Let go of everything; a child that is somehow still there dies first."""
+        if self._process.poll() is None:
+            self._kill(self._members())
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(0.05)
+        self._shut()
+        self._loop.remove_reader(self._pipe)
+        os.close(self._pipe)
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+        else:
+            self._timer.cancel()
+
+
+class _Ends(NamedTuple):
+    """Handles: what the child gets as 0 and 1/2, what we read, what we write (None: nothing)."""
+
+    stdin: int
+    stdout: int
+    read: int
+    write: int | None
+
+
+def _ends(spec: ChildSpec) -> _Ends:
+    if spec.input == "pty":
+        master, slave = terminal.open_terminal()
+        return _Ends(slave, slave, master, master)
+    ours, theirs = os.pipe()
+    if spec.input == "pipe":
+        theirs_in, ours_in = os.pipe()
+        return _Ends(theirs_in, theirs, ours, ours_in)
+    return _Ends(spec.stdin.fileno() if spec.stdin else subprocess.DEVNULL, theirs, ours, None)
+
+
+def _start(spec: ChildSpec, mark: str) -> tuple[subprocess.Popen[bytes], int, int | None]:
+    ends = _ends(spec)
+    mine = {fd for fd in (ends.read, ends.write) if fd is not None}
+    given = {ends.stdout} | ({ends.stdin} if spec.input != "none" else set())
+    try:
+        what = prepare_launch(spec.argv, spec.cwd, {**spec.env, MARK_VARIABLE: mark}, spec.cell)
+        if spec.input == "pty":
+            what = what._replace(argv=(*terminal.make_owner_command(), *what.argv))
+        process = start_child(
+            what,
+            stdin=ends.stdin,
+            stdout=ends.stdout,
+            stderr=ends.stdout,
+            pass_fds=spec.pass_fds,
+            start_new_session=spec.input != "pty",  # the terminal's owner makes its own
+        )
+    except BaseException:
+        for fd in mine:
+            os.close(fd)
+        raise
+    finally:
+        for fd in given:
+            os.close(fd)
+    for fd in mine:
+        os.set_blocking(fd, False)
+    return process, ends.read, ends.write
+
+
+def _pidfd(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None  # not Linux, or an old one: the exit is polled for

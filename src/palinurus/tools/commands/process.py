@@ -1,0 +1,296 @@
+"""The process tool: what a session can do with the commands it has running. One row of `_ACTIONS` per action."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from palinurus.core.policy.taint import is_reason_to_ask
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
+from palinurus.tools.commands import terminal
+from palinurus.tools.commands.exec import TAIL, describe_ending
+from palinurus.tools.commands.running import RunningCommand
+from palinurus.tools.commands.table import CommandTable
+from palinurus.tools.taint import require_approval
+
+LINES = 200  # that log shows unless told
+MAX_WAIT = 30_000  # milliseconds
+QUIET = 0.5  # seconds of silence after new output that end a waiting poll
+HINTS = (5, 10, 30, 60)  # seconds to wait before the next look, growing while nothing comes
+END_GRACE = 1.0
+_TYPING = ("write", "submit", "send-keys", "paste")
+
+
+class ProcessArguments(msgspec.Struct, frozen=True):
+    """The arguments of a call."""
+
+    action: str
+    sessionId: str = ""
+    data: str = ""
+    keys: list[str] = []
+    hex: list[str] = []
+    literal: str = ""
+    text: str = ""
+    bracketed: bool = True
+    eof: bool = False
+    offset: int | None = None
+    limit: int | None = None
+    timeout: float = 0
+
+
+async def run_process(processes: CommandTable, ctx: ToolContext, **args: Any) -> ToolOutput:
+    """Raises ToolFailure."""
+    asked = ProcessArguments(**args)
+    if asked.action == "list":
+        return _list(processes, ctx)
+    act = _ACTIONS.get(asked.action)
+    if act is None:
+        raise ToolFailure(f"unknown action {asked.action[:40]!r}; there are list, {', '.join(_ACTIONS)}")
+    if not asked.sessionId.strip():
+        raise ToolFailure(f"{asked.action} needs a sessionId; action list shows them")
+    held = processes.find(ctx.session, asked.sessionId)
+    if held is None:
+        raise ToolFailure(f"no session {asked.sessionId[:40]!r} here; action list shows those there are")
+    if asked.action in _TYPING:
+        await _typing(ctx, held, args)
+    return await act(processes, held, asked)
+
+
+async def _typing(ctx: ToolContext, held: RunningCommand, args: dict[str, Any]) -> None:
+    """What runs outside was approved for what it was then, not for what a page wants to be typed into it.
+
+    Raises ToolFailure."""
+    outside = held.job.spec.cell.kind == "none" and not ctx.settings.cell.accepted
+    if outside and is_reason_to_ask(ctx.settings.taint, "exec", ctx.taint):
+        await require_approval(
+            ctx, "process", f"type into {_label(held.job.command)}, outside the sandbox", str(args), {}
+        )
+
+
+def _list(processes: CommandTable, ctx: ToolContext) -> ToolOutput:
+    rows = processes.list_of_session(ctx.session)
+    lines = [f"{h.id}  {h.status:<9}  {_span(h.ms)}  {_label(h.job.command)}{_waits(h)}" for h in rows]
+    return make_output("\n".join(lines) or "No running or recent sessions.", {"sessions": [_facts(h) for h in rows]})
+
+
+def _facts(held: RunningCommand) -> dict[str, Any]:
+    outcome = held.outcome
+    facts: dict[str, Any] = {
+        "sessionId": held.id,
+        "status": held.status,
+        "pid": held.child.pid,
+        "startedAt": held.job.at,
+        "runtimeMs": held.ms,
+        "cwd": held.job.spec.cwd,
+        "command": _label(held.job.command),
+    }
+    if outcome is not None:
+        facts["exitCode"] = None if outcome.failed else outcome.code
+        if outcome.failed:
+            facts["reason"] = outcome.reason
+    elif held.child.writable:
+        facts["stdinWritable"] = True
+        facts["waitingForInput"] = held.waiting
+    return facts
+
+
+async def _poll(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
+    if asked.timeout > 0 and held.running:
+        with held.watch():
+            await _news(held, min(asked.timeout, MAX_WAIT) / 1000)
+    text = held.pending.take(last=not held.running).rstrip()
+    body = [text or "(no new output)", _state(held)]
+    facts = {**_facts(held), "aggregated": held.kept.tail(TAIL)}
+    if held.running:
+        held.empty_polls = 0 if text else held.empty_polls + 1
+        if held.empty_polls:
+            seconds = HINTS[min(held.empty_polls, len(HINTS)) - 1]
+            facts["retryInMs"] = seconds * 1000
+            body.append(f"Look again in {seconds} s, or do something else: you will be told when it ends.")
+    else:
+        held.seen = True
+    return make_output("\n\n".join(body), facts, error=bool(held.outcome and held.outcome.failed))
+
+
+async def _news(held: RunningCommand, seconds: float) -> None:
+    """Until it ends, or something new came and it fell silent, or the time is up."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    if not held.pending:
+        held.news.clear()
+    try:
+        async with asyncio.timeout(seconds):
+            await held.news.wait()
+            while held.running and held.idle < QUIET and loop.time() < until:
+                await held.wait_quiet(QUIET - held.idle)
+    except TimeoutError:
+        pass
+
+
+async def _log(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
+    lines = held.kept.text().rstrip("\n").split("\n")
+    total = len(lines) if lines != [""] else 0
+    start = max(total - (asked.limit or LINES), 0) if asked.offset is None else max(asked.offset, 0)
+    end = total if asked.limit is None or asked.offset is None else min(start + max(asked.limit, 0), total)
+    shown = lines[start:end]
+    if not held.running:
+        held.seen = True
+    notes = [_state(held)]
+    if shown and (start > 0 or end < total):
+        notes.append(f"[lines {start + 1} to {end} of {total}; offset and limit show others]")
+    facts = {**_facts(held), "total": total, "totalLines": total, "totalChars": held.kept.total, "offset": start}
+    return make_output("\n\n".join(("\n".join(shown) or "(no output)", *notes)), facts)
+
+
+def _taking(held: RunningCommand) -> None:
+    """Raises ToolFailure if it takes no input."""
+    if not held.running:
+        raise ToolFailure(f"session {held.id} has ended; it takes no input")
+    if not held.child.writable:
+        hint = "start the command with pty or background to have it open"
+        raise ToolFailure(f"the input of session {held.id} is closed; {hint}")
+
+
+def _sent(held: RunningCommand, data: bytes, what: str, *notes: str) -> ToolOutput:
+    _taking(held)
+    if data and not held.write(data):
+        raise ToolFailure(f"session {held.id} does not read its input; nothing was written")
+    return make_output(" ".join((what, *notes)), {**_facts(held), "bytes": len(data)})
+
+
+async def _write(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
+    data = asked.data.encode("utf-8", "replace")
+    out = _sent(held, data, f"Wrote {len(data)} bytes to session {held.id}{' and closed its input' * asked.eof}.")
+    if asked.eof:
+        held.child.close_input()
+    return out
+
+
+async def _send_keys(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
+    given = terminal.from_hex(asked.hex)
+    if isinstance(given, str):
+        raise ToolFailure(given)
+    named = terminal.encode_keys(asked.keys)
+    data = asked.literal.encode("utf-8", "replace") + named.data + given
+    if not data:
+        raise ToolFailure("send-keys needs keys, hex or literal")
+    unknown = f"No key is called {', '.join(named.unknown)}; sent as text." if named.unknown else ""
+    return _sent(held, data, f"Sent {len(data)} bytes to session {held.id}.", *([unknown] if unknown else []))
+
+
+async def _submit(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
+    end = b"\r" if held.child.pty else b"\n"
+    return _sent(held, asked.data.encode("utf-8", "replace") + end, f"Submitted to session {held.id}.")
+
+
+async def _paste(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
+    text = asked.text or asked.data
+    if not text:
+        raise ToolFailure("paste needs text")
+    data = terminal.encode_paste(text, bracketed=asked.bracketed and held.child.pty)
+    return _sent(held, data, f"Pasted {len(text)} characters into session {held.id}.")
+
+
+async def _kill(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
+    if not held.running:
+        held.seen = True
+        return make_output(f"Session {held.id} had ended already. {_state(held)}", _facts(held))
+    held.seen = True
+    held.end("killed", END_GRACE)
+    await held.ended.wait()
+    return make_output(f"Killed session {held.id}, with all it had started.", _facts(held))
+
+
+async def _clear(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
+    if held.running:
+        raise ToolFailure(f"session {held.id} is running; kill it first, or use remove")
+    held.seen = True
+    processes.forget(held)
+    return make_output(f"Cleared session {held.id}.", _facts(held))
+
+
+async def _remove(processes: CommandTable, held: RunningCommand, asked: ProcessArguments) -> ToolOutput:
+    if held.running:
+        await _kill(processes, held, asked)
+    held.seen = True
+    processes.forget(held)
+    return make_output(f"Removed session {held.id}.", _facts(held))
+
+
+_ACTIONS: dict[str, Callable[[CommandTable, RunningCommand, ProcessArguments], Awaitable[ToolOutput]]] = {
+    "poll": _poll,
+    "log": _log,
+    "write": _write,
+    "send-keys": _send_keys,
+    "submit": _submit,
+    "paste": _paste,
+    "kill": _kill,
+    "clear": _clear,
+    "remove": _remove,
+}
+
+
+def _state(held: RunningCommand) -> str:
+    if held.outcome is None:
+        return f"Session {held.id} is still running.{_waits(held)}"
+    return describe_ending(held.outcome, held.job.limit) or f"Session {held.id} has ended (exit code 0)."
+
+
+def _waits(held: RunningCommand) -> str:
+    return f" It has been silent for {held.idle:.0f} s and may be waiting for input." if held.waiting else ""
+
+
+def _label(command: str) -> str:
+    line = " ".join(command.split())
+    return line if len(line) <= 120 else f"{line[:119]}…"
+
+
+def _span(ms: int) -> str:
+    seconds = ms // 1000
+    return f"{seconds}s" if seconds < 60 else f"{seconds // 60}m{seconds % 60:02d}s"
+
+
+def _summary(args: dict[str, Any]) -> str:
+    return f"{args.get('action') or ''} {args.get('sessionId') or ''}".strip()[:80]
+
+
+def _kind(kind: str, description: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "description": description, **more}
+
+
+_WORDS = {"type": "array", "items": {"type": "string"}}
+_PROPERTIES: dict[str, Any] = {
+    "action": _kind("string", "What to do", enum=["list", *_ACTIONS]),
+    "sessionId": _kind("string", "The session exec named; for all actions but list"),
+    "data": _kind("string", "write, submit: what to send"),
+    "keys": {**_WORDS, "description": "send-keys: names such as Enter, Tab, Escape, C-c, M-x, Up, F5"},
+    "hex": {**_WORDS, "description": "send-keys: bytes in hex, sent after keys"},
+    "literal": _kind("string", "send-keys: text, sent before keys"),
+    "text": _kind("string", "paste: the text"),
+    "bracketed": _kind("boolean", "paste: mark it as a paste for the terminal program (default true)"),
+    "eof": _kind("boolean", "write: close the input afterwards"),
+    "offset": _kind("integer", "log: first line, counted from 0"),
+    "limit": _kind("integer", f"log: number of lines (the last {LINES} if left out)"),
+    "timeout": _kind("number", f"poll: milliseconds to wait for news (at most {MAX_WAIT})"),
+}
+
+
+def make_process_tool(processes: CommandTable) -> dict[str, Tool]:
+    """The process tool on a table of running commands."""
+    tool = Tool(
+        name="process",
+        description=(
+            "Follow and steer commands that run in the background: list them, poll for new output, read the log, write "
+            "input, send keys to a terminal, paste, kill; clear forgets a finished one, remove ends and forgets."
+        ),
+        parameters={"type": "object", "properties": _PROPERTIES, "required": ["action"]},
+        run=partial(run_process, processes),
+        effect="effect",
+        summary=_summary,
+        aliases={"session_id": "sessionId", "session": "sessionId", "id": "sessionId"},
+    )
+    return {"process": tool}

@@ -1,0 +1,199 @@
+"""The apply_patch tool: several files in one call. All is worked out before the first byte is written."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import AsyncExitStack
+from typing import Any, NamedTuple
+
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
+from palinurus.tools.files import handles
+from palinurus.tools.files.hunks import (
+    AddFile,
+    DeleteFile,
+    FileChange,
+    PatchError,
+    UpdateFile,
+    apply_chunks,
+    parse_patch,
+)
+from palinurus.tools.files.paths import ResolvedPath, is_inside, resolve_path, shorten_path
+
+MAX_PATCH = 2_000_000  # characters
+MAX_FILES = 200
+MAX_BYTES = 10_000_000  # of one file
+_BOM = "\ufeff"
+
+
+async def apply_patch(ctx: ToolContext, input: str) -> ToolOutput:
+    """Raises ToolFailure; then nothing was changed, unless it says what was."""
+    if len(input) > MAX_PATCH:
+        raise ToolFailure(f"the patch has {len(input)} characters; at most {MAX_PATCH} are taken")
+    try:
+        changes = await asyncio.to_thread(parse_patch, input) if len(input) > handles.SMALL_FILE else parse_patch(input)
+    except PatchError as exc:
+        raise ToolFailure(f"The patch cannot be read: {exc}. Nothing was changed") from None
+    if len(changes) > MAX_FILES:
+        raise ToolFailure(f"the patch changes {len(changes)} files; at most {MAX_FILES} are taken")
+    places = {path: _place(path, ctx) for change in changes for path in _paths(change)}
+    async with AsyncExitStack() as stack:
+        for real in sorted({place.real for place in places.values()}):
+            await stack.enter_async_context(handles.lock_path(ResolvedPath(real, real, "/")))
+        return await asyncio.to_thread(_done, changes, places)
+
+
+def _paths(change: FileChange) -> tuple[str, ...]:
+    return (change.path, change.move) if isinstance(change, UpdateFile) and change.move else (change.path,)
+
+
+def _place(path: str, ctx: ToolContext) -> ResolvedPath:
+    """The judged place. Patches stay in the workspace unless tools.exec.applyPatch.workspaceOnly is off."""
+    place = resolve_path(path, ctx)
+    if not ctx.settings.patch_workspace_only:
+        return place
+    workspace = os.path.realpath(ctx.workspace)
+    if not is_inside(place.real, workspace):
+        raise ToolFailure(
+            f"{shorten_path(path)} is outside the workspace; patches are limited to it "
+            "(tools.exec.applyPatch.workspaceOnly)"
+        )
+    return place._replace(root=workspace)
+
+
+class _Files:
+    """The files as they will be: what is on disk, and what the changes so far make of it. None: not there."""
+
+    def __init__(self) -> None:
+        self._new: dict[str, tuple[ResolvedPath, bytes | None]] = {}
+        self._like: dict[str, os.stat_result] = {}  # moved files keep their mode
+
+    def read(self, place: ResolvedPath) -> str:
+        known = self._new.get(place.real)
+        data = known[1] if known else _whole(place)
+        if data is None:
+            raise ToolFailure(f"{shorten_path(place.given)} does not exist any more at this point of the patch")
+        return data.decode("utf-8", "surrogateescape")
+
+    def exists(self, place: ResolvedPath) -> bool:
+        known = self._new.get(place.real)
+        if known:
+            return known[1] is not None
+        try:
+            handles.stat_path(place)
+        except ToolFailure:
+            return False
+        return True
+
+    def put(self, place: ResolvedPath, text: str | None) -> None:
+        self._new[place.real] = (place, None if text is None else text.encode("utf-8", "surrogateescape"))
+
+    def move(self, source: ResolvedPath, target: ResolvedPath) -> None:
+        """`source` goes; what is put at `target` next is still that file."""
+        known = self._like.get(source.real)
+        if known is None and source.real not in self._new:
+            known = handles.stat_path(source)
+        if known is not None:
+            self._like[target.real] = known
+        self.put(source, None)
+
+    def write(self) -> None:
+        """Writes first, removals last: what is moved is never nowhere."""
+        done: list[str] = []
+        try:
+            for place, data in sorted(self._new.values(), key=lambda new: new[1] is None):
+                if data is None:
+                    handles.remove_file(place)
+                else:
+                    handles.replace_file(place, data, self._like.get(place.real))
+                done.append(place.given)
+        except ToolFailure as exc:
+            already = f"; changed before that: {', '.join(done)}" if done else ". Nothing was changed"
+            raise ToolFailure(f"{exc}{already}") from None
+
+
+class _Summary(NamedTuple):
+    added: list[str]
+    modified: list[str]
+    deleted: list[str]
+
+
+def _done(changes: tuple[FileChange, ...], places: dict[str, ResolvedPath]) -> ToolOutput:
+    state, summary = _Files(), _Summary([], [], [])
+    try:
+        for change in changes:
+            _one(change, places, state, summary)
+    except PatchError as exc:
+        raise ToolFailure(f"{exc}\nNothing was changed") from None
+    except ToolFailure as exc:
+        raise ToolFailure(f"{exc}. Nothing was changed") from None
+    state.write()
+    lines = [f"{mark} {path}" for mark, paths in zip("AMD", summary, strict=True) for path in paths]
+    return make_output("Success. Updated the following files:\n" + "\n".join(lines), {"summary": summary._asdict()})
+
+
+def _one(change: FileChange, places: dict[str, ResolvedPath], state: _Files, summary: _Summary) -> None:
+    place = places[change.path]
+    match change:
+        case AddFile(path, text):
+            if state.exists(place):
+                raise ToolFailure(f"{shorten_path(path)} exists already; use *** Update File to change it")
+            state.put(place, text)
+            summary.added.append(path)
+        case DeleteFile(path):
+            state.read(place)
+            state.put(place, None)
+            summary.deleted.append(path)
+        case UpdateFile(path, move, chunks):
+            text = state.read(place)
+            bom = _BOM if text.startswith(_BOM) else ""
+            new = bom + apply_chunks(text[len(bom) :], chunks, path)
+            if move and places[move].real != place.real:
+                if state.exists(places[move]):
+                    raise ToolFailure(
+                        f"{shorten_path(move)} exists already; {shorten_path(path)} cannot be moved there"
+                    )
+                state.move(place, places[move])
+            state.put(places[move] if move else place, new)
+            summary.modified.append(move or path)
+
+
+def _whole(place: ResolvedPath) -> bytes:
+    with handles.open_file(place) as (handle, status):
+        if status.st_size > MAX_BYTES:
+            raise ToolFailure(f"{shorten_path(place.given)} is too large to patch: over {MAX_BYTES} bytes")
+        pieces, size = [], 0
+        while piece := os.read(handle, 1 << 20):
+            pieces.append(piece)
+            size += len(piece)
+            if size > MAX_BYTES:
+                raise ToolFailure(f"{shorten_path(place.given)} grows while it is read; not patched")
+    data = b"".join(pieces)
+    if b"\x00" in data[:8192]:
+        raise ToolFailure(f"{shorten_path(place.given)} is a binary file; apply_patch changes text only")
+    return data
+
+
+def _summary(args: dict[str, Any]) -> str:
+    lines = [line for line in str(args.get("input") or "").split("\n")[:2000] if line.startswith("*** ")]
+    names = [line.split(":", 1)[1].strip() for line in lines if " File:" in line]
+    return shorten_path(", ".join(names[:5]) + (" …" if len(names) > 5 else ""))
+
+
+APPLY_PATCH_TOOL = Tool(
+    name="apply_patch",
+    description=(
+        "Change several files with one patch: '*** Begin Patch', then per file '*** Add File: path' (lines with +), "
+        "'*** Delete File: path' or '*** Update File: path' (optionally '*** Move to: path') with hunks: '@@ header', "
+        "then lines with ' ', '-' or '+'; at the end '*** End Patch'. Nothing is written unless every hunk fits."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {"input": {"type": "string", "description": "The whole patch"}},
+        "required": ["input"],
+    },
+    run=apply_patch,
+    effect="effect",
+    summary=_summary,
+    aliases={"patch": "input", "content": "input", "diff": "input"},
+)

@@ -1,0 +1,141 @@
+"""Which file an argument means, and whether a tool may go there. Judges paths; opens nothing.
+
+`resolve` follows every link first and judges what is really meant. `files` then opens exactly that, step by
+step and following nothing, so that a link planted in between leads to an error and not elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from palinurus.core.types.sandbox import SandboxSpec, find_enclosing_folder
+from palinurus.core.types.tool import ToolContext, ToolFailure
+
+MAX_PATH = 4096  # bytes; the kernel's own limit
+# Live views into processes and the kernel: reading them leaks secrets or never ends.
+_PROCESS = re.compile(r"/proc/(?:\d+|self|thread-self)(?:/|\Z)|/proc/k(?:core|msg|allsyms)\Z")
+KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
+
+
+class ResolvedPath(NamedTuple):
+    """A judged path. `root` is the folder it may not leave; `real` lies in it and contains no link."""
+
+    given: str  # as the model wrote it, for messages
+    real: str
+    root: str
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The steps from root to the file; empty for the root itself."""
+        return tuple(p for p in self.real[len(self.root) :].split("/") if p)
+
+
+def resolve_path(raw: str, ctx: ToolContext, *, reading: bool = False) -> ResolvedPath:
+    """The place `raw` means, seen from the workspace. Raises ToolFailure when it cannot be or may not be used.
+
+    `reading`: it will only be looked at, so folders that are open for that (installed skills) may be meant.
+    """
+    given = raw
+    if not given.strip():
+        raise ToolFailure("path is empty")
+    if "\x00" in given:
+        raise ToolFailure("path contains a NUL character")
+    try:
+        size = len(os.fsencode(given))
+    except UnicodeEncodeError:
+        raise ToolFailure("path contains characters that no file name can have") from None
+    if size > MAX_PATH:
+        raise ToolFailure(f"path is too long: {size} bytes, at most {MAX_PATH}")
+    workspace = os.path.realpath(ctx.workspace)
+    try:
+        real = os.path.realpath(os.path.join(workspace, _outside(_at_home(given, ctx), ctx.settings.cell)))
+    except OSError:  # a link on the way became a folder between two looks at it
+        raise ToolFailure(f"{shorten_path(given)} changed while it was used; try again") from None
+    if reading:
+        for folder in map(os.path.realpath, (*ctx.settings.readable, *ctx.settings.received)):
+            if is_inside(real, folder):
+                return ResolvedPath(given, real, folder)
+    root = _root(given, real, ctx, reading)
+    _judge(given, real, workspace, ctx, root)
+    return ResolvedPath(given, real, workspace if ctx.settings.workspace_only else root)
+
+
+def _outside(path: str, cell: SandboxSpec) -> str:
+    """The same file as the host sees it: a container and bubblewrap show some folders under other names."""
+    seen = [(one.target, one.source) for one in cell.box.mounts] if cell.box else []
+    plain = os.path.normpath(path)
+    if cell.kind == "bubblewrap" and cell.temporary and not find_enclosing_folder(plain, (*cell.write, *cell.read)):
+        seen.append(("/tmp", cell.temporary))
+    if any(is_inside(plain, folder) for folder in (*cell.write, *cell.read)):
+        return path  # seen under its own name, also below /tmp
+    for target, source in sorted(seen, key=lambda one: -len(one[0])):
+        if is_inside(plain, target):
+            return source + path[len(target) :] if path.startswith(target) else source + plain[len(target) :]
+    return path
+
+
+def _root(given: str, real: str, ctx: ToolContext, reading: bool) -> str:
+    """The folder of the cell that the file lies in; file tools have the same bounds as commands. "/" without a cell."""
+    cell = ctx.settings.cell
+    if cell.kind == "none":
+        return "/"
+    found = find_enclosing_folder(real, (*cell.write, *(cell.read if reading else ())))
+    if found:
+        return found if os.path.isdir(found) else os.path.dirname(found)
+    if not reading and find_enclosing_folder(real, cell.read):
+        raise ToolFailure(
+            f"{shorten_path(given)} may be read but not changed (agents.defaults.sandbox.write opens folders)"
+        )
+    what = "read" if reading else "write"
+    raise ToolFailure(
+        f"{shorten_path(given)} is outside the workspace and what was opened to this agent "
+        f"(the owner can open a folder with agents.defaults.sandbox.{what})"
+    )
+
+
+def _judge(given: str, real: str, workspace: str, ctx: ToolContext, root: str) -> None:
+    if ctx.settings.workspace_only and not is_inside(real, workspace):
+        raise ToolFailure(
+            f"{shorten_path(given)} is outside the workspace; file tools are limited to it (tools.fs.workspaceOnly)"
+        )
+    for path in ctx.settings.protected if root == "/" else ():
+        if is_inside(real, home := os.path.realpath(path)) and not _lives_in(home, workspace, real):
+            raise ToolFailure(f"{shorten_path(given)} belongs to Palinurus' own state, which tools may not touch")
+    if _PROCESS.match(real):
+        raise ToolFailure(f"{shorten_path(given)} is a view into a running process or the kernel, not a file to open")
+
+
+def _lives_in(home: str, workspace: str, real: str) -> bool:
+    """The default workspace is a folder of the state directory: it, and only it, is open."""
+    return workspace != home and is_inside(workspace, home) and is_inside(real, workspace)
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """True if `path` is `folder` or below it. Both must be real paths."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def shorten_path(path: str) -> str:
+    """A path for a message."""
+    return path if len(path) <= 200 else f"{path[:120]}…{path[-60:]}"
+
+
+def _at_home(path: str, ctx: ToolContext) -> str:
+    if path != "~" and not path.startswith("~/"):
+        return path
+    home = ctx.settings.exec_env.get("HOME") or os.path.expanduser("~")
+    return home + path[1:]
+
+
+def list_barred_folders(ctx: ToolContext) -> list[tuple[int, int]]:
+    """(device, inode) of the folders a search must not enter."""
+    found = []
+    for path in (*ctx.settings.protected, *KERNEL_FOLDERS):
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue
+        found.append((status.st_dev, status.st_ino))
+    return found

@@ -1,0 +1,195 @@
+"""Starting a child under rules that hold for one thread: the thread puts itself under them, starts the child,
+which inherits them, and ends. No code runs between fork and exec, and nothing of the gateway is held back.
+
+Making rules for thousands of ports takes milliseconds, so the next thread is made ready when one is used.
+The decision is told in docs/decisions/0006-containment.md.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from palinurus.core.types.sandbox import SandboxSpec
+from palinurus.tools.sandbox import landlock, seccomp, syscalls
+
+# What a contained thread gives up: the way to new privileges, and most of what root may do.
+
+_NO_NEW_PRIVS, _BOUNDING_READ, _BOUNDING_DROP = 38, 23, 24
+_AMBIENT, _AMBIENT_CLEAR = 47, 4
+_VERSION = 0x20080522
+# What is left of root: files of any owner, another user, low ports. Not: other processes, devices, mounts, modules.
+KEPT_CAPABILITIES = {
+    "chown": 0,
+    "dac_override": 1,
+    "fowner": 3,
+    "fsetid": 4,
+    "setgid": 6,
+    "setuid": 7,
+    "net_bind_service": 10,
+}
+_LAST = 63
+
+
+def forbid_new_privileges() -> None:
+    """From here on no program gives the calling thread more rights. Raises OSError."""
+    syscalls.call_prctl(_NO_NEW_PRIVS, 1)
+
+
+def drop_capabilities() -> None:
+    """Give up capabilities, of the calling thread only. Without any there is nothing to do. Raises OSError."""
+    machine = syscalls.detect_machine()
+    if machine is None or os.geteuid() != 0:
+        return
+    kept = sum(1 << bit for bit in KEPT_CAPABILITIES.values())
+    for bit in range(_LAST + 1):
+        if kept >> bit & 1:
+            continue
+        try:
+            if not syscalls.call_prctl(_BOUNDING_READ, bit):
+                continue
+        except OSError:
+            break  # beyond the last one this kernel knows
+        syscalls.call_prctl(_BOUNDING_DROP, bit)
+    syscalls.call_prctl(_AMBIENT, _AMBIENT_CLEAR)
+    header = struct.pack("=Ii", _VERSION, 0)
+    # effective and permitted keep what is kept and was there; inheritable is empty
+    low, high = _held()
+    body = struct.pack("=6I", low & kept, low & kept, 0, high & kept >> 32, high & kept >> 32, 0)
+    syscalls.call_kernel(machine.capset, header, body)
+
+
+def _held() -> tuple[int, int]:
+    with open("/proc/thread-self/status", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith("CapPrm:"):
+                value = int(line.split()[1], 16)
+                return value & 0xFFFFFFFF, value >> 32
+    return 0, 0
+
+
+SPARES = 4  # threads kept ready, each for another cell
+RULES = 16  # sets of rules kept
+_YIELDS = 2000
+_ERRORS = (OSError, ValueError, subprocess.SubprocessError)
+
+
+class ConfinementKey(NamedTuple):
+    """A cell and what stands at its paths now: a rule is about the folder, not about its name."""
+
+    cell: SandboxSpec
+    stands: tuple[tuple[int, int], ...]
+
+
+def start_confined(cell: SandboxSpec, popen: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """What `popen` returns, called inside the cell. Raises OSError, also if the kernel refuses the cell."""
+    key = ConfinementKey(cell, tuple(_stands(path) for path in (*cell.read, *cell.write)))
+    with _lock:
+        helper = _spares.pop(key, None)
+    process = (helper or _Helper(key)).call(popen)
+    _refill(key)
+    return process
+
+
+def _stands(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
+_lock, _making = threading.Lock(), threading.Lock()
+_spares: dict[ConfinementKey, _Helper] = {}
+_rules: dict[ConfinementKey, int] = {}
+
+
+def _refill(key: ConfinementKey) -> None:
+    with _lock:
+        if key in _spares:
+            return
+        stale = [other for other in _spares if other.cell == key.cell]
+        stale += list(_spares)[: max(len(_spares) - len(stale) - SPARES + 1, 0)]
+        for other in dict.fromkeys(stale):
+            _spares.pop(other).dismiss()
+        _spares[key] = _Helper(key)
+
+
+class _Helper(threading.Thread):
+    """One thread for one child."""
+
+    def __init__(self, key: ConfinementKey) -> None:
+        super().__init__(name="cell", daemon=True)
+        self._key = key
+        self._wanted = threading.Semaphore(0)
+        self._popen: Callable[[], subprocess.Popen[bytes]] | None = None
+        self._result: subprocess.Popen[bytes] | Exception | None = None
+        self.start()
+
+    def call(self, popen: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        self._popen = popen
+        self._wanted.release()
+        self.join()
+        _gone(self.native_id)
+        if isinstance(self._result, subprocess.Popen):
+            return self._result
+        raise self._result or OSError("no child was started")
+
+    def dismiss(self) -> None:
+        self._wanted.release()
+
+    def run(self) -> None:
+        try:
+            rules = _ruled(self._key)
+            try:
+                confine_thread(self._key.cell, rules)
+            finally:
+                if rules is not None:
+                    os.close(rules)
+        except _ERRORS as exc:  # a thread has nobody to raise to; `call` raises it
+            self._result = exc
+            return
+        self._wanted.acquire()
+        if self._popen is None:
+            return
+        try:
+            self._result = self._popen()
+        except _ERRORS as exc:
+            self._result = exc
+
+
+def confine_thread(cell: SandboxSpec, rules: int | None) -> None:
+    """Put the calling thread, and all it starts, into the cell. There is no way back. Raises OSError."""
+    forbid_new_privileges()
+    if cell.kind != "bubblewrap":  # which needs them to make its namespaces, and drops them then
+        drop_capabilities()
+    if rules is not None:
+        landlock.restrict_thread(rules)
+    seccomp.install_filter(cell)
+
+
+def _ruled(key: ConfinementKey) -> int | None:
+    """The handle of the cell's rules, made once; None where there is no Landlock."""
+    if not landlock.landlock_version():
+        return None
+    with _making:
+        if key not in _rules:
+            # bubblewrap needs mounts, which rules about files forbid; it brings its own
+            made = landlock.make_ruleset(key.cell, files=key.cell.kind != "bubblewrap")
+            old = [other for other in _rules if other.cell == key.cell]
+            for other in old or list(_rules)[: max(len(_rules) - RULES + 1, 0)]:
+                os.close(_rules.pop(other))
+            _rules[key] = made
+        return os.dup(_rules[key])
+
+
+def _gone(thread: int | None) -> None:
+    """Wait until the kernel has ended the thread: while it is there, the child could send it signals."""
+    for _ in range(_YIELDS):
+        if not os.path.exists(f"/proc/self/task/{thread}"):
+            return
+        os.sched_yield()

@@ -1,0 +1,143 @@
+"""System calls that Python has no name for, by machine. Knows numbers and errors, no policy.
+
+`call` raises OSError as the functions of `os` do. On a machine that is not in the table nothing is available.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import os
+import platform
+import struct
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+# openat2: opening a path below a folder in one call, with the kernel watching that it stays there.
+#
+# No check before the opening, so nothing can be swapped in between. Links, `..` and mounts that lead out are
+# refused by the kernel itself. Where the call is missing, the caller walks step by step.
+
+_NO_MAGIC, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
+_AGAIN = 32  # tries when a rename elsewhere makes the kernel unsure
+
+
+@functools.cache
+def has_openat2() -> bool:
+    """Does the kernel have it?"""
+    try:
+        os.close(
+            open_beneath(os.open("/", os.O_RDONLY | os.O_DIRECTORY), ".", os.O_RDONLY | os.O_DIRECTORY, close=True)
+        )
+    except OSError:
+        return False
+    return True
+
+
+def open_beneath(folder: int, path: str, flags: int, mode: int = 0, *, close: bool = False) -> int:
+    """A handle of `path`, which lies below the handle `folder` and runs through no link. Raises OSError.
+
+    ELOOP: a link is on the way. EXDEV: it leads out. `close`: `folder` is not needed any longer.
+    """
+    # struct open_how: flags, mode, resolve
+    how = struct.pack("=QQQ", flags | os.O_CLOEXEC, mode, _BENEATH | _NO_MAGIC | _NO_LINKS)
+    if detect_machine() is None:
+        raise OSError(errno.ENOSYS, "no openat2 here")
+    try:
+        for _ in range(_AGAIN):
+            try:
+                return call_kernel(OPENAT2, folder, os.fsencode(path), how, len(how))
+            except OSError as exc:
+                if exc.errno != errno.EAGAIN:
+                    raise
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    finally:
+        if close:
+            os.close(folder)
+
+
+LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446  # the same on every machine
+OPENAT2 = 437
+_REGISTER = (1 << 64) - 1
+
+
+class KernelMachine(NamedTuple):
+    """What differs: the name the kernel's filters know it by, and the numbers of older calls."""
+
+    audit: int
+    capset: int
+    seccomp: int
+    calls: dict[str, int]
+
+
+_X86 = {
+    "socket": 41, "sendto": 44, "sendmsg": 46, "sendmmsg": 307, "kill": 62, "tkill": 200, "tgkill": 234,
+    "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297, "ptrace": 101, "process_vm_readv": 310,
+    "process_vm_writev": 311, "pidfd_open": 434, "io_uring_setup": 425, "bpf": 321, "perf_event_open": 298,
+    "userfaultfd": 323, "add_key": 248, "request_key": 249, "keyctl": 250, "open_by_handle_at": 304,
+    "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246, "kexec_file_load": 320,
+    "swapon": 167, "swapoff": 168, "reboot": 169, "settimeofday": 164, "clock_settime": 227, "acct": 163,
+}  # fmt: skip
+_ARM = {
+    "socket": 198, "sendto": 206, "sendmsg": 211, "sendmmsg": 269, "kill": 129, "tkill": 130, "tgkill": 131,
+    "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240, "ptrace": 117, "process_vm_readv": 270,
+    "process_vm_writev": 271, "pidfd_open": 434, "io_uring_setup": 425, "bpf": 280, "perf_event_open": 241,
+    "userfaultfd": 282, "add_key": 217, "request_key": 218, "keyctl": 219, "open_by_handle_at": 265,
+    "init_module": 105, "finit_module": 273, "delete_module": 106, "kexec_load": 104, "kexec_file_load": 294,
+    "swapon": 224, "swapoff": 225, "reboot": 142, "settimeofday": 170, "clock_settime": 112, "acct": 89,
+}  # fmt: skip
+_MACHINES = {
+    "x86_64": KernelMachine(0xC000003E, 126, 317, _X86),
+    "aarch64": KernelMachine(0xC00000B7, 91, 277, _ARM),
+}
+
+
+def detect_machine() -> KernelMachine | None:
+    """This machine; None if it is not Linux, or one we have no numbers for."""
+    if sys.platform != "linux" or sys.maxsize < 1 << 32:
+        return None
+    return _MACHINES.get(platform.machine())
+
+
+@functools.cache
+def _library() -> Any:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def call_kernel(number: int, *args: int | bytes | None) -> int:
+    """The result of a system call. The interpreter is free while it runs. Raises OSError."""
+    # every number as wide as a register: a bare int would be cut to 32 bits
+    wide = [ctypes.c_void_p(arg & _REGISTER) if isinstance(arg, int) else arg for arg in args]
+    result = int(_library().syscall(ctypes.c_long(number), *wide))
+    if result < 0:
+        raise _error()
+    return result
+
+
+def prepare_call(number: int) -> Callable[[int, int, bytes, int], None]:
+    """A call with these kinds of arguments, made ready to be used thousands of times. Raises OSError when used."""
+    syscall = ctypes.CFUNCTYPE(
+        ctypes.c_long, ctypes.c_long, ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_long, use_errno=True
+    )(("syscall", _library()))
+
+    def once(first: int, second: int, data: bytes, flags: int) -> None:
+        if syscall(number, first, second, data, flags) < 0:
+            raise _error()
+
+    return once
+
+
+def call_prctl(option: int, *args: int | bytes) -> int:
+    """prctl(2) of the calling thread. Raises OSError."""
+    filled = [ctypes.c_ulong(arg) if isinstance(arg, int) else arg for arg in (*args, 0, 0, 0, 0)[:4]]
+    result = int(_library().prctl(option, *filled))
+    if result < 0:
+        raise _error()
+    return result
+
+
+def _error() -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, os.strerror(code))

@@ -1,0 +1,38 @@
+"""The tools that look outside, put together: one door, one child per format. `close` ends the children."""
+
+from __future__ import annotations
+
+from palinurus.clock import Clock
+from palinurus.config.settings import WebSettings
+from palinurus.core.types.tool import Tool
+from palinurus.tools.web import fetch, media, search
+from palinurus.tools.web.egress import EgressGuard, HostResolver, resolve_host
+from palinurus.tools.web.media import ImageDescriber, ImageShrinker
+from palinurus.tools.web.reader import PAGE_MODULE, PDF_MODULE, FormatReader, is_usable
+
+
+class WebToolset:
+    """web_fetch, web_search, image and pdf; each only where it can be used. `door` is for others who fetch."""
+
+    def __init__(self, settings: WebSettings, clock: Clock, resolve: HostResolver = resolve_host) -> None:
+        self.door = EgressGuard(settings.fetch.rules, resolve, settings.fetch.agent)
+        self._settings = settings
+        self._clock = clock
+        self._pages = FormatReader(PAGE_MODULE, "the page")
+        self._papers = FormatReader(PDF_MODULE, "the PDF") if is_usable(PDF_MODULE) else None
+
+    def tools(self, vision: ImageDescriber | None = None, shrink: ImageShrinker | None = None) -> dict[str, Tool]:
+        """By name, in the order the model is told of them."""
+        fetching = fetch.FetchSource(self.door, self._settings.fetch, self._clock, self._pages, self._papers)
+        return {
+            **search.make_search_tool(search.SearchSource(self.door, self._settings.search, self._clock, self._pages)),
+            **fetch.make_fetch_tool(fetching),
+            **media.make_image_tool(vision, self.door, shrink),
+            **media.make_pdf_tool(self._papers, self.door),
+        }
+
+    async def close(self) -> None:
+        """End the children; nothing is lost."""
+        await self._pages.close()
+        if self._papers is not None:
+            await self._papers.close()

@@ -1,0 +1,258 @@
+"""The one timer: looks at jobs and heartbeats when the next one is due, and once a minute in any case, so that a clock
+that is set or a machine that slept is noticed. Also the `Schedules` that the tool, the gateway and `pal cron` use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from palinurus.core.schedule import job as jobs_
+from palinurus.core.types.inbound import Inbound, Sender
+from palinurus.core.types.keys import parse_session_key
+from palinurus.errors import BadRequest, NotFound
+from palinurus.tools.program.cron import CronJobMaker, SchedulerListener
+from palinurus.triggers.cron import CronRunner
+from palinurus.triggers.events import SystemEvent, SystemEvents
+from palinurus.triggers.heartbeat import AgentHeartbeat
+from palinurus.triggers.jobs import JobStore, ScheduledJob
+from palinurus.triggers.message import TRIGGER, find_last_destination, make_main_key
+from palinurus.triggers.ports import TriggerPort
+
+log = logging.getLogger(__name__)
+
+TICK = 60.0  # seconds between two looks at most
+LEAST = 0.05
+SWITCH = ("heartbeats", "off")  # the record that is there while people have switched them off
+
+
+class Scheduler:
+    """Implements `tools.cron.Schedules`."""
+
+    def __init__(self, doors: TriggerPort, events: SystemEvents) -> None:
+        self._listeners: list[SchedulerListener] = []
+        self._doors = doors = doors._replace(tell=self._tell)
+        self._tz = doors.settings.cron.timezone
+        self._jobs = JobStore(doors.store, self._tz, doors.settings.cron.runs)
+        self.events = events
+        self._cron = CronRunner(doors, self._jobs, events)
+        self._cron.wake = self.nudge
+        self._beats = {a: AgentHeartbeat(a, s, doors, events) for a, s in doors.settings.heartbeats.items()}
+        for beat in self._beats.values():
+            beat.wake = self.nudge
+        self._last: dict[str, Any] | None = None
+        self._nudged = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    # --- the timer
+
+    async def load(self) -> None:
+        """What is on disk. Nothing is started yet."""
+        now = self._doors.clock.now()
+        await self.events.load()
+        await self._jobs.load(now)
+        off = await self._doors.store.get_record(*SWITCH)
+        for beat in self._beats.values():
+            await beat.load(now)
+            beat.enable(off is None)
+
+    def start(self) -> None:
+        """From now on things happen."""
+        self._task = asyncio.ensure_future(self._run())
+
+    async def tick(self) -> int | None:
+        """One look at everything. Returns when the next thing is due, in milliseconds; None: nothing is."""
+        now = self._doors.clock.now()
+        dues = [await self._cron.tick(now), *[await beat.tick(now) for beat in self._beats.values()]]
+        return min((due for due in dues if due is not None), default=None)
+
+    async def _run(self) -> None:
+        while True:
+            self._nudged.clear()
+            wait = TICK
+            try:
+                due = await self.tick()
+                if due is not None:
+                    wait = min(TICK, max(LEAST, (due - self._doors.clock.now()) / 1000))
+            except Exception:  # task boundary: a full disk or a broken file; the next look comes
+                log.exception("jobs and heartbeats could not be looked at")
+            await self._rest(wait)
+
+    async def _rest(self, seconds: float) -> None:
+        sleep = asyncio.ensure_future(self._doors.clock.sleep(seconds))
+        nudge = asyncio.ensure_future(self._nudged.wait())
+        try:
+            await asyncio.wait((sleep, nudge), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleep.cancel()
+            nudge.cancel()
+
+    def nudge(self) -> None:
+        """Look now."""
+        self._nudged.set()
+
+    async def close(self) -> None:
+        """Start nothing more; what runs is the dispatcher's."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._cron.close()
+        for beat in self._beats.values():
+            await beat.close()
+
+    # --- jobs
+
+    def status(self) -> dict[str, Any]:
+        """See `Schedules`."""
+        dues = [held.due for held in self._jobs.all() if held.due is not None]
+        enabled = self._doors.settings.cron.enabled
+        next_at = min(dues, default=None) if enabled else None
+        return {"enabled": enabled, "storePath": "state.db", "jobs": len(self._jobs.all()), "nextWakeAtMs": next_at}
+
+    def jobs(self, disabled: bool = False) -> list[dict[str, Any]]:
+        """See `Schedules`."""
+        found = [held for held in self._jobs.all() if disabled or held.job.enabled]
+        return [held.describe() for held in sorted(found, key=lambda held: (held.due is None, held.due or 0))]
+
+    def job(self, ident: str) -> dict[str, Any]:
+        """See `Schedules`."""
+        return self._jobs.find(ident).describe()
+
+    async def add(self, asked: dict[str, Any], maker: CronJobMaker) -> dict[str, Any]:
+        """See `Schedules`."""
+        if (known := self._jobs.get(maker.ident)) is not None:
+            return known.describe()
+        asked = self._placed(asked, maker)
+        now = self._doors.clock.now()
+        agent = maker.agent or self._doors.settings.default_agent
+        try:
+            job = jobs_.make_job(asked, maker.ident or str(uuid.uuid4()), now, agent, self._tz, maker.source)
+        except ValueError as exc:
+            raise BadRequest(str(exc)) from None
+        if job.agent_id not in self._doors.settings.agents:
+            raise BadRequest(f"unknown agent {job.agent_id[:64]!r}")
+        return self._changed("added", await self._jobs.add(job))
+
+    def _placed(self, asked: dict[str, Any], maker: CronJobMaker) -> dict[str, Any]:
+        """`current` becomes the session that asks; an announcement without an address goes where it was asked for."""
+        made = dict(asked)
+        if made.get("sessionTarget") == "current":
+            if not maker.session:
+                raise BadRequest("there is no current session here: name one, session:<key>")
+            made["sessionTarget"] = f"session:{maker.session}"
+        delivery = made.get("delivery")
+        payload = made.get("payload")
+        turn = isinstance(payload, dict) and (payload.get("kind") == "agentTurn" or "message" in payload)
+        isolated = made.get("sessionTarget", "isolated" if turn else "main") == "isolated"
+        if delivery is None and isolated:
+            delivery = {"mode": "announce"}
+        bare = isinstance(delivery, dict) and delivery.get("mode") == "announce" and not delivery.get("channel")
+        if bare and maker.channel in self._doors.channels():
+            made["delivery"] = {
+                **(delivery or {}), "channel": maker.channel, "to": maker.to, "accountId": maker.account
+            }  # fmt: skip
+        return made
+
+    async def update(self, ident: str, patch: dict[str, Any]) -> dict[str, Any]:
+        """See `Schedules`."""
+        held, now = self._jobs.find(ident), self._doors.clock.now()
+        try:
+            job = jobs_.patch_job(held.job, patch, now, self._tz)
+        except ValueError as exc:
+            raise BadRequest(str(exc)) from None
+        await self._jobs.change(held, job, now)
+        return self._changed("updated", held)
+
+    async def remove(self, ident: str) -> bool:
+        """See `Schedules`."""
+        try:
+            held = self._jobs.find(ident)
+        except NotFound:
+            return False
+        await self._jobs.remove(held)
+        self._changed("removed", held)
+        return True
+
+    async def run(self, ident: str, *, force: bool = True) -> dict[str, Any]:
+        """See `Schedules`."""
+        held, now = self._jobs.find(ident), self._doors.clock.now()
+        if held.starting or held.state.item or held.state.pending:
+            return {"ok": True, "enqueued": False, "ran": False, "reason": "already-running"}
+        if not force and (held.due is None or held.due > now):
+            return {"ok": True, "enqueued": False, "ran": False, "reason": "not-due"}
+        return {"ok": True, "enqueued": True, "runId": await self._cron.force(held, now)}
+
+    async def runs(self, ident: str = "", limit: int = 50) -> list[dict[str, Any]]:
+        """See `Schedules`. A job that is gone is known by its whole id."""
+        try:
+            ident = self._jobs.find(ident).job.id if ident else ""
+        except NotFound:
+            found = await self._jobs.runs(ident, limit)
+            if not found:
+                raise
+            return found
+        return await self._jobs.runs(ident, limit)
+
+    def _changed(self, action: str, held: ScheduledJob) -> dict[str, Any]:
+        self.nudge()
+        shown = held.describe()
+        self._tell("cron", {"jobId": held.job.id, "action": action, "job": shown})
+        return shown
+
+    # --- telling a session something
+
+    async def wake(self, text: str, *, now: bool, session: str = "", source: str = "") -> None:
+        """See `Schedules`."""
+        settings, at = self._doors.settings, self._doors.clock.now()
+        default = settings.default_agent
+        key = parse_session_key(session, default) if session else make_main_key(settings, default)
+        if key is None or key.agent not in settings.agents:
+            raise BadRequest(f"no such session: {session[:80]}")
+        ident = uuid.uuid4().hex
+        if not now:
+            await self.events.add(SystemEvent(ident, str(key), text, at, source))
+            return
+        way = await find_last_destination(self._doors, key)
+        sender = Sender("wake", owner=not source, allowed=True)
+        message = Inbound(
+            way.target, sender, f"wake:{ident}", f"System: {text}", at, session=str(key), agent=key.agent,
+            options={TRIGGER: "wake"}, system=True, push=way.push, source=source,
+        )  # fmt: skip
+        await self._doors.submit(message)
+
+    def waiting(self) -> list[str]:
+        """See `Schedules`."""
+        return self.events.texts()
+
+    # --- heartbeats
+
+    def last_heartbeat(self) -> dict[str, Any] | None:
+        """See `Schedules`."""
+        return self._last
+
+    def heartbeats(self) -> dict[str, dict[str, Any]]:
+        """See `Schedules`."""
+        return {agent: beat.describe() for agent, beat in self._beats.items()}
+
+    async def set_heartbeats(self, on: bool) -> None:
+        """See `Schedules`."""
+        await self._doors.store.put_record(*SWITCH, None if on else b"off")
+        for beat in self._beats.values():
+            beat.enable(on)
+        self.nudge()
+
+    # --- who follows
+
+    def follow(self, listener: SchedulerListener) -> Callable[[], None]:
+        """See `Schedules`."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def _tell(self, event: str, payload: dict[str, Any]) -> None:
+        if event == "heartbeat":
+            self._last = payload
+        for listener in tuple(self._listeners):
+            listener(event, payload)

@@ -1,0 +1,76 @@
+"""Our tools for another agent: the official client on one side, a whole program on the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp.client.session import ClientSession
+
+from flow.test_app import running
+from flow.test_http import served
+from gateway.host import TOKEN
+from palinurus.cli.bridges.mcpserver import serve_mcp
+from palinurus.clock import SystemClock
+from palinurus.gateway.client import LoginOptions, make_identity
+from palinurus.gateway.rpc import READ, WRITE
+from palinurus.testing.model import ScriptedModel, say
+from tools.mcp.kit import TINY
+
+OPTIONS = LoginOptions(token=TOKEN, identity=make_identity(), scopes=(READ, WRITE))
+
+
+@asynccontextmanager
+async def client(tmp_path: Path, *, send: bool = True, **changes: Any) -> AsyncIterator[ClientSession]:
+    there, here = (anyio.create_memory_object_stream[Any](8) for _ in range(2))
+    async with running(tmp_path / "h", ScriptedModel([say("Hello, agent.")]), **changes) as app, served(app) as gateway:
+        url = f"ws://127.0.0.1:{gateway.port}/"
+        serving = serve_mcp(url, SystemClock(), OPTIONS, "agent:main:main", send, (there[1], here[0]))
+        task = asyncio.create_task(serving)
+        async with ClientSession(here[1], there[0]) as session:
+            await session.initialize()
+            yield session
+        there[0].close()
+        async with asyncio.timeout(10):
+            await task
+
+
+def text(result: Any) -> str:
+    return "".join(block.text for block in result.content)
+
+
+async def test_only_tools_that_read_are_offered_and_they_work(tmp_path: Path) -> None:
+    async with client(tmp_path, mcp={"servers": {"tiny": TINY}}) as session:
+        offered = {tool.name: tool for tool in (await session.list_tools()).tools}
+        assert {"read", "grep", "sessions_list", "sessions_history", "sessions_send"} <= set(offered)
+        assert not {"exec", "write", "edit", "apply_patch", "sessions_spawn", "process"} & set(offered)
+        assert not any(name.startswith("tiny__") for name in offered)
+        assert "path" in offered["read"].input_schema["properties"]
+        (tmp_path / "h" / "workspace" / "note.txt").write_text("inside")
+        assert "inside" in text(await session.call_tool("read", {"path": "note.txt"}))
+        refused = await session.call_tool("exec", {"command": "id"})
+        assert refused.is_error and "not available" in text(refused)
+
+
+async def test_policy_holds_here_too(tmp_path: Path) -> None:
+    async with client(tmp_path, tools={"deny": ["read"]}) as session:
+        assert "read" not in {tool.name for tool in (await session.list_tools()).tools}
+        refused = await session.call_tool("read", {"path": "note.txt"})
+        assert refused.is_error
+
+
+async def test_a_session_is_spoken_to_and_seen(tmp_path: Path) -> None:
+    async with client(tmp_path) as session:
+        assert text(await session.call_tool("sessions_send", {"message": "hi"})) == "Hello, agent."
+        assert "agent:main:main" in text(await session.call_tool("sessions_list", {}))
+        assert "Hello, agent." in text(await session.call_tool("sessions_history", {"sessionKey": "main"}))
+
+
+async def test_sending_can_be_left_out(tmp_path: Path) -> None:
+    async with client(tmp_path, send=False) as session:
+        assert "sessions_send" not in {tool.name for tool in (await session.list_tools()).tools}
+        assert (await session.call_tool("sessions_send", {"message": "hi"})).is_error

@@ -1,0 +1,96 @@
+"""The gateway as a service: what is written, what the service manager is asked, and the way without one."""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cli.place import SRC
+from palinurus.cli.gateway import daemon
+from palinurus.cli.gateway.daemon import ServiceSite
+from palinurus.clock import SystemClock
+from palinurus.errors import PalinurusError
+
+
+class Manager:
+    """A service manager that answers by the first word that fits, and remembers what it was asked."""
+
+    def __init__(self, **codes: int) -> None:
+        self.codes = codes
+        self.asked: list[str] = []
+
+    def __call__(self, command: Sequence[str]) -> tuple[int, str]:
+        line = " ".join(command)
+        self.asked.append(line)
+        code = next((code for word, code in self.codes.items() if word.replace("_", "-") in line), 0)
+        return code, "" if code == 0 else "Failed to connect to bus: No medium found"
+
+
+def site(tmp_path: Path, manager: Manager, platform: str = "linux") -> ServiceSite:
+    home = tmp_path / 'a "b" 50% $x'
+    home.mkdir(exist_ok=True)
+    environ = {**os.environ, "HOME": str(tmp_path), "PALINURUS_HOME": str(home), "PYTHONPATH": SRC}
+    environ.pop("XDG_CONFIG_HOME", None)
+    return ServiceSite(environ, platform, manager, SystemClock())
+
+
+def test_systemd_gets_a_unit_that_is_switched_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manager = Manager()
+    here = site(tmp_path, manager)
+    assert daemon.install_service(here) == 0
+    text = (tmp_path / ".config" / "systemd" / "user" / "palinurus.service").read_text()
+    assert 'a \\"b\\" 50%% $$x' in text and "RestartPreventExitStatus=64 78" in text
+    assert manager.asked[-2:] == ["systemctl --user daemon-reload", "systemctl --user enable --now palinurus.service"]
+    assert "wrote" in capsys.readouterr().out
+    assert daemon.uninstall_service(here) == 0 and not os.path.exists(here.unit)
+
+
+def test_where_systemd_does_not_run_it_is_said_with_the_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manager = Manager(show_environment=1)
+    assert daemon.install_service(site(tmp_path, manager)) == 0
+    said = capsys.readouterr().out
+    assert "No medium found" in said and "enable-linger" in said and "pal gateway start" in said
+    assert not any("enable --now" in line for line in manager.asked)
+
+
+def test_a_manager_that_refuses_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(PalinurusError, match="systemctl enable failed"):
+        daemon.install_service(site(tmp_path, Manager(**{"enable --now": 1})))
+
+
+def test_launchd_gets_an_agent_it_can_read(tmp_path: Path) -> None:
+    here = site(tmp_path, Manager(), "darwin")
+    assert daemon.install_service(here) == 0
+    with open(here.plist, "rb") as handle:
+        read = plistlib.load(handle)
+    assert read["ProgramArguments"] == here.command and read["KeepAlive"] == {"SuccessfulExit": False}
+
+
+def test_a_life_in_the_background(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    here = site(tmp_path, Manager(systemctl=127))
+    (Path(here.home) / "palinurus.json").write_text(f'{{"gateway": {{"port": {_free()}}}}}')
+    assert daemon.show_service_status(here) == 3
+    assert daemon.start_service(here) == 0
+    try:
+        place = daemon.find_running_gateway(here)
+        assert place is not None
+        assert daemon.show_service_status(here) == 0 and daemon.start_service(here) == 0
+        assert "already running" in capsys.readouterr().out
+        assert "is running" in Path(here.log).read_text() and os.stat(here.log).st_mode & 0o077 == 0
+        assert daemon.restart_service(here) == 0
+        again = daemon.find_running_gateway(here)
+        assert again is not None and again.pid != place.pid
+    finally:
+        assert daemon.stop_service(here) == 0
+    assert daemon.find_running_gateway(here) is None and daemon.stop_service(here) == 0
+
+
+def _free() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])

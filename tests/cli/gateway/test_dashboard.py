@@ -1,0 +1,27 @@
+"""`pal dashboard`: the link to the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from palinurus.cli.gateway import dashboard
+from palinurus.errors import GatewayUnreachable
+from palinurus.gateway import token
+
+
+def test_the_link_carries_the_token_in_its_fragment_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PALINURUS_HOME", str(tmp_path))
+    secret = token.ensure_token(str(tmp_path))
+    token.announce_location(str(tmp_path), token.GatewayLocation("127.0.0.1", 18789, 1))
+    assert dashboard.run_dashboard(["--no-open"]) == 0
+    assert capsys.readouterr().out == f"http://127.0.0.1:18789/#token={secret}\n"
+
+
+def test_without_a_gateway_it_says_how_to_start_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALINURUS_HOME", str(tmp_path))
+    with pytest.raises(GatewayUnreachable, match="no gateway"):
+        dashboard.run_dashboard([])

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from palinurus.cli.agent import run_agent as agent
+from palinurus.cli.look.status import run_status
+from palinurus.clock import SystemClock
+from palinurus.core.schedule.heartbeat import HeartbeatState
+from palinurus.store.sqlite import open_store
+from palinurus.triggers.heartbeat import KIND
+from palinurus.triggers.scheduler import SWITCH
+
+
+def test_without_a_gateway(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_status(["--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert (found["gateway"], found["model"], found["sessions"], found["errors"]) == (False, "builtin/demo", 0, [])
+    agent(["--local", "-m", "hello"])
+    capsys.readouterr()
+    run_status([])
+    out = capsys.readouterr().out
+    assert "not running" in out and "sessions  1" in out and "0 running, 0 waiting" in out
+
+
+def test_failures_and_config_problems_are_shown(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (demo / "palinurus.json").write_text('{agents: {defaults: {model: "nobody/nothing"}}, gatway: {}}')
+    assert agent(["--local", "-m", "hello"]) == 1
+    assert "nobody" in capsys.readouterr().err
+    run_status(["--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["errors"][0]["outcome"] == "failed" and "nobody" in found["errors"][0]["why"]
+    assert any("gatway" in line for line in found["config"])
+
+
+def test_a_broken_database_is_named(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (demo / "state.db").write_bytes(b"this is no database" * 500)
+    assert run_status([]) == 3
+    assert "pal doctor" in capsys.readouterr().out
+
+
+def test_what_heartbeats_cost_and_why_there_are_none(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def write() -> None:
+        store = await open_store(str(demo), SystemClock())
+        beat = HeartbeatState(count=4, cost=0.02, stopped="auth: the key does not work")
+        await store.put_record(KIND, "main", msgspec.json.encode(beat))
+        await store.put_record(*SWITCH, b"off")
+        await store.close()
+
+    run_status([])
+    assert "every 30 min\n" in capsys.readouterr().out
+    asyncio.run(write())
+    run_status([])
+    out = capsys.readouterr().out
+    assert "switched off; every 30 min, 4 so far for $0.0200 ($0.0050 each); stopped: auth: the key" in out

@@ -1,0 +1,142 @@
+"""The client against a gateway over real sockets, a fake program behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gateway.host import TOKEN, FakeHost, settings, words
+from palinurus.cli.reach import http
+from palinurus.cli.reach.client import (
+    CliMessage,
+    CliOutcome,
+    HttpAgentClient,
+    find_gateway_address,
+    resolve_session_key,
+)
+from palinurus.clock import SystemClock
+from palinurus.core.types.events import RunEvent
+from palinurus.core.types.model import ModelFailure
+from palinurus.errors import BadRequest, GatewayUnreachable, Unauthorized
+from palinurus.gateway import token
+from palinurus.gateway.server import GatewayServer
+
+HI = CliMessage("hi", "agent:main:main", "main")
+
+
+@pytest.fixture
+def host() -> FakeHost:
+    return FakeHost()
+
+
+@pytest.fixture
+async def server(host: FakeHost) -> AsyncIterator[GatewayServer]:
+    gateway = GatewayServer(host, SystemClock(), TOKEN)
+    await gateway.start("127.0.0.1", 0)
+    yield gateway
+    await gateway.stop()
+
+
+def remote(server: GatewayServer, secret: str = TOKEN) -> HttpAgentClient:
+    return HttpAgentClient(http.GatewayEndpoint("127.0.0.1", server.port, secret), SystemClock())
+
+
+async def told(client: HttpAgentClient, message: CliMessage = HI) -> tuple[list[RunEvent], CliOutcome]:
+    pieces = [piece async for piece in client.send(message)]
+    assert isinstance(pieces[-1], CliOutcome)
+    return [p for p in pieces if not isinstance(p, CliOutcome)], pieces[-1]
+
+
+async def test_events_and_outcome(server: GatewayServer, host: FakeHost) -> None:
+    events, outcome = await told(remote(server), CliMessage("hi", "agent:work:x", "work", "acme/one"))
+    assert events == words("Hel", "lo")
+    assert (outcome.outcome, outcome.text, outcome.error, outcome.usage.output) == ("answered", "Hello", "", 7)
+    assert (host.seen[0].session, host.seen[0].options) == ("agent:work:x", {"model": "acme/one"})
+
+
+async def test_a_failed_turn_has_its_reason(server: GatewayServer, host: FakeHost) -> None:
+    host.outcome = "failed"
+    host.script = lambda i: words("par", end="error", failure=ModelFailure("overloaded", "busy"))
+    _, outcome = await told(remote(server))
+    assert (outcome.outcome, outcome.error) == ("failed", "busy")
+
+
+async def test_refusals_are_errors(server: GatewayServer, host: FakeHost) -> None:
+    with pytest.raises(Unauthorized):
+        await told(remote(server, "wrong"))
+    with pytest.raises(BadRequest, match="did you mean"):
+        await told(remote(server), CliMessage("hi", "agent:main:main", "main", "other/x"))
+
+
+async def test_abort(server: GatewayServer, host: FakeHost) -> None:
+    await remote(server).abort("agent:main:a b")
+    assert host.aborted == [("agent:main:a b", "user")]
+
+
+async def test_a_gateway_that_restarts_is_asked_again_and_the_message_is_sent_once(
+    server: GatewayServer, host: FakeHost
+) -> None:
+    host.hold = asyncio.Event()
+    host.note = "Hello"
+    asking = asyncio.ensure_future(told(remote(server)))
+    while not host.seen:
+        await asyncio.sleep(0)
+    await server.stop()
+    second = GatewayServer(host, SystemClock(), TOKEN)
+    await second.start("127.0.0.1", server.port)
+    host.hold.set()
+    _, outcome = await asyncio.wait_for(asking, 10)
+    assert (outcome.text, len(host.seen)) == ("Hello", 1)
+    await second.stop()
+
+
+async def test_nobody_there() -> None:
+    address = http.GatewayEndpoint("127.0.0.1", 1)
+    assert not await http.is_gateway_alive(address)
+    with pytest.raises(GatewayUnreachable, match="no gateway"):
+        await http.send_request(address, "GET", "/")
+
+
+async def test_something_else_on_the_port_is_no_gateway_and_sees_no_token() -> None:
+    seen = b""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal seen
+        seen += await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\nhello")
+        writer.close()
+
+    other = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = other.sockets[0].getsockname()[1]
+    assert not await http.is_gateway_alive(http.GatewayEndpoint("127.0.0.1", port, TOKEN))
+    assert seen and TOKEN.encode() not in seen
+    other.close()
+
+
+def test_where_a_gateway_is(tmp_path: Path) -> None:
+    config = settings(str(tmp_path), port=1234, bind="0.0.0.0")
+    assert find_gateway_address(config) == http.GatewayEndpoint("127.0.0.1", 1234, TOKEN)
+    token.announce_location(str(tmp_path), token.GatewayLocation("127.0.0.1", 99, 1))
+    assert find_gateway_address(config).port == 99
+
+
+@pytest.mark.parametrize(
+    ("typed", "agent", "expected"),
+    [
+        ("", "", "agent:main:main"),
+        ("", "work", "agent:work:main"),
+        ("notes", "", "agent:main:notes"),
+        ("agent:work:x", "", "agent:work:x"),
+    ],
+)
+def test_session_keys(typed: str, agent: str, expected: str) -> None:
+    assert str(resolve_session_key(settings(), typed, agent)) == expected
+
+
+@pytest.mark.parametrize(("typed", "agent"), [("a/b", ""), ("agent:nobody:x", ""), ("", "nobody"), ("agent:", "")])
+def test_session_keys_that_are_refused(typed: str, agent: str) -> None:
+    with pytest.raises(BadRequest):
+        resolve_session_key(settings(), typed, agent)

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from palinurus.cli.tui.composer import complete_line, gather_completion_words
+
+COMMANDS = [{"name": "think", "description": "thinking level"}, {"name": "model"}, {"name": "models"}]
+KNOWN = gather_completion_words(COMMANDS, ["fake/one", "fake/two"], ["off", "high"])
+
+
+def test_commands_by_their_beginning_ours_among_them_once() -> None:
+    assert [o.line for o in complete_line("/mo", KNOWN)] == ["/model ", "/models "]
+    assert [o.about for o in complete_line("/th", KNOWN)] == ["thinking level"]
+    assert [o.label for o in complete_line("/ex", KNOWN)] == ["/exit"]
+
+
+def test_arguments_by_any_part_of_them() -> None:
+    assert [o.line for o in complete_line("/model two", KNOWN)] == ["/model fake/two"]
+    assert [o.label for o in complete_line("/think ", KNOWN)] == ["default", "off", "high"]
+    assert complete_line("/think high", KNOWN) == []
+
+
+def test_nothing_for_words_several_lines_and_whole_commands() -> None:
+    assert [complete_line(text, KNOWN) for text in ("", "hi /mo", "/mo\nx", "/think", "/nosuch x")] == [[]] * 5

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from palinurus.cli.tui.dialogs import parse_question
+
+
+def test_what_is_asked_is_shown_as_text() -> None:
+    request = {"command": "rm \x1b[8mx\u202e", "cwd": "/w", "warningText": "why\x07", "allowedDecisions": ["deny"]}
+    asked = parse_question({"id": "1", "request": request})
+    assert (asked.title, asked.body, asked.why) == ("The agent wants to run in /w:", "rm [8mx", "why")
+    assert asked.allowed == ("deny",)
+
+
+def test_a_question_of_a_plugin_has_its_own_title() -> None:
+    asked = parse_question({"id": "plugin:1", "request": {"title": "Send it?", "description": "to all"}})
+    assert (asked.title, asked.body, asked.allowed) == ("Send it?", "to all", ("allow-once", "deny"))
+
+
+def test_a_question_from_another_session_says_so() -> None:
+    payload = {"id": "1", "request": {"command": "ls", "sessionKey": "agent:main:other"}}
+    assert parse_question(payload, "agent:main:main").title == "The agent wants to run: (asked in agent:main:other)"
+    assert parse_question(payload, "agent:main:other").title == "The agent wants to run:"

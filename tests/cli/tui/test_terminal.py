@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from palinurus.cli.tui.terminal import OUTPUT, UserShell
+
+ENV = {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
+
+
+async def test_output_comes_as_it_is_printed_and_the_end_of_a_long_one_is_kept() -> None:
+    shell, heard = UserShell(ENV), list[str]()
+    assert await shell.run("echo out; echo err >&2; exit 3", heard.append) == 3
+    assert heard[-1] == "out\nerr\n" and not shell.busy
+    assert await shell.run(f"head -c {OUTPUT + 100} /dev/zero | tr '\\0' x; printf end", heard.append) == 0
+    assert len(heard[-1]) == OUTPUT and heard[-1].endswith("end")
+
+
+async def test_stopping_ends_the_line_and_its_children() -> None:
+    shell, started = UserShell(ENV), asyncio.Event()
+    running = asyncio.ensure_future(shell.run("echo go; (sleep 60; echo late) & wait", lambda _: started.set()))
+    await asyncio.wait_for(started.wait(), 10)
+    shell.stop()
+    assert await asyncio.wait_for(running, 10) < 0  # also what holds the pipe is gone
+
+
+async def test_leaving_in_the_middle_leaves_nothing_behind() -> None:
+    shell, heard = UserShell(ENV), list[str]()
+    running = asyncio.ensure_future(shell.run("echo $$; exec sleep 60", heard.append))
+    while not heard:
+        await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not shell.busy
+
+
+async def test_no_shell_is_an_error_that_says_so() -> None:
+    with pytest.raises(OSError):
+        await UserShell({"SHELL": "/no/such/shell"}).run("x", lambda _: None)

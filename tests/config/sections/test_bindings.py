@@ -1,0 +1,75 @@
+"""`bindings` and `session.identityLinks`: what is taken, what is refused and where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from palinurus.config.check import ConfigFinding
+from palinurus.config.schema import convert_config
+from palinurus.config.sections.bindings import map_identity_links, resolve_bindings
+from palinurus.config.settings import AgentBinding
+
+AGENTS = ("main", "work")
+
+
+def made(*raw: dict[str, Any], **config: Any) -> tuple[tuple[AgentBinding, ...], list[ConfigFinding]]:
+    findings: list[ConfigFinding] = []
+    return resolve_bindings(convert_config({"bindings": list(raw), **config}), AGENTS, findings), findings
+
+
+def test_everything_a_binding_can_say() -> None:
+    full = {
+        "agentId": "Work",
+        "comment": "x",
+        "match": {
+            "channel": "Discord",
+            "accountId": "bot",
+            "peer": {"kind": "dm", "id": 42},
+            "guildId": "g",
+            "teamId": "t",
+            "roles": ["a", 7],
+        },
+    }
+    found, findings = made(full)
+    assert findings == []
+    assert found == (AgentBinding("work", "discord", "bot", "direct", "42", "g", "t", ("a", "7")),)
+
+
+def test_no_account_means_the_channel_s_own() -> None:
+    bare = {"agentId": "work", "match": {"channel": "telegram"}}
+    assert made(bare)[0][0].account == "default"
+    assert made(bare, channels={"telegram": {"defaultAccount": "two"}})[0][0].account == "two"
+    assert made()[0] == ()
+
+
+@pytest.mark.parametrize(
+    ("raw", "path", "fatal"),
+    [
+        ({"agentId": "wrok", "match": {"channel": "x"}}, ("bindings", 0, "agentId"), True),
+        ({"match": {"channel": "x"}}, ("bindings", 0, "agentId"), True),
+        ({"agentId": "work"}, ("bindings", 0, "match"), True),
+        ({"agentId": "work", "match": {}}, ("bindings", 0, "match"), True),
+        ({"agentId": "work", "match": {"channel": "x", "peer": {"id": "1"}}}, ("bindings", 0, "match", "peer"), True),
+        ({"agentId": "work", "match": {"channel": "x", "peer": "1"}}, ("bindings", 0, "match", "peer"), True),
+        ({"type": "acp", "agentId": "work", "match": {"channel": "x"}}, ("bindings", 0, "type"), False),
+    ],
+)
+def test_a_binding_that_cannot_be_used_is_not_passed_over_in_silence(
+    raw: dict[str, Any], path: tuple[str | int, ...], fatal: bool
+) -> None:
+    found, findings = made(raw)
+    assert found == ()
+    assert [(f.path, f.fatal) for f in findings] == [(path, fatal)]
+
+
+def test_did_you_mean() -> None:
+    assert "did you mean 'work'?" in made({"agentId": "wrok", "match": {"channel": "x"}})[1][0].hint
+
+
+def test_links() -> None:
+    assert map_identity_links({"alice": ["Telegram:123", " discord:Ab "], " ": ["x"], "bob": [""]}) == {
+        "telegram:123": "alice",
+        "discord:ab": "alice",
+    }

@@ -1,0 +1,110 @@
+"""channels.<id>: one complete value per account, whatever is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palinurus.config.check import ConfigFinding
+from palinurus.config.schema import Config, convert_config
+from palinurus.config.sections.channels import AccountSettings, BotLoopSettings, resolve_accounts
+
+
+def read(
+    section: dict[str, Any], name: str = "telegram", **rest: Any
+) -> tuple[dict[str, AccountSettings], list[ConfigFinding]]:
+    findings: list[ConfigFinding] = []
+    config: Config = convert_config(rest)
+    return resolve_accounts(config, {name: section}, rest.pop("defaults", {}), findings)[name], findings
+
+
+def one(section: dict[str, Any], name: str = "telegram", **rest: Any) -> AccountSettings:
+    return read(section, name, **rest)[0]["default"]
+
+
+def test_nothing_written_lets_nobody_in() -> None:
+    found = one({})
+    assert (found.dm, found.group, found.allow_from, found.group_allow_from, found.groups) == (
+        "pairing", "allowlist", (), (), {},
+    )  # fmt: skip
+    assert (found.bots, found.visibility, found.history, found.rate, found.loop) == (
+        "off",
+        "all",
+        50,
+        20,
+        BotLoopSettings(),
+    )
+
+
+def test_ids_are_texts_however_they_are_written() -> None:
+    assert one({"allowFrom": [123, " 4 ", "", True, None, 1.5, "telegram:5", 123]}).allow_from == (
+        "123",
+        "4",
+        "telegram:5",
+    )
+    assert one({"allowFrom": "123"}).allow_from == ()  # a text is no list: nobody
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "dm"),
+    [
+        ({"dmPolicy": "open"}, "dmPolicy", "open"),
+        ({"dmPolicy": "open", "allowFrom": ["5"]}, "dmPolicy", "open"),
+        ({"allowFrom": ["*"]}, "allowFrom", "pairing"),
+        ({"dmPolicy": "allowlist", "allowFrom": ["*"]}, "allowFrom", "allowlist"),
+        ({"dmPolicy": "opne"}, "dmPolicy", "pairing"),
+        ({"allowFrom": ["@durov"]}, "allowFrom", "pairing"),
+    ],
+)
+def test_slips_are_told(section: dict[str, Any], key: str, dm: str) -> None:
+    found, findings = read(section)
+    assert [finding.path for finding in findings] == [("channels", "telegram", key)]
+    assert found["default"].dm == dm
+
+
+def test_what_is_right_is_not_told() -> None:
+    assert read({"dmPolicy": "open", "allowFrom": ["*"]})[1] == []
+    assert read({"allowFrom": ["@owner:example.org"], "groups": {"#room:example.org": {}}}, "matrix")[1] == []
+    assert read({"groups": {"#boats": {}}}, "irc")[1] == []
+
+
+def test_an_accounts_keys_go_before_its_channels_and_those_before_the_defaults() -> None:
+    section = {"dmPolicy": "allowlist", "accounts": {"a": {"dmPolicy": "disabled"}, "b": {}, "c": {"enabled": False}}}
+    findings: list[ConfigFinding] = []
+    usual = {"groupPolicy": "disabled", "dmPolicy": "open"}
+    found = resolve_accounts(convert_config({}), {"telegram": section}, usual, findings)["telegram"]
+    assert {name: own.dm for name, own in found.items()} == {"a": "disabled", "b": "allowlist"}
+    assert all(own.group == "disabled" for own in found.values())
+
+
+def test_older_ways_to_write_it() -> None:
+    assert one({"dm": {"policy": "allowlist", "allowFrom": ["7"]}}, "discord").allow_from == ("7",)
+    assert one({"dm": {"enabled": False}}, "slack").dm == "disabled"
+
+
+def test_the_shared_history_limit() -> None:
+    chat: Any = {"messages": {"groupChat": {"historyLimit": 7}}}
+    assert one({}, **chat).history == 7 and one({"historyLimit": 0}, **chat).history == 0
+
+
+def test_loops() -> None:
+    own = {"enabled": False, "maxEventsPerWindow": 5, "windowSeconds": 30, "cooldownSeconds": 90}
+    assert one({"botLoopProtection": own}).loop == BotLoopSettings(False, 5, 30.0, 90.0)
+    assert one({"botLoopProtection": {"maxEventsPerWindow": 0}}).loop.most == 20  # no limit cannot be written so
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+KEYS = ["dmPolicy", "allowFrom", "groups", "guilds", "channels", "accounts", "dm", "botLoopProtection", "historyLimit"]
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), json))
+def test_no_section_breaks_it_or_opens_a_door(section: dict[str, Any]) -> None:
+    for own in read(section)[0].values():
+        assert own.dm != "open" and own.group == "allowlist"

@@ -1,0 +1,36 @@
+"""Where a secret of the config comes from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from palinurus.config.check import ConfigFinding
+from palinurus.config.expand import resolve_loose_secret, resolve_secret
+from palinurus.config.schema.words import SecretRef
+
+
+@pytest.mark.parametrize(
+    ("value", "found", "said"),
+    [
+        ("written", "written", ""),
+        (None, "", ""),
+        (7, "", ""),
+        ({"source": "env", "id": "NAME"}, "s3cret", ""),
+        ({"source": "env", "id": "NAMES"}, "", "the environment variable NAMES is not set"),
+        ({"source": "file", "id": "NAME"}, "", "secrets from source 'file' are not supported yet"),
+        ({"source": "moon", "id": "NAME"}, "", "is neither a text nor a reference to a secret"),
+        ({"id": "NAME"}, "", "is neither a text nor a reference to a secret"),
+    ],
+)
+def test_values_the_schema_did_not_check(value: Any, found: str, said: str) -> None:
+    findings: list[ConfigFinding] = []
+    assert resolve_loose_secret(value, ("x",), {"NAME": "s3cret"}, findings).reveal() == found
+    assert [(f.message, f.fatal) for f in findings] == ([(said, False)] if said else [])
+
+
+def test_a_missing_variable_is_fatal_where_nobody_says_otherwise() -> None:
+    findings: list[ConfigFinding] = []
+    assert not resolve_secret(SecretRef("env", "GONE"), ("x",), {"GONG": "1"}, findings)
+    assert [(f.fatal, f.hint) for f in findings] == [(True, findings[0].hint)] and "GONG" in findings[0].hint

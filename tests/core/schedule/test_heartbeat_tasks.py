@@ -1,0 +1,47 @@
+"""HEARTBEAT.md: empty or not, tasks with their intervals."""
+
+from __future__ import annotations
+
+import pytest
+
+from palinurus.config.durations import parse_duration
+from palinurus.core.schedule.heartbeat import HeartbeatTask, list_due_tasks, parse_heartbeat_page
+
+TEXT = """# Beat
+Look at the garden.
+tasks:
+  - name: mail
+    interval: 2h
+    prompt: "Look for urgent mail."
+  - name: broken
+    interval: soon
+    prompt: never
+- name: sea
+  interval: 30m
+  prompt: How is the tide?
+After.
+"""
+
+
+def span(text: str) -> float | None:
+    return parse_duration(text, "m")
+
+
+def test_tasks_are_read_and_the_rest_stays() -> None:
+    page = parse_heartbeat_page(TEXT, span)
+    assert page.tasks == (
+        HeartbeatTask("mail", 7200.0, "Look for urgent mail."),
+        HeartbeatTask("sea", 1800.0, "How is the tide?"),
+    )
+    assert page.text == "# Beat\nLook at the garden.\nAfter."
+
+
+@pytest.mark.parametrize("text", ["", "# Title\n\n- [ ]\n-\n", "<!-- note -->\n\n```md\n```", "tasks:\n"])
+def test_what_says_nothing(text: str) -> None:
+    assert parse_heartbeat_page(text, span).text == "" and not parse_heartbeat_page(text, span).tasks
+
+
+def test_only_due_tasks() -> None:
+    tasks = parse_heartbeat_page(TEXT, span).tasks
+    assert list_due_tasks(tasks, {}, 0) == tasks
+    assert [t.name for t in list_due_tasks(tasks, {"mail": 0, "sea": 0}, 1_800_000)] == ["sea"]

@@ -1,0 +1,62 @@
+"""Serving the built page: names, headers, caching, and what is not there."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from gateway.host import TOKEN
+from palinurus.gateway.page import PAGE_FOLDER, PAGE_POLICY, WebPage
+from palinurus.gateway.server import GatewayServer
+
+LIMIT = 120_000  # bytes of the whole page, packed
+
+
+@pytest.fixture
+async def browser(server: GatewayServer, tmp_path: Path) -> AsyncIterator[aiohttp.ClientSession]:
+    (tmp_path / "index.html").write_text("<!doctype html><p>the page")
+    (tmp_path / "app-0123456789ab.js").write_text("let x = 1;\n" * 100)
+    (tmp_path / "secret.key").write_text("no")
+    server.page = WebPage(str(tmp_path))
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}", auto_decompress=False) as session:
+        yield session
+
+
+@pytest.mark.parametrize("path", ["/", "/chat", "/chat/agent%3Amain%3Amain", "/overview", "/sessions", "/config"])
+async def test_every_address_of_the_page_is_the_page(browser: aiohttp.ClientSession, path: str) -> None:
+    answer = await browser.get(path, headers={"Accept-Encoding": "identity"})
+    assert (answer.status, await answer.text()) == (200, "<!doctype html><p>the page")
+    assert answer.headers["Content-Security-Policy"] == PAGE_POLICY and "unsafe" not in PAGE_POLICY
+    assert answer.headers["X-Frame-Options"] == "DENY" and answer.headers["Cache-Control"] == "no-cache"
+
+
+async def test_files_are_packed_lasting_and_not_sent_twice(browser: aiohttp.ClientSession) -> None:
+    answer = await browser.get("/app-0123456789ab.js", headers={"Accept-Encoding": "gzip"})
+    assert answer.headers["Content-Encoding"] == "gzip" and "immutable" in answer.headers["Cache-Control"]
+    assert answer.content_type == "text/javascript" and gzip.decompress(await answer.read()).startswith(b"let x")
+    again = await browser.get("/app-0123456789ab.js", headers={"If-None-Match": answer.headers["ETag"]})
+    assert (again.status, await again.read()) == (304, b"")
+    assert (await browser.head("/")).status == 200
+
+
+@pytest.mark.parametrize("path", ["/app-ffffffffffff.js", "/secret.key", "/..%2Fsecret.key", "/nothing", "/chat/a/b"])
+async def test_what_is_not_there_is_not_there(browser: aiohttp.ClientSession, path: str) -> None:
+    assert (await browser.get(path)).status == 404
+
+
+async def test_without_a_build_the_page_says_how_to_make_one(server: GatewayServer, tmp_path: Path) -> None:
+    server.page = WebPage(str(tmp_path / "none"))
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
+        text = await (await session.get("/")).text()
+    assert "make web" in text and "pal chat" in text and "<script" not in text and TOKEN not in text
+
+
+def test_the_built_page_is_small() -> None:
+    files = [path.read_bytes() for path in Path(PAGE_FOLDER).glob("*")]
+    if not files:
+        pytest.skip("the web page is not built: make web")
+    assert sum(len(gzip.compress(body)) for body in files) <= LIMIT
