@@ -1,0 +1,45 @@
+"""Work that goes on beside its caller: kept alive, logged when it breaks, ended together. The one task set."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+class TaskSet:
+    """Tasks of one owner. asyncio keeps only weak references to tasks; this keeps them until they are done."""
+
+    def __init__(self, what: str = "background work") -> None:
+        self._what = what  # names it in the log
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run `work`; what it raises is logged, never lost. Returns its task."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("%s failed", self._what, exc_info=error)
+
+    async def settle(self) -> None:
+        """Wait until all of it is done, also what it starts meanwhile. Raises nothing."""
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    async def close(self) -> None:
+        """Cancel what is left and wait for its end. Raises nothing."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await self.settle()
