@@ -22,6 +22,7 @@ import msgspec
 
 from palinurus.core.levels import spellings
 from palinurus.core.levels.spellings import DIRECTIVE_BY_NAME, QUERY_WORDS, DirectiveForm
+from palinurus.core.types.inbound import NO_INLINE, InlineDirectives
 
 # Where the code is in a message: fenced blocks and inline code. Pure, one pass, no backtracking.
 #
@@ -311,27 +312,24 @@ def _breaks(tail: str) -> int:
 
 # --- for one message ------------------------------------------------------------------------------------------------
 
-_INLINE: dict[str, tuple[str, Callable[[object], str | None]]] = {
-    "fast": ("fast", spellings.parse_fast),
-    "verbose": ("verbose", spellings.parse_verbose),
-    "trace": ("trace", spellings.parse_trace),
-    "reasoning": ("reasoning", spellings.parse_reasoning),
-    "elevated": ("elevated", spellings.parse_elevated),
+_INLINE: dict[str, Callable[[object], str | None]] = {
+    "fast": spellings.parse_fast,
+    "verbose": spellings.parse_verbose,
+    "trace": spellings.parse_trace,
+    "reasoning": spellings.parse_reasoning,
+    "elevated": spellings.parse_elevated,
 }
 
 
-def collect_inline_options(parsed: ParsedDirectives) -> dict[str, str]:
+def collect_inline_options(parsed: ParsedDirectives) -> InlineDirectives:
     """What the directives of a message with other text ask for, valid for that message only: thinking and model
     as typed, fast, verbose, trace, reasoning, elevated and queue as canonical words."""
-    if parsed.only:
-        return {}
     asked: dict[str, str] = {}
-    for directive in parsed.directives:
-        row = _INLINE.get(directive.name)
-        if row is not None:
-            asked[row[0]] = row[1](directive.raw) or ""
+    for directive in () if parsed.only else parsed.directives:
+        if directive.name in _INLINE:
+            asked[directive.name] = _INLINE[directive.name](directive.raw) or ""
         elif directive.name == "queue" and directive.raw:
             asked["queue"] = DIRECTIVE_BY_NAME["queue"].known[_FLAT.sub("", directive.raw.lower())]
         elif directive.name in ("think", "model") and directive.raw:
             asked["thinking" if directive.name == "think" else "model"] = directive.raw
-    return {name: value for name, value in asked.items() if value}
+    return InlineDirectives(**asked) if asked else NO_INLINE
