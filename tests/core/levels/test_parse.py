@@ -125,6 +125,7 @@ def test_text_stays_text(text: str) -> None:
         ("/reasoning live go", "go", {"reasoning": "stream"}),
         ("/trace on go", "go", {"trace": "on"}),
         ("/queue collect go", "go", {"queue": "collect"}),
+        ("/queue default cap:5 go", "go", {}),
         ("/elevated full go", "go", {"elevated": "full"}),
     ],
 )
