@@ -19,13 +19,14 @@ from discord.errors import ConnectionClosed, HTTPException
 from discord.gateway import ReconnectWebSocket
 from discord.http import Route
 
+from palinurus.backoff import Backoff
 from palinurus.channels.discord import inbound, outbound
 from palinurus.channels.discord.inbound import DiscordIdentity
 from palinurus.channels.discord.outbound import ACTS
 from palinurus.channels.discord.reader import DiscordReader
 from palinurus.channels.discord.wire import API, LEAVING, DiscordGateway, DiscordRateLimit, DiscordRest
 from palinurus.channels.intake import ChatOrder
-from palinurus.channels.kit import Backoff, BasicChannel, ChannelFile, ChannelKit
+from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from palinurus.backoff import Backoff
 from palinurus.channels.email import outbound
 from palinurus.channels.email.inbound import (
     ADDRESS,
@@ -37,7 +38,7 @@ from palinurus.channels.email.wire import (
     Tls,
 )
 from palinurus.channels.intake import ChatWorkers, fetch_message_files, hand_in
-from palinurus.channels.kit import Backoff, BasicChannel, ChannelFile, ChannelKit
+from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Attachment, Target

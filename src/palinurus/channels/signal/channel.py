@@ -17,8 +17,9 @@ from functools import partial
 
 import msgspec
 
+from palinurus.backoff import Backoff
 from palinurus.channels.intake import OVERRUN_NOTICE, ChatWorkers, fetch_message_files, hand_in
-from palinurus.channels.kit import Backoff, BasicChannel, ChannelFile, ChannelKit
+from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
 from palinurus.channels.signal import outbound
 from palinurus.channels.signal.inbound import SignalFile, SignalIdentity, SignalInbound, parse_event
 from palinurus.channels.signal.link import SignalRpcError, SignalUnknownAccount, SignalUnreachable, make_link

@@ -16,8 +16,9 @@ from urllib.parse import parse_qs
 
 import aiohttp
 
+from palinurus.backoff import Backoff
 from palinurus.channels.intake import ChatOrder, fetch_message_files, hand_in, hand_in_once
-from palinurus.channels.kit import Backoff, BasicChannel, ChannelKit
+from palinurus.channels.kit import BasicChannel, ChannelKit
 from palinurus.channels.slack import inbound as words
 from palinurus.channels.slack.api import SlackApi
 from palinurus.channels.slack.lookup import SlackBacklog, SlackLookup

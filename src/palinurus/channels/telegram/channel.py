@@ -26,8 +26,9 @@ from telegram import Bot, BotCommand, Update
 from telegram import error as errors
 from telegram.request import HTTPXRequest
 
+from palinurus.backoff import Backoff
 from palinurus.channels.intake import fetch_message_files, hand_in_once
-from palinurus.channels.kit import Backoff, BasicChannel, ChannelKit
+from palinurus.channels.kit import BasicChannel, ChannelKit
 from palinurus.channels.telegram import inbound
 from palinurus.channels.telegram.outbound import ABILITIES, TelegramPoster, explain_telegram_error
 from palinurus.config.secrets import Secret
