@@ -18,6 +18,7 @@ from palinurus.core.types.channel import (
     ChannelStatus,
     SendFailure,
     SendReceipt,
+    SendResult,
     SubmitInbound,
 )
 from palinurus.core.types.inbound import Attachment, Inbound, Target
@@ -76,7 +77,7 @@ class BasicChannel:
     async def find(self, reply: Reply) -> SendReceipt | None:
         return None
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         return SendFailure(f"{self.name} cannot do that", "refused")
 
     async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:

@@ -40,7 +40,7 @@ from palinurus.channels.email.wire import (
 from palinurus.channels.intake import ChatWorkers, fetch_message_files, hand_in
 from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
 from palinurus.config.secrets import Secret
-from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SubmitInbound
+from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SendResult, SubmitInbound
 from palinurus.core.types.inbound import Attachment, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.core.untrusted import clean_label
@@ -263,7 +263,7 @@ class EmailChannel(BasicChannel):
 
     # sending
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         if not ADDRESS.fullmatch(reply.target.to):
             return SendFailure(f"{clean_label(reply.target.to, 80)!r} is no address", "gone")
         files: list[ChannelFile] = []

@@ -30,6 +30,7 @@ from palinurus.core.types.channel import (
     ChannelHttpResponse,
     SendFailure,
     SendReceipt,
+    SendResult,
     SubmitInbound,
 )
 from palinurus.core.types.inbound import Inbound, Target
@@ -261,13 +262,13 @@ class SlackChannel(BasicChannel):
 
     # --- what we say
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         return await self._posts.send(reply)
 
     async def find(self, reply: Reply) -> SendReceipt | None:
         return await self._posts.find(reply)
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         return await self._posts.act(target, act)
 
 
