@@ -1,7 +1,7 @@
 """Session + settings + message -> RunPlan. Reads disk once; after this nothing reads config.
 
 What depends only on the configuration (tool set, schemas, prompt text) is made once per configuration and
-kept in `Bench`; per message only the session, the history and the message itself are looked at.
+kept in `AgentBase`; per message only the session, the history and the message itself are looked at.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ from palinurus.config.settings import AgentSettings, Settings
 from palinurus.config.zones import find_zone
 from palinurus.core.history.fit import HistoryLimits, fit_history
 from palinurus.core.history.repair import repair_history
-from palinurus.core.levels.parse import collect_inline_options as inline_directives
-from palinurus.core.levels.parse import parse_directives
+from palinurus.core.levels.parse import collect_inline_options, parse_directives
 from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
 from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target, TurnOptions
@@ -308,7 +307,7 @@ def _directed(inbound: Inbound) -> tuple[Inbound, InlineDirectives]:
     if "/" not in inbound.text or not inbound.may_command:
         return inbound, inbound.options.inline if inbound.triggered else NO_INLINE
     parsed = parse_directives(inbound.text)
-    asked = inline_directives(parsed)
+    asked = collect_inline_options(parsed)
     return (msgspec.structs.replace(inbound, text=parsed.rest), asked) if parsed.directives else (inbound, NO_INLINE)
 
 
