@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -36,6 +35,7 @@ from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.model import ScriptedModel, StreamGate, hold_at, say
 from palinurus.testing.platform import make_channel_kit
 from palinurus.testing.server import ModelServer
+from ports import reserve_port
 
 PYTHON = os.environ.get("PALINURUS_SYNAPSE", "")
 PASSWORD = "a long pass phrase"
@@ -65,9 +65,7 @@ rc_joins: {{local: {{per_second: 1000, burst_count: 1000}}}}
 def server(tmp_path_factory: Any) -> Iterator[str]:
     """The address of a running Synapse."""
     root = tmp_path_factory.mktemp("synapse")
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    port = reserve_port()
     (root / "hs.yaml").write_text(CONFIG.format(root=root, port=port))
     argv = [PYTHON, "-m", "synapse.app.homeserver", "--config-path", str(root / "hs.yaml")]
     subprocess.run([*argv, "--generate-keys"], check=True, capture_output=True, cwd=root)
