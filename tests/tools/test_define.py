@@ -42,7 +42,7 @@ def test_what_the_model_is_told() -> None:
         "type": "object",
         "properties": {
             "name": {"type": "string", "description": "Its name", "maxLength": 9},
-            "kind": {"type": "string", "description": "Its kind", "enum": ["b", "a"]},
+            "kind": {"type": "string", "enum": ["b", "a"], "description": "Its kind"},
         },
         "required": ["name"],
     }
@@ -51,7 +51,7 @@ def test_what_the_model_is_told() -> None:
         "properties": {
             "first": {"type": "string", "description": "The first"},
             "parts": {"type": "array", "items": part, "description": "Some parts"},
-            "count": {"type": "integer", "description": "How many (5)", "minimum": 1},
+            "count": {"type": "integer", "minimum": 1, "description": "How many (5)"},
         },
         "additionalProperties": True,
     }

@@ -16,7 +16,8 @@ import msgspec
 
 from palinurus.core.types.tool import ToolContext
 
-_WORDS = "type items additionalProperties description enum minimum maximum properties required".split()
+_WORDS = "type items additionalProperties enum minimum maximum description properties required".split()
+OPEN_OBJECT = msgspec.Meta(extra_json_schema={"additionalProperties": True})  # for Annotated: any keys are taken
 WHOLE = "args"  # a Struct of this name is the whole parameter list
 _SECTION = re.compile(
     r"^\s*(args|arguments|parameters|params|returns|raises|yields|examples?|notes?):\s*$", re.IGNORECASE
@@ -126,7 +127,8 @@ def _schema(struct: type[msgspec.Struct], notes: Mapping[str, str], ours: bool) 
         if text := next(texts, notes.get(field.name, "")):
             told[field.encode_name].setdefault("description", text)
     told = _ordered(told) if ours else told
-    return {"type": "object", "properties": told, "required": made.get("required", [])}
+    closed = {"additionalProperties": False} if "additionalProperties" in made else {}
+    return {"type": "object", "properties": told, "required": made.get("required", []), **closed}
 
 
 def _ordered(properties: dict[str, Any]) -> dict[str, Any]:
