@@ -17,9 +17,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from palinurus.core.policy.taint import is_shaping_file
+from palinurus.core.types.sandbox import is_inside
 from palinurus.core.types.tool import ToolFailure
 from palinurus.tools.files import handles
-from palinurus.tools.files.paths import ResolvedPath, is_inside
+from palinurus.tools.files.paths import ResolvedPath
 
 log = logging.getLogger(__name__)
 
@@ -197,11 +198,7 @@ def _walk(workspace: str) -> Iterator[str]:
 
 def _read(workspace: str, path: str) -> bytes | None:
     try:
-        with handles.open_file(ResolvedPath(path, path, workspace)) as (handle, status):
-            data = b""
-            while len(data) <= status.st_size and (piece := os.read(handle, 1 << 20)):
-                data += piece
-            return data
+        return handles.read_whole(ResolvedPath(path, path, workspace), BYTES)
     except ToolFailure:
         return None
 

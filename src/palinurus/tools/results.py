@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from palinurus.core.history import truncate
+from palinurus.core.text import repair_surrogates
 from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
-from palinurus.tools.coerce import repair_surrogates
 
 # Whole tool results on disk: kept by `cut` when the model sees only a part, paged by `read`.
 #
@@ -125,6 +125,16 @@ async def fit_content(
 def _short(text: str, limit: int, results: str) -> str:
     text = truncate.indent_json(text)
     return truncate.shorten_result(text, limit, keep_result(results, text))
+
+
+def fit_rows(body: dict[str, Any], name: str, room: int) -> dict[str, Any]:
+    """`body` with as many of its rows under `name` as fit as JSON into `room` characters; `leftOut` counts the others.
+
+    A cut in the middle would be no JSON any more."""
+    total = len(body[name])
+    while (rows := body[name]) and len(msgspec.json.encode(body).decode()) > room:
+        body = {**body, name: rows[:-1], "leftOut": total - len(rows) + 1}
+    return body
 
 
 def limit_details(value: Any) -> Any:
