@@ -1,4 +1,4 @@
-"""What a provider's refusal means: status and body -> `Failure`. One table of phrases, one of statuses. Pure.
+"""What a provider's refusal means: status and body -> `ModelFailure`, and the event a failed call ends with. Pure.
 
 Messages are short, without markup and without anything that looks like a credential.
 """
@@ -12,7 +12,16 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.types.model import FailureKind, ModelFailure
+from palinurus.core.types.messages import AssistantMessage, ToolCall
+from palinurus.core.types.model import (
+    FailureKind,
+    ModelEvent,
+    ModelFailure,
+    ModelRequest,
+    StreamDecoder,
+    StreamDone,
+    StreamFailed,
+)
 from palinurus.providers.redact import blank_secrets
 
 LONGEST = 400  # characters of a message
@@ -130,6 +139,29 @@ def classify_stream_error(error: Any) -> ModelFailure:
     if kind == "format":
         kind = _phrase(kind, message)
     return ModelFailure(kind, clip_message(message) or code or "the provider reported an error", status)
+
+
+def make_failed(request: ModelRequest, failure: ModelFailure, said: AssistantMessage | None = None) -> StreamFailed:
+    """The last event of a call that failed, with what had come of the answer. Calls that were cut off are never run."""
+    model = request.model
+    said = said or AssistantMessage((), model.api, model.ref.provider, model.ref.model)
+    message = msgspec.structs.replace(
+        said,
+        content=tuple([block for block in said.content if not isinstance(block, ToolCall)]),
+        stopReason="aborted" if failure.kind == "aborted" else "error",
+        errorMessage=failure.message,
+    )
+    return StreamFailed(failure, message)
+
+
+def end_broken_stream(request: ModelRequest, decoder: StreamDecoder, failure: ModelFailure) -> list[ModelEvent]:
+    """The stream broke off for `failure`; what had come is kept. A complete answer stays one, unless stopped."""
+    events = decoder.close() or [make_failed(request, failure)]
+    last = events[-1]
+    if not isinstance(last, StreamDone | StreamFailed) or (isinstance(last, StreamDone) and failure.kind != "aborted"):
+        return events
+    partial = last.failure.partial if isinstance(last, StreamFailed) else True
+    return [*events[:-1], make_failed(request, msgspec.structs.replace(failure, partial=partial), last.message)]
 
 
 def parse_retry_after(values: Iterable[str | None], now: float) -> float | None:

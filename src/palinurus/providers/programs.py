@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from palinurus.clock import Clock
-from palinurus.core.types.messages import AssistantMessage
-from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest, StreamFailed
+from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest
+from palinurus.providers.errors import make_failed
 
 
 def make_program_model(home: str, clock: Clock) -> ProgramModel:
@@ -23,8 +23,7 @@ class ProgramModel:
     async def stream(self, request: ModelRequest, stop: Any) -> AsyncIterator[ModelEvent]:
         ref = request.model.ref
         text = f"{ref} is a program that does whole runs; for this, a model with an API is needed"
-        message = AssistantMessage((), request.model.api, ref.provider, ref.model, stopReason="error")
-        yield StreamFailed(ModelFailure("config", text), message)
+        yield make_failed(request, ModelFailure("config", text))
 
     async def close(self) -> None:
         """Nothing to end."""

@@ -11,14 +11,13 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from palinurus.abort import Abort, Aborted
 from palinurus.clock import Clock
 from palinurus.config.settings import Secret
-from palinurus.core.types.messages import AssistantMessage, ToolCall
 from palinurus.core.types.model import (
     Model,
     ModelEvent,
@@ -36,7 +35,13 @@ from palinurus.providers.address import is_local_url, show_host
 from palinurus.providers.backoff import choose_wait
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.credentials import KeyKeeper, KeyLease
-from palinurus.providers.errors import classify_refusal, clip_message, parse_retry_after
+from palinurus.providers.errors import (
+    classify_refusal,
+    clip_message,
+    end_broken_stream,
+    make_failed,
+    parse_retry_after,
+)
 from palinurus.providers.http import HttpAnswer, HttpClient, HttpTimeouts, TransportError
 from palinurus.providers.local.capabilities import ModelCapabilities, load_capabilities, writes_calls
 from palinurus.providers.rotation import KeyRotation
@@ -228,8 +233,11 @@ class ProviderModels:
         out = {"content-type": "application/json", **wire.headers(request)}
         if vendor.headers is not None:
             out.update(vendor.headers(request))
-        native = vendor.api == request.model.api
-        out.update(credentials.build_key_headers(key, vendor.auth_header if native else wire.key_header))
+        settings = self._catalog.provider(request.model.ref.provider)
+        header = vendor.auth_header if vendor.api == request.model.api else wire.key_header
+        if settings is not None and settings.auth_header:
+            header = "authorization"
+        out.update(credentials.build_key_headers(key, header))
         own = {name.lower(): name for name in request.model.headers}
         return {k: v for k, v in out.items() if k.lower() not in own} | request.model.headers
 
@@ -272,30 +280,12 @@ class ProviderModels:
             yield [self._clean(call, e) for e in decoder.close()]
         except TransportError as error:
             kind = "network" if error.kind == "cut" and answer is None else error.kind
-            yield self._ended(call, decoder, ModelFailure(kind, self._named(call, error.message)))
+            yield end_broken_stream(call.request, decoder, ModelFailure(kind, self._named(call, error.message)))
         except Aborted as error:
-            yield self._ended(call, decoder, ModelFailure("aborted", error.reason))
+            yield end_broken_stream(call.request, decoder, ModelFailure("aborted", error.reason))
         finally:
             if answer is not None:
                 answer.close()
-
-    def _ended(self, call: PreparedCall, decoder: StreamDecoder, failure: ModelFailure) -> list[ModelEvent]:
-        """The stream broke off for `failure`; what had come is kept. A complete answer stays one, unless stopped."""
-        events = decoder.close() or [make_failed(call.request, failure)]
-        last = events[-1]
-        if isinstance(last, StreamDone) and failure.kind != "aborted":
-            return events
-        if isinstance(last, StreamDone | StreamFailed):
-            partial = last.failure.partial if isinstance(last, StreamFailed) else True
-            kept = tuple([b for b in last.message.content if not isinstance(b, ToolCall)])
-            stopped = msgspec.structs.replace(
-                last.message,
-                content=kept,
-                stopReason="aborted" if failure.kind == "aborted" else "error",
-                errorMessage=failure.message,
-            )
-            events = [*events[:-1], StreamFailed(msgspec.structs.replace(failure, partial=partial), stopped)]
-        return events
 
     async def _refusal(self, call: PreparedCall, answer: HttpAnswer) -> ModelFailure:
         ref = call.request.model.ref
@@ -337,18 +327,6 @@ def expire_fast_mode(request: ModelRequest, now: int) -> ModelRequest:
     """Fast mode "auto" is decided anew for every call, a further try of the same one included."""
     late = request.fast and request.fast_until is not None and now >= request.fast_until
     return msgspec.structs.replace(request, fast=False) if late else request
-
-
-def make_failed(request: ModelRequest, failure: ModelFailure) -> StreamFailed:
-    """The only event of a call that gave nothing."""
-    model = request.model
-    stop: Any = "aborted" if failure.kind == "aborted" else "error"
-    return StreamFailed(
-        failure,
-        AssistantMessage(
-            (), model.api, model.ref.provider, model.ref.model, stopReason=stop, errorMessage=failure.message
-        ),
-    )
 
 
 def collect_secrets(key: Secret, headers: Mapping[str, str]) -> tuple[str, ...]:

@@ -28,27 +28,30 @@ def shape_bedrock_body(body: dict[str, Any], request: ModelRequest) -> dict[str,
         return custom.shape_custom_body(body, request)
     name = request.model.ref.model
     body = _cached(body, request)
-    if not claude.is_claude(name) or not claude.will_think(request):
+    if not claude.is_claude(name):
         return body
     found = claude.build_thinking_fields(request)
     most = found.pop("max_tokens", None)
     kind = found.get("thinking", {}).get("type")
-    if kind == "disabled" or (kind == "enabled" and claude.lacks_thoughts(body)):
-        return body
+    off = kind == "disabled" or (kind == "enabled" and claude.lacks_thoughts(body))
+    if off or not claude.will_think(request):
+        return _configure(body) if claude.parse_family(name).latest else body
     if not claude.parse_family(name).adaptive:
         found["anthropic_beta"] = [claude.INTERLEAVED]
-    inference = {**body.get("inferenceConfig", {})}
-    inference.pop("temperature", None)
-    if most:
-        inference["maxTokens"] = most
     more = {**body.get("additionalModelRequestFields", {}), **found}
-    shaped = {**body, "additionalModelRequestFields": more}
-    if inference:
-        shaped["inferenceConfig"] = inference
+    shaped = _configure({**body, "additionalModelRequestFields": more}, most)
     tools = shaped.get("toolConfig")
     if isinstance(tools, dict) and "auto" not in tools.get("toolChoice", {"auto": {}}):
         shaped["toolConfig"] = {**tools, "toolChoice": {"auto": {}}}  # thinking and a forced tool exclude each other
     return claude.drop_prefill(shaped)
+
+
+def _configure(body: dict[str, Any], most: int | None = None) -> dict[str, Any]:
+    """Without temperature and topP, and with room for `most` tokens."""
+    kept = {key: value for key, value in body.get("inferenceConfig", {}).items() if key not in claude.SAMPLING}
+    rest = {key: value for key, value in body.items() if key != "inferenceConfig"}
+    kept |= {"maxTokens": most} if most else {}
+    return {**rest, "inferenceConfig": kept} if kept else rest
 
 
 def _cached(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
