@@ -16,6 +16,7 @@ from palinurus.core.types.channel import (
     ChannelStatus,
     SendFailure,
     SendReceipt,
+    SendResult,
     SubmitInbound,
 )
 from palinurus.core.types.inbound import Target
@@ -43,7 +44,7 @@ class AccountsChannel:
         named = ((f"channel {self.name}, account {account}", one) for account, one in self.all.items())
         await asyncio.gather(*(keep_receiving(one, submit, self._clock, what) for what, one in named))
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         one = self._of(reply.target)
         return await one.send(reply) if one is not None else self._none(reply.target)
 
@@ -51,7 +52,7 @@ class AccountsChannel:
         one = self._of(reply.target)
         return await one.find(reply) if one is not None else None
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         one = self._of(target)
         return await one.act(target, act) if one is not None else self._none(target)
 

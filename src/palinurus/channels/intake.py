@@ -15,7 +15,8 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from palinurus.channels.kit import Backoff, ChannelKit
+from palinurus.backoff import Backoff
+from palinurus.channels.kit import ChannelKit
 from palinurus.clock import Clock
 from palinurus.core.types.channel import Channel, SubmitInbound
 from palinurus.core.types.inbound import Attachment, Inbound

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -19,6 +18,7 @@ from palinurus.core.types.channel import (
     ChannelStatus,
     SendFailure,
     SendReceipt,
+    SendResult,
     SubmitInbound,
 )
 from palinurus.core.types.inbound import Attachment, Inbound, Target
@@ -54,27 +54,6 @@ class MemoTable:
         await self._memo.put(self._key, json.dumps(rows).encode())
 
 
-# How long to wait before the next try. Twice as long each time, with jitter, so that not all come back at once.
-
-FIRST_DELAY, LONGEST_DELAY = 0.25, 60.0  # seconds
-
-
-class Backoff:
-    """`wait` gives the seconds before the next try; `reset` when one went well."""
-
-    def __init__(self, first: float = FIRST_DELAY, longest: float = LONGEST_DELAY) -> None:
-        self._first = first
-        self._longest = longest
-        self._next = first
-
-    def next_delay(self) -> float:
-        now, self._next = self._next, min(self._next * 2, self._longest)
-        return now * random.uniform(0.5, 1.0)
-
-    def reset(self) -> None:
-        self._next = self._first
-
-
 # What a channel answers for all it cannot do. Channels inherit from it and say only what they can.
 
 
@@ -98,7 +77,7 @@ class BasicChannel:
     async def find(self, reply: Reply) -> SendReceipt | None:
         return None
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         return SendFailure(f"{self.name} cannot do that", "refused")
 
     async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:

@@ -13,7 +13,7 @@ import logging
 import os
 
 from palinurus.channels.kit import BasicChannel, ChannelKit
-from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SubmitInbound
+from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SendResult, SubmitInbound
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.crashpoints import pass_crashpoint
@@ -81,7 +81,7 @@ class SpoolChannel(BasicChannel):
         with open(os.path.join(self._bad, name + ".why"), "w", encoding="utf-8") as out:
             out.write(f"{why}\n")
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         row = {"client_id": reply.client_id, "to": reply.target.to, "text": reply.text, "kind": reply.kind}
         try:
             await asyncio.to_thread(_append, self._out, json.dumps(row) + "\n")

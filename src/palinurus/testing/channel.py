@@ -18,6 +18,7 @@ from palinurus.core.types.channel import (
     EditAction,
     SendFailure,
     SendReceipt,
+    SendResult,
     SubmitInbound,
 )
 from palinurus.core.types.inbound import Inbound, Sender, Target
@@ -103,7 +104,7 @@ class FakeChannel(BasicChannel):
         self.accepted += ids
         return ids
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         """Show it, or fail as the next fault says."""
         self.sends.append(reply)
         fault = self.faults.pop(0) if self.faults else None
@@ -120,7 +121,7 @@ class FakeChannel(BasicChannel):
         """The message already shown for this client_id, if the platform can tell."""
         return self._known(reply) if self._finds else None
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         """Note it; an edit or a deletion changes what the human sees."""
         self.acts.append((target, act))
         if isinstance(act, (EditAction, DeleteAction)):

@@ -19,18 +19,20 @@ from discord.errors import ConnectionClosed, HTTPException
 from discord.gateway import ReconnectWebSocket
 from discord.http import Route
 
+from palinurus.backoff import Backoff
 from palinurus.channels.discord import inbound, outbound
 from palinurus.channels.discord.inbound import DiscordIdentity
 from palinurus.channels.discord.outbound import ACTS
 from palinurus.channels.discord.reader import DiscordReader
 from palinurus.channels.discord.wire import API, LEAVING, DiscordGateway, DiscordRateLimit, DiscordRest
 from palinurus.channels.intake import ChatOrder
-from palinurus.channels.kit import Backoff, BasicChannel, ChannelFile, ChannelKit
+from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,
     SendFailure,
     SendReceipt,
+    SendResult,
     SubmitInbound,
     ThreadAction,
 )
@@ -202,10 +204,10 @@ class DiscordChannel(BasicChannel):
 
     # --- what we say
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         return await self._tried(lambda rest: self._send(rest, reply))
 
-    async def _send(self, rest: DiscordRest, reply: Reply) -> SendReceipt | SendFailure:
+    async def _send(self, rest: DiscordRest, reply: Reply) -> SendResult:
         files = await self._loaded(reply)
         if isinstance(files, str):
             return SendFailure(files, "media")
@@ -257,7 +259,7 @@ class DiscordChannel(BasicChannel):
         found = await self._tried(lambda rest: self._found(rest, reply))
         return found if isinstance(found, SendReceipt) else None
 
-    async def _found(self, rest: DiscordRest, reply: Reply) -> SendReceipt | SendFailure:
+    async def _found(self, rest: DiscordRest, reply: Reply) -> SendResult:
         chat = await self._chat(rest, reply.target)
         me, nonce = await self._know(rest), outbound.make_nonce(reply.client_id)
         noted = next((one for one in await self._going(chat) if one.id == reply.client_id), None)
@@ -272,20 +274,18 @@ class DiscordChannel(BasicChannel):
 
     # --- what we do besides
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         # a thread begins in the channel, also when it is asked for inside of one
         place = Target(target.channel, target.to, target.account) if isinstance(act, ThreadAction) else target
 
-        async def do(rest: DiscordRest) -> SendReceipt | SendFailure:
+        async def do(rest: DiscordRest) -> SendResult:
             return await ACTS[type(act)](rest, await self._chat(rest, place), act)
 
         return await self._tried(do)
 
     # --- for all of them
 
-    async def _tried(
-        self, call: Callable[[DiscordRest], Awaitable[SendReceipt | SendFailure]]
-    ) -> SendReceipt | SendFailure:
+    async def _tried(self, call: Callable[[DiscordRest], Awaitable[SendResult]]) -> SendResult:
         if self._stopped:
             out = self.status().state == "signed_out"
             return SendFailure(SIGNED_OUT, "signed_out") if out else SendFailure("the channel is stopped")

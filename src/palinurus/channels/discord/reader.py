@@ -19,12 +19,13 @@ import msgspec
 from discord.errors import HTTPException
 from discord.http import Route
 
+from palinurus.backoff import Backoff
 from palinurus.channels.discord import inbound, outbound
 from palinurus.channels.discord.inbound import DiscordChat, DiscordFile, DiscordIdentity
 from palinurus.channels.discord.progress import DiscordLanes, DiscordReadMark
 from palinurus.channels.discord.wire import DiscordRateLimit, DiscordRest, EventParsers
 from palinurus.channels.intake import fetch_message_files, hand_in
-from palinurus.channels.kit import Backoff, ChannelKit
+from palinurus.channels.kit import ChannelKit
 from palinurus.core.types.channel import SubmitInbound
 from palinurus.core.types.inbound import Attachment
 from palinurus.errors import BadRequest, PalinurusError

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from palinurus.backoff import Backoff
 from palinurus.channels.email import outbound
 from palinurus.channels.email.inbound import (
     ADDRESS,
@@ -37,9 +38,9 @@ from palinurus.channels.email.wire import (
     Tls,
 )
 from palinurus.channels.intake import ChatWorkers, fetch_message_files, hand_in
-from palinurus.channels.kit import Backoff, BasicChannel, ChannelFile, ChannelKit
+from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
 from palinurus.config.secrets import Secret
-from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SubmitInbound
+from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SendResult, SubmitInbound
 from palinurus.core.types.inbound import Attachment, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.core.untrusted import clean_label
@@ -262,7 +263,7 @@ class EmailChannel(BasicChannel):
 
     # sending
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         if not ADDRESS.fullmatch(reply.target.to):
             return SendFailure(f"{clean_label(reply.target.to, 80)!r} is no address", "gone")
         files: list[ChannelFile] = []

@@ -19,7 +19,7 @@ from palinurus.channels.email.inbound import MESSAGE_ID
 from palinurus.channels.email.wire import MailServer, make_tls_context
 from palinurus.channels.kit import ChannelFile
 from palinurus.core.format.render import render_markdown
-from palinurus.core.types.channel import SendFailure, SendReceipt, SendTrouble
+from palinurus.core.types.channel import SendFailure, SendReceipt, SendResult, SendTrouble
 from palinurus.core.types.outbound import Reply
 
 TIMEOUT = 30.0  # seconds for one answer of the server
@@ -84,7 +84,7 @@ def _line(text: str) -> str:
     return " ".join(text.split())[:250]
 
 
-def send_mail(made: EmailMessage, server: MailServer, to: Sequence[str]) -> SendReceipt | SendFailure:
+def send_mail(made: EmailMessage, server: MailServer, to: Sequence[str]) -> SendResult:
     """Hand the mail over. Raises nothing."""
     ident, sender = str(made["Message-ID"]), str(made["From"].addresses[0].addr_spec)
     smtp: smtplib.SMTP | None = None

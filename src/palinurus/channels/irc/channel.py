@@ -11,14 +11,15 @@ import logging
 import re
 import secrets
 
+from palinurus.backoff import Backoff
 from palinurus.channels.intake import OVERRUN_NOTICE, ChatWorkers, hand_in
 from palinurus.channels.irc import messages
 from palinurus.channels.irc.messages import ROOM_PREFIXES, parse_message
 from palinurus.channels.irc.session import IrcRefusal, IrcSession, IrcSettings
 from palinurus.channels.irc.wire import IrcAddress, IrcConnection, IrcConnectionLost, IrcLine, connect_irc, format_line
-from palinurus.channels.kit import Backoff, BasicChannel, ChannelKit
+from palinurus.channels.kit import BasicChannel, ChannelKit
 from palinurus.config.secrets import Secret
-from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SubmitInbound
+from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SendResult, SubmitInbound
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError, Problem
@@ -222,7 +223,7 @@ class IrcChannel(BasicChannel):
 
     # --- out
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         async with self._turn:
             wire, session = self._wire, self._session
             if wire is None:
@@ -247,9 +248,7 @@ class IrcChannel(BasicChannel):
         seen = session.masks.get(session.fold(nick), "")
         return re.sub(r"[\s,:]", "", nick), bool(seen) and seen.partition("!")[2] != home
 
-    async def _shown(
-        self, wire: IrcConnection, to: str, rows: list[str], waits: _Waiting, client: str
-    ) -> SendReceipt | SendFailure:
+    async def _shown(self, wire: IrcConnection, to: str, rows: list[str], waits: _Waiting, client: str) -> SendResult:
         begun = False
         try:
             for row in rows:

@@ -14,14 +14,22 @@ from typing import Any
 
 import aiohttp
 
+from palinurus.backoff import Backoff
 from palinurus.channels.intake import ChatOrder, fetch_message_files, hand_in
-from palinurus.channels.kit import Backoff, BasicChannel, ChannelKit
+from palinurus.channels.kit import BasicChannel, ChannelKit
 from palinurus.channels.matrix import inbound as words
 from palinurus.channels.matrix.api import MatrixApi, MatrixLogin, build_path
 from palinurus.channels.matrix.posts import MEDIA, TYPING, MatrixPoster
 from palinurus.channels.matrix.rooms import MatrixRooms
 from palinurus.core.policy.admission import EVERYBODY, parse_allowlist
-from palinurus.core.types.channel import ChannelAbilities, ChannelAction, SendFailure, SendReceipt, SubmitInbound
+from palinurus.core.types.channel import (
+    ChannelAbilities,
+    ChannelAction,
+    SendFailure,
+    SendReceipt,
+    SendResult,
+    SubmitInbound,
+)
 from palinurus.core.types.inbound import Inbound, MessageQuote, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError, Problem
@@ -280,13 +288,13 @@ class MatrixChannel(BasicChannel):
 
     # --- what we say
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         return await self._posts.send(reply)
 
     async def find(self, reply: Reply) -> SendReceipt | None:
         return await self._posts.find(reply)
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         return await self._posts.act(target, act)
 
 

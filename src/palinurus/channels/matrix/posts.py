@@ -22,6 +22,7 @@ from palinurus.core.types.channel import (
     ReadAction,
     SendFailure,
     SendReceipt,
+    SendResult,
     ThreadAction,
     TypingAction,
 )
@@ -43,7 +44,7 @@ class MatrixPoster:
         self._rooms = rooms
         self._typing: set[str] = set()
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         """The text, then its files, each an event with its own transaction id. Uploads come first: when one fails,
         nothing was said yet."""
         room = await self._rooms.resolve_room(reply.target.to)
@@ -69,11 +70,11 @@ class MatrixPoster:
             await self._type(room, on=False)
         return first or SendFailure("there is nothing to send", "refused")
 
-    async def _event(self, room: str, reply: Reply, made: dict[str, Any], ident: str) -> SendReceipt | SendFailure:
+    async def _event(self, room: str, reply: Reply, made: dict[str, Any], ident: str) -> SendResult:
         made = api.add_relation({**made, CLIENT_ID_FIELD: ident}, reply.target.thread, reply.reply_to)
         return await self._put(room, "m.room.message", made, ident)
 
-    async def _put(self, room: str, kind: str, made: Mapping[str, Any], ident: str) -> SendReceipt | SendFailure:
+    async def _put(self, room: str, kind: str, made: Mapping[str, Any], ident: str) -> SendResult:
         told = await self._calls.call("PUT", build_path("rooms", room, "send", kind, ident), made)
         return told if isinstance(told, SendFailure) else SendReceipt(str(told.get("event_id") or ""))
 
@@ -127,7 +128,7 @@ class MatrixPoster:
 
     # --- acts
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         room = await self._rooms.resolve_room(target.to)
         if isinstance(room, SendFailure):
             return room
@@ -155,18 +156,18 @@ class MatrixPoster:
         """A transaction id for what is done once."""
         return make_id(self._kit.clock.now())
 
-    async def _done(self, method: str, address: str, given: Mapping[str, Any]) -> SendReceipt | SendFailure:
+    async def _done(self, method: str, address: str, given: Mapping[str, Any]) -> SendResult:
         told = await self._calls.call(method, address, given)
         return told if isinstance(told, SendFailure) else SendReceipt(str(told.get("event_id") or ""))
 
-    async def _type(self, room: str, *, on: bool) -> SendReceipt | SendFailure:
+    async def _type(self, room: str, *, on: bool) -> SendResult:
         given = {"typing": True, "timeout": int(TYPING * 1000)} if on else {"typing": False}
         return await self._done("PUT", build_path("rooms", room, "typing", self._rooms.me), given)
 
-    async def _redact(self, room: str, event: str) -> SendReceipt | SendFailure:
+    async def _redact(self, room: str, event: str) -> SendResult:
         return await self._done("PUT", build_path("rooms", room, "redact", event, self._new()), {})
 
-    async def _react(self, room: str, act: ReactAction) -> SendReceipt | SendFailure:
+    async def _react(self, room: str, act: ReactAction) -> SendResult:
         if not act.remove:
             about = {"rel_type": "m.annotation", "event_id": act.message_id, "key": act.emoji}
             return await self._put(room, "m.reaction", {"m.relates_to": about}, self._new())
@@ -181,7 +182,7 @@ class MatrixPoster:
                 await self._redact(room, str(event.get("event_id")))
         return SendReceipt(act.message_id)
 
-    async def _pin(self, room: str, act: PinAction) -> SendReceipt | SendFailure:
+    async def _pin(self, room: str, act: PinAction) -> SendResult:
         where = build_path("rooms", room, "state", "m.room.pinned_events", "")
         told = await self._calls.call("GET", where)
         if isinstance(told, SendFailure) and told.trouble != "gone":
@@ -190,13 +191,13 @@ class MatrixPoster:
         pinned = [one for one in now if one != act.message_id]
         return await self._done("PUT", where, {"pinned": pinned if act.remove else [*pinned, act.message_id]})
 
-    async def _thread(self, room: str, act: ThreadAction) -> SendReceipt | SendFailure:
+    async def _thread(self, room: str, act: ThreadAction) -> SendResult:
         """A thread is an event that others are below."""
         if act.message_id:
             return SendReceipt(act.message_id)
         return await self._put(room, "m.room.message", api.build_text(act.name, plain=True), self._new())
 
-    async def _read(self, room: str, limit: int) -> SendReceipt | SendFailure:
+    async def _read(self, room: str, limit: int) -> SendResult:
         """What people see: edits in their place, what was taken back left out."""
         lines: list[dict[str, Any]] = []
         newest: dict[str, Mapping[str, Any]] = {}

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from palinurus.channels.kit import Backoff, ChannelKit
+from palinurus.backoff import Backoff
+from palinurus.channels.kit import ChannelKit
 from palinurus.channels.matrix.api import MatrixApi, build_path
 from palinurus.channels.matrix.inbound import MatrixFile
 from palinurus.core.types.channel import SendFailure

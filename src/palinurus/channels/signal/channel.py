@@ -17,8 +17,9 @@ from functools import partial
 
 import msgspec
 
+from palinurus.backoff import Backoff
 from palinurus.channels.intake import OVERRUN_NOTICE, ChatWorkers, fetch_message_files, hand_in
-from palinurus.channels.kit import Backoff, BasicChannel, ChannelFile, ChannelKit
+from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
 from palinurus.channels.signal import outbound
 from palinurus.channels.signal.inbound import SignalFile, SignalIdentity, SignalInbound, parse_event
 from palinurus.channels.signal.link import SignalRpcError, SignalUnknownAccount, SignalUnreachable, make_link
@@ -29,6 +30,7 @@ from palinurus.core.types.channel import (
     ReactAction,
     SendFailure,
     SendReceipt,
+    SendResult,
     SubmitInbound,
     TypingAction,
 )
@@ -204,7 +206,7 @@ class SignalChannel(BasicChannel):
 
     # --- out
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         loaded = [await self._kit.media.load(source, MEDIA) for source in reply.media]
         for one in loaded:
             if isinstance(one, str):
@@ -214,7 +216,7 @@ class SignalChannel(BasicChannel):
         done = await self._called("send", params)
         return done if isinstance(done, SendFailure) else outbound.read_send_result(done.data)
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         if isinstance(act, TypingAction):
             return await self._called("sendTyping", outbound.address_chat(target))
         if isinstance(act, ReactAction):
@@ -225,7 +227,7 @@ class SignalChannel(BasicChannel):
             return await super().act(target, act)
         return await self._called(method, params) if params else SendFailure("there is no such message", "refused")
 
-    async def _called(self, method: str, params: Mapping[str, object]) -> SendReceipt | SendFailure:
+    async def _called(self, method: str, params: Mapping[str, object]) -> SendResult:
         try:
             result = await self._link.call(method, {**self._for(), **params})
         except (SignalRpcError, SignalUnreachable) as exc:

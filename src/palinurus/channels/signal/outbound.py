@@ -10,7 +10,7 @@ from typing import Any
 from palinurus.channels.kit import ChannelFile
 from palinurus.channels.signal.link import SignalRpcError, SignalUnreachable
 from palinurus.core.format.render import render_markdown
-from palinurus.core.types.channel import DeleteAction, ReactAction, SendFailure, SendReceipt, SendTrouble
+from palinurus.core.types.channel import DeleteAction, ReactAction, SendFailure, SendReceipt, SendResult, SendTrouble
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
@@ -106,7 +106,7 @@ def build_deletion(target: Target, act: DeleteAction) -> dict[str, Any] | None:
     return {**address_chat(target), "targetTimestamp": at} if at is not None else None
 
 
-def read_send_result(result: Any) -> SendReceipt | SendFailure:
+def read_send_result(result: Any) -> SendResult:
     """What `send` gave. In a group it is shown when anybody has it."""
     found = result if isinstance(result, dict) else {}
     types = _types(found)

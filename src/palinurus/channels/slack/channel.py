@@ -16,8 +16,9 @@ from urllib.parse import parse_qs
 
 import aiohttp
 
+from palinurus.backoff import Backoff
 from palinurus.channels.intake import ChatOrder, fetch_message_files, hand_in, hand_in_once
-from palinurus.channels.kit import Backoff, BasicChannel, ChannelKit
+from palinurus.channels.kit import BasicChannel, ChannelKit
 from palinurus.channels.slack import inbound as words
 from palinurus.channels.slack.api import SlackApi
 from palinurus.channels.slack.lookup import SlackBacklog, SlackLookup
@@ -29,6 +30,7 @@ from palinurus.core.types.channel import (
     ChannelHttpResponse,
     SendFailure,
     SendReceipt,
+    SendResult,
     SubmitInbound,
 )
 from palinurus.core.types.inbound import Inbound, Target
@@ -260,13 +262,13 @@ class SlackChannel(BasicChannel):
 
     # --- what we say
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         return await self._posts.send(reply)
 
     async def find(self, reply: Reply) -> SendReceipt | None:
         return await self._posts.find(reply)
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         return await self._posts.act(target, act)
 
 

@@ -25,6 +25,7 @@ from palinurus.core.types.channel import (
     ReadAction,
     SendFailure,
     SendReceipt,
+    SendResult,
     ThreadAction,
 )
 from palinurus.core.types.inbound import Target
@@ -54,7 +55,7 @@ class SlackPoster:
 
     # --- messages
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         """Post one message; files go with the text, or before it when it has buttons. One that may be there already
         is looked up first, and not posted while that is not possible."""
         chat = await self.chat(reply.target.to)
@@ -77,7 +78,7 @@ class SlackPoster:
         """Have we spoken in this thread? Outside of threads there is nothing to remember."""
         return not thread or f"{chat}:{thread}" in await self._threads.rows()
 
-    async def _posted(self, chat: str, reply: Reply) -> SendReceipt | SendFailure:
+    async def _posted(self, chat: str, reply: Reply) -> SendResult:
         if reply.media:
             text = "" if reply.buttons else reply.text
             shared = await self._share(chat, reply, text)
@@ -110,7 +111,7 @@ class SlackPoster:
             self._unsure.pop(next(iter(self._unsure)))
         self._unsure[reply.client_id] = None
 
-    async def _sought(self, chat: str, reply: Reply) -> SendReceipt | SendFailure | None:
+    async def _sought(self, chat: str, reply: Reply) -> SendResult | None:
         """Read the chat back until our client id, or one of our files, is met. None: it is not there."""
         files = await self._files(reply) if reply.media and not reply.buttons else ()
         troubles: list[SendFailure] = []
@@ -169,7 +170,7 @@ class SlackPoster:
 
     # --- files
 
-    async def _share(self, chat: str, reply: Reply, text: str) -> SendReceipt | SendFailure:
+    async def _share(self, chat: str, reply: Reply, text: str) -> SendResult:
         before = await self._files(reply)
         if before:  # posted with buttons that did not follow, or not posted at all
             troubles: list[SendFailure] = []
@@ -228,7 +229,7 @@ class SlackPoster:
 
     # --- acts
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         chat = await self.chat(target.to)
         if isinstance(chat, SendFailure):
             return chat
@@ -249,13 +250,13 @@ class SlackPoster:
                 return await self._read(chat, target.thread, act.limit)
         return SendFailure("Slack cannot do that", "refused")
 
-    async def _done(self, method: str, **given: Any) -> SendReceipt | SendFailure:
+    async def _done(self, method: str, **given: Any) -> SendResult:
         answer = await self._calls.call(method, **given)
         if isinstance(answer, SendFailure):
             return answer
         return SendReceipt(str(answer.get("ts") or given.get("ts") or given.get("timestamp") or ""))
 
-    async def _react(self, chat: str, act: ReactAction) -> SendReceipt | SendFailure:
+    async def _react(self, chat: str, act: ReactAction) -> SendResult:
         ts = read_timestamp(act.message_id)
         if act.remove and not act.emoji:
             return await self._bare(chat, ts)
@@ -267,7 +268,7 @@ class SlackPoster:
         already = isinstance(answer, SendFailure) and answer.reason.endswith(("already_reacted", "no_reaction"))
         return SendReceipt(ts) if already else answer
 
-    async def _bare(self, chat: str, ts: str) -> SendReceipt | SendFailure:
+    async def _bare(self, chat: str, ts: str) -> SendResult:
         answer = await self._calls.call("reactions.get", channel=chat, timestamp=ts, full=True)
         if isinstance(answer, SendFailure):
             return answer
@@ -276,13 +277,13 @@ class SlackPoster:
                 await self._done("reactions.remove", channel=chat, timestamp=ts, name=one.get("name"))
         return SendReceipt(ts)
 
-    async def _thread(self, chat: str, act: ThreadAction) -> SendReceipt | SendFailure:
+    async def _thread(self, chat: str, act: ThreadAction) -> SendResult:
         """A thread is a message that others are below."""
         if act.message_id:
             return SendReceipt(read_timestamp(act.message_id))
         return await self._done("chat.postMessage", channel=chat, **build_body(act.name, (), (), plain=True))
 
-    async def _read(self, chat: str, thread: str, limit: int) -> SendReceipt | SendFailure:
+    async def _read(self, chat: str, thread: str, limit: int) -> SendResult:
         method = "conversations.replies" if thread else "conversations.history"
         answer = await self._calls.call(method, channel=chat, ts=thread or None, limit=max(1, min(limit, PAGE)))
         if isinstance(answer, SendFailure):

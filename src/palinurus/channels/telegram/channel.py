@@ -26,8 +26,9 @@ from telegram import Bot, BotCommand, Update
 from telegram import error as errors
 from telegram.request import HTTPXRequest
 
+from palinurus.backoff import Backoff
 from palinurus.channels.intake import fetch_message_files, hand_in_once
-from palinurus.channels.kit import Backoff, BasicChannel, ChannelKit
+from palinurus.channels.kit import BasicChannel, ChannelKit
 from palinurus.channels.telegram import inbound
 from palinurus.channels.telegram.outbound import ABILITIES, TelegramPoster, explain_telegram_error
 from palinurus.config.secrets import Secret
@@ -35,8 +36,7 @@ from palinurus.core.types.channel import (
     ChannelAction,
     ChannelHttpRequest,
     ChannelHttpResponse,
-    SendFailure,
-    SendReceipt,
+    SendResult,
     SubmitInbound,
 )
 from palinurus.core.types.inbound import Attachment, Inbound, Target
@@ -125,11 +125,11 @@ class TelegramChannel(BasicChannel):
             if await self._signed_in():
                 await (self._answering() if self._url else self._polling(submit))
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         async with self._connected():
             return await self._out.send(reply)
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         async with self._connected():
             return await self._out.act(target, act)
 

@@ -36,6 +36,7 @@ from palinurus.core.types.channel import (
     ReactAction,
     SendFailure,
     SendReceipt,
+    SendResult,
     SendTrouble,
     ThreadAction,
     TypingAction,
@@ -192,7 +193,7 @@ class TelegramPoster:
             ThreadAction: self._thread,
         }
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         """Show it. Raises nothing of Telegram's."""
         if _where(self._chat(reply.target.to)) is None:
             return SendFailure(f"{reply.target.to[:40]!r} is no id of a Telegram chat", "gone")
@@ -207,7 +208,7 @@ class TelegramPoster:
         except errors.TelegramError as exc:
             return explain_telegram_error(exc)
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         """Do it. Raises nothing of Telegram's."""
         does = self._acts.get(type(act))
         if does is None:
@@ -217,9 +218,7 @@ class TelegramPoster:
         except errors.TelegramError as exc:
             return explain_telegram_error(exc)
 
-    async def _tried(
-        self, target: Target, call: Callable[[], Awaitable[SendReceipt | SendFailure]]
-    ) -> SendReceipt | SendFailure:
+    async def _tried(self, target: Target, call: Callable[[], Awaitable[SendResult]]) -> SendResult:
         """Once more where a group has got a new id."""
         try:
             return await call()
@@ -239,7 +238,7 @@ class TelegramPoster:
                 await self._kit.memo.put(f"button/{data}", button.text.encode())
         return InlineKeyboardMarkup(arrange_buttons(buttons)) if buttons else None
 
-    async def _show(self, reply: Reply, files: list[ChannelFile]) -> SendReceipt | SendFailure:
+    async def _show(self, reply: Reply, files: list[ChannelFile]) -> SendResult:
         steps = await self._steps(reply, files)
         shown = self._partly.setdefault(reply.client_id, [])
         while len(self._partly) > PARTLY:
@@ -290,7 +289,7 @@ class TelegramPoster:
 
     async def _done(
         self, target: Target, act: ChannelAction, does: Callable[[dict[str, Any], Any], Awaitable[str]]
-    ) -> SendReceipt | SendFailure:
+    ) -> SendResult:
         place = self._place(target)
         if place["chat_id"] is None:
             return SendFailure(f"{target.to[:40]!r} is no id of a Telegram chat", "gone")

@@ -29,6 +29,7 @@ from palinurus.core.types.channel import (
     ChannelHttpResponse,
     SendFailure,
     SendReceipt,
+    SendResult,
     SendTrouble,
     SubmitInbound,
 )
@@ -66,7 +67,7 @@ class WebhookPoster:
         self._clock = clock
         self._door = EgressGuard(OpenHosts(frozenset((spot.entry,))))
 
-    async def post(self, body: dict[str, Any], key: str) -> SendReceipt | SendFailure:
+    async def post(self, body: dict[str, Any], key: str) -> SendResult:
         """`key` is the same whenever the same thing is posted again: the receiver shows it once."""
         data = msgspec.json.encode(body)
         headers = {**make_signed_headers(self._secret, data, self._clock.now()), "Idempotency-Key": key}
@@ -90,7 +91,7 @@ def make_signed_headers(secret: Secret, data: bytes, now: int) -> dict[str, str]
     }
 
 
-def read_answer(found: FetchResponse, key: str) -> SendReceipt | SendFailure:
+def read_answer(found: FetchResponse, key: str) -> SendResult:
     """What an answer means. A JSON body may name the message (`id`), or a `trouble` by its word and why (`error`)."""
     try:
         said = msgspec.json.decode(found.data)
@@ -279,7 +280,7 @@ class WebhookChannel(BasicChannel):
     async def _kept(self, file: ChannelFile) -> Attachment | str:
         return await self._kit.media.save(file.name, file.mime, file.data)
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         files = [await self._kit.media.load(source, MEDIA) for source in reply.media]
         for one in files:
             if isinstance(one, str):
@@ -287,13 +288,13 @@ class WebhookChannel(BasicChannel):
         body = build_message(reply, tuple(one for one in files if isinstance(one, ChannelFile)))
         return await self._post(body, reply.client_id)
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         """What `acts` in the config names, each as a request of that `type`."""
         body = msgspec.to_builtins(act)
         body = {**body, "account": target.account, "to": target.to, "thread": target.thread}
         return await self._post(body, f"{body['type']}-{self._kit.clock.now()}")
 
-    async def _post(self, body: dict[str, object], key: str) -> SendReceipt | SendFailure:
+    async def _post(self, body: dict[str, object], key: str) -> SendResult:
         if self._poster is None:
             return SendFailure("channels.webhook.url is not set: there is nowhere to send answers", "refused")
         return await self._poster.post(body, key)

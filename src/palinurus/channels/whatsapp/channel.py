@@ -30,7 +30,7 @@ from palinurus.channels.whatsapp.port import (
     WhatsAppRefusal,
     WhatsAppSignedOut,
 )
-from palinurus.core.types.channel import ChannelAction, SendFailure, SendReceipt, SubmitInbound
+from palinurus.core.types.channel import ChannelAction, SendReceipt, SendResult, SubmitInbound
 from palinurus.core.types.inbound import Attachment, Target
 from palinurus.core.types.outbound import Reply
 
@@ -209,11 +209,11 @@ class WhatsAppChannel(BasicChannel):
         if len(self._texts) > QUOTES:
             self._texts.popitem(last=False)
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         sent = await self._out.send(reply)
         if isinstance(sent, SendReceipt):
             self._remember(make_event_name("", sent.message_id), reply.text)
         return sent
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         return await self._out.act(target, act)

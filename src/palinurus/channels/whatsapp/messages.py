@@ -22,6 +22,7 @@ from palinurus.core.types.channel import (
     ReactAction,
     SendFailure,
     SendReceipt,
+    SendResult,
     SendTrouble,
     TypingAction,
 )
@@ -120,7 +121,7 @@ class WhatsAppPoster:
         self._kit = kit
         self._said = said
 
-    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
+    async def send(self, reply: Reply) -> SendResult:
         """The text goes with the first file; further files are messages of their own."""
         files: list[ChannelFile] = []
         for source in reply.media:
@@ -149,7 +150,7 @@ class WhatsAppPoster:
         sender, ident = split_event_name(name)
         return WhatsAppQuote(ident, sender, self._said(name))
 
-    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+    async def act(self, target: Target, act: ChannelAction) -> SendResult:
         work = self._work(target.to, act)
         if work is None:
             return SendFailure("whatsapp cannot do that", "refused")

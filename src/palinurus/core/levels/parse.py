@@ -22,6 +22,7 @@ import msgspec
 from palinurus.core.levels.spellings import CLEAR_WORDS, DIRECTIVE_BY_NAME, QUERY_WORDS, DirectiveForm, find_meaning
 from palinurus.core.stream.code import CodeSpans
 from palinurus.core.text import skip_pattern
+from palinurus.core.types.inbound import NO_INLINE, InlineDirectives
 
 LOOKS = 500  # places of one message that are looked at; nobody means more
 
@@ -234,7 +235,7 @@ def _fresh(text: str, cuts: list[tuple[int, int]], at: int) -> bool:
     return at == 0 or text[at - 1] == "\n"
 
 
-def collect_inline_options(parsed: ParsedDirectives) -> dict[str, str]:
+def collect_inline_options(parsed: ParsedDirectives) -> InlineDirectives:
     """What the directives of a message with other text ask for, valid for that message only: thinking and model
     as typed, fast, verbose, trace, reasoning, elevated and queue as canonical words."""
     asked: dict[str, str | None] = {}
@@ -242,4 +243,5 @@ def collect_inline_options(parsed: ParsedDirectives) -> dict[str, str]:
         name, raw = directive.name, directive.raw
         typed = {"think": "thinking", "model": "model"}.get(name)
         asked[typed or name] = raw if typed else find_meaning(DIRECTIVE_BY_NAME[name].known, raw)
-    return {name: value for name, value in asked.items() if value}
+    meant = {name: value for name, value in asked.items() if value}
+    return InlineDirectives(**meant) if meant else NO_INLINE

@@ -49,6 +49,9 @@ class SendFailure(msgspec.Struct, frozen=True):
     everywhere: bool = False
 
 
+SendResult: TypeAlias = SendReceipt | SendFailure
+
+
 class TypingAction(msgspec.Struct, frozen=True, tag="typing"):
     """Show that an answer is being written; lasts `Abilities.typing` seconds."""
 
@@ -154,7 +157,7 @@ SubmitInbound: TypeAlias = Callable[[Inbound], Awaitable[str]]
 
 
 class Channel(Protocol):
-    """One account on one platform. `channels/basic.py` has defaults for what a channel cannot do."""
+    """One account on one platform. `channels/kit.py` has defaults for what a channel cannot do."""
 
     @property
     def name(self) -> str:
@@ -174,7 +177,7 @@ class Channel(Protocol):
         raising has it begun again after a while."""
         ...
 
-    def send(self, reply: Reply) -> Awaitable[SendReceipt | SendFailure]:
+    def send(self, reply: Reply) -> Awaitable[SendResult]:
         """Show one message. The text is within `abilities.limit`. Raises nothing."""
         ...
 
@@ -182,7 +185,7 @@ class Channel(Protocol):
         """Read back: was a reply with this client_id already shown? None also when the platform cannot tell."""
         ...
 
-    def act(self, target: Target, act: ChannelAction) -> Awaitable[SendReceipt | SendFailure]:
+    def act(self, target: Target, act: ChannelAction) -> Awaitable[SendResult]:
         """Do something else; only what `abilities.acts` names is asked for. Raises nothing."""
         ...
 

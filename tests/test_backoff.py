@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palinurus.channels.kit import Backoff
+from palinurus.backoff import Backoff
 
 
 def test_waits_double_with_jitter_up_to_the_longest_and_begin_anew() -> None:
