@@ -8,11 +8,12 @@ later, up to eight times.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import tzinfo
 
 import msgspec
 
+from palinurus.core.durations import parse_duration
 from palinurus.core.text import to_datetime
 
 SLOWEST = 3  # doublings
@@ -72,8 +73,8 @@ class HeartbeatPage(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-def parse_heartbeat_page(text: str, seconds: Callable[[str], float | None]) -> HeartbeatPage:
-    """`seconds` reads a duration. A task without a name, an interval or a prompt is left in the text."""
+def parse_heartbeat_page(text: str) -> HeartbeatPage:
+    """A task without a name, an interval or a prompt is left in the text."""
     lines = text.splitlines()
     start = next((at for at, line in enumerate(lines) if _HEAD.match(line)), len(lines))
     end = start + 1
@@ -85,7 +86,7 @@ def parse_heartbeat_page(text: str, seconds: Callable[[str], float | None]) -> H
             found.append({item[1]: _bare(item[2])})
         elif found and (field := _FIELD.match(line)):
             found[-1][field[1]] = _bare(field[2])
-    tasks = [task for each in found if (task := _task(each, seconds)) is not None]
+    tasks = [task for each in found if (task := _task(each)) is not None]
     rest = "\n".join(lines[:start] + lines[end:])
     return HeartbeatPage(tuple(tasks), "" if is_blank_page(rest) else rest.strip())
 
@@ -100,8 +101,8 @@ def list_due_tasks(tasks: tuple[HeartbeatTask, ...], last: Mapping[str, int], no
     return tuple(task for task in tasks if now - last.get(task.name, -(1 << 60)) >= task.interval * 1000)
 
 
-def _task(fields: dict[str, str], seconds: Callable[[str], float | None]) -> HeartbeatTask | None:
-    every = seconds(fields.get("interval", ""))
+def _task(fields: dict[str, str]) -> HeartbeatTask | None:
+    every = parse_duration(fields.get("interval", ""), "m")
     if not fields.get("name") or not fields.get("prompt") or not every:
         return None
     return HeartbeatTask(fields["name"], every, fields["prompt"])
