@@ -21,8 +21,8 @@ from palinurus.cli.reach import http
 from palinurus.cli.reach.client import find_gateway_address
 from palinurus.cli.render import strip_controls
 from palinurus.clock import Clock, SystemClock
-from palinurus.config import durations
 from palinurus.config.settings import Settings
+from palinurus.core import durations
 from palinurus.core.schedule.fire import unfold_history
 from palinurus.errors import BadRequest, GatewayUnreachable
 from palinurus.gateway.client import GatewayLink

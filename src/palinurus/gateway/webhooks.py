@@ -120,8 +120,8 @@ class WebhookEndpoint:
             return _sent(WebhookAnswer(429, {"ok": False, "error": "too many wrong credentials"}, retry=int(wait) + 1))
         headers = {key.lower(): ", ".join(request.headers.getall(key)) for key in request.headers}
         head = WebhookHead(name, headers)
-        terms = hooks.judge_head(head)
-        said = terms if isinstance(terms, WebhookAnswer) else await self._taken(request, head, terms.size, hooks)
+        judged = hooks.judge_head(head)
+        said = judged if isinstance(judged, WebhookAnswer) else await self._taken(request, head, judged, hooks)
         if said.wrong:
             self._tries.count_failure(address)
         return _sent(said)

@@ -13,7 +13,8 @@ import msgspec
 from palinurus.cli.args import CommandParser
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
-from palinurus.config import durations, paths
+from palinurus.config import paths
+from palinurus.core import durations
 from palinurus.errors import BadRequest, NotFound
 from palinurus.providers.prices import load_prices
 from palinurus.store.port import UsageRow

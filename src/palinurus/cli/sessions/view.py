@@ -18,7 +18,7 @@ from palinurus.cli.sessions.access import (
     warn_unreadable,
 )
 from palinurus.clock import SystemClock
-from palinurus.config import durations
+from palinurus.core import durations
 from palinurus.core.types.keys import parse_agent_id
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult
 from palinurus.errors import BadRequest, NotFound, StateBroken, StateUnwritable
