@@ -23,7 +23,6 @@ from palinurus.channels.email.inbound import (
     MESSAGE_ID,
     PARSE_ERRORS,
     UNVERIFIED,
-    EmailFile,
     EmailIdentity,
     EmailInbound,
     parse_mail,
@@ -37,11 +36,11 @@ from palinurus.channels.email.wire import (
     MailServer,
     Tls,
 )
-from palinurus.channels.intake import ChatWorkers, fetch_message_files, hand_in
-from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
+from palinurus.channels.intake import ChatWorkers, fetch_message_files, hand_in, read_brought_file
+from palinurus.channels.kit import BasicChannel, ChannelKit, load_reply_files
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SendResult, SubmitInbound
-from palinurus.core.types.inbound import Attachment, Target
+from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.core.untrusted import clean_label
 from palinurus.errors import ConfigError, PalinurusError, Problem
@@ -224,16 +223,13 @@ class EmailChannel(BasicChannel):
 
     async def _take(self, submit: SubmitInbound, mail: IncomingMail) -> None:
         heard = mail.heard
-        inbound = await fetch_message_files(self._kit, heard.inbound, heard.files, self._kept)
+        inbound = await fetch_message_files(self._kit, heard.inbound, heard.files, read_brought_file)
         if mail.cut:
             words = f"{inbound.text}\n[the mail was too large; its end is missing]".strip()
             inbound = msgspec.structs.replace(inbound, text=words)
         await self._noted(inbound.target, MailThread(heard.subject, heard.references))
         await hand_in(submit, inbound, self._kit.clock)
         await self._done(mail.number)
-
-    async def _kept(self, file: EmailFile) -> Attachment | str:
-        return await self._kit.media.save(file.name, file.mime, file.data)
 
     async def _noted(self, target: Target, known: MailThread) -> None:
         try:
@@ -266,14 +262,9 @@ class EmailChannel(BasicChannel):
     async def send(self, reply: Reply) -> SendResult:
         if not ADDRESS.fullmatch(reply.target.to):
             return SendFailure(f"{clean_label(reply.target.to, 80)!r} is no address", "gone")
-        files: list[ChannelFile] = []
-        room = MEDIA
-        for source in reply.media:
-            file = await self._kit.media.load(source, room)
-            if isinstance(file, str):
-                return SendFailure(file, "media")
-            files.append(file)
-            room -= len(file.data)
+        files = await load_reply_files(self._kit, reply, MEDIA, together=True)
+        if isinstance(files, SendFailure):
+            return files
         made = outbound.build_mail(reply, files, await self._envelope(reply))
         to = [reply.target.to, *([self._address] if self._kit.own.get("copyToSelf") is True else [])]
         loop = asyncio.get_running_loop()

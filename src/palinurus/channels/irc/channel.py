@@ -12,12 +12,12 @@ import re
 import secrets
 
 from palinurus.backoff import Backoff
-from palinurus.channels.intake import OVERRUN_NOTICE, ChatWorkers, hand_in
+from palinurus.channels.intake import ChatWorkers, hand_in
 from palinurus.channels.irc import messages
 from palinurus.channels.irc.messages import ROOM_PREFIXES, parse_message
 from palinurus.channels.irc.session import IrcRefusal, IrcSession, IrcSettings
 from palinurus.channels.irc.wire import IrcAddress, IrcConnection, IrcConnectionLost, IrcLine, connect_irc, format_line
-from palinurus.channels.kit import BasicChannel, ChannelKit
+from palinurus.channels.kit import OVERRUN_NOTICE, BasicChannel, ChannelKit
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SendResult, SubmitInbound
 from palinurus.core.types.inbound import Inbound

@@ -11,17 +11,22 @@ import base64
 import binascii
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
 
-import msgspec
-
 from palinurus.backoff import Backoff
-from palinurus.channels.intake import OVERRUN_NOTICE, ChatWorkers, fetch_message_files, hand_in
-from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
+from palinurus.channels.intake import (
+    ChatWorkers,
+    FileUnavailable,
+    InboundWithFiles,
+    RemoteFile,
+    fetch_message_files,
+    hand_in,
+)
+from palinurus.channels.kit import OVERRUN_NOTICE, BasicChannel, ChannelKit, load_reply_files
 from palinurus.channels.signal import outbound
-from palinurus.channels.signal.inbound import SignalFile, SignalIdentity, SignalInbound, parse_event
+from palinurus.channels.signal.inbound import SignalIdentity, parse_event
 from palinurus.channels.signal.link import SignalRpcError, SignalUnknownAccount, SignalUnreachable, make_link
 from palinurus.core.types.channel import (
     ChannelAbilities,
@@ -34,7 +39,7 @@ from palinurus.core.types.channel import (
     SubmitInbound,
     TypingAction,
 )
-from palinurus.core.types.inbound import Attachment, Target
+from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
 log = logging.getLogger(__name__)
@@ -82,7 +87,7 @@ class SignalChannel(BasicChannel):
         self._receipts = kit.own.get("sendReadReceipts") is True
 
     async def run(self, submit: SubmitInbound) -> None:
-        hands: ChatWorkers[SignalInbound] = ChatWorkers(lambda found: self._take(found, submit), self._overrun)
+        hands: ChatWorkers[InboundWithFiles] = ChatWorkers(lambda found: self._take(found, submit), self._overrun)
         backoff = Backoff()
         try:
             while True:
@@ -92,7 +97,7 @@ class SignalChannel(BasicChannel):
             await hands.close()
             await self._link.close()
 
-    async def _receive(self, backoff: Backoff, hands: ChatWorkers[SignalInbound]) -> float:
+    async def _receive(self, backoff: Backoff, hands: ChatWorkers[InboundWithFiles]) -> float:
         """Until the connection ends; returns the seconds until the next try."""
         asked: asyncio.Task[None] | None = None
         try:
@@ -167,14 +172,14 @@ class SignalChannel(BasicChannel):
 
     # --- in
 
-    def _overrun(self, found: SignalInbound) -> None:
+    def _overrun(self, found: InboundWithFiles) -> None:
         """Somebody writes faster than his messages can be kept: he is told once."""
         reply = Reply(found.inbound.target, OVERRUN_NOTICE, f"full-{found.inbound.event}", "notice")
         task: asyncio.Task[object] = asyncio.ensure_future(self.send(reply))
         self._notices.add(task)
         task.add_done_callback(self._notices.discard)
 
-    async def _take(self, found: SignalInbound, submit: SubmitInbound) -> None:
+    async def _take(self, found: InboundWithFiles, submit: SubmitInbound) -> None:
         inbound = found.inbound
         if inbound.event in self._said:
             return  # told again; the first one is on disk
@@ -185,19 +190,14 @@ class SignalChannel(BasicChannel):
             at = {"recipient": inbound.sender.id, "targetTimestamp": [inbound.at], "type": "read"}
             await self._called("sendReceipt", at)
 
-    async def _fetch(self, target: Target, one: SignalFile) -> Attachment | str:
-        most = self._kit.settings.media
-        if one.size > most:
-            return f"{one.name} is larger than {most // (1024 * 1024)} MB (mediaMaxMb) and was not taken"
+    async def _fetch(self, target: Target, file: RemoteFile) -> AsyncGenerator[bytes, None]:
         where = outbound.address_chat(target)
         where = {"recipient": where["recipient"][0]} if "recipient" in where else where
         try:
-            result = await self._link.call("getAttachment", {**self._for(), "id": one.id, **where})
-            data = base64.b64decode(result["data"], validate=True)
+            result = await self._link.call("getAttachment", {**self._for(), "id": file.source, **where})
+            yield base64.b64decode(result["data"], validate=True)
         except (SignalRpcError, SignalUnreachable, TypeError, KeyError, binascii.Error) as exc:
-            return f"{one.name} could not be fetched from signal-cli: {type(exc).__name__}"
-        saved = await self._kit.media.save(one.name, one.mime, data)
-        return msgspec.structs.replace(saved, voice=one.voice) if isinstance(saved, Attachment) else saved
+            raise FileUnavailable(f"could not be fetched from signal-cli: {type(exc).__name__}") from exc
 
     def _remember(self, event: str, text: str) -> None:
         self._said[event] = text[:1000]
@@ -207,11 +207,9 @@ class SignalChannel(BasicChannel):
     # --- out
 
     async def send(self, reply: Reply) -> SendResult:
-        loaded = [await self._kit.media.load(source, MEDIA) for source in reply.media]
-        for one in loaded:
-            if isinstance(one, str):
-                return SendFailure(one, "media")
-        files = tuple(one for one in loaded if isinstance(one, ChannelFile))
+        files = await load_reply_files(self._kit, reply, MEDIA)
+        if isinstance(files, SendFailure):
+            return files
         params = outbound.build_message(reply, files, self._me.number, self._said)
         done = await self._called("send", params)
         return done if isinstance(done, SendFailure) else outbound.read_send_result(done.data)

@@ -9,20 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 
 import msgspec
 
-from palinurus.channels.intake import OVERRUN_NOTICE, ChatWorkers, fetch_message_files, hand_in
-from palinurus.channels.kit import BasicChannel, ChannelKit
+from palinurus.channels.intake import ChatWorkers, FileUnavailable, RemoteFile, fetch_message_files, hand_in
+from palinurus.channels.kit import OVERRUN_NOTICE, BasicChannel, ChannelKit
 from palinurus.channels.whatsapp.messages import ABILITIES, WhatsAppPoster, make_event_name, parse_message
 from palinurus.channels.whatsapp.port import (
     WhatsAppAway,
     WhatsAppClient,
     WhatsAppCrash,
     WhatsAppEvent,
-    WhatsAppFile,
     WhatsAppMessage,
     WhatsAppPost,
     WhatsAppQrCode,
@@ -31,7 +30,7 @@ from palinurus.channels.whatsapp.port import (
     WhatsAppSignedOut,
 )
 from palinurus.core.types.channel import ChannelAction, SendReceipt, SendResult, SubmitInbound
-from palinurus.core.types.inbound import Attachment, Target
+from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
 # Signing in and out: a phone reads a QR code, and we are one of its linked devices. Knows the client's port; who shows
@@ -176,23 +175,18 @@ class WhatsAppChannel(BasicChannel):
         self._remember(inbound.event, came.text)
         if inbound.kind == "group":
             inbound = msgspec.structs.replace(inbound, title=await self._title(came.chat))
-        inbound = await fetch_message_files(self._kit, inbound, (came.media,) if came.media else (), self._fetched)
+        inbound = await fetch_message_files(self._kit, inbound, (came.media,) if came.media else (), self._fetch)
         if await hand_in(submit, inbound, self._kit.clock) and self._kit.own.get("sendReadReceipts") is not False:
             try:
                 await self._client.read(came.chat, came.sender, came.id)
             except WhatsAppRefusal as exc:  # the sender does not see that it was read, no more
                 log.info("whatsapp %s: no receipt: %s", self._kit.account, exc)
 
-    async def _fetched(self, media: WhatsAppFile) -> Attachment | str:
-        most = self._kit.settings.media
-        if media.size > most:
-            return f"{media.name[:80]} is larger than {most // (1024 * 1024)} MB (mediaMaxMb) and was not taken"
+    async def _fetch(self, file: RemoteFile) -> AsyncGenerator[bytes, None]:
         try:
-            data = await self._client.fetch(media)
+            yield await self._client.fetch(file)
         except WhatsAppRefusal as exc:
-            return f"{media.name[:80]} could not be fetched: {str(exc)[:200]}"
-        got = await self._kit.media.save(media.name, media.mime, data)
-        return got if isinstance(got, str) else msgspec.structs.replace(got, voice=media.voice)
+            raise FileUnavailable(f"could not be fetched: {str(exc)[:200]}") from exc
 
     async def _title(self, group: str) -> str:
         if group not in self._titles:
