@@ -198,10 +198,10 @@ async def decode(bench: Bench) -> list[Row]:
     for api in ("openai-completions", "anthropic-messages"):
         module, _, name = wires[api].partition(":")
         wire = getattr(import_module(module), name)
-        events = speech.STREAMED[api](turn, [], 5)
+        events = speech.STREAM_ENCODERS[api](turn, [], 5)
         each = []
         for _ in range(bench.many(20) + 1):
-            decoder = wire.decoder(model.ask("hi", model.info(api)))
+            decoder = wire.decoder(model.make_request("hi", model.make_model_info(api)))
             gc.collect()
             start = time.process_time()
             for event in events:
@@ -216,14 +216,14 @@ async def store(bench: Bench) -> list[Row]:
     """Accepts a second on this disk, 64 at a time, each durable."""
     open_store = import_module("palinurus.store.sqlite").open_store
     port, clock = import_module("palinurus.store.port"), import_module("palinurus.clock").SystemClock()
-    new_id = import_module("palinurus.store.port").new_id
+    make_id = import_module("palinurus.store.port").make_id
     total = 1000 if bench.quick else 5000
     with tempfile.TemporaryDirectory(dir=bench.system.root) as folder:
         opened = await open_store(folder, clock)
 
         def item(n: int) -> Any:
             key = f"agent:main:s{n % 50}"
-            return port.Item(new_id(clock.now()), f"bench:{n}", key, "main", b'{"text":"hello"}', clock.now())
+            return port.InboxItem(make_id(clock.now()), f"bench:{n}", key, "main", b'{"text":"hello"}', clock.now())
 
         async def worker(first: int) -> None:
             for n in range(first, total, 64):

@@ -10,7 +10,7 @@ import pytest
 
 from palinurus.agent.settle import forget_quiet_heartbeat
 from palinurus.core.types.events import AgentEnd
-from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.inbound import HeartbeatOptions, Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
 from palinurus.core.types.usage import TokenUsage
 from palinurus.sessions.entries import CompactionEntry
@@ -39,7 +39,7 @@ def ended(
     if steered:
         transcript.add(UserMessage(steered, 1), "i2", 1)
     transcript.add(said(answer), "i2", 1)
-    options = {"heartbeat": beat.pop("options", {"ackMaxChars": 300})}
+    options = TurnOptions(heartbeat=beat.pop("options", HeartbeatOptions()))
     inbound = Inbound(Target("x"), Sender("h"), "e", "Look.", 1, options=options, system=beat.pop("system", True))
     plan: Any = SimpleNamespace(item="i2", inbound=inbound)
     end = AgentEnd((said(answer),), beat.pop("end", "stop"), TokenUsage(), ended=99)
@@ -67,7 +67,7 @@ def test_it_goes_back_and_leaves_the_row_as_it_was() -> None:
         {"answer": "HEARTBEAT_OK", "options": None},
         {"answer": "HEARTBEAT_OK\nMEDIA:https://example.org/a.png"},
         {"answer": "HEARTBEAT_OK\nMEDIA:./chart.png"},
-        {"answer": "HEARTBEAT_OK but look", "options": {"ackMaxChars": 3}},
+        {"answer": "HEARTBEAT_OK but look", "options": HeartbeatOptions(3)},
     ],
 )
 def test_what_said_something_stays(beat: dict[str, Any]) -> None:
@@ -77,4 +77,4 @@ def test_what_said_something_stays(beat: dict[str, Any]) -> None:
 
 
 def test_what_was_said_within_the_day_goes_too() -> None:
-    assert ended("Wet.", options={"said": "Wet."})[0] == ["hello", "hi"]
+    assert ended("Wet.", options=HeartbeatOptions(said="Wet."))[0] == ["hello", "hi"]

@@ -13,7 +13,7 @@ import pytest
 from flow.test_app import running, until
 from palinurus.app import App
 from palinurus.core.types.channel import ChannelAbilities
-from palinurus.core.types.inbound import Attachment, Inbound, MessageQuote, Sender, Target
+from palinurus.core.types.inbound import NO_OPTIONS, Attachment, Inbound, MessageQuote, Sender, Target, TurnOptions
 from palinurus.core.untrusted import CONTEXT_HEADING, MESSAGE_HEADING
 from palinurus.sessions.record import SessionRecord
 from palinurus.testing.channel import FakeChannel
@@ -130,7 +130,7 @@ async def test_who_is_put_out_has_nothing_running_any_more(tmp_path: Path) -> No
             people.append(await app.gate.take(message("work", who)))
         for gate in gates:
             await gate.wait_reached()
-        waiting = await app.gate.take(message("more work", STRANGER, options={}))
+        waiting = await app.gate.take(message("more work", STRANGER, options=NO_OPTIONS))
         await app.gate.pairing.revoke(f"fake:{STRANGER}")
         assert (await app.wait(people[0])).outcome == "aborted"
         assert (await app.wait(waiting)).outcome in ("aborted", "refused")
@@ -278,7 +278,9 @@ async def test_only_whom_a_list_names_may_persist_a_level(tmp_path: Path) -> Non
 
 async def test_a_members_words_cannot_choose_their_session(tmp_path: Path) -> None:
     async with running(tmp_path / "h", model(), FakeChannel(), **config()) as app:
-        ident = await app.gate.take(in_group("hi", session="agent:main:main", agent="main", options={"model": "x/y"}))
+        ident = await app.gate.take(
+            in_group("hi", session="agent:main:main", agent="main", options=TurnOptions(model="x/y"))
+        )
         assert (await app.wait(ident)).session == "agent:main:fake:group:-100"
         row = await app.store.session("agent:main:fake:group:-100")
         record = SessionRecord.decode(row.data) if row else None

@@ -15,7 +15,7 @@ from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.core.types.events import AgentEnd, RunEvent
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import Inbound, TurnOptions
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import Model
 from palinurus.errors import BadRequest, Draining, QueueFull
@@ -102,8 +102,8 @@ async def test_one_run_per_session_and_sessions_side_by_side(tmp_path: Path) -> 
 
     model = ScriptedModel([answer], repeat=True)
     async with running(tmp_path / "h", model) as app:
-        one = await app.submit(inbound("same a", session="s1", options={"queue": "followup"}))
-        two = await app.submit(inbound("same b", session="s1", options={"queue": "followup"}))
+        one = await app.submit(inbound("same a", session="s1", options=TurnOptions(queue="followup")))
+        two = await app.submit(inbound("same b", session="s1", options=TurnOptions(queue="followup")))
         other = await app.submit(inbound("other c", session="s2"))
         await gates["a"].wait_reached()
         await gates["c"].wait_reached()
@@ -199,7 +199,7 @@ async def test_a_failing_model_is_explained_to_the_person(tmp_path: Path) -> Non
 async def test_an_unknown_model_is_explained_not_retried(tmp_path: Path) -> None:
     model, channel = ScriptedModel([]), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
-        asked = inbound("hello", event="e1", options={"model": "nobody/nothing"})
+        asked = inbound("hello", event="e1", options=TurnOptions(model="nobody/nothing"))
         row = await app.wait((await app.submit(asked)).id)
         await until(lambda: bool(channel.seen))
     assert row.outcome == "failed" and "nobody" in row.note and model.requests == []
@@ -234,7 +234,7 @@ async def test_a_full_queue_refuses_loudly_and_other_sessions_go_on(tmp_path: Pa
     gate = StreamGate()
     model = ScriptedModel([hold_at(say("a"), gate, 0), say("b")], repeat=True)
     async with running(tmp_path / "h", model) as app:
-        wait = {"queue": "followup"}
+        wait = TurnOptions(queue="followup")
         await app.submit(inbound("x", session="s", options=wait))
         await gate.wait_reached()
         for _ in range(app.settings.lanes.queue_cap):

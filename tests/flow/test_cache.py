@@ -21,7 +21,7 @@ from palinurus.config.load import load_config
 from palinurus.core.history import compaction
 from palinurus.core.prompt.facts import HEARTBEAT_PROMPT
 from palinurus.core.prompt.render import render_prompt
-from palinurus.core.types.inbound import Sender
+from palinurus.core.types.inbound import NO_OPTIONS, Sender, TurnOptions
 from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
 from palinurus.core.types.model import ModelRequest, Prompt
 from palinurus.testing.model import (
@@ -127,7 +127,7 @@ async def test_the_watch_sees_a_model_switch_in_a_real_run(tmp_path: Path) -> No
     model = ScriptedModel([say("one"), say("two"), say("three")])
     home = tmp_path / "h"
     async with running(home, model) as app:
-        for options in ({}, {}, {"model": "builtin/demo"}):
+        for options in (NO_OPTIONS, NO_OPTIONS, TurnOptions(model="builtin/demo")):
             await app.wait((await app.submit(inbound("hello there", session="main", options=options))).id)
     assert "model=builtin/demo" in model.requests[2].prompt.volatile  # made anew for every run
     look = looked(str(home / "cache"), model.requests[0].session)

@@ -19,7 +19,7 @@ from gateway.host import TOKEN
 from gateway.whole import place
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.core.types.inbound import Sender, Target
+from palinurus.core.types.inbound import Sender, Target, TurnOptions
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import ModelRequest
 from palinurus.gateway.server import GatewayServer
@@ -208,7 +208,7 @@ async def test_a_plugin_chooses_the_model_unless_the_message_does(tmp_path: Path
         wanted = {"providerOverride": "fake", "modelOverride": "other"}
         app.hooks.on("before_model_resolve", lambda event: wanted)
         await answered(app)
-        await answered(app, options={"model": "fake/third"})
+        await answered(app, options=TurnOptions(model="fake/third"))
         wanted["modelOverride"] = "no-such-model"
         await answered(app)
     assert [r.model.ref.model for r in model.requests] == ["other", "third", "m"]

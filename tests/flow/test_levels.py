@@ -15,6 +15,7 @@ import pytest
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
+from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelRequest
 from palinurus.sessions.record import SessionRecord
@@ -34,7 +35,7 @@ class Bench:
         self.app, self.model = app, model
 
     async def ask(self, **options: Any) -> ModelRequest:
-        accepted = await self.app.submit(inbound("hello", event=str(uuid.uuid4()), options=options))
+        accepted = await self.app.submit(inbound("hello", event=str(uuid.uuid4()), options=TurnOptions(**options)))
         await self.app.wait(accepted.id)
         return self.model.requests[-1]
 

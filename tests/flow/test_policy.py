@@ -17,7 +17,7 @@ from palinurus.app import App
 from palinurus.cli.look.preview import preview_run
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
-from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import ModelRequest
 from palinurus.testing.model import ScriptedModel, ScriptedTurn, call_tools, fail, say
@@ -51,8 +51,8 @@ MESSAGES = (
     message(kind="group", target=Target("telegram", "-6")),
     message(session="agent:main:subagent:x"),
     message(session="agent:main:subagent:x:subagent:y"),
-    message(options={"model": "small/s"}),
-    message(options={"model": "fake/gpt-5"}),
+    message(options=TurnOptions(model="small/s")),
+    message(options=TurnOptions(model="fake/gpt-5")),
 )
 
 

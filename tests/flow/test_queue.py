@@ -14,7 +14,7 @@ import pytest
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
-from palinurus.core.types.inbound import Target
+from palinurus.core.types.inbound import Target, TurnOptions
 from palinurus.core.types.messages import ToolResult, UserMessage
 from palinurus.errors import QueueFull
 from palinurus.store.port import InboxRow
@@ -140,7 +140,7 @@ async def test_followup_is_answered_in_a_later_turn_whoever_asks_for_it(tmp_path
         tool = Held(app, 1)
         one = await app.submit(inbound("first"))
         await tool.reached.wait()
-        options = {"queue": "followup"} if source == "message" else {}
+        options = TurnOptions(queue="followup" if source == "message" else "")
         two = await app.submit(inbound("second", options=options))
         tool.go.set()
         assert (await app.wait(one.id)).note == "one"
@@ -193,8 +193,8 @@ async def test_interrupt_stops_the_run_and_the_newest_message_runs(tmp_path: Pat
     async with running(tmp_path / "h", model) as app:
         one = await app.submit(inbound("one"))
         await gate.wait_reached()
-        two = await app.submit(inbound("two", options={"queue": "followup"}))
-        three = await app.submit(inbound("three", options={"queue": "interrupt"}))
+        two = await app.submit(inbound("two", options=TurnOptions(queue="followup")))
+        three = await app.submit(inbound("three", options=TurnOptions(queue="interrupt")))
         rows = [await app.wait(a.id) for a in (one, two, three)]
     assert [r.outcome for r in rows] == ["aborted", "aborted", "answered"]
     assert "interrupted" in rows[1].note and rows[2].note == "the newest"
@@ -251,7 +251,7 @@ async def test_a_stop_clears_what_waits_and_the_session_goes_on(tmp_path: Path) 
         one = await app.submit(inbound("one"))
         await gate.wait_reached()
         steered = await app.submit(inbound("steered"))
-        later = await app.submit(inbound("later", options={"queue": "followup"}))
+        later = await app.submit(inbound("later", options=TurnOptions(queue="followup")))
         assert app.abort(MAIN, "user")
         after = await app.submit(inbound("after"))
         rows = [await app.wait(a.id) for a in (one, steered, later, after)]
@@ -267,7 +267,7 @@ async def test_one_message_can_be_stopped(tmp_path: Path) -> None:
     async with running(tmp_path / "h", model) as app:
         one = await app.submit(inbound("one"))
         await gate.wait_reached()
-        waiting = await app.submit(inbound("waiting", options={"queue": "followup"}))
+        waiting = await app.submit(inbound("waiting", options=TurnOptions(queue="followup")))
         steered = await app.submit(inbound("steered"))
         assert app.dispatcher.abort_item(waiting.id) and app.dispatcher.abort_item(steered.id)
         gate.open()

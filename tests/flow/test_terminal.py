@@ -16,6 +16,7 @@ import pytest
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
+from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.messages import UserMessage
 from palinurus.store.port import InboxRow
 from palinurus.testing.channel import FakeChannel
@@ -213,7 +214,7 @@ async def test_a_store_that_refuses_a_write(tmp_path: Path, write: str) -> None:
             db.execute(f"CREATE TRIGGER broken {WRITES[write]} BEGIN SELECT RAISE(ABORT, 'refused'); END")
             made = await app.submit(inbound(BAD))
             if write == "claim":  # this one waits for a slot, and cannot have it
-                made = await app.submit(inbound(BAD, options={"queue": "followup"}))
+                made = await app.submit(inbound(BAD, options=TurnOptions(queue="followup")))
             await asyncio.sleep(0.15)
             found = await app.store.item(made.id)
             if write != "session":  # a turn whose session cannot be saved ends at once; the others wait

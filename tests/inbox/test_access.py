@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from flow.test_app import settings
-from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
 from palinurus.inbox.access import (
     STRANGER,
     AdmittedMessage,
@@ -48,7 +48,7 @@ async def test_only_what_a_platform_can_know_comes_through(tmp_path: Path, store
         "sender": Sender("2", "Ann", owner=True, allowed=True, scopes=("operator.admin",)),
         "session": "agent:main:main",
         "agent": "main",
-        "options": {"model": "dear/est", "system": "obey"},
+        "options": TurnOptions(model="dear/est", system="obey"),
         "system": True,
         "push": False,
         "before": ("Bob: forged",),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from palinurus.config.settings import QueueSettings
-from palinurus.core.types.inbound import Sender, Target
+from palinurus.core.types.inbound import Sender, Target, TurnOptions, read_options
 from palinurus.inbox.policy import NO_OVERRIDES, QueueOverrides, QueuePolicy, parse_mode, read_overrides, resolve_policy
 from support import inbound
 
@@ -47,7 +47,7 @@ def test_the_message_goes_before_the_session_the_channel_and_the_configuration()
     assert resolve_policy(inbound(), NO_OVERRIDES, CONFIGURED) == QueuePolicy("followup", 1.0, 7, "old")
     assert resolve_policy(inbound(**chat), NO_OVERRIDES, CONFIGURED) == QueuePolicy("collect", 2.0, 7, "old")
     assert resolve_policy(inbound(**chat), session, CONFIGURED) == QueuePolicy("interrupt", 3.0, 4, "new")
-    asked = {"queue": "steer", "queueDebounceMs": 0, "queueCap": 2, "queueDrop": "summarize"}
+    asked = TurnOptions(queue="steer", queue_debounce_ms=0, queue_cap=2, queue_drop="summarize")
     assert resolve_policy(inbound(**chat, options=asked), session, CONFIGURED) == QueuePolicy(
         "steer", 0.0, 2, "summarize"
     )
@@ -63,10 +63,10 @@ def test_a_strangers_directive_is_text() -> None:
 )
 def test_values_that_mean_nothing_are_passed_over(bad: dict[str, Any]) -> None:
     session = read_overrides(json.dumps({"sessionId": "s", **bad}).encode())
-    assert resolve_policy(inbound(options=bad), session, QueueSettings()) == QueuePolicy()
+    assert resolve_policy(inbound(options=read_options(bad)), session, QueueSettings()) == QueuePolicy()
     assert read_overrides(b"[") == NO_OVERRIDES
 
 
 def test_who_waits_for_the_answer_gets_its_own_turn() -> None:
-    ask = inbound(target=Target("http"), options={"queue": "steer"})
+    ask = inbound(target=Target("http"), options=TurnOptions(queue="steer"))
     assert resolve_policy(ask, QueueOverrides("interrupt"), CONFIGURED) == QueuePolicy("followup", 0.0, 7, "new")

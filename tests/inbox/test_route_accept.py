@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.core.types.inbound import Inbound, Target
+from palinurus.core.types.inbound import Inbound, Target, TurnOptions
 from palinurus.core.types.messages import ImageBlock
 from palinurus.errors import BadRequest
 from palinurus.inbox.route import MAX_EVENT, MAX_TEXT, build_item
@@ -44,7 +44,7 @@ def test_an_image_is_a_message() -> None:
         ({"text": "x", "agent": "nobody"}, "unknown agent"),
         ({"text": "x", "session": "../up"}, "not a session key"),
         ({"text": "lone \ud800 surrogate"}, "cannot be stored"),
-        ({"text": "x", "options": {"a": object()}}, "cannot be stored"),
+        ({"text": "x", "options": TurnOptions(tool_choice={"a": object()})}, "cannot be stored"),
     ],
 )
 def test_what_cannot_be_a_message_is_refused_with_the_reason(changes: dict[str, Any], said: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from palinurus.core.stream.heartbeat import find_last_word
 from palinurus.core.types.events import AgentEnd, MessageEnd, ToolStart
+from palinurus.core.types.inbound import HeartbeatOptions
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingBlock
 from palinurus.core.types.outbound import Reply, RunVisibility
 from palinurus.core.types.usage import TokenUsage
@@ -21,7 +22,9 @@ def seen(*texts: str, thinking: str = "", end: str = "stop", **options: Any) -> 
         AssistantMessage((*((ThinkingBlock(thinking),) if thinking else ()), TextBlock(text))) for text in texts
     )
     ok = Reply(inbound().target, "HEARTBEAT_OK", "i.ok")
-    speaker = HeartbeatSpeaker(BlockSpeaker(inbound(), "i", lambda: RunVisibility("on", "on")), options, ok)
+    speaker = HeartbeatSpeaker(
+        BlockSpeaker(inbound(), "i", lambda: RunVisibility("on", "on")), HeartbeatOptions(**options), ok
+    )
     early = [*speaker.feed(ToolStart("1", "ls", {}))]
     for message in messages:
         early += speaker.feed(MessageEnd(message))
@@ -44,7 +47,7 @@ def test_reasoning_only_where_it_is_asked_for() -> None:
 def test_acknowledgements_and_repeats_are_sent_to_nobody_and_failures_are_told() -> None:
     assert seen("**HEARTBEAT_OK**") == [] and seen("HEARTBEAT_OK all is well") == []
     assert seen("HEARTBEAT_OKAY then") == [("final", "HEARTBEAT_OKAY then")]
-    assert seen("HEARTBEAT_OK but look", ackMaxChars=3) == [("final", "but look")]
+    assert seen("HEARTBEAT_OK but look", ack_max_chars=3) == [("final", "but look")]
     assert seen("Wet.", said="Wet.") == [] and seen("Wet.", said="Dry.") == [("final", "Wet.")]
     assert [kind for kind, _ in seen(end="timeout")] == ["notice"]
     assert find_last_word(()) == ""

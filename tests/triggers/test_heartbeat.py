@@ -10,7 +10,7 @@ import pytest
 
 from palinurus.core.schedule.heartbeat import HeartbeatHours
 from palinurus.core.types.events import AgentEnd
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import Inbound, InlineDirectives
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.usage import TokenUsage
@@ -172,7 +172,7 @@ async def test_the_message_of_a_heartbeat(tmp_path: Path) -> None:
     await world.pass_(work, 31)
     (beat,) = world.beats
     assert beat.text.startswith("Look around.") and beat.system and beat.push
-    assert beat.options["inline"] == {"thinking": "high", "reasoning": "on"} and beat.options["model"] == "fake/m"
+    assert beat.options.inline == InlineDirectives("high", reasoning="on") and beat.options.model == "fake/m"
     assert (beat.target.channel, beat.target.to, beat.session) == ("fake", "chat", KEY)
     plain = Home(tmp_path, isolated=True, light=True)
     work = await plain.up()
@@ -183,7 +183,7 @@ async def test_the_message_of_a_heartbeat(tmp_path: Path) -> None:
         "prior chats. If nothing needs attention, reply HEARTBEAT_OK."
     )
     assert not beat.push and beat.session.startswith("agent:main:cron:heartbeat:run:")
-    assert beat.options["promptMode"] == "minimal"
+    assert beat.options.prompt_mode == "minimal"
 
 
 async def test_what_a_beat_cost_is_shown(tmp_path: Path) -> None:

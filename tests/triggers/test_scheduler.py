@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from palinurus.core.schedule.fire import DAY_MS, CronSchedule, find_next_due
+from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.errors import BadRequest, NotFound
 from palinurus.sessions.record import SessionRecord
@@ -232,8 +233,15 @@ async def test_what_a_fire_says_where_it_goes_and_what_it_may() -> None:
     due = START_MS + HOUR
     assert message.session == f"agent:main:cron:{made['id']}:run:{due}" and message.push and message.system
     assert (message.target.channel, message.target.to) == ("fake", "chat")
-    wanted = {"model": "fake/small", "thinking": "low", "timeoutSeconds": 30, "toolsAllow": ["read"]}
-    assert wanted.items() <= message.options.items() and message.options["promptMode"] == "minimal"
+    assert message.options == TurnOptions(
+        model="fake/small",
+        thinking="low",
+        queue="followup",
+        trigger="cron",
+        timeout_seconds=30,
+        tools_allow=("read",),
+        prompt_mode="minimal",
+    )
     assert work.events.has_waiting("agent:main:main")  # the main session hears of what the person was told
     told = await work.events.take("agent:main:main", "i1")
     assert "'sea' told the person: done" in told.text and told.source == "session"

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from palinurus.agent.plan.opening import STARTUP_FLAG, is_triggered
+from palinurus.agent.plan.opening import STARTUP_FLAG
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.clock import Clock
 from palinurus.core.stream.answer import collect_visible_text, read_answer_with_tokens
-from palinurus.core.stream.heartbeat import HEARTBEAT_OPTION, find_last_word, judge_heartbeat_reply
+from palinurus.core.stream.heartbeat import find_last_word, judge_heartbeat_reply
 from palinurus.core.types.events import AgentEnd, RunEndReason
 from palinurus.core.types.messages import AssistantMessage, UserMessage
 from palinurus.core.types.outbound import Reply
@@ -63,8 +63,8 @@ def forget_quiet_heartbeat(
 
 
 def _quiet(plan: RunPlan, end: AgentEnd) -> bool:
-    options = plan.inbound.options.get(HEARTBEAT_OPTION) if plan.inbound.system else None
-    if not isinstance(options, dict) or end.end not in ("stop", "length"):
+    options = plan.inbound.options.heartbeat if plan.inbound.system else None
+    if options is None or end.end not in ("stop", "length"):
         return False
     said = (m.text for m in end.messages if isinstance(m, AssistantMessage))
     media = any(read_answer_with_tokens(text, allowed=lambda name: True).found.media for text in said)
@@ -183,7 +183,7 @@ def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
         "abortedLastRun": end.end == "aborted",
         "systemSent": True,
     }
-    if not is_triggered(plan.inbound):  # where the person is, and which model they use, is not a job's to change
+    if not plan.inbound.triggered:  # where the person is, and which model they use, is not a job's to change
         place = {"channel": target.channel, "lastChannel": target.channel, "lastTo": target.to}
         fields |= {**place, "lastAccountId": target.account}
         if plan.inbound.title:

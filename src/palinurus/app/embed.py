@@ -24,7 +24,7 @@ from palinurus.config import paths, relaxed
 from palinurus.config.load import judge_config
 from palinurus.core.policy.groups import BUILTIN_TOOLS as OURS
 from palinurus.core.types.events import AgentEnd, RunEvent
-from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.model import Model
 from palinurus.core.types.tool import Tool
 from palinurus.core.types.usage import TokenUsage
@@ -192,7 +192,7 @@ class Agent:
             text=text,
             at=self._clock.now(),
             session=session,
-            options={"model": model} if model else {},
+            options=TurnOptions(model=model),
             push=False,
         )
 

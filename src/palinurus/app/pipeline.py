@@ -13,7 +13,7 @@ from palinurus.clock import Clock
 from palinurus.config.sections.channels import AccountSettings, Streaming
 from palinurus.config.sections.delivery import PresenceSettings
 from palinurus.config.settings import Settings
-from palinurus.core.stream.heartbeat import ACK_TOKEN, HEARTBEAT_OPTION
+from palinurus.core.stream.heartbeat import ACK_TOKEN
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.inbound import Inbound, Route, Target
 from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
@@ -55,7 +55,7 @@ class ReplyPipeline:
         where = route_inbound(inbound, settings)
         name = where.agent if isinstance(where, Route) else settings.default_agent
         agent, session = settings.agents.get(name), str(where.key) if isinstance(where, Route) else ""
-        beat = inbound.options.get(HEARTBEAT_OPTION) if inbound.system else None
+        beat = inbound.options.heartbeat if inbound.system else None
         channel, account = self._channels.get(target.channel), self._account(target)
         blocks = self._blocks(account) and beat is None
         fit = self._fit(target)

@@ -20,7 +20,7 @@ from palinurus.cli.models.pull import make_progress_drawer
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.core.memory.results import MemoryRefusal, cite_hit, write_excerpt_hint
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import decode_inbound
 from palinurus.errors import BadRequest, NotFound, StateError
 from palinurus.providers.local.fetch import fetch_weights
 from palinurus.providers.local.weights import EMBEDDING_WEIGHTS
@@ -187,7 +187,7 @@ def _message(home: str, version: MemoryVersion) -> dict[str, Any]:
     if row is None:
         return {}
     try:
-        inbound = msgspec.json.decode(row.body, type=Inbound)
+        inbound = decode_inbound(row.body)
     except (msgspec.MsgspecError, ValueError):
         return {"message": row.id}
     sender = inbound.sender.name or inbound.sender.id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, tzinfo
 
 CUT = "…"
@@ -27,6 +28,12 @@ def cut_middle(text: str, most: int, mark: str = f"\n{CUT}\n", *, head: float = 
     front = int(room * head)
     back = room - front
     return text[:front] + mark + (text[-back:] if back else "")
+
+
+def skip_pattern(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """The index after what `pattern` finds at `at`; `at` where it finds nothing."""
+    found = pattern.match(text, at)
+    return found.end() if found is not None else at
 
 
 def format_tokens(count: float) -> str:

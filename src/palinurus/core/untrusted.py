@@ -10,6 +10,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from palinurus.core.hidden import remove_hidden
+
 # What is put around a person's text before the model reads it: who speaks in a group, what was said before, what is
 # answered, which files came along. Pure.
 #
@@ -69,12 +71,6 @@ def _hung(text: str) -> str:
 MARK = "EXTERNAL_UNTRUSTED_CONTENT"
 _GONE = "[marker removed]"
 
-# Characters nobody sees: they hide orders from people, or split words that a filter looks for. The joiners that
-# scripts and emoji need (U+200C, U+200D) stay.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e"
-    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]|[\ufe00-\ufe0f]{2,}"
-)
 _BREAKS = re.compile("\r\n?|[\x85\u2028\u2029]")
 _JOINERS = re.compile("[\u200c\u200d\ufe00-\ufe0f\u0300-\u036f]")
 _ANGLES = str.maketrans(dict.fromkeys("‹《〈⟨⟪❬❮❰«˂≪⋘", "<") | dict.fromkeys("›》〉⟩⟫❭❯❱»˃≫⋙", ">"))
@@ -122,7 +118,7 @@ def clean_label(text: str, limit: int = 200) -> str:
 
 def make_inert(text: str) -> str:
     """Without hidden characters, our own marker in any disguise, control tokens of models, and reply directives."""
-    text = _HIDDEN.sub("", _BREAKS.sub("\n", text))
+    text = remove_hidden(_BREAKS.sub("\n", text))
     text = _unmarked(text)
     if "<" in text or "＜" in text:
         text = _SYS.sub(r"‹\1›", text)

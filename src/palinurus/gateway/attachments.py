@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.core.types.inbound import Attachment, Inbound
+from palinurus.core.types.inbound import Attachment, decode_inbound
 from palinurus.core.types.messages import ImageBlock
 from palinurus.gateway.rpc import MethodError
 from palinurus.inbox.commands.command import KeepFile
@@ -92,7 +92,7 @@ async def delete_attachments(files: Iterable[Attachment]) -> None:
 def find_sent_files(row: InboxRow | None) -> tuple[Attachment, ...]:
     """The files that came with a message of the inbox. Raises RpcError if it is not there any more."""
     try:
-        found = msgspec.json.decode(row.body, type=Inbound) if row is not None else None
+        found = decode_inbound(row.body) if row is not None else None
     except msgspec.DecodeError:
         found = None
     if found is None:

@@ -23,7 +23,7 @@ from palinurus.core.policy.admission import (
     decide_admission,
     parse_allowlist,
 )
-from palinurus.core.types.inbound import Inbound, Route, Sender
+from palinurus.core.types.inbound import NO_OPTIONS, Inbound, Route, Sender, TurnOptions
 from palinurus.core.types.keys import escape_key_part
 from palinurus.core.types.outbound import Reply
 from palinurus.inbox.commands.table import parse_command
@@ -257,7 +257,7 @@ class ChannelAccess:
         quote = inbound.quote if account.visibility != "allowlist" else None
         before = () if is_control(inbound) else self._heard.before(inbound.target, inbound.event)
         manners = MANNERS.format(when=WHEN[rules.mention])
-        options = {"system": f"{manners}\n\n{prompt}" if prompt else manners}
+        options = TurnOptions(system=f"{manners}\n\n{prompt}" if prompt else manners)
         return msgspec.structs.replace(inbound, quote=quote, before=before, options=options)
 
     def _slowed(self, inbound: Inbound, account: AccountSettings, verdict: AdmissionVerdict) -> RejectedMessage | None:
@@ -335,7 +335,7 @@ def _stripped(inbound: Inbound) -> Inbound:
         sender=Sender(was.id, was.name, bot=was.bot, also=was.also),
         session="",
         agent="",
-        options={},
+        options=NO_OPTIONS,
         system=False,
         push=True,
         before=(),

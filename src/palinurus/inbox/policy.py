@@ -30,7 +30,7 @@ class QueuePolicy(msgspec.Struct, frozen=True):
 
 
 class QueueOverrides(msgspec.Struct, frozen=True):
-    """What a session's record (or a message's options) may say; values are checked when used."""
+    """What a session's record may say; values are checked when used."""
 
     queueMode: Any = None
     queueDebounceMs: Any = None
@@ -57,16 +57,15 @@ def read_overrides(record: bytes) -> QueueOverrides:
 
 
 def resolve_policy(inbound: Inbound, session: QueueOverrides, settings: QueueSettings) -> QueuePolicy:
-    """What applies to this message. `options` may hold the record's names, and `queue` for the mode."""
+    """What applies to this message."""
     options, channel = inbound.options, inbound.target.channel
     if channel in OWN_ANSWER:
         return QueuePolicy("followup", 0.0, settings.cap, "new")
-    debounce = _first(options.get("queueDebounceMs"), session.queueDebounceMs)
-    drop = options.get("queueDrop", session.queueDrop)
+    debounce = _first(options.queue_debounce_ms, session.queueDebounceMs)
+    drop = options.queue_drop or session.queueDrop
     chosen: Mode = (
         parse_mode(_inline(inbound))
-        or parse_mode(options.get("queue"))
-        or parse_mode(options.get("queueMode"))
+        or parse_mode(options.queue)
         or parse_mode(session.queueMode)
         or parse_mode(settings.by_channel.get(channel))
         or parse_mode(settings.mode)
@@ -77,18 +76,16 @@ def resolve_policy(inbound: Inbound, session: QueueOverrides, settings: QueueSet
     return QueuePolicy(
         chosen,
         settings.debounce_by_channel.get(channel, settings.debounce) if debounce is None else debounce / 1000,
-        _first(options.get("queueCap"), session.queueCap, least=1) or settings.cap,
+        _first(options.queue_cap, session.queueCap, least=1) or settings.cap,
         cast("Drop", drop) if drop in get_args(Drop) else settings.drop,
     )
 
 
-def _inline(inbound: Inbound) -> str | None:
+def _inline(inbound: Inbound) -> str:
     """What the text itself asks for; only a trusted sender's directives act."""
     text = inbound.text
     return (
-        collect_inline_options(parse_directives(text)).get("queue")
-        if "/queue" in text.lower() and inbound.may_command
-        else None
+        collect_inline_options(parse_directives(text)).queue if "/queue" in text.lower() and inbound.may_command else ""
     )
 
 

@@ -14,7 +14,7 @@ from palinurus.agent.settle import settle_until_stored, to_outgoing
 from palinurus.clock import Clock
 from palinurus.core.levels.parse import parse_directives
 from palinurus.core.types.events import AgentEnd, RunEvent
-from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.inbound import Inbound, Sender, Target, decode_inbound
 from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import TokenUsage
@@ -99,13 +99,11 @@ class ClaimFinisher:
 
 log = logging.getLogger(__name__)
 
-_decoder = msgspec.json.Decoder(Inbound)
-
 
 def decode_stored(ident: str, body: bytes, at: int) -> Inbound:
     """The message as it was accepted; without text if the row cannot be read (the turn explains that)."""
     try:
-        return _decoder.decode(body)
+        return decode_inbound(body)
     except msgspec.DecodeError as exc:
         log.error("message %s: the stored row cannot be read: %s", ident, exc)
         return Inbound(Target("unknown"), Sender(""), "", "", at, push=False)

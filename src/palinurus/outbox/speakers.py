@@ -4,15 +4,15 @@ itself; feeds each of them with the run's events.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from palinurus.core.stream.answer import MESSAGE_GAP, LiveText
 from palinurus.core.stream.heartbeat import find_last_word, judge_heartbeat_reply
 from palinurus.core.types.events import AgentEnd, MessageEnd, MessageStart, MessageUpdate, RunEvent
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import HeartbeatOptions, Inbound
 from palinurus.core.types.messages import AssistantMessage
 from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
 from palinurus.outbox.drafts import LiveDraft, LiveDrafts
@@ -27,12 +27,10 @@ from palinurus.outbox.presence import RunPresence
 class HeartbeatSpeaker:
     """A speaker around the run's own. `ok` is sent for a beat that found nothing, where people want to see that."""
 
-    def __init__(self, inner: ReplyBuilder, options: Mapping[str, Any], ok: Reply | None = None) -> None:
+    def __init__(self, inner: ReplyBuilder, options: HeartbeatOptions, ok: Reply | None = None) -> None:
         self._inner = inner
-        self._ok = (ok,) if ok is not None and options.get("ok") else ()
-        self._alerts = options.get("alerts") is not False
+        self._ok = (ok,) if ok is not None and options.ok else ()
         self._options = options
-        self._reasoning = bool(options.get("reasoning"))
         self._early: list[Reply] = []
         self._last, self._ended = "", False
 
@@ -54,9 +52,9 @@ class HeartbeatSpeaker:
         end = judge_heartbeat_reply(self._last or finals[-1].text, self._options)
         if end.drop and not finals[-1].media:
             return (*(self._ok if end.acked else ()), *notices)
-        if not self._alerts:
+        if not self._options.alerts:
             return tuple(notices)
-        thoughts = [reply for reply in replies if reply.kind == "reasoning"] if self._reasoning else []
+        thoughts = [reply for reply in replies if reply.kind == "reasoning"] if self._options.reasoning else []
         return (*thoughts, msgspec.structs.replace(finals[-1], text=end.text), *notices)
 
 

@@ -16,7 +16,7 @@ import msgspec
 from palinurus.agent.plan.sandbox import is_sandboxed
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.messages import (
     AssistantMessage,
@@ -226,7 +226,7 @@ class SessionDirectory:
             at=self._clock.now(),
             kind="direct" if name_chat_type(seen.key) == "direct" else "group",
             session=str(seen.key),
-            options={"queue": "followup"},
+            options=TurnOptions(queue="followup"),
             system=True,
             push=told,
             source=f"session {letter.caller}",

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from palinurus.clock import Clock
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import NO_OPTIONS, Inbound
 from palinurus.errors import BadRequest, Draining, PalinurusError
 from palinurus.tools.commands.table import CommandNotice
 
@@ -63,7 +63,7 @@ def make_notice_message(notice: CommandNotice, now: int) -> Inbound:
         reply_to="",
         session=notice.session,
         agent=notice.agent,
-        options={},
+        options=NO_OPTIONS,
         system=True,
         source=notice.asker.origin or "command",
     )

@@ -29,14 +29,14 @@ from palinurus.core.schedule.heartbeat import (
     judge_heartbeat,
     parse_heartbeat_page,
 )
-from palinurus.core.stream.heartbeat import HEARTBEAT_OPTION, find_last_word, judge_heartbeat_reply
+from palinurus.core.stream.heartbeat import find_last_word, judge_heartbeat_reply
 from palinurus.core.types.events import AgentEnd, RunEvent
-from palinurus.core.types.inbound import Inbound, Sender
+from palinurus.core.types.inbound import HeartbeatOptions, Inbound, Sender, TurnOptions
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import Draining, NotFound, PalinurusError
 from palinurus.sessions.record import SessionRecord
 from palinurus.triggers.events import NOTHING, SystemEvents
-from palinurus.triggers.message import TRIGGER, HeartbeatTarget, make_main_key, resolve_target
+from palinurus.triggers.message import HeartbeatTarget, make_main_key, resolve_target
 from palinurus.triggers.ports import TriggerPort
 
 # The command a heartbeat watches. It runs beside the timer, as the agent's own commands do, and only a hash of what it
@@ -239,22 +239,16 @@ class AgentHeartbeat:
         key = SessionKey(self.agent, f"cron:heartbeat:run:{now}") if own.isolated else self.key
         said = beat.said if now - beat.said_at < DAY_MS else ""
         # Directives of the configured prompt act; what is told along with it never does.
-        directives = {**collect_inline_options(parsed), **({"reasoning": "on"} if own.reasoning else {})}
-        options = {
-            TRIGGER: "heartbeat",
-            HEARTBEAT_OPTION: {
-                "ackMaxChars": own.ack_chars,
-                "said": said,
-                "reasoning": own.reasoning,
-                "ok": to.seen.ok,
-                "alerts": to.seen.alerts,
-            },
-            "inline": directives,
-            "timeoutSeconds": own.timeout,
-            "queue": "followup",
-            **({"model": own.model} if own.model else {}),
-            **({"promptMode": "minimal"} if own.light else {}),
-        }
+        inline = collect_inline_options(parsed)
+        options = TurnOptions(
+            model=own.model,
+            queue="followup",
+            trigger="heartbeat",
+            inline=msgspec.structs.replace(inline, reasoning="on") if own.reasoning else inline,
+            timeout_seconds=own.timeout,
+            prompt_mode="minimal" if own.light else None,
+            heartbeat=HeartbeatOptions(own.ack_chars, said, own.reasoning, to.seen.ok, to.seen.alerts),
+        )
         sender = Sender("heartbeat", owner=True, allowed=True)
         event, target = f"heartbeat:{self.agent}:{now}", to.way.target
         return Inbound(
@@ -285,7 +279,7 @@ class AgentHeartbeat:
             beat = self._beat
             changes: dict[str, Any] = {"item": "", "cost": beat.cost + cost, "count": beat.count + 1}
             word = find_last_word(ends[-1].messages) if ends else ""
-            said = judge_heartbeat_reply(word or row.note, message.options[HEARTBEAT_OPTION])
+            said = judge_heartbeat_reply(word or row.note, message.options.heartbeat or HeartbeatOptions())
             failure = ends[-1].failure if ends else None
             fatal = failure.kind if failure is not None and failure.kind in FATAL else ""
             more: dict[str, Any] = {"costUsd": round(cost, 6), "reason": why, "itemId": item}

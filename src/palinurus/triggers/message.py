@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import msgspec
 
 from palinurus.config.sections.schedule import HeartbeatSettings, HeartbeatVisibility
 from palinurus.config.settings import Settings
 from palinurus.core.schedule.fire import GRACE_MS
 from palinurus.core.schedule.job import CronDelivery, CronJob
-from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey, escape_key_part, parse_session_key
 from palinurus.errors import BadRequest
 from palinurus.sessions.record import SessionRecord
@@ -71,7 +73,6 @@ async def _direct(doors: TriggerPort, key: SessionKey, target: Target, *, own: b
     return not any([await doors.store.session(name) is not None for name in names])
 
 
-TRIGGER = "trigger"  # the option that marks a turn nobody wrote for; see agent/trigger.py
 _NOWHERE = "cron"
 
 
@@ -138,19 +139,16 @@ def make_fire_message(job: CronJob, due: int, now: int, key: SessionKey, way: Re
         text = f"[cron:{job.id} {job.name}] {payload.words}\n\nThis was scheduled; nobody waits for questions.{late}"
         if way.push and key.kind == "cron":
             text += " Your final answer is sent to the person as it is; NO_REPLY sends nothing."
-    options: dict[str, Any] = {TRIGGER: "cron"}
+    options = TurnOptions(trigger="cron", queue="followup")
     if key.kind == "cron" or payload.kind == "agentTurn":
-        options |= {
-            name: value
-            for name, value in (
-                ("model", payload.model),
-                ("thinking", payload.thinking),
-                ("timeoutSeconds", payload.timeout_seconds),
-                ("toolsAllow", list(payload.tools_allow)),
-                ("promptMode", "minimal" if payload.light_context else ""),
-            )
-            if value
-        }
+        options = msgspec.structs.replace(
+            options,
+            model=payload.model,
+            thinking=payload.thinking,
+            timeout_seconds=payload.timeout_seconds or None,
+            tools_allow=tuple(payload.tools_allow),
+            prompt_mode="minimal" if payload.light_context else None,
+        )
     return Inbound(
         way.target,
         Sender("cron", job.name, owner=True, allowed=True),
@@ -159,7 +157,7 @@ def make_fire_message(job: CronJob, due: int, now: int, key: SessionKey, way: Re
         now,
         session=str(key),
         agent=key.agent,
-        options={**options, "queue": "followup"},
+        options=options,
         system=True,
         push=way.push,
         source=job.source,

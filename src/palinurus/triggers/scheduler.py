@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from palinurus.core.schedule import job as jobs_
-from palinurus.core.types.inbound import Inbound, Sender
+from palinurus.core.types.inbound import Inbound, Sender, TurnOptions
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import BadRequest, NotFound
 from palinurus.tools.program.cron import CronJobMaker, SchedulerListener
@@ -19,7 +19,7 @@ from palinurus.triggers.cron import CronRunner
 from palinurus.triggers.events import SystemEvent, SystemEvents
 from palinurus.triggers.heartbeat import AgentHeartbeat
 from palinurus.triggers.jobs import JobStore, ScheduledJob
-from palinurus.triggers.message import TRIGGER, find_last_destination, make_main_key
+from palinurus.triggers.message import find_last_destination, make_main_key
 from palinurus.triggers.ports import TriggerPort
 
 log = logging.getLogger(__name__)
@@ -219,7 +219,7 @@ class Scheduler:
         sender = Sender("wake", owner=not source, allowed=True)
         message = Inbound(
             way.target, sender, f"wake:{ident}", f"System: {text}", at, session=str(key), agent=key.agent,
-            options={TRIGGER: "wake"}, system=True, push=way.push, source=source,
+            options=TurnOptions(trigger="wake"), system=True, push=way.push, source=source,
         )  # fmt: skip
         await self._doors.submit(message)
 

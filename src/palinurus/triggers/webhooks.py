@@ -19,7 +19,7 @@ import msgspec
 
 from palinurus.config.sections.webhooks import MappedHookSettings, WebhookAction, WebhookSettings
 from palinurus.core import webhooks
-from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.inbound import NO_OPTIONS, Inbound, Sender, Target, TurnOptions, read_options
 from palinurus.core.types.keys import SessionKey, escape_key_part, parse_session_key
 from palinurus.core.untrusted import clean_label, make_inert, wrap_untrusted
 from palinurus.core.webhooks import (
@@ -33,7 +33,7 @@ from palinurus.core.webhooks import (
 )
 from palinurus.plugins.hooks import Hooks
 from palinurus.triggers.events import SystemEvent, SystemEvents
-from palinurus.triggers.message import TRIGGER, ReplyDestination, find_last_destination, make_main_key
+from palinurus.triggers.message import ReplyDestination, find_last_destination, make_main_key
 from palinurus.triggers.ports import TriggerPort
 
 # What a webhook's body asks for, as one value: /hooks/wake, /hooks/agent, and mapped hooks with templates. Pure.
@@ -67,7 +67,7 @@ class WebhookRequest(NamedTuple):
     deliver: bool = True
     channel: str = "last"
     to: str = ""
-    options: Mapping[str, Any] = NOTHING
+    options: TurnOptions = NO_OPTIONS
 
 
 def read_webhook_request(
@@ -91,7 +91,7 @@ def read_webhook_request(
     return WebhookRequest(
         hook.id, hook.name or hook.id, hook.action, words, facts, given[:1000],
         webhooks.fill_template(hook.session, scope, make_key_segment) or session,
-        hook.agent, hook.now, hook.deliver, hook.channel, hook.to, hook.options,
+        hook.agent, hook.now, hook.deliver, hook.channel, hook.to, read_options(hook.options),
     )  # fmt: skip
 
 
@@ -121,10 +121,11 @@ def _agent(payload: Mapping[str, Any], headers: Mapping[str, str], settings: Web
     named = session.lower().split(":")[1] if session.lower().startswith("agent:") else ""
     if named and settings.agents is not None and named not in settings.agents:
         return "sessionKey names an agent that is not allowed (hooks.allowedAgentIds)"
-    options: dict[str, Any] = {name: found for name in ("model", "thinking") if (found := _word(payload, name))}
     limit = payload.get("timeoutSeconds")
-    if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0:
-        options["timeoutSeconds"] = limit
+    timed = isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0
+    options = TurnOptions(
+        model=_word(payload, "model"), thinking=_word(payload, "thinking"), timeout_seconds=limit if timed else None
+    )
     return WebhookRequest(
         "agent", _name(_word(payload, "name")) or "agent", "agent", _AGENT, text,
         (_word(payload, "idempotencyKey") or _delivery(headers))[:1000], session or settings.session, agent,
@@ -322,7 +323,7 @@ class Webhooks:
             self._doors.clock.now(),
             session=str(key),
             agent=key.agent,
-            options={TRIGGER: "hook", "queue": "followup", **asked.options},
+            options=msgspec.structs.replace(asked.options, trigger="hook", queue="followup"),
             system=True,
             push=held.push,
             source=_source(asked),

@@ -10,7 +10,7 @@ from palinurus.agent.plan.levels import apply_exec_rules, resolve_exec_rules
 from palinurus.config.sections.approvals import AgentExecRules
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.types.approval import ExecRules
-from palinurus.core.types.inbound import Sender
+from palinurus.core.types.inbound import InlineDirectives, Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.tool import ToolSettings
 from palinurus.sessions.record import SessionRecord
@@ -28,7 +28,7 @@ def rules(
         **{**{f: getattr(base, f) for f in base.__struct_fields__}, "elevatedLevel": level, "extra": fields}
     )
     settings = Settings("/h", {"main": AgentSettings("main", "main", "/w")}, "main", approvals={"main": own})
-    return resolve_exec_rules(settings, "main", record, inbound(sender=sender), inline or {})
+    return resolve_exec_rules(settings, "main", record, inbound(sender=sender), InlineDirectives(**inline or {}))
 
 
 def test_nothing_said() -> None:

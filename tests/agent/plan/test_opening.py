@@ -5,18 +5,20 @@ from __future__ import annotations
 import msgspec
 
 from palinurus.agent.plan.offer import ToolOffer
-from palinurus.agent.plan.opening import get_directives, is_triggered, limit_timeout, prepend_preface, restrict_tools
+from palinurus.agent.plan.opening import limit_timeout, prepend_preface, restrict_tools
 from palinurus.agent.plan.runplan import RunLimits
+from palinurus.core.types.inbound import InlineDirectives, TurnOptions
 from palinurus.core.types.messages import UserMessage
 from palinurus.triggers.events import SystemEventText
 from support import inbound, tool
 
-JOB = {"trigger": "cron", "timeoutSeconds": 5, "toolsAllow": ["a", "nothing"], "inline": {"thinking": "high"}}
+HIGH = InlineDirectives(thinking="high")
+JOB = TurnOptions(trigger="cron", timeout_seconds=5, tools_allow=("a", "nothing"), inline=HIGH)
 
 
 def test_limits_tools_and_directives_of_a_job() -> None:
     message = inbound("x", system=True, options=JOB)
-    assert is_triggered(message) and get_directives(message) == {"thinking": "high"}
+    assert message.triggered
     assert limit_timeout(RunLimits(timeout=100), JOB).timeout == 5
     assert limit_timeout(RunLimits(timeout=3), JOB).timeout == 3
     tools = {name: tool(name) for name in "ab"}
@@ -27,9 +29,9 @@ def test_limits_tools_and_directives_of_a_job() -> None:
 
 
 def test_a_persons_message_cannot_ask_for_that() -> None:
-    asked = {key: value for key, value in JOB.items() if key != "trigger"}
+    asked = msgspec.structs.replace(JOB, trigger="")
     message = inbound("x", options=JOB)
-    assert not is_triggered(message) and get_directives(message) == {}
+    assert not message.triggered
     assert limit_timeout(RunLimits(timeout=100), asked).timeout == 100
     offer = ToolOffer({"b": tool("b")}, (), {}, None)  # type: ignore[arg-type]
     assert restrict_tools(offer, asked) is offer

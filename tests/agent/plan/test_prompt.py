@@ -27,7 +27,7 @@ from palinurus.config.settings import AgentSettings, PromptSettings, Secret, Set
 from palinurus.core.levels.resolve import ThinkingDecision
 from palinurus.core.prompt.facts import HEARTBEAT_PROMPT, FileFact, PromptContribution, SkillFact
 from palinurus.core.prompt.render import render_prompt
-from palinurus.core.types.inbound import Target
+from palinurus.core.types.inbound import Target, TurnOptions, read_options
 from palinurus.core.types.keys import ModelRef, SessionKey
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.vendor import Vendor
@@ -91,12 +91,14 @@ def test_the_session_decides_the_mode() -> None:
 
 def test_an_occasion_is_read_off_the_message() -> None:
     message = inbound(
-        "hi", target=Target("telegram", "c"), kind="group", options={"system": "boats", "promptMode": "none"}
+        "hi", target=Target("telegram", "c"), kind="group", options=TurnOptions(system="boats", prompt_mode="none")
     )
     choice = ModelCandidate(MODEL, ThinkingDecision("high", "inline", "", "high"))
     found = make_occasion(message, MAIN, choice, SessionRecord(sessionId="s", reasoningLevel="stream"))
     assert found == PromptOccasion(MAIN, MODEL, "high", "telegram", "group", "stream", "boats", "none")
-    odd = make_occasion(inbound("hi", options={"promptMode": "evil"}), MAIN, choice, SessionRecord(sessionId="s"))
+    odd = make_occasion(
+        inbound("hi", options=read_options({"promptMode": "evil"})), MAIN, choice, SessionRecord(sessionId="s")
+    )
     assert odd.mode is None and odd.reasoning == "off"
 
 

@@ -20,6 +20,7 @@ from palinurus.config.sections.runtimes import RuntimeProgram
 from palinurus.core.levels.resolve import FastMode
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.events import AgentEnd, ToolEnd, ToolUpdate
+from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.tool import ToolSettings
 from palinurus.testing.model import make_model_info
 from support import inbound, kinds, plan, tool
@@ -239,7 +240,7 @@ async def test_a_heartbeat_turn_points_at_the_file_and_no_turn_carries_it(tmp_pa
         (Path(app.settings.agents["main"].workspace) / "HEARTBEAT.md").write_text("- water the plants")
         await ask(app, "hello")
         beat = inbound(
-            "Heartbeat.", sender=OWNER, system=True, options={"trigger": "heartbeat"}, session="agent:main:main"
+            "Heartbeat.", sender=OWNER, system=True, options=TurnOptions(trigger="heartbeat"), session="agent:main:main"
         )
         await app.wait((await app.submit(beat)).id)
     plain, beating = (json.dumps(line) for line in heard(tmp_path, "turn/start"))

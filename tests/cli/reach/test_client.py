@@ -19,6 +19,7 @@ from palinurus.cli.reach.client import (
 )
 from palinurus.clock import SystemClock
 from palinurus.core.types.events import RunEvent
+from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.model import ModelFailure
 from palinurus.errors import BadRequest, GatewayUnreachable, Unauthorized
 from palinurus.gateway import token
@@ -54,7 +55,7 @@ async def test_events_and_outcome(server: GatewayServer, host: FakeHost) -> None
     events, outcome = await told(remote(server), CliMessage("hi", "agent:work:x", "work", "acme/one"))
     assert events == words("Hel", "lo")
     assert (outcome.outcome, outcome.text, outcome.error, outcome.usage.output) == ("answered", "Hello", "", 7)
-    assert (host.seen[0].session, host.seen[0].options) == ("agent:work:x", {"model": "acme/one"})
+    assert (host.seen[0].session, host.seen[0].options) == ("agent:work:x", TurnOptions(model="acme/one"))
 
 
 async def test_a_failed_turn_has_its_reason(server: GatewayServer, host: FakeHost) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from palinurus.core.levels.parse import ParsedDirectives, collect_inline_options, parse_directives
 from palinurus.core.levels.spellings import DIRECTIVE_BY_NAME, DIRECTIVES
+from palinurus.core.types.inbound import NO_INLINE, InlineDirectives
 
 
 def only(text: str) -> tuple[str, str | None]:
@@ -124,12 +125,13 @@ def test_text_stays_text(text: str) -> None:
         ("/reasoning live go", "go", {"reasoning": "stream"}),
         ("/trace on go", "go", {"trace": "on"}),
         ("/queue collect go", "go", {"queue": "collect"}),
+        ("/queue default cap:5 go", "go", {}),
         ("/elevated full go", "go", {"elevated": "full"}),
     ],
 )
 def test_inline_leaves_the_rest_as_written(text: str, rest: str, asked: dict[str, str]) -> None:
     parsed = parse_directives(text)
-    assert (parsed.rest, parsed.only, collect_inline_options(parsed)) == (rest, False, asked)
+    assert (parsed.rest, parsed.only, collect_inline_options(parsed)) == (rest, False, InlineDirectives(**asked))
 
 
 def test_options() -> None:
@@ -153,7 +155,7 @@ def test_several_in_one_message() -> None:
 def test_a_known_model_needs_no_slash() -> None:
     assert parse_directives("/model opus write", {"opus"}.__contains__).rest == "write"
     assert parse_directives("/model opus write").directives == ()
-    assert collect_inline_options(parse_directives("/think high")) == {}  # for the session, not for this message
+    assert collect_inline_options(parse_directives("/think high")) == NO_INLINE  # for the session, not for this message
 
 
 # --- generated text ---------------------------------------------------------------------------------------------

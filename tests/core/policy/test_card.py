@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palinurus.core.hidden import needs_escape
 from palinurus.core.policy.card import show_command, to_request_payload, write_approval_card
-from palinurus.core.policy.shell import is_hidden
 from palinurus.core.types.approval import ApprovalRequest
 
 
@@ -16,9 +16,9 @@ def ask(**changes: object) -> ApprovalRequest:
 
 
 @given(st.text(max_size=80))
-def test_nothing_on_a_card_is_hidden_and_different_commands_look_different(text: str) -> None:
+def test_nothing_on_a_card_needs_escape_and_different_commands_look_different(text: str) -> None:
     shown = show_command(ask(command=text))
-    assert not any(is_hidden(c) for c in shown if c != "\n")
+    assert not any(needs_escape(c) for c in shown if c != "\n")
     assert all(line.startswith("    ") for line in shown.split("\n"))
     assert show_command(ask(command=text + "x")) != shown
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from palinurus.core.stream.heartbeat import find_last_word, judge_heartbeat_reply
+from palinurus.core.types.inbound import HeartbeatOptions
 from palinurus.core.types.messages import AssistantMessage, TextBlock
 
 
@@ -22,7 +24,7 @@ from palinurus.core.types.messages import AssistantMessage, TextBlock
     ],
 )
 def test_judged(text: str, options: dict[str, object], drop: bool, said: str) -> None:
-    assert judge_heartbeat_reply(text, options)[:2] == (drop, said)
+    assert judge_heartbeat_reply(text, msgspec.convert(options, HeartbeatOptions))[:2] == (drop, said)
 
 
 def test_the_last_word_still_has_its_token() -> None:

@@ -11,6 +11,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from gateway.host import Catalog, settings
+from palinurus.core.types.inbound import EarlierMessage, TurnOptions
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import ImageBlock
 from palinurus.gateway.http import HttpFault
@@ -46,7 +47,7 @@ def good(headers: dict[str, str] | None = None, **body: Any) -> OpenAiRequest:
 )
 def test_what_a_model_name_means(model: str, agent: str, override: str | None) -> None:
     inbound = good(model=model).inbound
-    assert (inbound.agent, inbound.options.get("model")) == (agent, override)
+    assert (inbound.agent, inbound.options.model or None) == (agent, override)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_model_names_that_are_refused(model: str, status: int) -> None:
 
 
 def test_the_header_overrides_the_model_for_one_turn() -> None:
-    assert good({"x-openclaw-model": "acme/two"}).inbound.options["model"] == "acme/two"
+    assert good({"x-openclaw-model": "acme/two"}).inbound.options.model == "acme/two"
     assert isinstance(ask({"x-openclaw-model": "what"}), HttpFault)
 
 
@@ -71,7 +72,7 @@ def test_a_session_header_remembers_so_only_the_last_message_counts() -> None:
     ]
     inbound = good({"x-openclaw-session-key": "agent:work:main"}, messages=messages).inbound
     assert (inbound.session, inbound.agent, inbound.text) == ("agent:work:main", "work", "new")
-    assert "context" not in inbound.options
+    assert not inbound.options.context
 
 
 def test_a_user_has_one_session_and_no_two_share_one() -> None:
@@ -94,11 +95,11 @@ def test_without_a_session_each_request_stands_alone_with_its_context() -> None:
     first, second = good(messages=messages).inbound, good(messages=messages).inbound
     assert first.session != second.session and first.event != second.event
     assert first.text == "new"
-    assert first.options["system"] == "be brief\n\nand kind"
-    assert first.options["context"] == [
-        {"role": "user", "content": "old"},
-        {"role": "assistant", "content": "answer"},
-        {"role": "user", "content": "[result of clock]\n12:00"},
+    assert first.options.system == "be brief\n\nand kind"
+    assert list(first.options.context) == [
+        EarlierMessage("user", "old"),
+        EarlierMessage("assistant", "answer"),
+        EarlierMessage("user", "[result of clock]\n12:00"),
     ]
 
 
@@ -111,10 +112,10 @@ def test_options_and_flags() -> None:
         stream=True,
         stream_options={"include_usage": True},
     )
-    assert found.inbound.options == {"maxTokens": 5, "temperature": 0.5, "thinking": "high"}
+    assert found.inbound.options == TurnOptions(thinking="high", max_tokens=5, temperature=0.5)
     assert (found.stream, found.usage, found.events, found.keyed) == (True, True, True, True)
     assert found.inbound.event == "key:k"
-    assert good(temperature=0).inbound.options == {"temperature": 0.0}
+    assert good(temperature=0).inbound.options == TurnOptions(temperature=0.0)
 
 
 def test_images_come_as_data_only() -> None:

@@ -14,6 +14,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from gateway.host import TOKEN, Catalog, FakeHost, settings, words
+from palinurus.core.types.inbound import EarlierMessage
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelFailure
 from palinurus.gateway.http import HttpFault
@@ -77,10 +78,10 @@ def test_input_items_become_one_conversation() -> None:
         ],
     )
     assert asked.inbound.text == "[result of weather]\nsunny"
-    assert asked.inbound.options["system"] == "be brief"
-    assert asked.inbound.options["context"] == [
-        {"role": "user", "content": "weather?"},
-        {"role": "assistant", "content": '[called weather {"city": "Rome"}]'},
+    assert asked.inbound.options.system == "be brief"
+    assert list(asked.inbound.options.context) == [
+        EarlierMessage("user", "weather?"),
+        EarlierMessage("assistant", '[called weather {"city": "Rome"}]'),
     ]
 
 

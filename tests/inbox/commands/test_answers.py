@@ -84,7 +84,7 @@ async def test_steer(office: Any) -> None:
     office.running.add(str(KEY))
     assert await office.say("/steer look left", push=False, target=Target("terminal")) == "Steering the current run."
     (message,) = office.submitted
-    assert message.text == "look left" and message.options["queue"] == "steer"
+    assert message.text == "look left" and message.options.queue == "steer"
     office.running.clear()
     assert await office.say("/steer go on") == "No run is going; sent as a message."
     assert await office.say("/steer") == "Say what the agent should know: /steer TEXT."

@@ -37,7 +37,7 @@ def test_an_order_is_delivered_to_nobody_and_holds_no_commands() -> None:
     assert (order.push, order.system, order.kind, order.sender) == (False, True, "direct", asker.sender)
     assert not order.may_command and order.target.channel == "subagent" and order.event == "aaaa1111:0"
     assert order.text == "[Subagent Task]\n/stop now"
-    assert "cannot start sub-agents" in order.options["system"] and "on telegram" in order.options["system"]
+    assert "cannot start sub-agents" in order.options.system and "on telegram" in order.options.system
 
 
 def test_a_result_goes_where_the_asker_is_and_has_one_name() -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from palinurus.config.sections.tools import ProcessSettings
-from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.inbound import NO_OPTIONS, Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import DiskFull
 from palinurus.store.port import StoreRecord
@@ -22,7 +22,9 @@ from palinurus.tools.commands.table import SETTLED, CommandNotice, CommandTable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts shell commands")
 
-ASKER = Inbound(Target("fake", "chat"), Sender("me", owner=True), "e", "a long text", 0, options={"context": ["x"]})
+ASKER = Inbound(
+    Target("fake", "chat"), Sender("me", owner=True), "e", "a long text", 0, options=TurnOptions(model="x/y")
+)
 
 
 class Disk:
@@ -85,7 +87,7 @@ async def test_the_record_is_there_before_the_command_and_goes_after_the_notice(
     await settled(disk, "background", "notice", "drop")
     (notice,) = told.notices
     assert notice.text == f"Exec completed ({held.id}, code 0) :: hi" and notice.key == held.job.spec.mark
-    assert notice.asker.text == "" and notice.asker.options == {} and notice.asker.target == ASKER.target
+    assert notice.asker.text == "" and notice.asker.options == NO_OPTIONS and notice.asker.target == ASKER.target
 
 
 async def test_what_cannot_be_started_leaves_no_record() -> None:

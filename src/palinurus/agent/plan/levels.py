@@ -12,7 +12,7 @@ from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.levels import spellings
 from palinurus.core.policy.exec import ASK_LEVELS, SECURITY_LEVELS, list_elevation_blocks
 from palinurus.core.types.approval import ExecRules
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import Inbound, InlineDirectives
 from palinurus.core.types.outbound import RunVisibility
 from palinurus.core.types.tool import Tool, ToolSettings
 from palinurus.sessions.record import SessionRecord
@@ -32,12 +32,12 @@ def apply_exec_rules(base: ToolSettings, found: ExecRules, outside: Mapping[str,
 
 
 def resolve_exec_rules(
-    settings: Settings, agent: str, session: SessionRecord, inbound: Inbound, inline: Mapping[str, str]
+    settings: Settings, agent: str, session: SessionRecord, inbound: Inbound, inline: InlineDirectives
 ) -> ExecRules:
     """A directive of the message itself, then the session's, then the config's."""
     own = settings.approvals.get(agent, AgentExecRules())
     extra, found = session.extra, own.exec
-    level: Any = spellings.parse_elevated(inline.get("elevated") or session.elevatedLevel or found.elevated or "")
+    level: Any = spellings.parse_elevated(inline.elevated or session.elevatedLevel or found.elevated or "")
     return msgspec.structs.replace(
         found,
         security=_one_of(extra.get("execSecurity"), SECURITY_LEVELS) or found.security,
@@ -57,12 +57,12 @@ def read_show(agent: AgentSettings) -> RunVisibility:
     return RunVisibility(agent.verbose_default, agent.reasoning_default, False, agent.progress_detail)
 
 
-def resolve_show(inline: Mapping[str, Any], record: SessionRecord, base: RunVisibility) -> RunVisibility:
+def resolve_show(inline: InlineDirectives, record: SessionRecord, base: RunVisibility) -> RunVisibility:
     """The levels in force. A word nobody knows counts as not said."""
     return RunVisibility(
-        _first(("off", "on", "full"), base.verbose, inline.get("verbose"), record.verboseLevel),
-        _first(("off", "on", "stream"), base.reasoning, inline.get("reasoning"), record.reasoningLevel),
-        _first(("off", "on"), "off", inline.get("trace"), record.traceLevel) == "on",
+        _first(("off", "on", "full"), base.verbose, inline.verbose, record.verboseLevel),
+        _first(("off", "on", "stream"), base.reasoning, inline.reasoning, record.reasoningLevel),
+        _first(("off", "on"), "off", inline.trace, record.traceLevel) == "on",
         base.detail,
         base.answer,
     )

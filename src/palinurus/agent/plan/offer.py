@@ -5,7 +5,7 @@ The same question gives the same objects again, so that prompt and schemas stay 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +15,7 @@ from palinurus.agent.plan.sandbox import is_sandboxed
 from palinurus.config.settings import Settings
 from palinurus.core.policy.decide import ToolVerdict, decide_tools
 from palinurus.core.policy.layers import ChatPlace, ToolAsker, ToolLists, ToolQuestion
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import ClientTool, Inbound
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.tool import Tool, ToolContext, ToolOutput, ToolSpec, make_output
@@ -27,23 +27,20 @@ from palinurus.sessions.record import SessionRecord
 # A call of one ends the run; the caller runs it and comes back with what it returned. Comes with the message
 # (`options.clientTools`), so a run that is taken up after a crash has them too.
 
-OPTION = "clientTools"
 ASKED = "Handed to the caller, who runs it. Stop here: what it returns comes with the next message."
 
 
-def add_client_tools(offer: ToolOffer, options: Mapping[str, Any]) -> ToolOffer:
+def add_client_tools(offer: ToolOffer, wanted: Sequence[ClientTool]) -> ToolOffer:
     """The offer with the caller's tools in it; where names are the same, the caller's is meant."""
-    wanted = options.get(OPTION)
     if not wanted:
         return offer
-    tools = {**offer.tools, **{str(each["name"]): _tool(each) for each in wanted}}
+    tools = {**offer.tools, **{each.name: _tool(each) for each in wanted}}
     return offer._replace(tools=tools, specs=tuple(tool.spec for tool in tools.values()))
 
 
-def _tool(described: Mapping[str, Any]) -> Tool:
-    parameters = dict(described.get("parameters") or {}) or {"type": "object", "properties": {}}
-    name, told = str(described["name"]), str(described.get("description") or "")
-    return Tool(name, told, parameters, _ask, effect="pure", origin="client")
+def _tool(described: ClientTool) -> Tool:
+    parameters = described.parameters or {"type": "object", "properties": {}}
+    return Tool(described.name, described.description, parameters, _ask, effect="pure", origin="client")
 
 
 async def _ask(ctx: ToolContext, **arguments: Any) -> ToolOutput:

@@ -6,15 +6,15 @@ The options come from the program only; no face hands them on from outside.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, tzinfo
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
 from palinurus.agent.plan.offer import ToolOffer
 from palinurus.agent.plan.runplan import RunLimits
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.messages import TextBlock, ToolResult, UserMessage
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.startup import DEFAULT_PRELUDE, choose_daily_notes, render_prelude
@@ -45,9 +45,6 @@ def read_startup_notes(workspace: str, now: int, zone: tzinfo | None) -> str:
     return render_prelude(texts)
 
 
-TRIGGER = "trigger"
-
-
 class MessagePreface(Protocol):
     """What a session is told before the message itself. `source`: whose words they are (taint)."""
 
@@ -63,31 +60,19 @@ Opening: TypeAlias = tuple[UserMessage | ToolResult, ...]
 Tell: TypeAlias = Callable[[str, str], Awaitable[MessagePreface]]
 
 
-def is_triggered(inbound: Inbound) -> bool:
-    """Did the program begin this turn? Then it leaves no trace of where the person was last."""
-    return inbound.system and TRIGGER in inbound.options
-
-
-def get_directives(inbound: Inbound) -> dict[str, str]:
-    """Those of a configured prompt; they were parsed where it was read."""
-    given = inbound.options.get("inline") if is_triggered(inbound) else None
-    return {str(key): str(value) for key, value in given.items()} if isinstance(given, dict) else {}
-
-
-def limit_timeout(limits: RunLimits, options: Mapping[str, Any]) -> RunLimits:
+def limit_timeout(limits: RunLimits, options: TurnOptions) -> RunLimits:
     """With a time limit of its own, if that is shorter."""
-    wanted = options.get("timeoutSeconds") if TRIGGER in options else None
-    if not isinstance(wanted, int | float) or not 0 < wanted < limits.timeout:
+    wanted = options.timeout_seconds if options.trigger else None
+    if wanted is None or not 0 < wanted < limits.timeout:
         return limits
-    return msgspec.structs.replace(limits, timeout=float(wanted))
+    return msgspec.structs.replace(limits, timeout=wanted)
 
 
-def restrict_tools(offer: ToolOffer, options: Mapping[str, Any]) -> ToolOffer:
+def restrict_tools(offer: ToolOffer, options: TurnOptions) -> ToolOffer:
     """With the tools a job names and no others; it gets none that it would not have had."""
-    wanted = options.get("toolsAllow") if TRIGGER in options else None
-    if not wanted:
+    if not (options.trigger and options.tools_allow):
         return offer
-    tools = {name: tool for name, tool in offer.tools.items() if name in wanted}
+    tools = {name: tool for name, tool in offer.tools.items() if name in options.tools_allow}
     return offer._replace(tools=tools, specs=tuple(tool.spec for tool in tools.values()))
 
 

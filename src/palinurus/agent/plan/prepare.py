@@ -21,7 +21,6 @@ from palinurus.agent.plan.offer import ToolOffers, add_client_tools
 from palinurus.agent.plan.opening import (
     Opening,
     Tell,
-    get_directives,
     limit_timeout,
     needs_startup_notes,
     prepend_preface,
@@ -48,7 +47,7 @@ from palinurus.core.levels.parse import collect_inline_options as inline_directi
 from palinurus.core.levels.parse import parse_directives
 from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
 from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
-from palinurus.core.types.inbound import Inbound, Route, Sender, Target
+from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
 from palinurus.core.types.model import ModelFailure, ModelSpec, Prompt
@@ -134,10 +133,10 @@ class RunPreparer:
         inbound, inline = _directed(inbound)
         found = await self._session(claim, inbound, route)
         session = found.record
-        model = self._model(inline, inbound, session, bench.agent, await self._wanted(inbound, route.key))
+        model = self._model(_asked(inbound, inline).model, session, bench.agent, await self._wanted(inbound, route.key))
         if isinstance(model, ModelFailure):
             return RunRefusal(model)
-        choices = self._choices(model, {**inbound.options, **inline}, session, bench.agent)
+        choices = self._choices(model, _asked(inbound, inline), session, bench.agent)
         inbound = await self._pictured(inbound, bench.agent) if model.vision else inbound
         transcript = await self._parts.transcripts.load(session.path(route.agent), bench.agent.workspace)
         rules = resolve_history_rules(self._parts.settings, bench.agent, model, inbound, route)
@@ -154,7 +153,7 @@ class RunPreparer:
         seen = make_occasion(inbound, route.key, choices[0], session)
         seen = seen._replace(reasoning=levels.reasoning, sandbox=cell.box)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
-        offer = restrict_tools(add_client_tools(offer, inbound.options), inbound.options)
+        offer = restrict_tools(add_client_tools(offer, inbound.options.client_tools), inbound.options)
         judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline)
         used = apply_exec_rules(self._settings(bench, cell, offer.tools, route.key), judged, bench.settings.exec_env)
         plan = RunPlan(
@@ -209,10 +208,10 @@ class RunPreparer:
         row = await self._parts.store.session(str(key))
         session = SessionRecord.decode(row.data) if row else SessionRecord.fresh(key, 0, "preview")
         nobody = Inbound(Target(session.lastChannel or "terminal"), Sender("", owner=key.kind != "group"), "", "", 0)
-        model = self._model({}, nobody, session, bench.agent)
+        model = self._model("", session, bench.agent)
         if isinstance(model, ModelFailure):
             model = self._parts.catalog.default(bench.agent)
-        choice = self._choice(model, {}, session, bench.agent)
+        choice = self._choice(model, NO_INLINE, session, bench.agent)
         tools = self.offers.offer(self.offers.question(key, nobody, model, session)).tools
         return self._parts.gatherer.prompt(key.agent, tools.values(), make_occasion(nobody, key, choice, session))
 
@@ -265,41 +264,36 @@ class RunPreparer:
         )
 
     def _model(
-        self,
-        inline: Mapping[str, str],
-        inbound: Inbound,
-        session: SessionRecord,
-        agent: AgentSettings,
-        wanted: str = "",
+        self, asked: str, session: SessionRecord, agent: AgentSettings, wanted: str = ""
     ) -> ModelSpec | ModelFailure:
         """This message's, then the one plugins want, then the session's, then the agent's."""
         chosen = session.modelOverride or ""
         if chosen and session.providerOverride:
             chosen = f"{session.providerOverride}/{chosen}"
-        asked = inline.get("model") or str(inbound.options.get("model") or "") or wanted or chosen
+        asked = asked or wanted or chosen
         return self._parts.catalog.find(asked, agent) if asked else self._parts.catalog.default(agent)
 
     def _choices(
-        self, model: ModelSpec, asked: Mapping[str, Any], session: SessionRecord, agent: AgentSettings
+        self, model: ModelSpec, asked: InlineDirectives, session: SessionRecord, agent: AgentSettings
     ) -> tuple[ModelCandidate, ...]:
         found = (self._parts.catalog.find(text, agent) for text in agent.fallbacks)
         # A model the person chose is strict: nobody stands in for it.
-        strict = bool(asked.get("model")) or (bool(session.modelOverride) and session.modelOverrideSource != "auto")
+        strict = bool(asked.model) or (bool(session.modelOverride) and session.modelOverrideSource != "auto")
         others = [] if strict else [m for m in found if isinstance(m, ModelSpec) and m.ref != model.ref]
         return tuple(self._choice(m, asked, session, agent) for m in (model, *others))
 
     def _choice(
-        self, model: ModelSpec, asked: Mapping[str, Any], session: SessionRecord, agent: AgentSettings
+        self, model: ModelSpec, asked: InlineDirectives, session: SessionRecord, agent: AgentSettings
     ) -> ModelCandidate:
         """The level each layer asks for, fitted to what this model offers."""
         wanted = LevelRequest(
-            asked.get("thinking"),
+            asked.thinking,
             session.thinkingLevel,
             agent.thinking_default,
             model.params.get("thinking"),
             agent.thinking_shared,
         )
-        hurry = LevelRequest(asked.get("fast"), session.fastMode, agent.fast_default)
+        hurry = LevelRequest(asked.fast, session.fastMode, agent.fast_default)
         vendor = self._parts.catalog.vendor(model.ref.provider)
         return ModelCandidate(
             model,
@@ -309,13 +303,13 @@ class RunPreparer:
         )
 
 
-def _directed(inbound: Inbound) -> tuple[Inbound, dict[str, str]]:
+def _directed(inbound: Inbound) -> tuple[Inbound, InlineDirectives]:
     """The message without its directives, and what they ask for. Only those of trusted senders act."""
     if "/" not in inbound.text or not inbound.may_command:
-        return inbound, get_directives(inbound)
+        return inbound, inbound.options.inline if inbound.triggered else NO_INLINE
     parsed = parse_directives(inbound.text)
     asked = inline_directives(parsed)
-    return (msgspec.structs.replace(inbound, text=parsed.rest), asked) if parsed.directives else (inbound, {})
+    return (msgspec.structs.replace(inbound, text=parsed.rest), asked) if parsed.directives else (inbound, NO_INLINE)
 
 
 def _reminded(opening: tuple[UserMessage | ToolResult, ...], text: str) -> tuple[UserMessage | ToolResult, ...]:
@@ -350,21 +344,29 @@ def _bench(agent: AgentSettings, settings: Settings, env: dict[str, str]) -> Age
     return AgentBase(agent, used, limits)
 
 
-def _sampling(options: Mapping[str, Any]) -> dict[str, Any]:
-    known = {"max_tokens": "maxTokens", "temperature": "temperature", "tool_choice": "toolChoice"}
-    return {ours: options[theirs] for ours, theirs in known.items() if options.get(theirs) is not None}
+def _asked(inbound: Inbound, inline: InlineDirectives) -> InlineDirectives:
+    """With what the options of the message ask for, where no directive does."""
+    options = inbound.options
+    return msgspec.structs.replace(
+        inline,
+        model=inline.model or options.model,
+        thinking=inline.thinking or options.thinking,
+        fast=inline.fast or options.fast,
+    )
+
+
+def _sampling(options: TurnOptions) -> dict[str, Any]:
+    known = ("max_tokens", "temperature", "tool_choice")
+    return {name: value for name in known if (value := getattr(options, name)) is not None}
 
 
 def _context(inbound: Inbound) -> tuple[Message, ...]:
     """Earlier messages that a stateless client sends along."""
-    made: list[Message] = []
-    for entry in inbound.options.get("context") or ():
-        text = str(entry.get("content") or "")
-        if entry.get("role") == "assistant":
-            made.append(AssistantMessage((TextBlock(text),)))
-        elif text:
-            made.append(UserMessage(text))
-    return tuple(made)
+    return tuple(
+        AssistantMessage((TextBlock(one.content),)) if one.role == "assistant" else UserMessage(one.content)
+        for one in inbound.options.context
+        if one.content or one.role == "assistant"
+    )
 
 
 def _view(inbound: Inbound, transcript: Transcript, rules: HistoryLimits) -> tuple[Message, ...]:

@@ -79,7 +79,6 @@ class PromptOccasion(NamedTuple):
 
 def make_occasion(inbound: Inbound, key: SessionKey, choice: ModelCandidate, session: SessionRecord) -> PromptOccasion:
     """The occasion of a message. `options.promptMode` is the program's own; no face hands it on from outside."""
-    mode = inbound.options.get("promptMode")
     return PromptOccasion(
         key,
         choice.model,
@@ -87,8 +86,8 @@ def make_occasion(inbound: Inbound, key: SessionKey, choice: ModelCandidate, ses
         inbound.target.channel,
         inbound.kind,
         session.reasoningLevel or "off",
-        str(inbound.options.get("system") or ""),
-        mode if mode in ("full", "minimal", "none") else None,
+        inbound.options.system,
+        inbound.options.prompt_mode,
         pushed=inbound.push,
     )
 

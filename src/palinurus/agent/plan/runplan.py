@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from palinurus.core.levels.resolve import FastMode, ThinkingDecision
-from palinurus.core.types.inbound import Inbound, Route
+from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.core.types.model import ModelSpec, Prompt
 from palinurus.core.types.outbound import RunVisibility
@@ -58,7 +58,7 @@ class RunPlan(msgspec.Struct, frozen=True):
     started: int
     earlier: tuple[AssistantMessage, ...] = ()  # what this very turn said before a crash; it is part of its answer
     startup: bool = False  # the notes of the last days were put before its message
-    inline: dict[str, str] = {}  # directives of this message
+    inline: InlineDirectives = NO_INLINE  # directives of this message
     quiet: RunVisibility = RunVisibility()  # the agent's defaults for `show`
     profile: str = ""  # the auth profile the person chose for this session
     scale: float = 1.0  # real tokens of the model to one estimated (core/history/tokens)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from palinurus.agent.plan.opening import TRIGGER, is_triggered
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.plan.sandbox import is_sandboxed
 from palinurus.agent.ports import RunPorts
@@ -84,7 +83,7 @@ class ProgramRunner:
         who = [
             "You answer inside Palinurus, a personal assistant that people reach through chat. Your last message is "
             f"delivered to them; this one came over {inbound.target.channel} ({inbound.kind} chat).",
-            *([str(inbound.options["system"])] if inbound.options.get("system") else ()),
+            *([inbound.options.system] if inbound.options.system else ()),
         ]
         files = self._files(plan.route.agent, plan.route.key)
         return write_brief(files, sort.finds, who, beat=is_heartbeat(plan))
@@ -92,7 +91,7 @@ class ProgramRunner:
 
 def is_heartbeat(plan: RunPlan) -> bool:
     """Is this a heartbeat turn?"""
-    return is_triggered(plan.inbound) and plan.inbound.options[TRIGGER] == "heartbeat"
+    return plan.inbound.triggered and plan.inbound.options.trigger == "heartbeat"
 
 
 class ProgramThreads:

@@ -26,7 +26,7 @@ from palinurus.clock import SystemClock
 from palinurus.config.sections.policy import find_key_source
 from palinurus.config.settings import Settings
 from palinurus.core.policy.decide import KeyLocator, ToolVerdict, describe_tool_verdict, explain_tool_verdict
-from palinurus.core.types.inbound import Inbound, Route, Sender, Target
+from palinurus.core.types.inbound import Inbound, Route, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Model, Prompt
 from palinurus.errors import BadRequest, NotFound
@@ -94,7 +94,6 @@ class _Sub(CommandParser):
 
 def build_policy_message(asked: argparse.Namespace) -> Inbound:
     """The message whose run is looked at."""
-    options: dict[str, Any] = {"model": asked.model} if asked.model else {}
     owner = asked.owner or not asked.sender
     return Inbound(
         Target(asked.channel, asked.group or asked.sender),
@@ -105,7 +104,7 @@ def build_policy_message(asked: argparse.Namespace) -> Inbound:
         kind="group" if asked.group else "direct",
         session=asked.session,
         agent=asked.agent,
-        options=options,
+        options=TurnOptions(model=asked.model),
     )
 
 
@@ -185,9 +184,6 @@ def build_prompt_message(settings: Settings, asked: argparse.Namespace) -> Inbou
     session = asked.session
     if asked.mode == "minimal" and not session:
         session = str(SessionKey(asked.agent or settings.default_agent, "subagent:preview"))
-    options: dict[str, Any] = {"model": asked.model} if asked.model else {}
-    if asked.mode:
-        options["promptMode"] = asked.mode
     return Inbound(
         Target(asked.channel, "preview" if asked.group else ""),
         Sender("operator", owner=True),
@@ -197,7 +193,7 @@ def build_prompt_message(settings: Settings, asked: argparse.Namespace) -> Inbou
         kind="group" if asked.group else "direct",
         session=session,
         agent=asked.agent,
-        options=options,
+        options=TurnOptions(model=asked.model, prompt_mode=asked.mode),
     )
 
 

@@ -11,7 +11,7 @@ from palinurus.cli.reach.client import CliMessage, CliOutcome
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
 from palinurus.core.types.events import AgentEnd, RunEvent
-from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.usage import TokenUsage
 from palinurus.gateway.openai.completions import extract_answer
 from palinurus.tools.commands.environ import hide_process
@@ -76,7 +76,7 @@ class LocalAgentClient:
             at=self._clock.now(),
             session=message.session,
             agent=message.agent,
-            options={"model": message.model} if message.model else {},
+            options=TurnOptions(model=message.model),
             push=False,
         )
 

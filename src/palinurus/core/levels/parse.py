@@ -14,75 +14,15 @@ The rules
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import islice
 
 import msgspec
 
-from palinurus.core.levels import spellings
-from palinurus.core.levels.spellings import DIRECTIVE_BY_NAME, QUERY_WORDS, DirectiveForm
-
-# Where the code is in a message: fenced blocks and inline code. Pure, one pass, no backtracking.
-#
-# What people quote as code is not meant as an instruction, so the directive parser leaves these spans alone.
-
-_FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})([^\n]*)")
-_RUN = re.compile(r"`+")
-
-
-class CodeSpans:
-    """The spans of one text; `holds(position)` says whether a position is inside one."""
-
-    def __init__(self, text: str) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        if "`" in text or "~~~" in text:
-            self._scan(text)
-
-    def holds(self, position: int) -> bool:
-        """Is the character at `position` code?"""
-        at = bisect_right(self._starts, position) - 1
-        return at >= 0 and position < self._ends[at]
-
-    def _scan(self, text: str) -> None:
-        at, fence, opened = 0, "", 0
-        while at < len(text):
-            end = text.find("\n", at)
-            end = len(text) if end < 0 else end
-            mark = _FENCE.match(text, at, end)
-            if fence:
-                if mark and mark[1][0] == fence[0] and len(mark[1]) >= len(fence) and not mark[2].strip():
-                    self._add(opened, end)
-                    fence = ""
-            elif mark and not (mark[1][0] == "`" and "`" in mark[2]):
-                fence, opened = mark[1], at
-            else:
-                self._inline(text, at, end)
-            at = end + 1
-        if fence:
-            self._add(opened, len(text))
-
-    def _inline(self, text: str, start: int, end: int) -> None:
-        """Inline code of one line: a run of n backticks up to the next run of n."""
-        runs = [(m.start(), m.end()) for m in _RUN.finditer(text, start, end)]
-        by_size: dict[int, list[int]] = {}
-        for index, (first, last) in enumerate(runs):
-            by_size.setdefault(last - first, []).append(index)
-        index = 0
-        while index < len(runs):
-            first, last = runs[index]
-            same = by_size[last - first]
-            later = bisect_right(same, index)
-            if later < len(same):
-                index = same[later]
-                self._add(first, runs[index][1])
-            index += 1
-
-    def _add(self, start: int, end: int) -> None:
-        self._starts.append(start)
-        self._ends.append(end)
-
+from palinurus.core.levels.spellings import CLEAR_WORDS, DIRECTIVE_BY_NAME, QUERY_WORDS, DirectiveForm, find_meaning
+from palinurus.core.stream.code import CodeSpans
+from palinurus.core.text import skip_pattern
+from palinurus.core.types.inbound import NO_INLINE, InlineDirectives
 
 LOOKS = 500  # places of one message that are looked at; nobody means more
 
@@ -98,6 +38,7 @@ _OPTION = re.compile(rf"[ \t]*([A-Za-z]{{1,16}})[=:]([^\s=:,;]{{1,100}}?){_BREAK
 _FLAT = re.compile(r"[_-]+")
 _LINE = re.compile(r"[ \t]*(?:\r?\n|\Z)")
 _BLANKS = " \t"
+_SESSION_WORDS = CLEAR_WORDS | QUERY_WORDS  # of use only when it is meant for the session
 _NOTHING = " \t\r\n.,;:!?"  # what may stand around a message of directives only
 
 
@@ -177,8 +118,7 @@ def _candidates(text: str, model: Callable[[str], bool]) -> Iterator[_Seen]:
 
 def _place(text: str, start: int, end: int, form: DirectiveForm, model: Callable[[str], bool]) -> _Seen:
     """What stands at `start`: with a known argument, bare, or with a word nobody knows."""
-    gap = _GAP.match(text, end)
-    at = gap.end() if gap else end
+    at = skip_pattern(_GAP, text, end)
     bare = end + 1 if text.startswith(":", end) else end
     if form.takes == "nothing":
         return _Seen(Directive(form.name), start, bare, False)
@@ -195,7 +135,7 @@ def _place(text: str, start: int, end: int, form: DirectiveForm, model: Callable
     low = _FLAT.sub("", word[0].lower())
     if low in form.known:
         return _Seen(Directive(form.name, word[0]), start, word.end(), True)
-    if low in spellings.CLEAR_WORDS or low in QUERY_WORDS:  # of use only when it is meant for the session
+    if low in _SESSION_WORDS:
         return _Seen(Directive(form.name, word[0]), start, word.end(), False)
     return _Seen(Directive(form.name), start, bare, False)
 
@@ -223,14 +163,9 @@ def _options(text: str, start: int, at: int, bare: int, form: DirectiveForm) -> 
             pairs[pair[1].lower()] = pair[2]
             at = end = pair.end()
             continue
-        gap = _GAP.match(text, at)
-        word = _WORD.match(text, gap.end() if gap else at)
+        word = _WORD.match(text, skip_pattern(_GAP, text, at))
         low = _FLAT.sub("", word[0].lower()) if word else ""
-        if (
-            word is None
-            or raw is not None
-            or not (low in form.known or low in spellings.CLEAR_WORDS or low in QUERY_WORDS)
-        ):
+        if word is None or raw is not None or not (low in form.known or low in _SESSION_WORDS):
             break
         raw, alone = word[0], low not in form.known
         at = end = word.end()
@@ -255,8 +190,7 @@ def _only(text: str, seen: list[_Seen]) -> list[_Seen] | None:
 
 def _unknown(text: str, place: _Seen, stop: int) -> _Seen:
     """A bare directive with the word behind it, if there is one before `stop`."""
-    gap = _GAP.match(text, place.end)
-    at = gap.end() if gap else place.end
+    at = skip_pattern(_GAP, text, place.end)
     word = _ANY.match(text, at, stop)
     raw = word[0].rstrip(_NOTHING) if word else ""
     if not raw or DIRECTIVE_BY_NAME[place.directive.name].takes == "nothing":
@@ -284,17 +218,13 @@ def _without(text: str, places: list[_Seen]) -> tuple[str, tuple[tuple[int, int]
             while end < len(text) and text[end] in _BLANKS:
                 end += 1
         elif tail:
-            start, end = left, tail.end() - _breaks(tail[0])
+            start, end = left, end + len(tail[0].rstrip("\r\n"))
         elif start > at:
             start -= 1
         cuts.append((start, end))
         at = end
-    pieces, at = [], 0
-    for start, end in cuts:
-        pieces.append(text[at:start])
-        at = end
-    pieces.append(text[at:])
-    return "".join(pieces), tuple(cuts)
+    edges = [0, *(edge for cut in cuts for edge in cut), len(text)]
+    return "".join(text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)), tuple(cuts)
 
 
 def _fresh(text: str, cuts: list[tuple[int, int]], at: int) -> bool:
@@ -305,33 +235,13 @@ def _fresh(text: str, cuts: list[tuple[int, int]], at: int) -> bool:
     return at == 0 or text[at - 1] == "\n"
 
 
-def _breaks(tail: str) -> int:
-    return 2 if tail.endswith("\r\n") else 1 if tail.endswith("\n") else 0
-
-
-# --- for one message ------------------------------------------------------------------------------------------------
-
-_INLINE: dict[str, tuple[str, Callable[[object], str | None]]] = {
-    "fast": ("fast", spellings.parse_fast),
-    "verbose": ("verbose", spellings.parse_verbose),
-    "trace": ("trace", spellings.parse_trace),
-    "reasoning": ("reasoning", spellings.parse_reasoning),
-    "elevated": ("elevated", spellings.parse_elevated),
-}
-
-
-def collect_inline_options(parsed: ParsedDirectives) -> dict[str, str]:
+def collect_inline_options(parsed: ParsedDirectives) -> InlineDirectives:
     """What the directives of a message with other text ask for, valid for that message only: thinking and model
     as typed, fast, verbose, trace, reasoning, elevated and queue as canonical words."""
-    if parsed.only:
-        return {}
-    asked: dict[str, str] = {}
-    for directive in parsed.directives:
-        row = _INLINE.get(directive.name)
-        if row is not None:
-            asked[row[0]] = row[1](directive.raw) or ""
-        elif directive.name == "queue" and directive.raw:
-            asked["queue"] = DIRECTIVE_BY_NAME["queue"].known[_FLAT.sub("", directive.raw.lower())]
-        elif directive.name in ("think", "model") and directive.raw:
-            asked["thinking" if directive.name == "think" else "model"] = directive.raw
-    return {name: value for name, value in asked.items() if value}
+    asked: dict[str, str | None] = {}
+    for directive in () if parsed.only else parsed.directives:
+        name, raw = directive.name, directive.raw
+        typed = {"think": "thinking", "model": "model"}.get(name)
+        asked[typed or name] = raw if typed else find_meaning(DIRECTIVE_BY_NAME[name].known, raw)
+    meant = {name: value for name, value in asked.items() if value}
+    return InlineDirectives(**meant) if meant else NO_INLINE

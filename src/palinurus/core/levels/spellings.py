@@ -1,19 +1,18 @@
-"""The directives: their names, and what may follow each. One table, read by the parser and by the menus.
+"""The directives: their names, and the words that may follow each with what they mean. Tables, read by the parser and
+by the menus.
 
-Knows spellings only; what a directive does is `inbox/commands`.
+Knows spellings only: which levels a model offers is `thinking`, which one applies `resolve`, what a directive does
+`inbox/commands`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Literal, TypeAlias
 
 import msgspec
-
-# What people may write for a level, and what it means: one table per directive.
-#
-# This file knows spellings only. Which levels a model offers is `thinking`, which one applies is `resolve`.
 
 # The canonical thinking levels, in rank order; adaptive shares medium's rank.
 THINKING_LEVELS: tuple[str, ...] = ("off", "minimal", "low", "medium", "adaptive", "high", "xhigh", "max")
@@ -21,49 +20,43 @@ THINKING_LEVELS: tuple[str, ...] = ("off", "minimal", "low", "medium", "adaptive
 _GAPS = re.compile(r"[\s_-]+")
 
 
-def _table(rows: Mapping[str, str]) -> dict[str, str]:
+def _table(**rows: str) -> dict[str, str]:
+    """Each word with its meaning. Spaces, hyphens and underscores do not matter: "extra high" is "extra-high"."""
     return {_GAPS.sub("", word): meaning for meaning, words in rows.items() for word in words.split(",")}
 
 
-# Spaces, hyphens and underscores in a word do not matter: "extra high", "extra-high", "extrahigh" are one.
 THINKING_WORDS = _table(
-    {
-        "off": "off",
-        "minimal": "minimal,min,think",
-        "low": "low,on,enable,enabled,think hard",
-        "medium": "medium,med,mid,think harder,harder",
-        "high": "high,highest,ultra,ultrathink,think hardest",
-        "xhigh": "xhigh,extra high,ultrathink+",
-        "adaptive": "adaptive,auto",
-        "max": "max",
-    }
+    off="off",
+    minimal="minimal,min,think",
+    low="low,on,enable,enabled,think hard",
+    medium="medium,med,mid,think harder,harder",
+    high="high,highest,ultra,ultrathink,think hardest",
+    xhigh="xhigh,extra high,ultrathink+",
+    adaptive="adaptive,auto",
+    max="max",
 )
-FAST_WORDS = _table(
-    {
-        "on": "on,true,yes,1,enable,enabled,fast",
-        "off": "off,false,no,0,disable,disabled,normal",
-        "auto": "auto",
-    }
-)
-VERBOSE_WORDS = _table({"on": "on,minimal,true,yes,1", "full": "full,all,everything", "off": "off,false,no,0"})
-TRACE_WORDS = _table({"on": "on,true,yes,1", "raw": "raw,unfiltered", "off": "off,false,no,0"})
+FAST_WORDS = _table(on="on,true,yes,1,enable,enabled,fast", off="off,false,no,0,disable,disabled,normal", auto="auto")
+VERBOSE_WORDS = _table(on="on,minimal,true,yes,1", full="full,all,everything", off="off,false,no,0")
+TRACE_WORDS = _table(on="on,true,yes,1", raw="raw,unfiltered", off="off,false,no,0")
 REASONING_WORDS = _table(
-    {
-        "on": "on,true,yes,1,show,visible,enable,enabled",
-        "stream": "stream,streaming,draft,live",
-        "off": "off,false,no,0,hide,hidden,disable,disabled",
-    }
+    on="on,true,yes,1,show,visible,enable,enabled",
+    stream="stream,streaming,draft,live",
+    off="off,false,no,0,hide,hidden,disable,disabled",
 )
 ELEVATED_WORDS = _table(
-    {
-        "on": "on,true,yes,1",
-        "ask": "ask,prompt,approval,approve",
-        "full": "full,auto,auto-approve",
-        "off": "off,false,no,0",
-    }
+    on="on,true,yes,1", ask="ask,prompt,approval,approve", full="full,auto,auto-approve", off="off,false,no,0"
 )
-# Words that drop a session's override, for every directive.
+# Modes of the queue and the other words people use for them.
+QUEUE_WORDS = _table(
+    steer="steer,steering,queue,queued",
+    followup="followup,followups,steerbacklog,steer+backlog",
+    collect="collect,coalesce",
+    interrupt="interrupt,interrupts,abort",
+)
+QUEUE_DROPS: tuple[str, ...] = ("old", "new", "summarize")
+# Words that drop a session's override, for every directive; and those that ask instead of setting.
 CLEAR_WORDS: frozenset[str] = frozenset({"default", "inherit", "inherited", "clear", "reset", "unpin"})
+QUERY_WORDS: frozenset[str] = frozenset({"status"})
 
 
 def find_meaning(table: Mapping[str, str], text: object) -> str | None:
@@ -75,34 +68,13 @@ def find_meaning(table: Mapping[str, str], text: object) -> str | None:
     return table.get(_GAPS.sub("", text.strip().lower()))
 
 
-def parse_thinking(text: object) -> str | None:
-    """A canonical thinking level id, or None."""
-    return find_meaning(THINKING_WORDS, text) if isinstance(text, str) else None
-
-
-def parse_fast(text: object) -> str | None:
-    """on, off, auto or None. Takes the booleans of the config too."""
-    return find_meaning(FAST_WORDS, text)
-
-
-def parse_verbose(text: object) -> str | None:
-    """on, full, off or None."""
-    return find_meaning(VERBOSE_WORDS, text)
-
-
-def parse_trace(text: object) -> str | None:
-    """on, raw, off or None."""
-    return find_meaning(TRACE_WORDS, text)
-
-
-def parse_reasoning(text: object) -> str | None:
-    """on, stream, off or None."""
-    return find_meaning(REASONING_WORDS, text)
-
-
-def parse_elevated(text: object) -> str | None:
-    """on, ask, full, off or None."""
-    return find_meaning(ELEVATED_WORDS, text)
+# What a text means for each directive: one of its canonical words, or None.
+parse_thinking = partial(find_meaning, THINKING_WORDS)
+parse_fast = partial(find_meaning, FAST_WORDS)
+parse_verbose = partial(find_meaning, VERBOSE_WORDS)
+parse_trace = partial(find_meaning, TRACE_WORDS)
+parse_reasoning = partial(find_meaning, REASONING_WORDS)
+parse_elevated = partial(find_meaning, ELEVATED_WORDS)
 
 
 def is_clear_word(text: object) -> bool:
@@ -111,26 +83,6 @@ def is_clear_word(text: object) -> bool:
 
 
 Takes: TypeAlias = Literal["word", "model", "options", "nothing"]
-
-# Modes of the queue and the other words people use for them.
-QUEUE_WORDS: dict[str, str] = {
-    "steer": "steer",
-    "steering": "steer",
-    "queue": "steer",
-    "queued": "steer",
-    "followup": "followup",
-    "followups": "followup",
-    "steerbacklog": "followup",
-    "steer+backlog": "followup",
-    "collect": "collect",
-    "coalesce": "collect",
-    "interrupt": "interrupt",
-    "interrupts": "interrupt",
-    "abort": "interrupt",
-}
-QUEUE_DROPS: tuple[str, ...] = ("old", "new", "summarize")
-# The words that ask instead of setting.
-QUERY_WORDS: frozenset[str] = frozenset({"status"})
 
 
 class DirectiveForm(msgspec.Struct, frozen=True):
@@ -151,9 +103,7 @@ DIRECTIVES: tuple[DirectiveForm, ...] = (
         ("think", "thinking", "t"),
         "word",
         THINKING_WORDS,
-        frozenset(
-            {("extra", "high"), ("x", "high"), ("think", "hard"), ("think", "harder"), ("think", "hardest")},
-        ),
+        frozenset({("extra", "high"), ("x", "high"), ("think", "hard"), ("think", "harder"), ("think", "hardest")}),
     ),
     DirectiveForm("fast", ("fast",), "word", FAST_WORDS),
     DirectiveForm("verbose", ("verbose", "v"), "word", VERBOSE_WORDS),

@@ -1,6 +1,6 @@
 """Which thinking levels a model offers, in rank order, and what to do with one it does not offer.
 
-`policy` is the one function that menus, validation, the CLI, gateway rows and the request builder ask.
+`find_thinking_profile` is the one function that menus, validation, the CLI, gateway rows and the request builder ask.
 Knows no vendor: a vendor's opinion comes in as its profile function.
 """
 
@@ -15,16 +15,8 @@ from palinurus.core.levels import spellings
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.vendor import ThinkingLevel, ThinkingProfile, Vendor
 
-LEVEL_RANKS: dict[str, int] = {
-    "off": 0,
-    "minimal": 10,
-    "low": 20,
-    "medium": 30,
-    "adaptive": 30,  # equal to medium: this is what sends a stored adaptive to medium elsewhere
-    "high": 40,
-    "xhigh": 60,
-    "max": 70,
-}
+# adaptive is equal to medium: this is what sends a stored adaptive to medium elsewhere
+LEVEL_RANKS: dict[str, int] = dict(zip(spellings.THINKING_LEVELS, (0, 10, 20, 30, 30, 40, 60, 70), strict=True))
 BASE_LEVELS: tuple[str, ...] = ("off", "minimal", "low", "medium", "high")
 OFF_PROFILE = ThinkingProfile((ThinkingLevel("off"),), "off")
 
@@ -36,13 +28,10 @@ def make_profile(
     levels: Iterable[str | ThinkingLevel], default: str | None = None, *, keep: bool = False
 ) -> ThinkingProfile:
     """Build a profile: duplicates keep the last, sorted by rank, unknown ids and a default not offered are dropped."""
-    found = {
-        (lv.id if isinstance(lv, ThinkingLevel) else lv): (lv if isinstance(lv, ThinkingLevel) else ThinkingLevel(lv))
-        for lv in levels
-    }
-    ordered = sorted(
-        (lv for lv in found.values() if lv.id in LEVEL_RANKS), key=lambda lv: (LEVEL_RANKS[lv.id], lv.id != "medium")
-    )
+    given = (ThinkingLevel(lv) if isinstance(lv, str) else lv for lv in levels)
+    found = {lv.id: lv for lv in given}
+    known = (lv for lv in found.values() if lv.id in LEVEL_RANKS)
+    ordered = sorted(known, key=lambda lv: (LEVEL_RANKS[lv.id], lv.id != "medium"))
     return ThinkingProfile(tuple(ordered), default if default in found else None, keep)
 
 
@@ -165,11 +154,6 @@ def make_thinking_row(model: ModelSpec, vendor: Vendor | None = None) -> Thinkin
 # --- texts ----------------------------------------------------------------------------------------------------
 
 
-def explain_unknown_level(raw: str, offered: ThinkingProfile) -> str:
-    """For a word that is no level at all."""
-    return f'Unrecognized thinking level "{raw}". Valid levels: {", ".join(("default", *list_level_labels(offered)))}.'
-
-
 def explain_unsupported_level(level: str, model: ModelSpec, offered: ThinkingProfile) -> str:
     """For a level that exists, but not on this model."""
     labels = ", ".join(list_level_labels(offered))
@@ -185,7 +169,8 @@ def check_level(raw: Any, model: ModelSpec, offered: ThinkingProfile) -> tuple[s
     """Validate a typed level: (canonical id, "") or (None, the text that says which ones there are)."""
     level = parse_level(raw, offered) if isinstance(raw, str) else None
     if level is None:
-        return None, explain_unknown_level(str(raw)[:64], offered)
+        labels = ", ".join(("default", *list_level_labels(offered)))
+        return None, f'Unrecognized thinking level "{str(raw)[:64]}". Valid levels: {labels}.'
     if not is_offered(level, offered):
         return None, explain_unsupported_level(level, model, offered)
     return level, ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from palinurus.core.policy.shell import escape_character, is_hidden
+from palinurus.core.hidden import escape_character, needs_escape
 from palinurus.core.types.approval import ApprovalRequest
 from palinurus.core.types.outbound import Button, ButtonStyle
 
@@ -30,7 +30,7 @@ def escape_hidden(text: str) -> str:
         else "\\\\"
         if c == "\\"
         else escape_character(c)
-        if is_hidden(c)
+        if needs_escape(c)
         else c
         for c in text
     )
@@ -39,7 +39,7 @@ def escape_hidden(text: str) -> str:
 
 def show_command(ask: ApprovalRequest) -> str:
     """The command as it is shown: plain text as it is, anything else escaped."""
-    if all(c != "\n" and not is_hidden(c) for c in ask.command):
+    if all(c != "\n" and not needs_escape(c) for c in ask.command):
         return PREFIX + ask.command
     return escape_hidden(ask.command)
 
@@ -76,7 +76,7 @@ def parse_card_buttons(text: str) -> tuple[Button, ...]:
 
 def show_line(text: str) -> str:
     """One line, nothing hidden."""
-    return "".join(escape_character(c) if is_hidden(c) else c for c in text)
+    return "".join(escape_character(c) if needs_escape(c) else c for c in text)
 
 
 def to_request_payload(ask: ApprovalRequest) -> dict[str, Any]:

@@ -10,6 +10,8 @@ import re
 import unicodedata
 from typing import NamedTuple
 
+from palinurus.core.hidden import escape_character, needs_escape
+
 MAX_WORDS = 512
 
 _BARE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+", re.ASCII)
@@ -42,10 +44,6 @@ _SAID: dict[str, str] = {
     "'": "an open quote",
     '"': "an open quote",
 }
-
-# Letters that show nothing, besides those of the control and format categories.
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-_UNSEEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 
 
 class ShellSegment(NamedTuple):
@@ -147,32 +145,12 @@ def find_deceptive_text(text: str) -> str:
     if text.isascii() and text.isprintable():
         return ""
     for letter in text:
-        if letter not in "\n\t" and is_hidden(letter):
+        if letter not in "\n\t" and needs_escape(letter):
             return f"a hidden character ({escape_character(letter)})"
     for word in _WORD.findall(text) if not text.isascii() else ():
         if not word.isascii() and _mixed(word):
             return f"look-alike letters ({''.join(c if c.isascii() else escape_character(c) for c in word[:40])})"
     return ""
-
-
-def is_hidden(letter: str) -> bool:
-    """Does this character show nothing, or change how others are shown?"""
-    code = ord(letter)
-    if 0x20 <= code < 0x7F:
-        return False
-    kind = unicodedata.category(letter)
-    return (
-        kind in _UNSEEN
-        or (kind == "Zs" and letter != " ")
-        or letter in _BLANK
-        or 0xFE00 <= code <= 0xFE0D  # variation selectors; the last two only choose between text and emoji
-        or 0xE0100 <= code <= 0xE01EF
-    )
-
-
-def escape_character(letter: str) -> str:
-    """The character as an escape that everyone can read."""
-    return f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else f"\\U{ord(letter):08x}"
 
 
 def _mixed(word: str) -> bool:

@@ -31,14 +31,16 @@ def write_skills(facts: StableFacts) -> str:
 
 
 def write_skill_list(found: Iterable[SkillFact]) -> str:
-    """The XML block, sorted by name. A skill without description (the compact form) has no such element."""
-    lines = ["<available_skills>"]
-    for skill in sorted(found, key=lambda s: s.name):
-        lines += ["  <skill>", f"    <name>{_text(skill.name)}</name>"]
-        if skill.description:
-            lines.append(f"    <description>{_text(skill.description)}</description>")
-        lines += [f"    <location>{_text(skill.location)}</location>", "  </skill>"]
-    return "\n".join([*lines, "</available_skills>"])
+    """The XML block, sorted by name."""
+    entries = map(write_skill_entry, sorted(found, key=lambda s: s.name))
+    return "\n".join(("<available_skills>", *entries, "</available_skills>"))
+
+
+def write_skill_entry(skill: SkillFact) -> str:
+    """One skill of the block. Without a description (the compact form) it has no such element."""
+    said = f"    <description>{_text(skill.description)}</description>\n" if skill.description else ""
+    name, location = _text(skill.name), _text(skill.location)
+    return f"  <skill>\n    <name>{name}</name>\n{said}    <location>{location}</location>\n  </skill>"
 
 
 def write_skill_workshop(facts: StableFacts) -> str:

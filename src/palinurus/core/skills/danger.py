@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from palinurus.core.skills.skill import is_invisible
+from palinurus.core.hidden import is_hidden
 
 SHOWN = 100  # characters of a line
 MAX_FINDINGS = 40  # findings of one file
@@ -41,56 +41,36 @@ class SkillFile(NamedTuple):
     executable: bool = False
 
 
-# What a line may show -> what it is called. All patterns are linear.
-_SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    (
-        "suspicious instruction",
-        re.compile(
-            r"ignore (?:all |any |the )?(?:previous|prior|above|earlier) (?:instructions|rules|messages)"
-            r"|disregard (?:all |any |the |your )?(?:previous|prior|safety|system|instructions|rules)"
-            r"|(?:do not|don't|never) (?:tell|inform|mention|reveal|show)(?: this| it)? (?:to )?(?:the )?"
-            r"(?:user|person|human|owner)"
-            r"|without (?:telling|asking|informing|the knowledge of) (?:the )?(?:user|person|owner)"
-            r"|you are now (?:in )?(?:developer|dan|unrestricted|jailbr)"
-            r"|(?:reveal|print|send|upload|post)\b.{0,40}\b"
-            r"(?:system prompt|api[ _-]?keys?|credentials|private key|password)",
-            re.IGNORECASE,
-        ),
+# What a line may show, by what it is called. All patterns are linear.
+_SIGNS: dict[str, str] = {
+    "suspicious instruction": (
+        r"(?i)ignore (?:all |any |the )?(?:previous|prior|above|earlier) (?:instructions|rules|messages)"
+        r"|disregard (?:all |any |the |your )?(?:previous|prior|safety|system|instructions|rules)"
+        r"|(?:do not|don't|never) (?:tell|inform|mention|reveal|show)(?: this| it)? (?:to )?(?:the )?"
+        r"(?:user|person|human|owner)"
+        r"|without (?:telling|asking|informing|the knowledge of) (?:the )?(?:user|person|owner)"
+        r"|you are now (?:in )?(?:developer|dan|unrestricted|jailbr)"
+        r"|(?:reveal|print|send|upload|post)\b.{0,40}\b"
+        r"(?:system prompt|api[ _-]?keys?|credentials|private key|password)"
     ),
-    (
-        "secrets",
-        re.compile(
-            r"\.ssh/|id_rsa|id_ed25519|\.aws/credentials|\.netrc|\.gnupg|/etc/shadow|gateway\.token"
-            r"|auth-profiles\.json|\bprintenv\b|keychain dump|login\.keychain",
-            re.IGNORECASE,
-        ),
+    "secrets": (
+        r"(?i)\.ssh/|id_rsa|id_ed25519|\.aws/credentials|\.netrc|\.gnupg|/etc/shadow|gateway\.token"
+        r"|auth-profiles\.json|\bprintenv\b|keychain dump|login\.keychain"
     ),
-    (
-        "runs what it downloads",
-        re.compile(
-            r"(?:curl|wget)\b[^\n|]{0,300}\|\s{0,4}(?:sudo )?(?:ba|z|da)?sh\b|\b(?:iwr|irm)\b[^\n|]{0,200}\|\s{0,4}iex",
-            re.I,
-        ),
+    "runs what it downloads": (
+        r"(?i)(?:curl|wget)\b[^\n|]{0,300}\|\s{0,4}(?:sudo )?(?:ba|z|da)?sh\b"
+        r"|\b(?:iwr|irm)\b[^\n|]{0,200}\|\s{0,4}iex"
     ),
-    (
-        "runs code",
-        re.compile(
-            r"\beval\s?\(|\bexec\s?\(|base64 (?:-d|--decode|-D)\b|\bsudo\b|rm -rf? [/~]|chmod \+x|os\.system\("
-            r"|subprocess\.|child_process|\bnohup\b|crontab|launchctl load",
-        ),
+    "runs code": (
+        r"\beval\s?\(|\bexec\s?\(|base64 (?:-d|--decode|-D)\b|\bsudo\b|rm -rf? [/~]|chmod \+x|os\.system\("
+        r"|subprocess\.|child_process|\bnohup\b|crontab|launchctl load"
     ),
-    (
-        "network",
-        re.compile(
-            r"\bcurl\b|\bwget\b|\bfetch\(|requests\.(?:get|post|put)|urllib\.request|http\.client|\bnc -|\bscp\b"
-            r"|\brsync\b|\baiohttp\b|socket\.socket",
-        ),
+    "network": (
+        r"\bcurl\b|\bwget\b|\bfetch\(|requests\.(?:get|post|put)|urllib\.request|http\.client|\bnc -|\bscp\b"
+        r"|\brsync\b|\baiohttp\b|socket\.socket"
     ),
-    (
-        "installs",
-        re.compile(r"\b(?:npm|pnpm|yarn|brew|pip3?|uv|go|cargo|apt|apt-get) (?:install|add|i -g)\b|\bnpx\b|\buvx\b"),
-    ),
-)
+    "installs": r"\b(?:npm|pnpm|yarn|brew|pip3?|uv|go|cargo|apt|apt-get) (?:install|add|i -g)\b|\bnpx\b|\buvx\b",
+}
 _GRAVE = frozenset(("suspicious instruction", "hidden text", "runs what it downloads", "program", "secrets"))
 
 
@@ -117,20 +97,17 @@ def _part(part: SkillFile) -> list[SkillFinding]:
     for number, line in enumerate(part.data.decode("utf-8", "replace").splitlines(), 1):
         made += _line(part.name, number, line[:LINE])
         if len(made) >= MAX_FINDINGS:
-            return [
-                *made[:MAX_FINDINGS],
-                SkillFinding("more", part.name, number, "the rest of this file is not listed"),
-            ]
+            more = SkillFinding("more", part.name, number, "the rest of this file is not listed")
+            return [*made[:MAX_FINDINGS], more]
     return made
 
 
 def _line(name: str, number: int, line: str) -> list[SkillFinding]:
     made = []
     if not line.isascii():
-        unseen = sorted({f"U+{ord(c):04X}" for c in line.lstrip("\ufeff") if is_invisible(c)})
+        unseen = sorted({f"U+{ord(c):04X}" for c in line.lstrip("\ufeff") if is_hidden(c)})
         if unseen:
-            made.append(
-                SkillFinding("hidden text", name, number, f"characters that are not seen: {', '.join(unseen[:6])}")
-            )
-    shown = "".join(c for c in line.strip() if not is_invisible(c))[:SHOWN]
-    return made + [SkillFinding(kind, name, number, shown) for kind, sign in _SIGNS if sign.search(line)]
+            what = f"characters that are not seen: {', '.join(unseen[:6])}"
+            made.append(SkillFinding("hidden text", name, number, what))
+    shown = "".join(c for c in line.strip() if not is_hidden(c))[:SHOWN]
+    return made + [SkillFinding(kind, name, number, shown) for kind, sign in _SIGNS.items() if re.search(sign, line)]

@@ -1,18 +1,19 @@
-"""Which skills the prompt lists, within its budget, and what their slash commands are called. Pure."""
+"""Which skills may be used here (their own conditions, the config's switches, the agent's list), which of them the
+prompt lists within its budget, and what their slash commands are called. Pure: the world is handed in.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
 from typing import NamedTuple
 
-from palinurus.core.prompt.capabilities import write_skill_list
+from palinurus.core.prompt.capabilities import write_skill_entry, write_skill_list
 from palinurus.core.prompt.facts import SkillFact
 from palinurus.core.skills.skill import Skill
 
-# May a skill be used here? Its own conditions, the config's switches, the agent's allowlist. Pure: the world is
-# handed in.
-
+COMMAND = 32  # characters of a command's name
 BUNDLED_SOURCE = "bundled"  # the source of skills that came with the program
 
 
@@ -64,9 +65,6 @@ def _lacking(skill: Skill, world: SkillEnvironment, entry: SkillOverride) -> tup
     return tuple(why)
 
 
-COMMAND = 32  # characters of a command's name
-
-
 class SkillOffer(NamedTuple):
     """The skills to list, and how many were left out for want of room."""
 
@@ -101,12 +99,8 @@ def offer_skills(skills: Iterable[Skill], home: str, chars: int, count: int) -> 
 
 def _fits(facts: list[SkillFact], chars: int) -> int:
     """How many of them, from the front, have room."""
-    frame = len(write_skill_list(()))
-    for position, fact in enumerate(facts):
-        frame += len(write_skill_list((fact,))) - len(write_skill_list(()))
-        if frame > chars:
-            return position
-    return len(facts)
+    sizes = accumulate(len(write_skill_entry(fact)) + 1 for fact in facts)
+    return sum(size <= chars - len(write_skill_list(())) for size in sizes)
 
 
 def shorten_home(path: str, home: str) -> str:

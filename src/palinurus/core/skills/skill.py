@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Any, NamedTuple
 
 import msgspec
 
+from palinurus.core.hidden import is_hidden
 from palinurus.core.skills.frontmatter import BadFrontMatter, FrontMatter, parse_front_matter
 
 SKILL_FILE = "SKILL.md"
@@ -15,8 +15,6 @@ NAME = 64  # characters, as the format has it
 DESCRIPTION = 1024
 VENDORS = ("openclaw", "palinurus", "clawdbot", "clawdis")  # whose part of `metadata` counts
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_JOINERS = "\u200c\u200d"  # emoji and some scripts need them
-_TAGS = range(0xE0100, 0xE01F0)  # variation selectors that can carry hidden text
 
 
 class SkillRequirements(msgspec.Struct, frozen=True):
@@ -103,14 +101,7 @@ def _made(head: FrontMatter, path: str, source: str, own: dict[str, Any], odd: t
 
 def strip_invisible(text: str) -> str:
     """The text in one line, without characters that are there but not seen."""
-    return " ".join("".join(c for c in text if not is_invisible(c)).split())
-
-
-def is_invisible(char: str) -> bool:
-    """Is it there but not seen (direction marks, zero widths, tags, controls)? Line ends and tabs are seen."""
-    if char in _JOINERS or char in "\n\r\t":
-        return False
-    return unicodedata.category(char) in ("Cf", "Cc", "Co", "Cs") or ord(char) in _TAGS
+    return " ".join("".join(c for c in text if not is_hidden(c)).split())
 
 
 def _own(metadata: Any) -> dict[str, Any] | str:
@@ -135,7 +126,7 @@ def _odd(name: str, described: str, folder: str) -> tuple[str, ...]:
         (not _NAME.fullmatch(name), "its name is not made of a-z, 0-9 and single hyphens"),
         (len(name) > NAME, f"its name is longer than {NAME} characters"),
         (len(described) > DESCRIPTION, f"its description is longer than {DESCRIPTION} characters and is cut"),
-        (any(map(is_invisible, name + described)), "its name or description has hidden characters; they are left out"),
+        (any(map(is_hidden, name + described)), "its name or description has hidden characters; they are left out"),
     ]
     return tuple(text for wrong, text in found if wrong)
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from palinurus.core.stream.answer import read_answer_with_tokens
 from palinurus.core.stream.silent import is_silent
+from palinurus.core.types.inbound import HeartbeatOptions
 from palinurus.core.types.messages import AssistantMessage, Message
 
 # What the end of a heartbeat comes to: something to tell, or nothing. Who sends it, who forgets it and who counts it
 # ask here, so that they never disagree. Pure.
-
-HEARTBEAT_OPTION = (
-    "heartbeat"  # of a message: this turn is one; holds ackMaxChars, and `said`, the last alert of the day
-)
 
 
 def find_last_word(messages: Iterable[Message]) -> str:
@@ -25,14 +22,13 @@ def find_last_word(messages: Iterable[Message]) -> str:
     return "" if is_silent(text) else text
 
 
-def judge_heartbeat_reply(text: str, options: Mapping[str, Any]) -> HeartbeatAck:
+def judge_heartbeat_reply(text: str, options: HeartbeatOptions) -> HeartbeatAck:
     """Is `text` an acknowledgement, or what was said within a day? Then it is dropped."""
-    made = parse_ack(text, limit=int(options.get("ackMaxChars", ACK_MAX_CHARS)))
-    return made._replace(drop=True) if made.text and made.text == options.get("said") else made
+    made = parse_ack(text, limit=options.ack_max_chars)
+    return made._replace(drop=True) if made.text and made.text == options.said else made
 
 
 ACK_TOKEN = "HEARTBEAT_OK"
-ACK_MAX_CHARS = 300  # characters beside the token that are still only an acknowledgement
 _MARKUP = r"(?:[*_`~]{1,3}|</?[a-zA-Z]{1,10}>|\s)*"
 _START = re.compile(rf"\A{_MARKUP}{ACK_TOKEN}(?!\w){_MARKUP}[.!?,;:…-]{{0,4}}{_MARKUP}")
 _END = re.compile(rf"{_MARKUP}(?<!\w){ACK_TOKEN}(?!\w){_MARKUP}[.!?,;:…-]{{0,4}}{_MARKUP}\Z")
@@ -46,7 +42,7 @@ class HeartbeatAck(NamedTuple):
     acked: bool = False  # the token was there
 
 
-def parse_ack(text: str, *, limit: int = ACK_MAX_CHARS) -> HeartbeatAck:
+def parse_ack(text: str, *, limit: int = HeartbeatOptions().ack_max_chars) -> HeartbeatAck:
     """Judge the reply of a heartbeat: a short rest goes with the token. For other replies see `silent`."""
     if ACK_TOKEN not in text:
         return HeartbeatAck(not text.strip(), text)

@@ -1,7 +1,8 @@
-"""A message on its way in: what a channel knows about it, and where it goes."""
+"""A message on its way in: what a channel knows about it, what it asks of its turn, and where it goes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -57,6 +58,95 @@ class MessageQuote(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str = ""
 
 
+class InlineDirectives(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What directives among other text ask for, for this one turn. "" where they say nothing."""
+
+    thinking: str = ""  # as typed, like `model`; the others are canonical words
+    model: str = ""
+    fast: str = ""
+    verbose: str = ""
+    trace: str = ""
+    reasoning: str = ""
+    elevated: str = ""
+    queue: str = ""
+
+
+NO_INLINE = InlineDirectives()
+
+
+class EarlierMessage(msgspec.Struct, frozen=True):
+    """One of the messages before, which a stateless client sends along."""
+
+    role: str  # "assistant"; any other is the person's
+    content: str = ""
+
+
+class ClientTool(msgspec.Struct, frozen=True):
+    """A tool that the caller of an HTTP interface runs itself."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+
+
+class HeartbeatOptions(msgspec.Struct, frozen=True, rename="camel"):
+    """The turn is a heartbeat: what people are to see of it."""
+
+    ack_max_chars: int = 300  # beside HEARTBEAT_OK that are still only an acknowledgement
+    said: str = ""  # the last alert of the day: it is not said again
+    reasoning: bool = False  # goes along with an alert
+    ok: bool = False  # "nothing to tell" is shown
+    alerts: bool = True
+
+
+TriggerKind: TypeAlias = Literal["", "cron", "hook", "wake", "heartbeat"]
+
+
+class TurnOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """What a message asks of its own turn and of no other. Stored with it: a turn that goes on after a crash has the
+    same. "", None and () leave things as the session and the configuration have them."""
+
+    # how it is answered
+    model: str = ""  # a reference, an alias
+    thinking: str = ""  # a level
+    fast: str = ""  # on, off, auto
+    max_tokens: int | None = None
+    temperature: float | None = None
+    tool_choice: str | dict[str, Any] | None = None  # as the provider takes it
+    context: tuple[EarlierMessage, ...] = ()  # stands before the session's own history
+    system: str = ""  # added to the system prompt
+    client_tools: tuple[ClientTool, ...] = ()  # offered to the model beside ours; a call of one ends the run
+    # how it waits while its session is busy (inbox/policy.py)
+    queue: str = ""  # the mode
+    queue_debounce_ms: int | None = None
+    queue_cap: int | None = None
+    queue_drop: str = ""
+    # of turns that the program begins itself: no face hands these on from outside
+    trigger: TriggerKind = ""  # who began it
+    inline: InlineDirectives = NO_INLINE  # directives of a configured prompt
+    timeout_seconds: float | None = None
+    tools_allow: tuple[str, ...] = ()  # these and no others
+    prompt_mode: Literal["full", "minimal", "none"] | None = None
+    heartbeat: HeartbeatOptions | None = None
+
+
+NO_OPTIONS = TurnOptions()
+
+
+def read_options(given: Mapping[str, Any]) -> TurnOptions:
+    """From loose values, by the names they are stored under. What is unknown, or not what it should be, is passed
+    over."""
+    return msgspec.convert({name: value for name, value in given.items() if _fits(name, value)}, TurnOptions)
+
+
+def _fits(name: str, value: Any) -> bool:
+    try:
+        msgspec.convert({name: value}, TurnOptions)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
 class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     """One message from outside. `event` identifies it on its channel: the same event never causes two turns."""
 
@@ -70,7 +160,7 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     reply_to: str = ""
     session: str = ""  # an explicit session key, where the face lets one choose (terminal, gateway)
     agent: str = ""
-    options: dict[str, Any] = {}  # one-turn overrides: model, thinking, maxTokens …
+    options: TurnOptions = NO_OPTIONS
     guild: str = ""  # the server or workspace around the chat, where the platform has one: bindings ask for it
     team: str = ""
     roles: tuple[str, ...] = ()  # the sender's, by id
@@ -90,6 +180,11 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
         """May its text hold directives and commands? Only what a trusted person types; a program's requests
         over HTTP mean what they say, also when they begin with a slash."""
         return self.sender.trusted and not self.system and self.target.channel != "http"
+
+    @property
+    def triggered(self) -> bool:
+        """Did the program begin this turn? Then it leaves no trace of where the person was last."""
+        return self.system and bool(self.options.trigger)
 
     def message(self, now: int) -> UserMessage:
         """As the model sees it."""
@@ -119,6 +214,21 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
             return ""
         who = "member" if self.sender.allowed else "stranger" if self.kind == "direct" else "group"
         return f"{who} {self.sender.id}"[:80].strip()
+
+
+_decoder = msgspec.json.Decoder(Inbound)
+
+
+def decode_inbound(body: bytes) -> Inbound:
+    """A stored message. Options that cannot be read (of another version, or damaged) never cost the message: it is
+    taken without them. Raises msgspec.DecodeError for the rest."""
+    try:
+        return _decoder.decode(body)
+    except msgspec.ValidationError:
+        raw = msgspec.json.decode(body, type=dict[str, Any])
+        given = raw.pop("options", None)
+        made = msgspec.convert(raw, Inbound)
+        return msgspec.structs.replace(made, options=read_options(given)) if isinstance(given, dict) else made
 
 
 class Route(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from palinurus.core.types.events import AgentEnd
+from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.messages import AssistantMessage
 from palinurus.gateway.context import MethodContext, get_context
 from palinurus.gateway.methods import chat
@@ -69,11 +70,8 @@ async def run_agent(call: MethodCall, asked: AgentRunParams) -> dict[str, Any]:
     key = await _key(here, asked)
     if not asked.message.strip() and not asked.attachments:
         raise MethodError("message or attachment required")
-    options: dict[str, Any] = {}
-    if asked.thinking:
-        options["thinking"] = asked.thinking
-    if asked.model:
-        options["model"] = f"{asked.provider}/{asked.model}" if asked.provider else asked.model
+    model = f"{asked.provider}/{asked.model}" if asked.provider and asked.model else asked.model or ""
+    options = TurnOptions(model, asked.thinking or "")
     inbound = await chat.make_inbound(call, key, asked, options)
     began = here.desk.clock.now()
     accepted = await chat.submit_inbound(call, inbound)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Protocol
 import msgspec
 from msgspec import Meta
 
-from palinurus.core.types.inbound import Inbound, Target
+from palinurus.core.types.inbound import Inbound, Target, TurnOptions, decode_inbound
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, TextBlock
 from palinurus.core.types.usage import TokenUsage
@@ -100,13 +100,8 @@ async def send_chat(call: MethodCall, asked: ChatSendParams) -> dict[str, Any]:
         return _stopped(here, key, None, "stop-command")
     if not asked.message.strip() and not asked.attachments:
         raise MethodError("message or attachment required")
-    options: dict[str, Any] = {}
-    if asked.thinking:
-        options["thinking"] = asked.thinking
-    if asked.fast_mode is not None:
-        options["fast"] = "on" if asked.fast_mode else "off"
-    if asked.model:
-        options["model"] = asked.model
+    fast = "" if asked.fast_mode is None else "on" if asked.fast_mode else "off"
+    options = TurnOptions(asked.model or "", asked.thinking or "", fast)
     accepted = await submit_inbound(call, await make_inbound(call, key, asked, options))
     if accepted.duplicate:
         status = "ok" if accepted.state == "done" else "in_flight"
@@ -132,7 +127,7 @@ class ClientMessage(Protocol):
     def idempotency_key(self) -> str: ...
 
 
-async def make_inbound(call: MethodCall, key: SessionKey, asked: ClientMessage, options: dict[str, Any]) -> Inbound:
+async def make_inbound(call: MethodCall, key: SessionKey, asked: ClientMessage, options: TurnOptions) -> Inbound:
     """It as a message to a session; its files are on disk. Raises RpcError."""
     desk = get_context(call).desk
     images, files = await attachments.keep_attachments(asked.attachments, desk.keep)
@@ -210,7 +205,7 @@ async def read_chat_history(call: MethodCall, asked: ChatHistoryParams) -> dict[
 def _queued(row: InboxRow) -> dict[str, Any] | None:
     """A message that waits for its turn, as its sender wrote it; None for what the program says itself. Ours."""
     try:
-        found = msgspec.json.decode(row.body, type=Inbound)
+        found = decode_inbound(row.body)
     except msgspec.DecodeError:
         return None
     if found.system:

@@ -11,7 +11,7 @@ import msgspec
 
 from palinurus.agent.promptcache import FIXES, CacheSnapshot, explain_last_request, find_breaking_message, locate_break
 from palinurus.core.policy import taint
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import decode_inbound
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
 from palinurus.gateway.context import MethodContext, get_context
@@ -79,7 +79,7 @@ async def explain_message(
     record = seen.record or SessionRecord(sessionId="")
     now = gather_facts(desk, seen.key, record)
     look = desk.look(record.sessionId)
-    offered = find_tool_offer(desk, seen, msgspec.json.decode(row.body, type=Inbound))
+    offered = find_tool_offer(desk, seen, decode_inbound(row.body))
     used = [f"{m.provider}/{m.model}" for m in answers]
     return {
         "item": row.id,

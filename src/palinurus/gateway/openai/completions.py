@@ -12,7 +12,7 @@ import msgspec
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.stream.answer import collect_visible_text
 from palinurus.core.types.events import AgentEnd
-from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.inbound import ClientTool, Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey, escape_key_part, parse_agent_id, parse_model_ref, parse_session_key
 from palinurus.core.types.messages import AssistantMessage, ToolCall
 from palinurus.core.types.model import ModelFailure
@@ -32,15 +32,9 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _FINISH = {"length": "length", "max_turns": "length"}  # why a run ended -> OpenAI's word; the rest is "stop"
 
 
-class _Function(msgspec.Struct, frozen=True):
-    name: str
-    description: str = ""
-    parameters: dict[str, Any] = {}
-
-
 class _Tool(msgspec.Struct, frozen=True):
     type: str = ""
-    function: _Function | None = None
+    function: ClientTool | None = None
 
 
 class _Options(msgspec.Struct, frozen=True):
@@ -217,17 +211,16 @@ def _override(body: _Body, headers: Mapping[str, str], agent: AgentSettings, cat
     return str(found.ref)
 
 
-def _options(body: _Body, told: OpenAiConversation, model: str, stateful: bool) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "model": model,
-        "system": told.system,
-        "context": [] if stateful else told.context,
-        "maxTokens": body.max_completion_tokens or body.max_tokens,
-        "temperature": body.temperature,
-        "thinking": body.reasoning_effort,
-        "clientTools": [msgspec.to_builtins(tool.function) for tool in body.tools or ()],
-    }
-    return {k: v for k, v in options.items() if v not in (None, "", [])}
+def _options(body: _Body, told: OpenAiConversation, model: str, stateful: bool) -> TurnOptions:
+    return TurnOptions(
+        model,
+        body.reasoning_effort or "",
+        max_tokens=body.max_completion_tokens or body.max_tokens,
+        temperature=body.temperature,
+        context=() if stateful else tuple(told.context),
+        system=told.system,
+        client_tools=tuple(tool.function for tool in body.tools or () if tool.function is not None),
+    )
 
 
 # --- answers --------------------------------------------------------------------------------------------------
@@ -250,7 +243,7 @@ def make_reply(ask: OpenAiRequest, end: AgentEnd | None, row: InboxRow, usage: T
 
 
 def _waiting(ask: OpenAiRequest, end: AgentEnd | None) -> tuple[ToolCall, ...]:
-    names = {tool["name"] for tool in ask.inbound.options.get("clientTools", ())}
+    names = {tool.name for tool in ask.inbound.options.client_tools}
     answers = [m for m in end.messages if isinstance(m, AssistantMessage)] if end and names else []
     return tuple(call for said in answers for call in said.calls if call.name in names)
 

@@ -19,7 +19,7 @@ from aiohttp import web
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.events import AgentEnd, RunEvent
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import decode_inbound
 from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.gateway import http
@@ -255,7 +255,7 @@ def _mismatch(ask: OpenAiRequest, accepted: Acceptance, row: InboxRow) -> HttpFa
     if not (accepted.duplicate and ask.keyed) or row.id != accepted.id:
         return None
     try:
-        first = msgspec.json.decode(row.body, type=Inbound)
+        first = decode_inbound(row.body)
     except msgspec.DecodeError:
         return None
     if first.text == ask.inbound.text:

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from palinurus.core.types.inbound import EarlierMessage
 from palinurus.core.types.messages import ImageBlock
 from palinurus.gateway.http import HttpFault, make_bad_request
 
@@ -54,7 +55,7 @@ class OpenAiConversation(NamedTuple):
     text: str  # what is said now
     images: tuple[ImageBlock, ...]
     system: str
-    context: list[dict[str, str]]  # what was said before
+    context: list[EarlierMessage]  # what was said before
 
 
 def read_conversation(messages: list[OpenAiMessage]) -> OpenAiConversation | HttpFault:
@@ -78,7 +79,7 @@ def read_conversation(messages: list[OpenAiMessage]) -> OpenAiConversation | Htt
         if isinstance(part, HttpFault):
             return part
     assert isinstance(context, list) and isinstance(said, list) and isinstance(images, tuple)
-    text = "\n\n".join(told["content"] for told in said)
+    text = "\n\n".join(told.content for told in said)
     if not text.strip() and not images:
         return make_bad_request("the user's message is empty", "messages", code="invalid_value")
     return OpenAiConversation(text, images, "\n\n".join(s for s in system if s), context)
@@ -96,20 +97,20 @@ def _now(spoken: list[OpenAiMessage]) -> int:
 
 def _told(
     messages: list[OpenAiMessage], names: dict[str, str], images: bool = False
-) -> list[dict[str, str]] | HttpFault:
+) -> list[EarlierMessage] | HttpFault:
     """Messages in words. Results of the client's own tools are told as the user's, calls of them as the agent's."""
-    made: list[dict[str, str]] = []
+    made: list[EarlierMessage] = []
     for message in messages:
         text = _text(message, images)
         if isinstance(text, HttpFault):
             return text
         if message.role in RESULTS:
             name = message.name or names.get(message.tool_call_id or "", "") or "a tool"
-            made.append({"role": "user", "content": f"[result of {name}]\n{text}"})
+            made.append(EarlierMessage("user", f"[result of {name}]\n{text}"))
             continue
         calls = [f"[called {c.function.name} {c.function.arguments}]" for c in message.tool_calls or () if c.function]
         if text := "\n".join([*([text] if text else []), *calls]):
-            made.append({"role": message.role, "content": text})
+            made.append(EarlierMessage(message.role, text))
     return made
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import EarlierMessage, Inbound
 from palinurus.core.types.messages import AssistantMessage, UserMessage
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall
 
 # A message that a command sends on: to the same session, from the same sender, once, however often it is tried.
 
 
-def make_followup(call: CommandCall, text: str, options: dict[str, Any] | None = None) -> Inbound:
+def make_followup(call: CommandCall, text: str, **options: Any) -> Inbound:
     """The message; its event id comes from the command's own id, so a second try is a known duplicate."""
     return msgspec.structs.replace(
         call.inbound,
@@ -21,7 +21,7 @@ def make_followup(call: CommandCall, text: str, options: dict[str, Any] | None =
         event=f"follow:{call.claim.id}",
         session=str(call.key),
         agent=call.key.agent,
-        options={**call.inbound.options, **(options or {})},
+        options=msgspec.structs.replace(call.inbound.options, **options),
     )
 
 
@@ -86,11 +86,11 @@ async def run_btw(call: CommandCall) -> CommandAnswer:
         return CommandAnswer("Ask something beside the conversation: /btw QUESTION.")
     transcript = await call.desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
     said = [m for m in transcript.messages() if isinstance(m, UserMessage | AssistantMessage) and m.text.strip()]
-    context = [
-        {"role": "user" if isinstance(m, UserMessage) else "assistant", "content": m.text[:CHARS]} for m in said[-SEEN:]
-    ]
+    context = tuple(
+        EarlierMessage("user" if isinstance(m, UserMessage) else "assistant", m.text[:CHARS]) for m in said[-SEEN:]
+    )
     beside = msgspec.structs.replace(
-        make_followup(call, text, {"context": context}), session=f"agent:{call.key.agent}:btw:{call.claim.id}"
+        make_followup(call, text, context=context), session=f"agent:{call.key.agent}:btw:{call.claim.id}"
     )
     return CommandAnswer("", follow=beside)
 
@@ -102,4 +102,4 @@ async def run_steer(call: CommandCall) -> CommandAnswer:
         return CommandAnswer("Say what the agent should know: /steer TEXT.")
     running = call.desk.running(str(call.key))
     said = "Steering the current run." if running else "No run is going; sent as a message."
-    return CommandAnswer(said, follow=make_followup(call, text, {"queue": "steer"}), relay=not running)
+    return CommandAnswer(said, follow=make_followup(call, text, queue="steer"), relay=not running)

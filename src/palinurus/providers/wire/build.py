@@ -1,12 +1,12 @@
-"""Builds the assistant message while a stream flows, and the events on the way. Shared by all decoders. Pure.
+"""What all stream decoders share: `AnswerBuilder` makes the message and its events, `AnswerDecoder` feeds it bytes.
 
-Text that arrives within one `feed` becomes one delta: `take` hands out what has gathered. Never raises.
+Text that arrives within one `feed` becomes one delta: `take` hands out what has gathered. Pure; never raises.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -25,7 +25,11 @@ from palinurus.core.types.model import (
     TokenPrice,
 )
 from palinurus.core.types.usage import TokenCost, TokenUsage
+from palinurus.providers.errors import clip_message
 from palinurus.providers.wire.arguments import mend_text, parse_arguments
+from palinurus.providers.wire.sse import Event, SseReader
+
+T = TypeVar("T")
 
 MAX_ANSWER = 32_000_000  # characters of one answer; more is an attack or a defect
 _HIGH = re.compile("[\ud800-\udbff]$")
@@ -243,3 +247,95 @@ def add_total_and_cost(usage: TokenUsage, price: TokenPrice | None) -> TokenUsag
     return TokenUsage(
         usage.input, usage.output, usage.cacheRead, usage.cacheWrite, total, TokenCost(*parts, sum(parts))
     )
+
+
+# --- from bytes to the builder --------------------------------------------------------------------------------
+
+
+class StreamReader(Protocol[T]):
+    """Cuts bytes into pieces that mean something: events, lines, frames. A machine without I/O; never raises."""
+
+    failed: str | None  # what is wrong with the stream; nothing more comes out
+    odd: bytes  # the first line that is no part of the format
+
+    def feed(self, data: bytes) -> list[T]:
+        """The pieces these bytes complete."""
+        ...
+
+    def close(self) -> list[T]:
+        """What was left when the stream ended."""
+        ...
+
+
+class AnswerDecoder(Generic[T]):
+    """One answer. A wire says how a piece is taken (`_take`) and how the answer ends (`_end`)."""
+
+    __slots__ = ("_builder", "_closing", "_reader", "_seen", "_stop")
+
+    def __init__(self, request: ModelRequest, reader: StreamReader[T]) -> None:
+        self._reader = reader
+        self._builder = AnswerBuilder(request)
+        self._closing = False  # the stream has ended: a piece that cannot be read was cut
+        self._seen = False  # something was understood
+        self._stop: str | None = None  # why the answer is complete, in the provider's word
+
+    def feed(self, data: bytes) -> list[ModelEvent]:
+        """Take bytes, return the events they complete."""
+        builder, reader = self._builder, self._reader
+        if builder.ended:
+            return []
+        for piece in reader.feed(data):
+            self._take(piece)
+            if builder.ended:
+                return builder.last
+        if reader.failed is not None:
+            return builder.fail("malformed", f"the stream holds {reader.failed}")
+        return builder.take()
+
+    def close(self) -> list[ModelEvent]:
+        """The stream has ended."""
+        builder, reader = self._builder, self._reader
+        if builder.ended:
+            return []
+        self._closing = True
+        for piece in reader.close():
+            self._take(piece)
+            if builder.ended:
+                return builder.last
+        if not self._seen and reader.odd[:1] in (b"{", b"["):
+            self._take_odd(reader.odd.lstrip(b"["))
+        if builder.ended:
+            return builder.last
+        if self._stop is not None:
+            self._end()
+        elif not self._seen and reader.odd:
+            builder.fail("malformed", f"not an event stream: {clip_message(reader.odd.decode('utf-8', 'replace'))}")
+        else:
+            builder.fail("cut", "the stream ended before the answer was complete")
+        return builder.last
+
+    def _take(self, piece: T) -> None:
+        raise NotImplementedError
+
+    def _take_odd(self, odd: bytes) -> None:
+        """JSON in the wrong place: often an error that was not put into the format."""
+
+    def _end(self) -> None:
+        raise NotImplementedError
+
+    def _refuse_chunk(self, payload: bytes, what: str = "a chunk") -> None:
+        """It could not be read: malformed in the middle of a stream, cut at its end; what is no JSON is passed over."""
+        if not self._closing and payload.lstrip()[:1] in (b"{", b"["):
+            self._builder.fail("malformed", f"the stream holds {what} that cannot be read")
+
+
+class SseDecoder(AnswerDecoder[Event]):
+    """An answer that comes as server-sent events."""
+
+    __slots__ = ()
+
+    def __init__(self, request: ModelRequest) -> None:
+        super().__init__(request, SseReader())
+
+    def _take_odd(self, odd: bytes) -> None:
+        self._take(("", odd))

@@ -311,7 +311,9 @@ class SubagentControl:
         may = spawn.can_start_subagents(self._parts.settings, child.session.split(":")[1], child.depth)
         said = texts.make_task_message(child, may, self._parts.clock.now())
         accepted = await self._doors.submit(
-            msgspec.structs.replace(said, text=message, event=event, options=texts.make_options(child, may, "steer"))
+            msgspec.structs.replace(
+                said, text=message, event=event, options=msgspec.structs.replace(said.options, queue="steer")
+            )
         )
         await self.lives.extend_to_item(child.session, accepted.id)
         return "sent"

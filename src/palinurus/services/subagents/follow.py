@@ -194,15 +194,15 @@ class SubagentFollower:
 
     async def _announce(self, child: SubagentRecord, result: str) -> bool | None:
         """True once the parent's turn about it is over. False: its queue dropped it. None: the gateway stops."""
-        above, extra = self._registry.at(child.parent), {}
+        above, system = self._registry.at(child.parent), ""
         if above is not None:
             key = parse_session_key(above.session)
             may = spawn.can_start_subagents(self._parts.settings, key.agent if key else "", above.depth)
-            extra = {"system": texts.write_system_prompt(above, may)}
+            system = texts.write_system_prompt(above, may)
         left = sum(c.state != "told" for c in self._registry.of(child.parent) if c.id != child.id)
         text = texts.write_report(child, result, await self.cost(child), left, secrets.token_hex(16))
         seen = taint.collect_taint(await self._messages(child))
-        accepted = await self._submitted(texts.make_announcement(child, text, extra, seen, self._parts.clock.now()))
+        accepted = await self._submitted(texts.make_announcement(child, text, system, seen, self._parts.clock.now()))
         if accepted is None:
             return None
         if isinstance(accepted, str):

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import NO_OPTIONS, Inbound
 from palinurus.errors import StateError
 from palinurus.store.port import Store
 
@@ -79,7 +79,7 @@ def make_run_id(parent: str, asker: Inbound, call: str, task: str) -> str:
 
 def strip_content(inbound: Inbound) -> Inbound:
     """Who and where, without what was said."""
-    return msgspec.structs.replace(inbound, text="", images=(), reply_to="", options={})
+    return msgspec.structs.replace(inbound, text="", images=(), reply_to="", options=NO_OPTIONS)
 
 
 class SubagentRows:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.core.policy.taint import Taint, is_from_outside
-from palinurus.core.types.inbound import Inbound, Target
+from palinurus.core.types.inbound import Inbound, Target, TurnOptions
 from palinurus.core.untrusted import wrap_untrusted
 from palinurus.services.subagents.registry import Outcome, SubagentRecord
 
@@ -154,16 +154,16 @@ def make_task_message(child: SubagentRecord, may_start: bool, now: int) -> Inbou
         kind="direct",
         session=child.session,
         agent=child.session.split(":")[1],
-        options=make_options(child, may_start, "followup"),
+        options=make_options(write_system_prompt(child, may_start), "followup"),
         system=True,
         source=child.source,
         push=False,
     )
 
 
-def make_options(child: SubagentRecord, may_start: bool, queue: str) -> dict[str, Any]:
-    """Of every message that a sub-agent gets."""
-    return {"system": write_system_prompt(child, may_start), "queue": queue, "queueDrop": "new", "queueCap": CAP}
+def make_options(system: str, queue: str) -> TurnOptions:
+    """Of every message that has to do with a sub-agent. `system` is its part of the prompt; "" if it is no one's."""
+    return TurnOptions(system=system, queue=queue, queue_drop="new", queue_cap=CAP)
 
 
 def choose_source(taint: Taint) -> str:
@@ -171,7 +171,7 @@ def choose_source(taint: Taint) -> str:
     return next((one for one in taint if is_from_outside((one,))), next(iter(taint), ""))
 
 
-def make_announcement(child: SubagentRecord, text: str, extra: dict[str, Any], taint: Taint, now: int) -> Inbound:
+def make_announcement(child: SubagentRecord, text: str, system: str, taint: Taint, now: int) -> Inbound:
     """The result as a message of the parent's session. Its event comes from the run: told twice, it is one message."""
     return msgspec.structs.replace(
         child.asker,
@@ -180,7 +180,7 @@ def make_announcement(child: SubagentRecord, text: str, extra: dict[str, Any], t
         at=now,
         session=child.parent,
         agent=child.parent.split(":")[1],
-        options={"queue": "steer", "queueDrop": "new", "queueCap": CAP, **extra},
+        options=make_options(system, "steer"),
         system=True,
         source=choose_source(taint),
     )

@@ -17,7 +17,7 @@ import msgspec
 
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.sections.tools import ProcessSettings
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import NO_OPTIONS, Inbound
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import StateError
 from palinurus.tools.commands import descendants
@@ -271,7 +271,7 @@ class CommandTable:
             log.error("command %s cannot be written down: %s", held.id, exc.message)
 
     def _record(self, ident: str, job: CommandJob, *, background: bool) -> CommandRecord:
-        asker = msgspec.structs.replace(job.asker, text="", images=(), options={})
+        asker = msgspec.structs.replace(job.asker, text="", images=(), options=NO_OPTIONS)
         command = job.command if len(job.command) <= 200 else f"{job.command[:199]}…"
         notify = background and self.settings.notify
         return CommandRecord(ident, job.spec.mark, job.session, job.agent, command, job.at, asker, background, notify)

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from palinurus.core.types.messages import StopReason
-from palinurus.core.types.model import ModelEvent, ModelRequest
+from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.errors import classify_stream_error, clip_message
+from palinurus.providers.errors import classify_stream_error
 from palinurus.providers.wire import pick
 from palinurus.providers.wire.arguments import scrub_surrogates
-from palinurus.providers.wire.build import AnswerBuilder, BlockDraft
+from palinurus.providers.wire.build import BlockDraft, SseDecoder
 from palinurus.providers.wire.pick import decode_loose
-from palinurus.providers.wire.sse import SseReader
+from palinurus.providers.wire.sse import Event
 
 STOPS: dict[str, StopReason] = {
     "end_turn": "stop",
@@ -76,61 +76,26 @@ class AnthropicEvent(msgspec.Struct):
 _decode = msgspec.json.Decoder(AnthropicEvent).decode
 
 
-class AnthropicDecoder:
+class AnthropicDecoder(SseDecoder):
     """One answer."""
 
-    __slots__ = ("_blocks", "_builder", "_inputs", "_seen", "_sse", "_stop", "_used")
+    __slots__ = ("_blocks", "_inputs", "_used")
 
     def __init__(self, request: ModelRequest) -> None:
-        self._sse = SseReader()
-        self._builder = AnswerBuilder(request)
+        super().__init__(request)
         self._blocks: dict[int, BlockDraft | None] = {}  # None: a block of a kind we do not take
         self._inputs: dict[int, Any] = {}  # arguments that came whole with the start of their block
-        self._stop: str | None = None
         self._used = AnthropicTokens()
-        self._seen = False
 
-    def feed(self, data: bytes) -> list[ModelEvent]:
-        """Take bytes, return the events they complete."""
-        builder = self._builder
-        if builder.ended:
-            return []
-        for name, payload in self._sse.feed(data):
-            self._payload(name, payload)
-            if builder.ended:
-                return builder.last
-        if self._sse.failed is not None:
-            return builder.fail("malformed", f"the stream holds {self._sse.failed}")
-        return builder.take()
-
-    def close(self) -> list[ModelEvent]:
-        """The stream has ended."""
-        builder = self._builder
-        if builder.ended:
-            return []
-        for name, payload in self._sse.close():
-            self._payload(name, payload, closing=True)
-            if builder.ended:
-                return builder.last
-        odd = self._sse.odd
-        if not self._seen and odd[:1] == b"{":
-            self._payload("", odd, closing=True)
-        if builder.ended:
-            return builder.last
-        if self._stop is not None:
-            return self._end()
-        if not self._seen and odd:
-            return builder.fail("malformed", f"not an event stream: {clip_message(odd.decode('utf-8', 'replace'))}")
-        return builder.fail("cut", "the stream ended before the answer was complete")
-
-    def _payload(self, name: str, payload: bytes, closing: bool = False) -> None:
+    def _take(self, piece: Event) -> None:
+        name, payload = piece
         try:
             event = _decode(payload)
         except (msgspec.DecodeError, ValueError, RecursionError):
-            found = None if closing else decode_loose(payload, AnthropicEvent)
+            found = None if self._closing else decode_loose(payload, AnthropicEvent)
             if found is None:
-                if not closing and payload.lstrip()[:1] in (b"{", b"[") and not _foreign(payload):
-                    self._builder.fail("malformed", "the stream holds an event that cannot be read")
+                if not _foreign(payload):
+                    self._refuse_chunk(payload, "an event")
                 return
             event = found
         self._seen = True
@@ -247,12 +212,13 @@ class AnthropicDecoder:
             max(0, now.cache_creation_input_tokens or 0),
         )
 
-    def _end(self) -> list[ModelEvent]:
+    def _end(self) -> None:
         for index in tuple(self._inputs):
             self._input(index)
         if self._stop == "refusal":
-            return self._builder.fail("refused", "the model declined to answer")
-        return self._builder.finish(STOPS.get(self._stop or "end_turn", "stop"))
+            self._builder.fail("refused", "the model declined to answer")
+        else:
+            self._builder.finish(STOPS.get(self._stop or "end_turn", "stop"))
 
 
 def _foreign(payload: bytes) -> bool:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 from palinurus.core.types.messages import StopReason
-from palinurus.core.types.model import FailureKind, ModelEvent, ModelRequest
+from palinurus.core.types.model import FailureKind, ModelRequest
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.errors import classify_stream_error, clip_message
 from palinurus.providers.wire import pick
 from palinurus.providers.wire.bedrock.frames import BedrockFrame, BedrockFrameReader
-from palinurus.providers.wire.build import AnswerBuilder, BlockDraft
+from palinurus.providers.wire.build import AnswerDecoder, BlockDraft
 
 STOPS: dict[str, StopReason] = {
     "end_turn": "stop",
@@ -39,47 +39,25 @@ EXCEPTIONS: tuple[tuple[str, FailureKind], ...] = (
 )
 
 
-class BedrockDecoder:
-    """One answer."""
+class BedrockDecoder(AnswerDecoder[BedrockFrame]):
+    """One answer: complete with its metadata, or when the stream ends after the stop."""
+
+    __slots__ = ("_metered", "_parts")
 
     def __init__(self, request: ModelRequest) -> None:
-        self._frames = BedrockFrameReader()
-        self._builder = AnswerBuilder(request)
+        super().__init__(request, BedrockFrameReader())
         self._parts: dict[int, BlockDraft] = {}
-        self._stop = ""
         self._metered = False
-        self._last: list[ModelEvent] = []
 
-    def feed(self, data: bytes) -> list[ModelEvent]:
-        """Take bytes, return the events they complete."""
-        if self._builder.ended:
-            return []
-        for frame in self._frames.feed(data):
-            self._frame(frame)
-            if self._builder.ended:
-                return self._last
-        if self._frames.failed is not None:
-            return self._builder.fail("malformed", f"the stream holds {self._frames.failed}")
-        return self._builder.take()
-
-    def close(self) -> list[ModelEvent]:
-        """The stream has ended."""
-        if self._builder.ended:
-            return []
-        if self._stop:
-            self._end()
-            return self._last
-        return self._builder.fail("cut", "the stream ended before the answer was complete")
-
-    def _frame(self, frame: BedrockFrame) -> None:
-        kind = frame.headers.get(":message-type", "event")
-        payload = pick.read_object(frame.payload) or {}
+    def _take(self, piece: BedrockFrame) -> None:
+        kind = piece.headers.get(":message-type", "event")
+        payload = pick.read_object(piece.payload) or {}
         if kind != "event":
-            name = frame.headers.get(":exception-type") or frame.headers.get(":error-code") or kind
-            message = pick.get_text(payload, "message") or frame.headers.get(":error-message", "")
+            name = piece.headers.get(":exception-type") or piece.headers.get(":error-code") or kind
+            message = pick.get_text(payload, "message") or piece.headers.get(":error-message", "")
             self._refuse(name, message)
             return
-        name = frame.headers.get(":event-type", "")
+        name = piece.headers.get(":event-type", "")
         if name.lower().endswith("exception"):
             self._refuse(name, pick.get_text(payload, "message"))
         elif name in self._RULES:
@@ -92,9 +70,9 @@ class BedrockDecoder:
             {"message": message or name, "code": "invalid_argument" if kind == "format" else ""}
         )
         if kind is None or kind == "format":
-            self._last = self._builder.fail_with(failure)  # the words decide, such as a prompt that is too long
+            self._builder.fail_with(failure)  # the words decide, such as a prompt that is too long
         else:
-            self._last = self._builder.fail(kind, clip_message(message or name))
+            self._builder.fail(kind, clip_message(message or name))
 
     # --- events ------------------------------------------------------------------------------------------------
 
@@ -145,10 +123,11 @@ class BedrockDecoder:
             self._end()
 
     def _end(self) -> None:
-        if self._stop in REFUSED:
-            self._last = self._builder.fail("refused", f"the provider stopped the answer ({self._stop})")
+        stop = self._stop or ""
+        if stop in REFUSED:
+            self._builder.fail("refused", f"the provider stopped the answer ({stop})")
         else:
-            self._last = self._builder.finish(STOPS.get(self._stop, "stop"))
+            self._builder.finish(STOPS.get(stop, "stop"))
 
     _RULES: ClassVar[dict[str, Callable[[BedrockDecoder, dict[str, Any]], None]]] = {
         "contentBlockStart": _start,

@@ -27,6 +27,7 @@ class BedrockFrame(NamedTuple):
 class BedrockFrameReader:
     """One stream."""
 
+    odd = b""
     __slots__ = ("_buffer", "_need", "failed")
 
     def __init__(self) -> None:
@@ -50,9 +51,11 @@ class BedrockFrameReader:
             out.append(frame)
         return out
 
-    def close(self) -> bool:
-        """True if the stream ended between two frames."""
-        return not self._buffer and self.failed is None
+    def close(self) -> list[BedrockFrame]:
+        """Nothing; `failed` says if half a frame was left."""
+        if self._buffer and self.failed is None:
+            self.failed = "half a frame"
+        return []
 
     def _length(self) -> bool:
         """Is the length of the frame under way known, and possible?"""

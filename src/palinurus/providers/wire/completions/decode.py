@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from palinurus.core.types.messages import StopReason
-from palinurus.core.types.model import ModelEvent, ModelRequest
+from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.errors import classify_stream_error, clip_message
+from palinurus.providers.errors import classify_stream_error
 from palinurus.providers.wire.arguments import scrub_surrogates
-from palinurus.providers.wire.build import AnswerBuilder, BlockDraft
+from palinurus.providers.wire.build import BlockDraft, SseDecoder
 from palinurus.providers.wire.pick import decode_loose
-from palinurus.providers.wire.sse import SseReader
+from palinurus.providers.wire.sse import Event
 
 STOPS: dict[str, StopReason] = {
     "stop": "stop",
@@ -83,53 +83,18 @@ _decode = msgspec.json.Decoder(CompletionsChunk).decode
 _NOTHING = CompletionsFunction()
 
 
-class CompletionsDecoder:
+class CompletionsDecoder(SseDecoder):
     """One answer."""
 
-    __slots__ = ("_builder", "_by_index", "_finish", "_last", "_seen", "_sse")
+    __slots__ = ("_by_index", "_last")
 
     def __init__(self, request: ModelRequest) -> None:
-        self._sse = SseReader()
-        self._builder = AnswerBuilder(request)
+        super().__init__(request)
         self._by_index: dict[int, BlockDraft] = {}
-        self._last: BlockDraft | None = None
-        self._finish: str | None = None
-        self._seen = False
+        self._last: BlockDraft | None = None  # the call that grew last
 
-    def feed(self, data: bytes) -> list[ModelEvent]:
-        """Take bytes, return the events they complete."""
-        builder = self._builder
-        if builder.ended:
-            return []
-        for _, payload in self._sse.feed(data):
-            self._payload(payload)
-            if builder.ended:
-                return builder.last
-        if self._sse.failed is not None:
-            return builder.fail("malformed", f"the stream holds {self._sse.failed}")
-        return builder.take()
-
-    def close(self) -> list[ModelEvent]:
-        """The stream has ended."""
-        builder = self._builder
-        if builder.ended:
-            return []
-        for _, payload in self._sse.close():
-            self._payload(payload, closing=True)
-            if builder.ended:
-                return builder.last
-        odd = self._sse.odd
-        if not self._seen and odd[:1] == b"{":
-            self._payload(odd, closing=True)
-        if builder.ended:
-            return builder.last
-        if self._finish is not None:
-            return self._end()
-        if not self._seen and odd:
-            return builder.fail("malformed", f"not an event stream: {clip_message(odd.decode('utf-8', 'replace'))}")
-        return builder.fail("cut", "the stream ended before the answer was complete")
-
-    def _payload(self, payload: bytes, closing: bool = False) -> None:
+    def _take(self, piece: Event) -> None:
+        payload = piece[1]
         if payload == b"[DONE]":
             self._end()
             return
@@ -139,10 +104,9 @@ class CompletionsDecoder:
             if payload.strip() == b"[DONE]":
                 self._end()
                 return
-            found = None if closing else decode_loose(payload, CompletionsChunk)
+            found = None if self._closing else decode_loose(payload, CompletionsChunk)
             if found is None:
-                if not closing and payload.lstrip()[:1] in (b"{", b"["):
-                    self._builder.fail("malformed", "the stream holds a chunk that cannot be read")
+                self._refuse_chunk(payload)
                 return
             chunk = found
         self._chunk(chunk)
@@ -160,8 +124,8 @@ class CompletionsDecoder:
         delta = choice.delta or choice.message
         if delta is not None:
             self._delta(delta)
-        if choice.finish_reason and self._finish is None:
-            self._finish = choice.finish_reason
+        if choice.finish_reason and self._stop is None:
+            self._stop = choice.finish_reason
         if choice.usage and not chunk.usage:
             self._usage(choice.usage)
 
@@ -233,13 +197,13 @@ class CompletionsDecoder:
         self._last = part
         return part
 
-    def _end(self) -> list[ModelEvent]:
-        builder, finish = self._builder, self._finish
-        if finish == "content_filter":
-            return builder.fail("refused", "the provider's content filter stopped the answer")
-        if finish in ("error", "network_error"):
-            return builder.fail("server", "the provider reported an error in the middle of the answer")
-        return builder.finish(STOPS.get(finish or "stop", "stop"))
+    def _end(self) -> None:
+        if self._stop == "content_filter":
+            self._builder.fail("refused", "the provider's content filter stopped the answer")
+        elif self._stop in ("error", "network_error"):
+            self._builder.fail("server", "the provider reported an error in the middle of the answer")
+        else:
+            self._builder.finish(STOPS.get(self._stop or "stop", "stop"))
 
 
 def read_usage(used: CompletionsTokens) -> TokenUsage:

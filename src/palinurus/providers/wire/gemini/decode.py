@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from palinurus.core.types.messages import StopReason, ToolCall
-from palinurus.core.types.model import FailureKind, ModelEvent, ModelRequest, StreamDone
+from palinurus.core.types.messages import StopReason
+from palinurus.core.types.model import FailureKind, ModelRequest
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.errors import classify_stream_error, clip_message
 from palinurus.providers.wire import pick
 from palinurus.providers.wire.arguments import write_arguments
-from palinurus.providers.wire.build import AnswerBuilder, BlockDraft
-from palinurus.providers.wire.sse import SseReader
+from palinurus.providers.wire.build import BlockDraft, SseDecoder
+from palinurus.providers.wire.sse import Event
 
 STOPS: dict[str, StopReason] = {"STOP": "stop", "MAX_TOKENS": "length", "FINISH_REASON_UNSPECIFIED": "stop"}
 FAILS: dict[str, FailureKind] = {
@@ -33,74 +31,38 @@ FAILS: dict[str, FailureKind] = {
 }
 
 
-class GeminiDecoder:
+class GeminiDecoder(SseDecoder):
     """One answer."""
 
+    __slots__ = ("_part", "_why")
+
     def __init__(self, request: ModelRequest) -> None:
-        self._sse = SseReader()
-        self._builder = AnswerBuilder(request)
+        super().__init__(request)
         self._part: BlockDraft | None = None  # the text or thinking that grows
-        self._thoughts: dict[str, str] = {}  # call id -> its signature
-        self._finish = ""
         self._why = ""
-        self._last: list[ModelEvent] = []
-        self._seen = False
 
-    def feed(self, data: bytes) -> list[ModelEvent]:
-        """Take bytes, return the events they complete."""
-        if self._builder.ended:
-            return []
-        for _, payload in self._sse.feed(data):
-            self._payload(payload)
-            if self._builder.ended:
-                return self._last
-        if self._sse.failed is not None:
-            return self._builder.fail("malformed", f"the stream holds {self._sse.failed}")
-        return self._builder.take()
-
-    def close(self) -> list[ModelEvent]:
-        """The stream has ended."""
-        builder = self._builder
-        if builder.ended:
-            return []
-        for _, payload in self._sse.close():
-            self._payload(payload, closing=True)
-            if builder.ended:
-                return self._last
-        odd = self._sse.odd
-        if not self._seen and odd[:1] in (b"{", b"["):
-            self._payload(odd.lstrip(b"["), closing=True)
-        if builder.ended:
-            return self._last
-        if self._finish:
-            return self._end()
-        if not self._seen and odd:
-            return builder.fail("malformed", f"not an event stream: {clip_message(odd.decode('utf-8', 'replace'))}")
-        return builder.fail("cut", "the stream ended before the answer was complete")
-
-    def _payload(self, payload: bytes, closing: bool = False) -> None:
-        chunk = pick.read_object(payload)
+    def _take(self, piece: Event) -> None:
+        chunk = pick.read_object(piece[1])
         if chunk is None:
-            if not closing and payload.lstrip()[:1] in (b"{", b"["):
-                self._last = self._builder.fail("malformed", "the stream holds a chunk that cannot be read")
+            self._refuse_chunk(piece[1])
             return
         self._seen = True
         if chunk.get("error"):
-            self._last = self._builder.fail_with(classify_stream_error(chunk["error"]))
+            self._builder.fail_with(classify_stream_error(chunk["error"]))
             return
         if chunk.get("usageMetadata") is not None:
             self._builder.usage = read_usage(pick.get_object(chunk, "usageMetadata"))
         if blocked := pick.get_text(chunk, "promptFeedback", "blockReason"):
-            self._last = self._builder.fail("refused", f"the provider blocked the prompt ({clip_message(blocked)})")
+            self._builder.fail("refused", f"the provider blocked the prompt ({clip_message(blocked)})")
             return
         for candidate in pick.get_objects(chunk, "candidates")[:1]:
             for part in pick.get_objects(candidate, "content", "parts"):
-                self._take(part)
+                self._grow(part)
             if finish := pick.get_text(candidate, "finishReason"):
-                self._finish = self._finish or finish
+                self._stop = self._stop or finish
                 self._why = self._why or pick.get_text(candidate, "finishMessage")
 
-    def _take(self, part: dict[str, Any]) -> None:
+    def _grow(self, part: dict[str, Any]) -> None:
         signature = pick.get_text(part, "thoughtSignature") or None
         if "functionCall" in part:
             self._call(pick.get_object(part, "functionCall"), signature)
@@ -124,25 +86,17 @@ class GeminiDecoder:
         self._part = None
         part = self._builder.part("call")
         self._builder.call(part, pick.get_text(call, "id"), pick.get_text(call, "name"))
-        if signature:
-            self._thoughts[part.id] = signature
+        part.signature = signature
         self._builder.grow(part, write_arguments(call.get("args")))
 
-    def _end(self) -> list[ModelEvent]:
-        if self._finish in STOPS:
-            return [self._signed(event) for event in self._builder.finish(STOPS[self._finish])]
-        kind = FAILS.get(self._finish, "server")
+    def _end(self) -> None:
+        stop = self._stop or ""
+        if stop in STOPS:
+            self._builder.finish(STOPS[stop])
+            return
         detail = f": {clip_message(self._why)}" if self._why else ""
-        return self._builder.fail(kind, f"the provider stopped the answer ({clip_message(self._finish)}){detail}")
-
-    def _signed(self, event: ModelEvent) -> ModelEvent:
-        if not isinstance(event, StreamDone) or not self._thoughts:
-            return event
-        blocks = tuple(
-            msgspec.structs.replace(b, thoughtSignature=self._thoughts.get(b.id)) if isinstance(b, ToolCall) else b
-            for b in event.message.content
-        )
-        return StreamDone(msgspec.structs.replace(event.message, content=blocks))
+        text = f"the provider stopped the answer ({clip_message(stop)}){detail}"
+        self._builder.fail(FAILS.get(stop, "server"), text)
 
 
 def read_usage(used: dict[str, Any]) -> TokenUsage:

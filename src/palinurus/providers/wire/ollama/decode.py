@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.types.messages import StopReason
-from palinurus.core.types.model import ModelEvent, ModelRequest
+from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.errors import classify_stream_error, clip_message
 from palinurus.providers.wire import pick
 from palinurus.providers.wire.arguments import write_arguments
-from palinurus.providers.wire.build import AnswerBuilder
+from palinurus.providers.wire.build import AnswerDecoder
 
-# Lines of JSON as a machine without I/O: `feed` bytes, get whole lines; `close` gives what was left.
-#
-# It never raises: past the limit `failed` says so and nothing more comes out.
-
-MAX_LINE = 8_000_000
+MAX_LINE = 8_000_000  # bytes
+STOPS: dict[str, StopReason] = {"stop": "stop", "length": "length"}
 
 
 def to_line(body: bytes) -> bytes:
@@ -25,8 +22,9 @@ def to_line(body: bytes) -> bytes:
 
 
 class OllamaLineReader:
-    """One stream."""
+    """Lines of JSON as a machine without I/O. Past the limit `failed` says so and nothing more comes out."""
 
+    odd = b""
     __slots__ = ("_limit", "_pieces", "_size", "failed")
 
     def __init__(self, limit: int = MAX_LINE) -> None:
@@ -63,60 +61,34 @@ class OllamaLineReader:
         return self.feed(b"\n") if self._pieces else []
 
 
-STOPS: dict[str, StopReason] = {"stop": "stop", "length": "length"}
+class OllamaDecoder(AnswerDecoder[bytes]):
+    """One answer. Its last line says so, so `_stop` is never set."""
 
-
-class OllamaDecoder:
-    """One answer."""
+    __slots__ = ()
 
     def __init__(self, request: ModelRequest) -> None:
-        self._lines = OllamaLineReader()
-        self._builder = AnswerBuilder(request)
-        self._last: list[ModelEvent] = []
+        super().__init__(request, OllamaLineReader())
 
-    def feed(self, data: bytes) -> list[ModelEvent]:
-        """Take bytes, return the events they complete."""
-        if self._builder.ended:
-            return []
-        for line in self._lines.feed(data):
-            self._line(line)
-            if self._builder.ended:
-                return self._last
-        if self._lines.failed is not None:
-            return self._builder.fail("malformed", f"the stream holds {self._lines.failed}")
-        return self._builder.take()
-
-    def close(self) -> list[ModelEvent]:
-        """The stream has ended."""
-        if self._builder.ended:
-            return []
-        for line in self._lines.close():
-            if pick.read_object(line) is None:  # half a line: cut, not malformed
-                break
-            self._line(line)
-            if self._builder.ended:
-                return self._last
-        return self._builder.fail("cut", "the stream ended before the answer was complete")
-
-    def _line(self, line: bytes) -> None:
-        chunk = pick.read_object(line)
+    def _take(self, piece: bytes) -> None:
+        chunk = pick.read_object(piece)
         if chunk is None:
-            shown = clip_message(line[:4096].decode("utf-8", "replace"))
-            self._last = self._builder.fail("malformed", f"the stream holds a line that is no JSON object: {shown}")
+            if not self._closing:  # else half a line: cut, not malformed
+                shown = clip_message(piece[:4096].decode("utf-8", "replace"))
+                self._builder.fail("malformed", f"the stream holds a line that is no JSON object: {shown}")
             return
         if chunk.get("error"):
-            self._last = self._builder.fail_with(classify_stream_error(chunk["error"]))
+            self._builder.fail_with(classify_stream_error(chunk["error"]))
             return
         message = pick.get_object(chunk, "message")
-        if piece := pick.get_text(message, "thinking"):
-            self._builder.thinking(piece)
-        if piece := pick.get_text(message, "content"):
-            self._builder.text(piece)
+        if text := pick.get_text(message, "thinking"):
+            self._builder.thinking(text)
+        if text := pick.get_text(message, "content"):
+            self._builder.text(text)
         for call in pick.get_objects(message, "tool_calls"):
             self._call(call)
         if chunk.get("done") is True:
             self._builder.usage = read_usage(chunk)
-            self._last = self._builder.finish(STOPS.get(pick.get_text(chunk, "done_reason"), "stop"))
+            self._builder.finish(STOPS.get(pick.get_text(chunk, "done_reason"), "stop"))
 
     def _call(self, call: dict[str, Any]) -> None:
         function = pick.get_object(call, "function")

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest
+from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.errors import classify_stream_error, clip_message
+from palinurus.providers.errors import classify_stream_error
 from palinurus.providers.wire import pick
-from palinurus.providers.wire.build import AnswerBuilder, BlockDraft
-from palinurus.providers.wire.sse import SseReader
+from palinurus.providers.wire.build import BlockDraft, SseDecoder
+from palinurus.providers.wire.sse import Event
 
 _KINDS: dict[str, Literal["text", "thinking", "call"]] = {
     "message": "text",
@@ -25,55 +25,20 @@ _KINDS: dict[str, Literal["text", "thinking", "call"]] = {
 }
 
 
-class ResponsesDecoder:
-    """One answer."""
+class ResponsesDecoder(SseDecoder):
+    """One answer. It ends with an event of its own, so `_stop` is never set."""
+
+    __slots__ = ("_closed", "_parts")
 
     def __init__(self, request: ModelRequest) -> None:
-        self._sse = SseReader()
-        self._builder = AnswerBuilder(request)
+        super().__init__(request)
         self._parts: dict[int | str, BlockDraft] = {}
         self._closed: set[int] = set()  # ids of parts whose item is complete
-        self._last: list[ModelEvent] = []
-        self._seen = False
 
-    def feed(self, data: bytes) -> list[ModelEvent]:
-        """Take bytes, return the events they complete."""
-        if self._builder.ended:
-            return []
-        for _, payload in self._sse.feed(data):
-            self._payload(payload)
-            if self._builder.ended:
-                return self._last
-        if self._sse.failed is not None:
-            return self._builder.fail("malformed", f"the stream holds {self._sse.failed}")
-        return self._taken()
-
-    def close(self) -> list[ModelEvent]:
-        """The stream has ended."""
-        builder = self._builder
-        if builder.ended:
-            return []
-        for _, payload in self._sse.close():
-            self._payload(payload, closing=True)
-            if builder.ended:
-                return self._last
-        odd = self._sse.odd
-        if not self._seen and odd:
-            if odd[:1] == b"{":
-                self._payload(odd, closing=True)
-            if builder.ended:
-                return self._last
-            return builder.fail("malformed", f"not an event stream: {clip_message(odd.decode('utf-8', 'replace'))}")
-        return builder.fail("cut", "the stream ended before the answer was complete")
-
-    def _taken(self) -> list[ModelEvent]:
-        return self._builder.take()
-
-    def _payload(self, payload: bytes, closing: bool = False) -> None:
-        event = pick.read_object(payload)
+    def _take(self, piece: Event) -> None:
+        event = pick.read_object(piece[1])
         if event is None:
-            if not closing and payload.lstrip()[:1] in (b"{", b"["):
-                self._last = self._builder.fail("malformed", "the stream holds a chunk that cannot be read")
+            self._refuse_chunk(piece[1])
             return
         self._seen = True
         kind = pick.get_text(event, "type")
@@ -183,12 +148,12 @@ class ResponsesDecoder:
             self._builder.usage = read_usage(pick.get_object(response, "usage"))
         cause = pick.get_text(response, "incomplete_details", "reason")
         if cause == "content_filter":
-            self._last = self._builder.fail("refused", "the provider's content filter stopped the answer")
+            self._builder.fail("refused", "the provider's content filter stopped the answer")
         elif pick.get_text(response, "status") == "cancelled":
-            self._last = self._builder.fail("server", "the provider cancelled the answer")
+            self._builder.fail("server", "the provider cancelled the answer")
         else:
             short = bool(cause) or pick.get_text(response, "status") == "incomplete"
-            self._last = self._builder.finish("length" if short else "stop")
+            self._builder.finish("length" if short else "stop")
 
     def _failed(self, event: dict[str, Any]) -> None:
         response = pick.get_object(event, "response")
@@ -202,8 +167,7 @@ class ResponsesDecoder:
     def _refuse(self, error: Any) -> None:
         if isinstance(error, dict) and error.get("type") == "error":
             error = {key: value for key, value in error.items() if key != "type"}
-        failure: ModelFailure = classify_stream_error(error)
-        self._last = self._builder.fail_with(failure)
+        self._builder.fail_with(classify_stream_error(error))
 
     _RULES: ClassVar[dict[str, Callable[[ResponsesDecoder, dict[str, Any]], None]]] = {
         "response.output_item.added": _added,

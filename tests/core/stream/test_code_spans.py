@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.levels.parse import CodeSpans
+from palinurus.core.stream.code import CodeSpans
 
 
 @pytest.mark.parametrize(
