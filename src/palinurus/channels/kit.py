@@ -31,7 +31,6 @@ PASSING = ("down", "cut", "limited", "signed_out")  # troubles that another try 
 LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")  # to these a password may travel readable
 READABLE_PASSWORD = "without it the password can be read on the way"
 OVERRUN_NOTICE = "That was more at once than I can keep. Please send the last messages again when I have answered."
-_STATES: dict[str, ChannelState] = {"signed_out": "signed_out", "refused": "failed"}
 
 
 class ChannelFile(NamedTuple):
@@ -120,7 +119,7 @@ class ChannelKit(NamedTuple):
     def number(self, key: str, usual: float, least: float = 0.01) -> float:
         """A number from `least` on, or the usual one."""
         found = self.own.get(key)
-        return float(found) if isinstance(found, int | float) and found >= least else usual
+        return float(found) if isinstance(found, int | float) and found is not True and found >= least else usual
 
     def section(self, key: str) -> Mapping[str, Any]:
         """A mapping in the account's section; {} if there is none."""
@@ -248,7 +247,9 @@ class AccountChannel(BasicChannel):
         we are signed out; with `recheck` it goes on then too (and when we are refused), after so many seconds."""
         while True:
             ended = await attempt()
-            state = _STATES.get(ended.trouble, "reconnecting")
+            state: ChannelState = "reconnecting"
+            if ended.trouble == "signed_out" or (recheck and ended.trouble == "refused"):
+                state = "signed_out" if ended.trouble == "signed_out" else "failed"
             self.set_status(state, ended.reason)
             if state == "signed_out" and not recheck:
                 log.error("%s, account %s: %s", self.name, self._kit.account, ended.reason)

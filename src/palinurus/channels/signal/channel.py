@@ -10,12 +10,10 @@ import asyncio
 import base64
 import binascii
 import logging
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
 
-from palinurus.backoff import Backoff
 from palinurus.channels.intake import (
     ChatWorkers,
     FileUnavailable,
@@ -24,7 +22,7 @@ from palinurus.channels.intake import (
     fetch_message_files,
     hand_in,
 )
-from palinurus.channels.kit import OVERRUN_NOTICE, BasicChannel, ChannelKit, load_reply_files
+from palinurus.channels.kit import AccountChannel, ChannelKit, RecentDict, load_reply_files
 from palinurus.channels.signal import outbound
 from palinurus.channels.signal.inbound import SignalIdentity, parse_event
 from palinurus.channels.signal.link import SignalRpcError, SignalUnknownAccount, SignalUnreachable, make_link
@@ -51,11 +49,6 @@ QUOTABLE = 500  # texts remembered for quotes
 RECHECK = 60.0  # seconds until a daemon without our account is asked again
 
 
-def make_signal_channel(kit: ChannelKit) -> SignalChannel:
-    """Raises ConfigError for an address that is none."""
-    return SignalChannel(kit)
-
-
 def _address(kit: ChannelKit) -> str:
     if url := kit.text("httpUrl"):
         return url
@@ -63,8 +56,8 @@ def _address(kit: ChannelKit) -> str:
     return f"http://{kit.text('httpHost', '127.0.0.1')}:{port}" if port else USUAL
 
 
-class SignalChannel(BasicChannel):
-    """Implements `Channel`."""
+class SignalChannel(AccountChannel):
+    """Implements `Channel`. Raises ConfigError for an address that is none."""
 
     name = "signal"
     abilities = ChannelAbilities(
@@ -78,47 +71,45 @@ class SignalChannel(BasicChannel):
     )
 
     def __init__(self, kit: ChannelKit) -> None:
-        super().__init__()
-        self._kit = kit
+        super().__init__(kit)
         self._link = make_link(_address(kit))
         self._me = SignalIdentity(kit.text("account"), kit.text("accountUuid"))
-        self._notices: set[asyncio.Task[object]] = set()
-        self._said: OrderedDict[str, str] = OrderedDict()
-        self._receipts = kit.own.get("sendReadReceipts") is True
+        self._said: RecentDict[str, str] = RecentDict(QUOTABLE)
+        self._receipts = kit.flag("sendReadReceipts", False)
 
     async def run(self, submit: SubmitInbound) -> None:
-        hands: ChatWorkers[InboundWithFiles] = ChatWorkers(lambda found: self._take(found, submit), self._overrun)
-        backoff = Backoff()
+        hands: ChatWorkers[InboundWithFiles] = ChatWorkers(
+            lambda found: self._take(found, submit),
+            lambda found: self.tell_overrun(found.inbound.target, found.inbound.event),
+        )
         try:
-            while True:
-                wait = await self._receive(backoff, hands)
-                await self._kit.clock.sleep(wait)
+            await self.keep_connected(partial(self._receive, hands), RECHECK)
         finally:
             await hands.close()
             await self._link.close()
 
-    async def _receive(self, backoff: Backoff, hands: ChatWorkers[InboundWithFiles]) -> float:
-        """Until the connection ends; returns the seconds until the next try."""
+    async def _receive(self, hands: ChatWorkers[InboundWithFiles]) -> SendFailure:
+        """One connection, up to its end."""
         asked: asyncio.Task[None] | None = None
         try:
             async with aclosing(self._link.events(self._me.number)) as events:
                 async for event in events:
                     if not event:
-                        backoff.reset()
+                        self._backoff.reset()
                         asked = asyncio.ensure_future(self._introduce())
                     elif (found := parse_event(event, self._me, self._kit.account)) is not None:
                         hands.give(found.inbound.target.to, found)
         except SignalUnknownAccount:
             self._signed_out()
-            return RECHECK
+            return SendFailure(self._status.detail, "signed_out")
         except SignalUnreachable as exc:
             if self._status.state != "signed_out":
-                self.set_status("reconnecting", str(exc))
-            return backoff.next_delay()
+                return SendFailure(str(exc))
+            return SendFailure(self._status.detail, "signed_out", self._backoff.next_delay())
         finally:
             if asked is not None:
                 asked.cancel()
-        return backoff.next_delay()
+        return SendFailure("signal-cli closed the stream")
 
     async def _introduce(self) -> None:
         """While connected: does the daemon have our account? Asked again from time to time while we are signed out."""
@@ -172,20 +163,13 @@ class SignalChannel(BasicChannel):
 
     # --- in
 
-    def _overrun(self, found: InboundWithFiles) -> None:
-        """Somebody writes faster than his messages can be kept: he is told once."""
-        reply = Reply(found.inbound.target, OVERRUN_NOTICE, f"full-{found.inbound.event}", "notice")
-        task: asyncio.Task[object] = asyncio.ensure_future(self.send(reply))
-        self._notices.add(task)
-        task.add_done_callback(self._notices.discard)
-
     async def _take(self, found: InboundWithFiles, submit: SubmitInbound) -> None:
         inbound = found.inbound
         if inbound.event in self._said:
             return  # told again; the first one is on disk
         whole = await fetch_message_files(self._kit, inbound, found.files, partial(self._fetch, inbound.target))
         taken = await hand_in(submit, whole, self._kit.clock)
-        self._remember(inbound.event, whole.text)
+        self._said[inbound.event] = whole.text[:1000]
         if taken and self._receipts:
             at = {"recipient": inbound.sender.id, "targetTimestamp": [inbound.at], "type": "read"}
             await self._called("sendReceipt", at)
@@ -198,11 +182,6 @@ class SignalChannel(BasicChannel):
             yield base64.b64decode(result["data"], validate=True)
         except (SignalRpcError, SignalUnreachable, TypeError, KeyError, binascii.Error) as exc:
             raise FileUnavailable(f"could not be fetched from signal-cli: {type(exc).__name__}") from exc
-
-    def _remember(self, event: str, text: str) -> None:
-        self._said[event] = text[:1000]
-        while len(self._said) > QUOTABLE:
-            self._said.popitem(last=False)
 
     # --- out
 

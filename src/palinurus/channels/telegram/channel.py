@@ -28,7 +28,7 @@ from telegram.request import HTTPXRequest
 
 from palinurus.backoff import Backoff
 from palinurus.channels.intake import FileUnavailable, RemoteFile, fetch_message_files, hand_in_once
-from palinurus.channels.kit import BasicChannel, ChannelKit
+from palinurus.channels.kit import AccountChannel, ChannelKit
 from palinurus.channels.telegram import inbound
 from palinurus.channels.telegram.outbound import ABILITIES, TelegramPoster, explain_telegram_error
 from palinurus.config.secrets import Secret
@@ -41,7 +41,7 @@ from palinurus.core.types.channel import (
 )
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Reply
-from palinurus.errors import BadRequest, ConfigError, PalinurusError, Problem, QueueFull
+from palinurus.errors import BadRequest, PalinurusError, QueueFull
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ def _token(kit: ChannelKit) -> Secret:
         with open(os.path.expanduser(path), encoding="utf-8") as source:
             return Secret(source.read(200).strip())
     except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError((Problem("channels.telegram.tokenFile", f"cannot be read: {exc}"),)) from exc
+        raise kit.wrong("tokenFile", what=f"cannot be read: {exc}") from exc
 
 
 class TelegramClient(Bot):
@@ -86,15 +86,14 @@ class TelegramClient(Bot):
         return "<Telegram bot>"
 
 
-class TelegramChannel(BasicChannel):
+class TelegramChannel(AccountChannel):
     """Implements `Channel`."""
 
     name = "telegram"
     abilities = ABILITIES
 
     def __init__(self, kit: ChannelKit, token: Secret, url: str = "", secret: Secret | None = None) -> None:
-        super().__init__()
-        self._kit = kit
+        super().__init__(kit)
         self._url = url
         self._secret = secret
         root = kit.text("apiRoot", API).rstrip("/")
@@ -194,11 +193,9 @@ class TelegramChannel(BasicChannel):
 
     async def _menu(self) -> None:
         """Telegram's own list of commands, told when it changed."""
-        native = self._kit.own.get("commands")
-        listed = () if isinstance(native, dict) and native.get("native") is False else self._kit.commands
         rows = [
             BotCommand(_listed(name), help[:256] or name)
-            for name, help in (*listed, *_custom(self._kit.own.get("customCommands")))
+            for name, help in (*self._kit.menu, *_custom(self._kit.own.get("customCommands")))
             if _COMMAND.fullmatch(_listed(name))
         ][:100]
         mark = hashlib.sha256(repr([(row.command, row.description) for row in rows]).encode()).digest()

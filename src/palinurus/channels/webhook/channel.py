@@ -37,7 +37,7 @@ from palinurus.core.types.channel import (
 from palinurus.core.types.inbound import ChatKind, Inbound, MessageQuote, Sender, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.core.webhooks import verify_signature
-from palinurus.errors import BadRequest, ConfigError, Problem
+from palinurus.errors import BadRequest
 from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest, FetchResponse
 
 # Replies as signed POST requests to the owner's address, through the one door; and what its answers mean.
@@ -224,13 +224,9 @@ BUTTONS = 10
 ACTS: tuple[ActionName, ...] = ("typing", "edit", "delete", "react", "pin")
 
 
-def make_webhook_channel(kit: ChannelKit) -> WebhookChannel:
-    """Raises ConfigError without a secret, or with an address that cannot be used."""
-    return WebhookChannel(kit)
-
-
 class WebhookChannel(BasicChannel):
-    """Implements `Channel`. Without `url` it only takes messages in, and says so when it should send."""
+    """Implements `Channel`. Without `url` it only takes messages in, and says so when it should send. Raises
+    ConfigError without a secret, or with an address that cannot be used."""
 
     name = "webhook"
     dedupes = True  # the receiver's part of the bargain: docs/channels/webhook.md
@@ -243,10 +239,9 @@ class WebhookChannel(BasicChannel):
         if url := kit.text("url"):
             at = parse_url(url)
             if isinstance(at, AddressRefusal):
-                raise ConfigError((Problem("channels.webhook.url", at.why),))
+                raise kit.wrong("url", what=at.why)
             self._poster = WebhookPoster(at, self._secret, kit.clock)
-        wanted = kit.own.get("acts")
-        acts = frozenset(name for name in ACTS if isinstance(wanted, list) and name in wanted)
+        acts = frozenset(name for name in ACTS if name in kit.texts("acts"))
         self.abilities = ChannelAbilities(
             "markdown", LIMIT, acts=acts, buttons=BUTTONS, replies=True, threads=True, media=MEDIA
         )
