@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from palinurus.channels.intake import RemoteFile
 from palinurus.channels.whatsapp.channel import WhatsAppChannel
 from palinurus.channels.whatsapp.port import (
     WhatsAppAway,
     WhatsAppEvent,
-    WhatsAppFile,
     WhatsAppMessage,
     WhatsAppPost,
     WhatsAppQrCode,
@@ -220,10 +220,10 @@ class FakeWhatsAppClient:
     async def read(self, to: str, sender: str, ident: str) -> None:
         self._people.calls.append(("read", to, sender, ident))
 
-    async def fetch(self, media: WhatsAppFile) -> bytes:
-        if media.raw not in self._people.files:
+    async def fetch(self, media: RemoteFile) -> bytes:
+        if media.source not in self._people.files:
             raise WhatsAppRefusal("download failed with status code 410")
-        return self._people.files[media.raw]
+        return self._people.files[media.source]
 
     async def title(self, group: str) -> str:
         return "The group"

@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 
 from channels.scene import Gateway, asked, running, until
-from palinurus.channels.matrix.channel import make_matrix_channel
+from palinurus.channels.matrix.channel import MatrixChannel
 from palinurus.core.types.channel import (
     DeleteAction,
     EditAction,
@@ -212,7 +212,7 @@ async def test_killed_between_send_and_receipt_there_is_one_copy(people: tuple[P
 async def test_everything_else_we_do(people: tuple[Person, Person], tmp_path: Path) -> None:
     """Acts, answers, threads and reading back, as the real server takes them."""
     alice, pal = people
-    channel = make_matrix_channel(make_channel_kit("matrix", str(tmp_path), pal.section))  # type: ignore[attr-defined]
+    channel = MatrixChannel(make_channel_kit("matrix", str(tmp_path), pal.section))  # type: ignore[attr-defined]
     assert await channel._introduced() is None
     wanted = {"name": "harbour", "invite": [pal.id], "preset": "trusted_private_chat"}
     room = (await alice.call("POST", "createRoom", wanted))["room_id"]

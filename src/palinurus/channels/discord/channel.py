@@ -26,7 +26,7 @@ from palinurus.channels.discord.outbound import ACTS
 from palinurus.channels.discord.reader import DiscordReader
 from palinurus.channels.discord.wire import API, LEAVING, DiscordGateway, DiscordRateLimit, DiscordRest
 from palinurus.channels.intake import ChatOrder
-from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
+from palinurus.channels.kit import BasicChannel, ChannelKit, load_reply_files
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,
@@ -208,9 +208,11 @@ class DiscordChannel(BasicChannel):
         return await self._tried(lambda rest: self._send(rest, reply))
 
     async def _send(self, rest: DiscordRest, reply: Reply) -> SendResult:
-        files = await self._loaded(reply)
-        if isinstance(files, str):
-            return SendFailure(files, "media")
+        if len(reply.media) > outbound.FILES:
+            return SendFailure(f"Discord takes {outbound.FILES} files with one message", "media")
+        files = await load_reply_files(self._kit, reply, MEDIA)
+        if isinstance(files, SendFailure):
+            return files
         chat = await self._chat(rest, reply.target)
         text = outbound.render_content(reply.text, reply.plain)
         await self._remember(chat, reply, text)
@@ -222,17 +224,6 @@ class DiscordChannel(BasicChannel):
         if len(self._said) > CHATS:
             del self._said[next(iter(self._said))]
         return SendReceipt(str(raw["id"]))
-
-    async def _loaded(self, reply: Reply) -> list[ChannelFile] | str:
-        if len(reply.media) > outbound.FILES:
-            return f"Discord takes {outbound.FILES} files with one message"
-        files: list[ChannelFile] = []
-        for source in reply.media:
-            file = await self._kit.media.load(source, MEDIA)
-            if isinstance(file, str):
-                return file
-            files.append(file)
-        return files
 
     async def _remember(self, chat: str, reply: Reply, text: str) -> None:
         """Before it is sent: what it is, and since when it can be there; and the texts behind its buttons."""

@@ -10,7 +10,8 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,13 +22,12 @@ from discord.http import Route
 
 from palinurus.backoff import Backoff
 from palinurus.channels.discord import inbound, outbound
-from palinurus.channels.discord.inbound import DiscordChat, DiscordFile, DiscordIdentity
+from palinurus.channels.discord.inbound import DiscordChat, DiscordIdentity
 from palinurus.channels.discord.progress import DiscordLanes, DiscordReadMark
 from palinurus.channels.discord.wire import DiscordRateLimit, DiscordRest, EventParsers
-from palinurus.channels.intake import fetch_message_files, hand_in
+from palinurus.channels.intake import FileUnavailable, RemoteFile, fetch_message_files, hand_in
 from palinurus.channels.kit import ChannelKit
 from palinurus.core.types.channel import SubmitInbound
-from palinurus.core.types.inbound import Attachment
 from palinurus.errors import BadRequest, PalinurusError
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,6 @@ ASKERS = 8  # questions to Discord at the same time
 PAGE, PAGES = 100, 10  # messages of one request; requests for one chat
 CHATS = 500  # direct chats, and messages, that are remembered
 PLACES = 5_000
-TRIES = 3  # for a file
 EXPECTED = 20  # people whose first message is looked for
 LONGEST = 30.0  # seconds between two tries
 MENU = 100  # commands that Discord takes
@@ -170,22 +169,17 @@ class DiscordReader:
         found = inbound.parse_message(raw, self._me, where)
         if found is None:
             return
-        whole = await fetch_message_files(self._kit, found, inbound.list_attachments(raw), self._fetched)
+        whole = await fetch_message_files(self._kit, found, inbound.list_attachments(raw), self._fetch)
         await hand_in(self._submit, whole, self._kit.clock)
 
-    async def _fetched(self, one: DiscordFile) -> Attachment | str:
-        backoff = Backoff()
-        for _ in range(TRIES):
-            try:
-                saved = await self._kit.media.save(one.name, one.mime, self._rest.chunks(one.url))
-                return msgspec.structs.replace(saved, voice=one.voice) if isinstance(saved, Attachment) else saved
-            except (HTTPException, ValueError) as exc:
-                log.warning("discord: file %s was not fetched: %s", one.name[:80], exc)
-                break
-            except (aiohttp.ClientError, TimeoutError) as exc:
-                log.warning("discord: file %s was not fetched: %s", one.name[:80], type(exc).__name__)
-            await self._kit.clock.sleep(backoff.next_delay())
-        return f"{one.name[:80]} could not be fetched"
+    async def _fetch(self, file: RemoteFile) -> AsyncGenerator[bytes, None]:
+        try:
+            async with aclosing(self._rest.chunks(file.source)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except (HTTPException, ValueError, aiohttp.ClientError, TimeoutError) as exc:
+            again = isinstance(exc, (aiohttp.ClientError, TimeoutError))
+            raise FileUnavailable("could not be fetched", again) from exc
 
     async def _place(self, chat: str) -> DiscordChat:
         if chat not in self._places:

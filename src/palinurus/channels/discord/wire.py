@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, cast
 
 import aiohttp
@@ -78,7 +78,7 @@ class DiscordRest(HTTPClient):
         headers = {"User-Agent": self.user_agent}
         return await self._web.ws_connect(url, max_msg_size=0, autoclose=False, timeout=wait, headers=headers)
 
-    async def chunks(self, url: str) -> AsyncIterator[bytes]:
+    async def chunks(self, url: str) -> AsyncGenerator[bytes, None]:
         """A file of a message. Raises ValueError for another address, else what `request` raises."""
         host = yarl.URL(url).host
         if host not in FILES and host != yarl.URL(self._base).host:

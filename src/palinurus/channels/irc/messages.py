@@ -58,11 +58,11 @@ def measure_prefix(mask: str, nick: str, to: str) -> int:
 def explain_irc_refusal(line: IrcLine) -> SendFailure | None:
     """What a line says went wrong with a message; None if it says nothing of the kind."""
     if line.command == "FAIL" and line.get(0) in ("PRIVMSG", "*"):
-        return SendFailure(f"IRC: {line.params[-1][:200]}", "refused")
+        return SendFailure(f"IRC: {line.get(-1)[:200]}", "refused")
     word = TROUBLES.get(line.command)
     if word is None:
         return None
-    reason = f"IRC: {line.params[-1][:200] if line.params else line.command}"
+    reason = f"IRC: {line.get(-1)[:200] or line.command}"
     return SendFailure(reason, word, WAIT, True) if word == "limited" else SendFailure(reason, word)
 
 

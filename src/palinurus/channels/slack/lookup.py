@@ -5,19 +5,19 @@ The token goes only to Slack: files that lie elsewhere are not fetched.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
-import msgspec
 
+from palinurus.channels.intake import FileUnavailable, RemoteFile
 from palinurus.channels.kit import ChannelKit, MemoTable
 from palinurus.channels.slack.api import SlackApi
-from palinurus.channels.slack.inbound import SlackFile, find_chat_kind
+from palinurus.channels.slack.inbound import find_chat_kind
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import SendFailure
-from palinurus.core.types.inbound import Attachment, ChatKind
+from palinurus.core.types.inbound import ChatKind
 
 # What was said while nobody listened. Slack tells an event again for some minutes only; after a longer absence the
 # chats are read back, from the newest message that was taken, at most a day. Answers in threads are not found so.
@@ -108,22 +108,21 @@ class SlackLookup:
             _remember(self._chats, channel, (kind, str(known.get("name") or "")))
         return self._chats[channel]
 
-    async def fetch_file(self, file: SlackFile) -> Attachment | str:
-        """A file on our disk, or why not."""
-        name = file.name[:80]
-        if not self._ours(file.address) or self._http is None:
-            return f"{name} is not on Slack itself and was not fetched"
+    async def fetch_file(self, file: RemoteFile) -> AsyncGenerator[bytes, None]:
+        """Implements `FetchFile`."""
+        if not self._ours(file.source) or self._http is None:
+            raise FileUnavailable("is not on Slack itself and was not fetched")
         headers = {"Authorization": f"Bearer {self._token.reveal()}"}
         wait = aiohttp.ClientTimeout(total=SECONDS)
         try:
             # A redirect leads to Slack's sign-in page: the app may not read files.
-            async with self._http.get(file.address, headers=headers, timeout=wait, allow_redirects=False) as answer:
+            async with self._http.get(file.source, headers=headers, timeout=wait, allow_redirects=False) as answer:
                 if answer.status != 200:
-                    return f"{name} could not be fetched from Slack ({answer.status}); files:read is needed"
-                got = await self._kit.media.save(file.name, file.mime, answer.content.iter_any())
-                return msgspec.structs.replace(got, voice=file.voice) if isinstance(got, Attachment) else got
+                    raise FileUnavailable(f"could not be fetched from Slack ({answer.status}); files:read is needed")
+                async for chunk in answer.content.iter_any():
+                    yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
-            return f"{name} could not be fetched from Slack ({type(exc).__name__})"
+            raise FileUnavailable(f"could not be fetched from Slack ({type(exc).__name__})") from exc
 
     def _ours(self, address: str) -> bool:
         """May the token be sent there?"""

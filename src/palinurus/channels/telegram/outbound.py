@@ -23,7 +23,7 @@ from telegram import (
 )
 from telegram import error as errors
 
-from palinurus.channels.kit import ChannelFile, ChannelKit
+from palinurus.channels.kit import ChannelFile, ChannelKit, load_reply_files
 from palinurus.channels.telegram.inbound import read_message_number
 from palinurus.core.format.render import measure_markdown, render_markdown
 from palinurus.core.types.channel import (
@@ -197,12 +197,9 @@ class TelegramPoster:
         """Show it. Raises nothing of Telegram's."""
         if _where(self._chat(reply.target.to)) is None:
             return SendFailure(f"{reply.target.to[:40]!r} is no id of a Telegram chat", "gone")
-        files: list[ChannelFile] = []
-        for source in reply.media:
-            file = await self._kit.media.load(source, ABILITIES.media)
-            if isinstance(file, str):
-                return SendFailure(file, "media")
-            files.append(file)
+        files = await load_reply_files(self._kit, reply, ABILITIES.media)
+        if isinstance(files, SendFailure):
+            return files
         try:
             return await self._tried(reply.target, lambda: self._show(reply, files))
         except errors.TelegramError as exc:

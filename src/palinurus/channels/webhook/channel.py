@@ -10,13 +10,14 @@ import binascii
 import hashlib
 import hmac
 import logging
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import aiohttp
 import msgspec
 
-from palinurus.channels.intake import fetch_message_files, hand_in_once
-from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
+from palinurus.channels.intake import InboundWithFiles, RemoteFile, fetch_message_files, hand_in_once, read_brought_file
+from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit, load_reply_files
 from palinurus.clock import Clock
 from palinurus.config.secrets import Secret
 from palinurus.core.format.render import render_markdown
@@ -33,10 +34,10 @@ from palinurus.core.types.channel import (
     SendTrouble,
     SubmitInbound,
 )
-from palinurus.core.types.inbound import Attachment, ChatKind, Inbound, MessageQuote, Sender, Target
+from palinurus.core.types.inbound import ChatKind, Inbound, MessageQuote, Sender, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.core.webhooks import verify_signature
-from palinurus.errors import BadRequest, ConfigError, Problem
+from palinurus.errors import BadRequest
 from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest, FetchResponse
 
 # Replies as signed POST requests to the owner's address, through the one door; and what its answers mean.
@@ -115,7 +116,7 @@ def _seconds(text: str) -> float | None:
     return min(float(text), 3600.0) if text.isascii() and text.isdigit() else None
 
 
-def build_message(reply: Reply, files: tuple[ChannelFile, ...]) -> dict[str, Any]:
+def build_message(reply: Reply, files: Sequence[ChannelFile]) -> dict[str, Any]:
     """The body of a reply."""
     body: dict[str, Any] = {
         "type": "message",
@@ -169,17 +170,10 @@ class WebhookBody(msgspec.Struct, rename={"sender": "from"}):
     files: list[_File] = []
 
 
-class WebhookInbound(msgspec.Struct, frozen=True):
-    """A message and the files that came in it."""
-
-    inbound: Inbound
-    files: tuple[ChannelFile, ...]
-
-
 _decoder = msgspec.json.Decoder(WebhookBody)
 
 
-def parse_request(body: bytes, account: str, now: int) -> WebhookInbound | str:
+def parse_request(body: bytes, account: str, now: int) -> InboundWithFiles | str:
     """What the request says, or in words what is wrong with it."""
     try:
         post = _decoder.decode(body)
@@ -194,7 +188,7 @@ def parse_request(body: bytes, account: str, now: int) -> WebhookInbound | str:
     if isinstance(files, str):
         return files
     chat = str(post.to).strip() or sender
-    return WebhookInbound(
+    return InboundWithFiles(
         Inbound(
             Target("webhook", chat, account, str(post.thread)),
             Sender(sender, post.name[:200], bot=post.bot),
@@ -212,11 +206,11 @@ def parse_request(body: bytes, account: str, now: int) -> WebhookInbound | str:
     )
 
 
-def _files(sent: list[Any]) -> tuple[ChannelFile, ...] | str:
-    found: list[ChannelFile] = []
+def _files(sent: list[_File]) -> tuple[RemoteFile, ...] | str:
+    found: list[RemoteFile] = []
     for one in sent:
         try:
-            found.append(ChannelFile(one.name, one.mime, base64.b64decode(one.data, validate=True)))
+            found.append(RemoteFile(one.name, one.mime, base64.b64decode(one.data, validate=True)))
         except (binascii.Error, ValueError):
             return f"the data of {one.name[:80]!r} is not base64"
     return tuple(found)
@@ -230,13 +224,9 @@ BUTTONS = 10
 ACTS: tuple[ActionName, ...] = ("typing", "edit", "delete", "react", "pin")
 
 
-def make_webhook_channel(kit: ChannelKit) -> WebhookChannel:
-    """Raises ConfigError without a secret, or with an address that cannot be used."""
-    return WebhookChannel(kit)
-
-
 class WebhookChannel(BasicChannel):
-    """Implements `Channel`. Without `url` it only takes messages in, and says so when it should send."""
+    """Implements `Channel`. Without `url` it only takes messages in, and says so when it should send. Raises
+    ConfigError without a secret, or with an address that cannot be used."""
 
     name = "webhook"
     dedupes = True  # the receiver's part of the bargain: docs/channels/webhook.md
@@ -249,10 +239,9 @@ class WebhookChannel(BasicChannel):
         if url := kit.text("url"):
             at = parse_url(url)
             if isinstance(at, AddressRefusal):
-                raise ConfigError((Problem("channels.webhook.url", at.why),))
+                raise kit.wrong("url", what=at.why)
             self._poster = WebhookPoster(at, self._secret, kit.clock)
-        wanted = kit.own.get("acts")
-        acts = frozenset(name for name in ACTS if isinstance(wanted, list) and name in wanted)
+        acts = frozenset(name for name in ACTS if name in kit.texts("acts"))
         self.abilities = ChannelAbilities(
             "markdown", LIMIT, acts=acts, buttons=BUTTONS, replies=True, threads=True, media=MEDIA
         )
@@ -271,22 +260,17 @@ class WebhookChannel(BasicChannel):
         found = parse_request(request.body, self._kit.account, self._kit.clock.now())
         if isinstance(found, str):
             return _said(400, {"ok": False, "error": found})
-        whole = await fetch_message_files(self._kit, found.inbound, found.files, self._kept)
+        whole = await fetch_message_files(self._kit, found.inbound, found.files, read_brought_file)
         try:
             return _said(200, {"ok": True, "id": await hand_in_once(submit, whole)})
         except BadRequest as exc:
             return _said(400, {"ok": False, "error": exc.message})
 
-    async def _kept(self, file: ChannelFile) -> Attachment | str:
-        return await self._kit.media.save(file.name, file.mime, file.data)
-
     async def send(self, reply: Reply) -> SendResult:
-        files = [await self._kit.media.load(source, MEDIA) for source in reply.media]
-        for one in files:
-            if isinstance(one, str):
-                return SendFailure(one, "media")
-        body = build_message(reply, tuple(one for one in files if isinstance(one, ChannelFile)))
-        return await self._post(body, reply.client_id)
+        files = await load_reply_files(self._kit, reply, MEDIA)
+        if isinstance(files, SendFailure):
+            return files
+        return await self._post(build_message(reply, files), reply.client_id)
 
     async def act(self, target: Target, act: ChannelAction) -> SendResult:
         """What `acts` in the config names, each as a request of that `type`."""

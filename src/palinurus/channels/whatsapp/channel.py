@@ -8,30 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 
 import msgspec
 
-from palinurus.channels.intake import OVERRUN_NOTICE, ChatWorkers, fetch_message_files, hand_in
-from palinurus.channels.kit import BasicChannel, ChannelKit
+from palinurus.channels.intake import ChatWorkers, FileUnavailable, RemoteFile, fetch_message_files, hand_in
+from palinurus.channels.kit import AccountChannel, ChannelKit, RecentDict
 from palinurus.channels.whatsapp.messages import ABILITIES, WhatsAppPoster, make_event_name, parse_message
 from palinurus.channels.whatsapp.port import (
     WhatsAppAway,
     WhatsAppClient,
     WhatsAppCrash,
     WhatsAppEvent,
-    WhatsAppFile,
     WhatsAppMessage,
-    WhatsAppPost,
     WhatsAppQrCode,
     WhatsAppReady,
     WhatsAppRefusal,
     WhatsAppSignedOut,
 )
 from palinurus.core.types.channel import ChannelAction, SendReceipt, SendResult, SubmitInbound
-from palinurus.core.types.inbound import Attachment, Target
+from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
 # Signing in and out: a phone reads a QR code, and we are one of its linked devices. Knows the client's port; who shows
@@ -101,21 +98,19 @@ QUOTES = 2000  # messages whose text is remembered, to be quoted
 TITLES = 500
 
 
-class WhatsAppChannel(BasicChannel):
+class WhatsAppChannel(AccountChannel):
     """Implements `Channel`."""
 
     name = "whatsapp"
     abilities = ABILITIES
 
     def __init__(self, kit: ChannelKit, client: WhatsAppClient) -> None:
-        super().__init__()
-        self._kit = kit
+        super().__init__(kit)
         self._client = client
         self._out = WhatsAppPoster(client, kit, lambda name: self._texts.get(name, ""))
         self._me: frozenset[str] = frozenset()
-        self._texts: OrderedDict[str, str] = OrderedDict()
-        self._titles: OrderedDict[str, str] = OrderedDict()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._texts: RecentDict[str, str] = RecentDict(QUOTES)
+        self._titles: RecentDict[str, str] = RecentDict(TITLES)
         self._hands: ChatWorkers[WhatsAppMessage] | None = None
 
     async def run(self, submit: SubmitInbound) -> None:
@@ -158,41 +153,27 @@ class WhatsAppChannel(BasicChannel):
                 pass
 
     def _full(self, came: WhatsAppMessage) -> None:
-        log.warning("whatsapp %s: too many messages in %s; some are refused", self._kit.account, came.chat)
-        task = asyncio.ensure_future(self._refused(came.chat))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _refused(self, chat: str) -> None:
-        try:
-            await self._client.send(chat, WhatsAppPost(OVERRUN_NOTICE))
-        except WhatsAppRefusal as exc:
-            log.info("whatsapp %s: a notice is not shown: %s", self._kit.account, exc)
+        self.tell_overrun(Target(self.name, came.chat, self._kit.account), came.id)
 
     async def _take(self, submit: SubmitInbound, came: WhatsAppMessage) -> None:
         inbound = parse_message(came, self._me, self._kit.account)
         if inbound is None:
             return
-        self._remember(inbound.event, came.text)
+        self._texts[inbound.event] = came.text[:1000]
         if inbound.kind == "group":
             inbound = msgspec.structs.replace(inbound, title=await self._title(came.chat))
-        inbound = await fetch_message_files(self._kit, inbound, (came.media,) if came.media else (), self._fetched)
-        if await hand_in(submit, inbound, self._kit.clock) and self._kit.own.get("sendReadReceipts") is not False:
+        inbound = await fetch_message_files(self._kit, inbound, (came.media,) if came.media else (), self._fetch)
+        if await hand_in(submit, inbound, self._kit.clock) and self._kit.flag("sendReadReceipts", True):
             try:
                 await self._client.read(came.chat, came.sender, came.id)
             except WhatsAppRefusal as exc:  # the sender does not see that it was read, no more
                 log.info("whatsapp %s: no receipt: %s", self._kit.account, exc)
 
-    async def _fetched(self, media: WhatsAppFile) -> Attachment | str:
-        most = self._kit.settings.media
-        if media.size > most:
-            return f"{media.name[:80]} is larger than {most // (1024 * 1024)} MB (mediaMaxMb) and was not taken"
+    async def _fetch(self, file: RemoteFile) -> AsyncGenerator[bytes, None]:
         try:
-            data = await self._client.fetch(media)
+            yield await self._client.fetch(file)
         except WhatsAppRefusal as exc:
-            return f"{media.name[:80]} could not be fetched: {str(exc)[:200]}"
-        got = await self._kit.media.save(media.name, media.mime, data)
-        return got if isinstance(got, str) else msgspec.structs.replace(got, voice=media.voice)
+            raise FileUnavailable(f"could not be fetched: {str(exc)[:200]}") from exc
 
     async def _title(self, group: str) -> str:
         if group not in self._titles:
@@ -200,19 +181,12 @@ class WhatsAppChannel(BasicChannel):
                 self._titles[group] = await self._client.title(group)
             except WhatsAppRefusal:
                 return ""
-            if len(self._titles) > TITLES:
-                self._titles.popitem(last=False)
         return self._titles[group]
-
-    def _remember(self, name: str, text: str) -> None:
-        self._texts[name] = text[:1000]
-        if len(self._texts) > QUOTES:
-            self._texts.popitem(last=False)
 
     async def send(self, reply: Reply) -> SendResult:
         sent = await self._out.send(reply)
         if isinstance(sent, SendReceipt):
-            self._remember(make_event_name("", sent.message_id), reply.text)
+            self._texts[make_event_name("", sent.message_id)] = reply.text[:1000]
         return sent
 
     async def act(self, target: Target, act: ChannelAction) -> SendResult:

@@ -19,6 +19,7 @@ from neonize.exc import NeonizeError
 from neonize.proto.waCompanionReg.WAWebProtobufsCompanionReg_pb2 import DeviceProps
 from neonize.utils.enum import ChatPresence, ChatPresenceMedia, MediaType, ReceiptType
 
+from palinurus.channels.intake import RemoteFile
 from palinurus.channels.kit import ChannelKit
 from palinurus.channels.whatsapp import channel as signing
 from palinurus.channels.whatsapp import convert
@@ -27,7 +28,6 @@ from palinurus.channels.whatsapp.port import (
     WhatsAppAway,
     WhatsAppCrash,
     WhatsAppEvent,
-    WhatsAppFile,
     WhatsAppPost,
     WhatsAppReady,
     WhatsAppRefusal,
@@ -170,8 +170,8 @@ class NeonizeClient:
         chat, who = convert.make_jid(to), convert.make_jid(sender)
         await _tried(self._open().mark_read(ident, chat=chat, sender=who, receipt=ReceiptType.READ))
 
-    async def fetch(self, media: WhatsAppFile) -> bytes:
-        return bytes(await _tried(self._open().download_any(media.raw)))
+    async def fetch(self, media: RemoteFile) -> bytes:
+        return bytes(await _tried(self._open().download_any(media.source)))
 
     async def title(self, group: str) -> str:
         found = await _tried(self._open().get_group_info(convert.make_jid(group)))

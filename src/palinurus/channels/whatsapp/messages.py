@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 
-from palinurus.channels.kit import ChannelFile, ChannelKit
+from palinurus.channels.kit import ChannelKit, load_reply_files
 from palinurus.channels.whatsapp.port import (
     WhatsAppClient,
     WhatsAppMessage,
@@ -123,12 +123,9 @@ class WhatsAppPoster:
 
     async def send(self, reply: Reply) -> SendResult:
         """The text goes with the first file; further files are messages of their own."""
-        files: list[ChannelFile] = []
-        for source in reply.media:
-            file = await self._kit.media.load(source, MEDIA)
-            if isinstance(file, str):
-                return SendFailure(file, "media")
-            files.append(file)
+        files = await load_reply_files(self._kit, reply, MEDIA)
+        if isinstance(files, SendFailure):
+            return files
         text = reply.text if reply.plain else render_markdown(reply.text, "whatsapp").text
         voice = reply.voice and all(file.mime.startswith("audio/") for file in files)
         quoted = self._quoted(reply.reply_to) if reply.reply_to else None

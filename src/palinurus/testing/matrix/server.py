@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from palinurus.channels.matrix.channel import make_matrix_channel
+from palinurus.channels.matrix.channel import MatrixChannel
 from palinurus.core.types.channel import Channel, SendTrouble
 from palinurus.testing.matrix.state import ALICE, BOB, ME, FakeMatrixState, MatrixJson
 from palinurus.testing.platform import VisibleMessage, make_channel_kit
@@ -74,7 +74,7 @@ class FakeMatrix(FakeMatrixState):
         return {"homeserver": self.url, "accessToken": TOKEN}
 
     def channel(self, folder: str) -> Channel:
-        return make_matrix_channel(make_channel_kit("matrix", folder, self.section))
+        return MatrixChannel(make_channel_kit("matrix", folder, self.section))
 
     # --- people
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import aiohttp
 from aiohttp import web
 
-from palinurus.channels.slack.channel import make_slack_channel
+from palinurus.channels.slack.channel import SlackChannel
 from palinurus.clock import SystemClock
 from palinurus.core.types.channel import Channel, ChannelHttpRequest, SendTrouble
 from palinurus.testing.platform import VisibleMessage, make_channel_kit
@@ -76,7 +76,7 @@ class FakeSlack(FakeSlackState):
         return {"botToken": BOT, "appToken": APP, "apiBase": f"{self.url}/api/"}
 
     def channel(self, folder: str) -> Channel:
-        return make_slack_channel(make_channel_kit("slack", folder, self.section))
+        return SlackChannel(make_channel_kit("slack", folder, self.section))
 
     # --- people
 
