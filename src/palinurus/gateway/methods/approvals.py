@@ -25,6 +25,7 @@ from palinurus.gateway.rpc import (
     MethodError,
     MethodParams,
     NonEmpty,
+    NoParams,
 )
 from palinurus.services.approvals import ApprovalBoard, ApprovalRow
 
@@ -34,10 +35,6 @@ NOT_FOUND = {
     "reason": "APPROVAL_NOT_FOUND",
     "remediation": "Ask for the action again; questions end when their time is over or their run is stopped.",
 }
-
-
-class NoApprovalParams(MethodParams, frozen=True):
-    pass
 
 
 class ApprovalIdParams(MethodParams, frozen=True):
@@ -143,12 +140,12 @@ def _named(row: ApprovalRow) -> dict[str, Any]:
 # looking and answering
 
 
-async def list_exec_approvals(call: MethodCall, asked: NoApprovalParams) -> list[dict[str, Any]]:
+async def list_exec_approvals(call: MethodCall, asked: NoParams) -> list[dict[str, Any]]:
     """Open questions about commands, oldest first."""
     return [describe_approval(row) for row in await _board(call).pending() if classify_approval(row) == "exec"]
 
 
-async def list_plugin_approvals(call: MethodCall, asked: NoApprovalParams) -> list[dict[str, Any]]:
+async def list_plugin_approvals(call: MethodCall, asked: NoParams) -> list[dict[str, Any]]:
     """Open questions about anything else."""
     return [describe_approval(row) for row in await _board(call).pending() if classify_approval(row) == "plugin"]
 
@@ -279,7 +276,7 @@ async def _asked(call: MethodCall, ask: ApprovalRequest, prefix: str, *, two_pha
 # what runs unasked
 
 
-async def get_approval_rules(call: MethodCall, asked: NoApprovalParams) -> dict[str, Any]:
+async def get_approval_rules(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """The file of commands that are allowed, asked for or refused."""
     return await asyncio.to_thread(_file, _path(call))
 
@@ -351,15 +348,15 @@ async def _open(call: MethodCall, ident: str) -> ApprovalRow:
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("exec.approval.list", APPROVALS, NoApprovalParams, list_exec_approvals),
+    GatewayMethod("exec.approval.list", APPROVALS, NoParams, list_exec_approvals),
     GatewayMethod("exec.approval.get", APPROVALS, ApprovalIdParams, get_approval),
     GatewayMethod("exec.approval.resolve", APPROVALS, ApprovalResolveParams, resolve_approval),
     GatewayMethod("exec.approval.request", APPROVALS, ExecApprovalParams, request_exec_approval),
     GatewayMethod("exec.approval.waitDecision", APPROVALS, ApprovalIdParams, wait_for_decision),
-    GatewayMethod("plugin.approval.list", APPROVALS, NoApprovalParams, list_plugin_approvals),
+    GatewayMethod("plugin.approval.list", APPROVALS, NoParams, list_plugin_approvals),
     GatewayMethod("plugin.approval.resolve", APPROVALS, ApprovalResolveParams, resolve_approval),
     GatewayMethod("plugin.approval.request", APPROVALS, PluginApprovalParams, request_plugin_approval),
     GatewayMethod("plugin.approval.waitDecision", APPROVALS, ApprovalIdParams, wait_for_decision),
-    GatewayMethod("exec.approvals.get", ADMIN, NoApprovalParams, get_approval_rules),
+    GatewayMethod("exec.approvals.get", ADMIN, NoParams, get_approval_rules),
     GatewayMethod("exec.approvals.set", ADMIN, ApprovalRulesParams, set_approval_rules),
 )

@@ -18,7 +18,7 @@ from palinurus.config.rewrite import ConfigChange, StaleConfig, digest_config
 from palinurus.config.secrets import redact_config
 from palinurus.errors import BadRequest, ConfigError, PalinurusError
 from palinurus.gateway.context import get_context
-from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 
 # config.explain: what a key is, what it is set to, where that comes from, and when a change acts. Ours.
 
@@ -46,10 +46,6 @@ EXPLAIN_METHODS: tuple[GatewayMethod, ...] = (
 )
 
 
-class NoConfigParams(MethodParams, frozen=True):
-    pass
-
-
 class ConfigSetParams(MethodParams, frozen=True):
     raw: NonEmpty
     base_hash: NonEmpty | None = None
@@ -70,7 +66,7 @@ class ConfigLookupParams(MethodParams, frozen=True):
     path: Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
-async def get_config(call: MethodCall, asked: NoConfigParams) -> dict[str, Any]:
+async def get_config(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """The file as it stands, judged; secrets as the marker."""
     desk = get_context(call).desk
     file = paths.locate_config_file(desk.settings.home)
@@ -132,7 +128,7 @@ async def _write(work: Callable[[], ConfigChange]) -> dict[str, Any]:
     }
 
 
-async def get_config_schema(call: MethodCall, asked: NoConfigParams) -> dict[str, Any]:
+async def get_config_schema(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """All keys there are."""
     made = await asyncio.to_thread(outline.build_json_schema)
     at = datetime.fromtimestamp(get_context(call).desk.clock.now() / 1000, UTC).isoformat()
@@ -148,10 +144,10 @@ async def lookup_config_key(call: MethodCall, asked: ConfigLookupParams) -> dict
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("config.get", READ, NoConfigParams, get_config),
+    GatewayMethod("config.get", READ, NoParams, get_config),
     GatewayMethod("config.set", ADMIN, ConfigSetParams, replace_config),
     GatewayMethod("config.apply", ADMIN, ConfigApplyParams, replace_config, write=True),
     GatewayMethod("config.patch", ADMIN, ConfigPatchParams, merge_config, write=True),
-    GatewayMethod("config.schema", ADMIN, NoConfigParams, get_config_schema),
+    GatewayMethod("config.schema", ADMIN, NoParams, get_config_schema),
     GatewayMethod("config.schema.lookup", READ, ConfigLookupParams, lookup_config_key),
 )

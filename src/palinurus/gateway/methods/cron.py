@@ -21,12 +21,9 @@ from palinurus.gateway.rpc import (
     MethodError,
     MethodParams,
     NonEmpty,
+    NoParams,
 )
 from palinurus.tools.program.cron import CronJobMaker, SchedulerPort
-
-
-class NoCronParams(MethodParams, frozen=True):
-    pass
 
 
 class CronJobParams(MethodParams, frozen=True):
@@ -124,7 +121,7 @@ def _schedules(call: MethodCall) -> SchedulerPort:
     return found
 
 
-async def get_cron_status(call: MethodCall, asked: NoCronParams) -> dict[str, Any]:
+async def get_cron_status(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """How many there are, and when the next is due."""
     return _schedules(call).status()
 
@@ -239,7 +236,7 @@ async def queue_system_event(call: MethodCall, asked: SystemEventParams) -> dict
     return {"ok": True}
 
 
-async def get_last_heartbeat(call: MethodCall, asked: NoCronParams) -> dict[str, Any] | None:
+async def get_last_heartbeat(call: MethodCall, asked: NoParams) -> dict[str, Any] | None:
     """The last one that ran, with what it cost."""
     return _schedules(call).last_heartbeat()
 
@@ -251,7 +248,7 @@ async def set_heartbeats(call: MethodCall, asked: HeartbeatSwitchParams) -> dict
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("cron.status", READ, NoCronParams, get_cron_status),
+    GatewayMethod("cron.status", READ, NoParams, get_cron_status),
     GatewayMethod("cron.list", READ, CronListParams, list_cron_jobs),
     GatewayMethod("cron.get", READ, CronJobParams, get_cron_job),
     GatewayMethod("cron.runs", READ, CronHistoryParams, list_cron_runs),
@@ -261,6 +258,6 @@ METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("cron.run", ADMIN, CronRunParams, run_cron_job),
     GatewayMethod("wake", WRITE, WakeParams, wake_session),
     GatewayMethod("system-event", ADMIN, SystemEventParams, queue_system_event),
-    GatewayMethod("last-heartbeat", READ, NoCronParams, get_last_heartbeat),
+    GatewayMethod("last-heartbeat", READ, NoParams, get_last_heartbeat),
     GatewayMethod("set-heartbeats", ADMIN, HeartbeatSwitchParams, set_heartbeats),
 )

@@ -19,7 +19,7 @@ from palinurus.config.settings import Settings
 from palinurus.errors import PalinurusError
 from palinurus.gateway.context import get_context
 from palinurus.gateway.methods import config
-from palinurus.gateway.rpc import ADMIN, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.rpc import ADMIN, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.providers import VENDORS, discovery
 from palinurus.providers.catalog import DEMO_REF
@@ -31,10 +31,6 @@ SHOWN = 12  # models named for a provider
 Text = Annotated[str, Meta(max_length=4096)]
 
 
-class NoSetupParams(MethodParams, frozen=True):
-    pass
-
-
 class SetupChoiceParams(MethodParams, frozen=True):
     provider: NonEmpty | None = None  # None: the server at `base_url`
     model: Text = ""  # "": the first one there is
@@ -43,7 +39,7 @@ class SetupChoiceParams(MethodParams, frozen=True):
     workspace: Text = ""  # "": where it is now
 
 
-async def get_setup_status(call: MethodCall, asked: NoSetupParams) -> dict[str, Any]:
+async def get_setup_status(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """Whether a model is missing, and which there could be. `needed`: nobody chose one and the demo answers."""
     desk = get_context(call).desk
     agent = desk.settings.agents[desk.settings.default_agent]
@@ -179,7 +175,7 @@ def _laid(under: Any, over: Any) -> Any:
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("setup.status", ADMIN, NoSetupParams, get_setup_status),
+    GatewayMethod("setup.status", ADMIN, NoParams, get_setup_status),
     GatewayMethod("setup.try", ADMIN, SetupChoiceParams, try_setup),
     GatewayMethod("setup.apply", ADMIN, SetupChoiceParams, apply_setup, write=True),
 )

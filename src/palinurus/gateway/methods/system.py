@@ -11,7 +11,7 @@ from msgspec import Meta
 from palinurus import __version__
 from palinurus.gateway.client import load_identity
 from palinurus.gateway.context import MethodContext, get_context
-from palinurus.gateway.rpc import ADMIN, PAIRING, READ, GatewayMethod, MethodCall, MethodParams
+from palinurus.gateway.rpc import ADMIN, PAIRING, READ, GatewayMethod, MethodCall, MethodParams, NoParams
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.gateway.ws.device import encode_base64url
 
@@ -23,33 +23,25 @@ class HealthParams(MethodParams, frozen=True):
     include_sensitive: bool = False
 
 
-class NoPresenceParams(MethodParams, frozen=True):
-    pass
-
-
 async def get_health(call: MethodCall, params: HealthParams) -> Any:
     """The snapshot; with `probe` a new one."""
     return await call.gateway.health(fresh=params.probe)
 
 
-async def get_presence(call: MethodCall, params: NoPresenceParams) -> Any:
+async def get_presence(call: MethodCall, params: NoParams) -> Any:
     """Everyone present."""
     return call.gateway.presence()
 
 
 CORE_METHODS = (
     GatewayMethod("health", READ, HealthParams, get_health),
-    GatewayMethod("system-presence", READ, NoPresenceParams, get_presence),
+    GatewayMethod("system-presence", READ, NoParams, get_presence),
 )
 
 
 RECENT = 10
 LINES, BYTES = 500, 250_000  # of a log, if nobody says
 LOG = os.path.join("logs", "gateway.log")
-
-
-class NoSystemParams(MethodParams, frozen=True):
-    pass
 
 
 class SystemStatusParams(MethodParams, frozen=True):
@@ -137,18 +129,18 @@ def _tail(path: str, asked: LogTailParams) -> dict[str, Any]:
     return {"file": path, "cursor": cursor, "size": size, "lines": kept, "truncated": truncated, "reset": reset}
 
 
-async def get_gateway_identity(call: MethodCall, asked: NoSystemParams) -> dict[str, Any]:
+async def get_gateway_identity(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """Who this gateway is."""
     own = await asyncio.to_thread(load_identity, get_context(call).desk.settings.home)
     return {"deviceId": own.id, "publicKey": encode_base64url(own.public)}
 
 
-async def list_nodes(call: MethodCall, asked: NoSystemParams) -> dict[str, Any]:
+async def list_nodes(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """Nodes: none can be connected yet."""
     return {"ts": get_context(call).desk.clock.now(), "nodes": []}
 
 
-async def list_node_pairs(call: MethodCall, asked: NoSystemParams) -> dict[str, Any]:
+async def list_node_pairs(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """Paired nodes: none yet."""
     return {"pending": [], "paired": []}
 
@@ -156,7 +148,7 @@ async def list_node_pairs(call: MethodCall, asked: NoSystemParams) -> dict[str, 
 METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("status", READ, SystemStatusParams, get_status),
     GatewayMethod("logs.tail", READ, LogTailParams, tail_log),
-    GatewayMethod("gateway.identity.get", READ, NoSystemParams, get_gateway_identity),
-    GatewayMethod("node.list", READ, NoSystemParams, list_nodes),
-    GatewayMethod("node.pair.list", PAIRING, NoSystemParams, list_node_pairs),
+    GatewayMethod("gateway.identity.get", READ, NoParams, get_gateway_identity),
+    GatewayMethod("node.list", READ, NoParams, list_nodes),
+    GatewayMethod("node.pair.list", PAIRING, NoParams, list_node_pairs),
 )

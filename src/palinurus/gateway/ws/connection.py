@@ -12,12 +12,22 @@ from typing import Any, Protocol
 
 from aiohttp import WSMsgType, web
 
-from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError, QueueFull
+from palinurus.errors import PalinurusError
 from palinurus.gateway import limits
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer
 from palinurus.gateway.limits import GatewayRateLimit
 from palinurus.gateway.pairing import DevicePairing
-from palinurus.gateway.rpc import ADMIN, NODE, ConnectedClient, GatewayMethod, GatewayPort, MethodCall, MethodError
+from palinurus.gateway.rpc import (
+    ADMIN,
+    NODE,
+    ConnectedClient,
+    GatewayMethod,
+    GatewayPort,
+    MethodCall,
+    MethodError,
+    serve_call,
+    to_method_error,
+)
 from palinurus.gateway.ws import frames, handshake
 from palinurus.gateway.ws.handshake import ClientLogin, LoginRefusal, PairingNeeded
 from palinurus.gateway.ws.hub import OutgoingFrames
@@ -69,7 +79,6 @@ log = logging.getLogger(__name__)
 
 LINGER = 2.0  # seconds a closing client has to take its last frames
 POLICY, TOO_BIG = 1008, 1009
-KINDS: Mapping[type[PalinurusError], str] = {BadRequest: "INVALID_REQUEST", NotFound: "INVALID_REQUEST"}
 
 
 class WireBudget(Protocol):
@@ -216,7 +225,7 @@ class ClientConnection:
                 await self._room.pairing.note_connected(outcome.params.device.id)
             return "", outcome
         except PalinurusError as error:
-            return "", LoginRefusal(outcome.id, _translated(error))
+            return "", LoginRefusal(outcome.id, to_method_error(error))
         except MethodError as error:
             return "", LoginRefusal(outcome.id, error)
 
@@ -306,29 +315,16 @@ class ClientConnection:
         return None
 
     async def _serve(self, method: GatewayMethod, request: frames.RequestFrame) -> None:
+        call = MethodCall(
+            self._room, self.client, request.id, method.name, lambda payload: self._answer(request, payload)
+        )
         try:
-            given = None if method.params is None else frames.decode_params(method.name, method.params, request.params)
-            call = MethodCall(
-                self._room, self.client, request.id, method.name, lambda payload: self._answer(request, payload)
-            )
-            self._answer(request, await method.run(call, given))
+            await serve_call(method, call, request.params)
         except MethodError as error:
             self._add((frames.encode_refusal(request.id, error),))
-        except PalinurusError as error:
-            self._add((frames.encode_refusal(request.id, _translated(error)),))
-        except Exception:  # task boundary: one broken method must not be more than an error response
-            log.exception("method %s failed", method.name)
-            broken = MethodError("internal error; the gateway's log says more", code="UNAVAILABLE")
-            self._add((frames.encode_refusal(request.id, broken),))
 
     def _answer(self, request: frames.RequestFrame, payload: Any) -> None:
         frame = frames.encode_answer(request.id, payload)
         if len(frame) > frames.FRAME:
             frame = frames.encode_refusal(request.id, MethodError("the answer is too large; ask for less"))
         self._add((frame,))
-
-
-def _translated(error: PalinurusError) -> MethodError:
-    again = isinstance(error, Draining | QueueFull)
-    code = next((code for kind, code in KINDS.items() if isinstance(error, kind)), "UNAVAILABLE")
-    return MethodError(error.message, code=code, retryable=again or None, retry_after_ms=1000 if again else None)

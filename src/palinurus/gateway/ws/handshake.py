@@ -12,7 +12,7 @@ import msgspec
 
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer, narrow_scopes
 from palinurus.gateway.pairing import DevicePairing, PairedDevice
-from palinurus.gateway.rpc import SCOPES, ClientDescription, MethodError, has_scope
+from palinurus.gateway.rpc import SCOPES, ClientDescription, MethodError, decode_params, has_scope
 from palinurus.gateway.ws import device as identity
 from palinurus.gateway.ws import frames
 from palinurus.gateway.ws.hub import ResumePoint
@@ -94,7 +94,7 @@ class Handshake:
         if request.method != "connect":
             return LoginRefusal(request.id, MethodError("invalid handshake: first request must be connect"))
         try:
-            asked: ConnectParams = frames.decode_params("connect", ConnectParams, request.params)
+            asked: ConnectParams = decode_params("connect", ConnectParams, request.params)
         except MethodError as error:
             return LoginRefusal(request.id, error)
         if not asked.min_protocol <= frames.PROTOCOL <= asked.max_protocol:
