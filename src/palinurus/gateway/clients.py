@@ -46,11 +46,11 @@ class GatewayClients:
 
     pairing: DevicePairing
 
-    def __init__(self, host: GatewayHost, clock: Clock, gate: GatewayAuth) -> None:
+    def __init__(self, host: GatewayHost, clock: Clock, auth: GatewayAuth) -> None:
         self.host = host
         self.clock = clock
-        self.gate = gate
-        self.scene: MethodContext | None = None  # what methods about sessions and runs work with
+        self.auth = auth
+        self.context: MethodContext | None = None  # what methods about sessions and runs work with
         self.pace = limits.GatewayRateLimit(clock.monotonic)
         self.tasks: set[asyncio.Task[None]] = set()
         self.buffered = frames.BUFFERED
@@ -72,10 +72,10 @@ class GatewayClients:
         """Read who is paired, begin to beat."""
         self.pairing = DevicePairing(self.host.store, self.clock, self.broadcast, self._revoked)
         await self.pairing.load()
-        self.gate.holder = self.pairing.holder
+        self.auth.holder = self.pairing.holder
         if self.host.desk is not None:
-            self.scene = context.make_context(self, self.host.desk)
-            self._unfollow = self.host.follow(self.scene.stage)
+            self.context = context.make_context(self, self.host.desk)
+            self._unfollow = self.host.follow(self.context.broadcaster)
         await self.health(fresh=True)
         self._beating = asyncio.get_running_loop().create_task(self._beat())
 
@@ -89,15 +89,15 @@ class GatewayClients:
             self._unasked()
         if self._unscheduled is not None:
             self._unscheduled()
-        if self.scene is not None:
-            self.scene.stage.close()
+        if self.context is not None:
+            self.context.broadcaster.close()
         self.broadcast("shutdown", {"reason": reason, "restartExpectedMs": again_ms})
         for task in tuple(self.tasks):
             task.cancel()
         for connection in tuple(self._open):
             connection.close(RESTART, "service restart", flush=True)
 
-    async def serve(self, request: web.BaseRequest, knock: GatewayPeer) -> web.StreamResponse:
+    async def serve(self, request: web.BaseRequest, peer: GatewayPeer) -> web.StreamResponse:
         """One WebSocket, from upgrade to end. Raises web.HTTPException for an upgrade that is none."""
         ws = web.WebSocketResponse(
             heartbeat=PING, compress=False, max_msg_size=frames.FRAME, timeout=1.0, decode_text=False
@@ -113,7 +113,7 @@ class GatewayClients:
         if oldest is not None:
             oldest.close(1008, "too many connections wait for a login")
         try:
-            await connection.run(knock)
+            await connection.run(peer)
         except Exception:  # task boundary: one broken connection must not be more than that
             log.exception("ws %s failed", connection.conn[:8])
         finally:
@@ -235,11 +235,11 @@ class GatewayClients:
 
     def _listen(self) -> None:
         """Hear of questions and jobs, from the first client on: before, there is nobody to tell."""
-        desk = self.host.desk
-        if desk is not None and desk.board is not None and self._unasked is None:
-            self._unasked = late.load_part("questions")(self, desk.board)
-        if desk is not None and desk.schedules is not None and self._unscheduled is None:
-            self._unscheduled = late.load_part("schedules")(self, desk.schedules)
+        program = self.host.desk
+        if program is not None and program.board is not None and self._unasked is None:
+            self._unasked = late.load_part("questions")(self, program.board)
+        if program is not None and program.schedules is not None and self._unscheduled is None:
+            self._unscheduled = late.load_part("schedules")(self, program.schedules)
 
     def _hello(self, client: ConnectedClient) -> dict[str, Any]:
         settings = self.settings
@@ -260,7 +260,7 @@ class GatewayClients:
             shot |= {
                 "configPath": paths.locate_config_file(settings.home),
                 "stateDir": settings.home,
-                "authMode": self.gate.mode,
+                "authMode": self.auth.mode,
             }
         return {
             "type": "hello-ok",

@@ -159,8 +159,8 @@ class GatewayPort(Protocol):
         ...
 
     @property
-    def scene(self) -> Any:
-        """`gateway.scene.Scene`: sessions, runs and what commands may use."""
+    def context(self) -> Any:
+        """`gateway.context.Scene`: sessions, runs and what commands may use."""
         ...
 
     def broadcast(self, event: str, payload: Any, *, drop_if_slow: bool = False) -> None:

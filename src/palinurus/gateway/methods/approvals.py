@@ -98,12 +98,12 @@ class ApprovalRulesParams(MethodParams, frozen=True):
 # events
 
 
-def attach_approvals(face: GatewayPort, board: ApprovalBoard) -> Callable[[], None]:
+def attach_approvals(gateway: GatewayPort, board: ApprovalBoard) -> Callable[[], None]:
     """Tell clients of every question and every end of one. Returns the function that ends it."""
 
     def told(what: str, row: ApprovalRow) -> None:
         payload = describe_approval(row) if what == "requested" else {**row.resolved_payload(), **_named(row)}
-        face.broadcast(f"{classify_approval(row)}.approval.{what}", payload)
+        gateway.broadcast(f"{classify_approval(row)}.approval.{what}", payload)
 
     return board.listen(told)
 
@@ -196,7 +196,7 @@ async def wait_for_decision(call: MethodCall, asked: ApprovalIdParams) -> dict[s
     forget = board.listen(lambda what, row: decided.set() if what == "resolved" and row.id == ident else None)
     try:
         row = await _known(board, asked.id)
-        left = (row.expires - get_context(call).desk.clock.now()) / 1000
+        left = (row.expires - get_context(call).program.clock.now()) / 1000
         if row.state == "pending" and left > 0:
             try:
                 await asyncio.wait_for(decided.wait(), left)
@@ -262,7 +262,7 @@ async def request_plugin_approval(call: MethodCall, asked: PluginApprovalParams)
 
 
 async def _asked(call: MethodCall, ask: ApprovalRequest, prefix: str, *, two_phase: bool) -> dict[str, Any]:
-    now = get_context(call).desk.clock.now()
+    now = get_context(call).program.clock.now()
     times = {"createdAtMs": now, "expiresAtMs": now + round(ask.timeout * 1000)}
 
     def accepted(ident: str, card: str) -> None:
@@ -323,11 +323,11 @@ def _hash(path: str) -> str:
 
 
 def _path(call: MethodCall) -> str:
-    return f"{get_context(call).desk.settings.home}/{approvals.APPROVALS_FILE}"
+    return f"{get_context(call).program.settings.home}/{approvals.APPROVALS_FILE}"
 
 
 def _board(call: MethodCall) -> ApprovalBoard:
-    board = get_context(call).desk.board
+    board = get_context(call).program.board
     if board is None:
         raise MethodError("nobody can be asked here", code="UNAVAILABLE")
     return board
@@ -342,7 +342,7 @@ async def _known(board: ApprovalBoard, ident: str) -> ApprovalRow:
 
 async def _open(call: MethodCall, ident: str) -> ApprovalRow:
     row = await _known(_board(call), ident)
-    if row.state != "pending" or row.expires <= get_context(call).desk.clock.now():
+    if row.state != "pending" or row.expires <= get_context(call).program.clock.now():
         raise MethodError("unknown or expired approval id", details=NOT_FOUND)
     return row
 

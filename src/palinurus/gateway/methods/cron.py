@@ -109,13 +109,13 @@ class HeartbeatSwitchParams(MethodParams, frozen=True):
     enabled: bool
 
 
-def attach_schedules(face: GatewayPort, schedules: SchedulerPort) -> Callable[[], None]:
+def attach_schedules(gateway: GatewayPort, schedules: SchedulerPort) -> Callable[[], None]:
     """Send changes of jobs and heartbeats to clients. Returns the function that ends it."""
-    return schedules.follow(lambda event, payload: face.broadcast(event, payload))
+    return schedules.follow(lambda event, payload: gateway.broadcast(event, payload))
 
 
 def _schedules(call: MethodCall) -> SchedulerPort:
-    found = get_context(call).desk.schedules
+    found = get_context(call).program.schedules
     if found is None:
         raise MethodError("there are no jobs here", code="UNAVAILABLE")
     return found
@@ -161,7 +161,7 @@ async def get_cron_job(call: MethodCall, asked: CronJobParams) -> dict[str, Any]
 
 async def add_cron_job(call: MethodCall, asked: CronAddParams) -> dict[str, Any]:
     """The job as it was made."""
-    here = get_context(call).desk.settings
+    here = get_context(call).program.settings
     job = {name: value for name, value in _body(asked).items() if value is not None}
     session = job.pop("sessionKey", "")
     try:
@@ -219,7 +219,7 @@ async def list_cron_runs(call: MethodCall, asked: CronHistoryParams) -> dict[str
 async def wake_session(call: MethodCall, asked: WakeParams) -> dict[str, Any]:
     """Tell a session something: now, as a turn of its own, or with its next turn."""
     here = get_context(call)
-    key = here.rows.key(asked.session_key or here.desk.settings.session.main_key, asked.agent_id)
+    key = here.reader.key(asked.session_key or here.program.settings.session.main_key, asked.agent_id)
     try:
         source = "" if call.client.may(ADMIN) else f"client {call.client.info.id}"[:80]
         await _schedules(call).wake(asked.text, now=asked.mode == "now", session=str(key), source=source)
@@ -231,7 +231,7 @@ async def wake_session(call: MethodCall, asked: WakeParams) -> dict[str, Any]:
 async def queue_system_event(call: MethodCall, asked: SystemEventParams) -> dict[str, Any]:
     """Tell a session something with its next turn."""
     here = get_context(call)
-    key = here.rows.key(asked.session_key or here.desk.settings.session.main_key, None)
+    key = here.reader.key(asked.session_key or here.program.settings.session.main_key, None)
     await _schedules(call).wake(asked.text, now=False, session=str(key))
     return {"ok": True}
 

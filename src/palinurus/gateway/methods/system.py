@@ -57,20 +57,20 @@ class LogTailParams(MethodParams, frozen=True):
 async def get_status(call: MethodCall, asked: SystemStatusParams) -> dict[str, Any]:
     """One look at everything. Where files are is told to admins only."""
     here = get_context(call)
-    settings, now = here.desk.settings, here.desk.clock.now()
-    every = await here.rows.load_all()
+    settings, now = here.program.settings, here.program.clock.now()
+    every = await here.reader.load_all()
     agent = settings.agents[settings.default_agent]
-    defaults = here.rows.defaults(agent)
-    beating = here.desk.schedules.heartbeats() if here.desk.schedules else {}
+    defaults = here.reader.defaults(agent)
+    beating = here.program.schedules.heartbeats() if here.program.schedules else {}
     none = {"enabled": False, "every": "off", "everyMs": None}
     beats = [{"agentId": ident, **beating.get(ident, none)} for ident in settings.agents]
-    commands = here.desk.processes()
+    commands = here.program.processes()
     running = sum(row.status == "running" for row in commands)
     return {
         "runtimeVersion": __version__,
         "heartbeat": {"defaultAgentId": settings.default_agent, "agents": beats},
         "channelSummary": [f"{name}: configured" for name in sorted(settings.channels)],
-        "queuedSystemEvents": here.desk.schedules.waiting() if here.desk.schedules else [],
+        "queuedSystemEvents": here.program.schedules.waiting() if here.program.schedules else [],
         "tasks": {"total": len(commands), "active": running, "terminal": len(commands) - running},
         "sessions": {
             "paths": [os.path.join(settings.home, "state.db")] if call.client.may(ADMIN) else [],
@@ -87,7 +87,7 @@ async def get_status(call: MethodCall, asked: SystemStatusParams) -> dict[str, A
 
 
 def _line(here: MethodContext, seen: SessionSnapshot, now: int) -> dict[str, Any]:
-    row = here.rows.row(seen)
+    row = here.reader.row(seen)
     window, used = row.get("contextTokens") or 0, row.get("totalTokens")
     updated = row.get("updatedAt") or 0
     names = ("key", "kind", "sessionId", "updatedAt", "model", "contextTokens", "totalTokens", "thinkingLevel")
@@ -99,7 +99,7 @@ def _line(here: MethodContext, seen: SessionSnapshot, now: int) -> dict[str, Any
 
 async def tail_log(call: MethodCall, asked: LogTailParams) -> dict[str, Any]:
     """The end of the gateway's log, or what came since `cursor`."""
-    settings = get_context(call).desk.settings
+    settings = get_context(call).program.settings
     path = str(settings.logging.get("file") or os.path.join(settings.home, LOG))
     return await asyncio.to_thread(_tail, path, asked)
 
@@ -131,13 +131,13 @@ def _tail(path: str, asked: LogTailParams) -> dict[str, Any]:
 
 async def get_gateway_identity(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """Who this gateway is."""
-    own = await asyncio.to_thread(load_identity, get_context(call).desk.settings.home)
+    own = await asyncio.to_thread(load_identity, get_context(call).program.settings.home)
     return {"deviceId": own.id, "publicKey": encode_base64url(own.public)}
 
 
 async def list_nodes(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """Nodes: none can be connected yet."""
-    return {"ts": get_context(call).desk.clock.now(), "nodes": []}
+    return {"ts": get_context(call).program.clock.now(), "nodes": []}
 
 
 async def list_node_pairs(call: MethodCall, asked: NoParams) -> dict[str, Any]:

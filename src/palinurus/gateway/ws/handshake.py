@@ -78,10 +78,10 @@ LoginOutcome = LoginRefusal | ClientLogin | PairingNeeded
 class Handshake:
     """One connection before it has logged in."""
 
-    def __init__(self, gate: GatewayAuth, pairing: DevicePairing, knock: GatewayPeer, nonce: str) -> None:
-        self._gate = gate
+    def __init__(self, auth: GatewayAuth, pairing: DevicePairing, peer: GatewayPeer, nonce: str) -> None:
+        self._auth = auth
         self._pairing = pairing
-        self._knock = knock
+        self._peer = peer
         self._nonce = nonce
 
     def feed(self, data: str | bytes, now: int) -> LoginOutcome:
@@ -107,10 +107,10 @@ class Handshake:
     def _judge(self, asked: ConnectParams, now: int) -> ClientLogin | PairingNeeded | MethodError:
         if asked.role not in ("operator", "node"):
             return MethodError("invalid role")
-        if asked.client.id in BROWSERS and not self._knock.origins:
+        if asked.client.id in BROWSERS and not self._peer.origins:
             details = {"code": "CONTROL_UI_ORIGIN_NOT_ALLOWED", "reason": "origin missing or invalid"}
             return MethodError(_ORIGIN, details=details)
-        wait = 0.0 if self._gate.mode in ("none", "trusted-proxy") else self._gate.wait(self._knock.address)
+        wait = 0.0 if self._auth.mode in ("none", "trusted-proxy") else self._auth.wait(self._peer.address)
         if wait > 0:
             return _auth("rate_limited", "AUTH_RATE_LIMITED", "wait_then_retry", wait=wait)
         how = self._credential(asked, now)
@@ -126,16 +126,16 @@ class Handshake:
 
     def _credential(self, asked: ConnectParams, now: int) -> tuple[str, str, frozenset[str]] | MethodError:
         """How the client proved itself, who it is, and what that opens; or the refusal."""
-        mode, auth = self._gate.mode, asked.auth or ConnectAuth()
+        mode, auth = self._auth.mode, asked.auth or ConnectAuth()
         if mode == "none":
             return "none", "owner", SCOPES
         if mode == "trusted-proxy":
-            user = self._gate.find_proxy_user(self._knock)
+            user = self._auth.find_proxy_user(self._peer)
             if user is None:
                 return _auth("trusted_proxy_user_missing", "AUTH_UNAUTHORIZED", "update_auth_configuration")
-            return "proxy", user, narrow_scopes(self._knock, SCOPES)
+            return "proxy", user, narrow_scopes(self._peer, SCOPES)
         secret = auth.token if mode == "token" else auth.password
-        if secret and self._gate.is_secret(secret):
+        if secret and self._auth.is_secret(secret):
             return mode, "owner", SCOPES
         own = auth.device_token or auth.token
         if own and asked.device is not None and self._proof(asked, now) is None:
@@ -147,7 +147,7 @@ class Handshake:
             assert missing is not None
             return missing
         if secret or own:
-            self._gate.count_failure(self._knock.address)
+            self._auth.count_failure(self._peer.address)
         if auth.device_token and not secret:
             return _auth("device_token_mismatch", "AUTH_DEVICE_TOKEN_MISMATCH", "update_auth_credentials")
         if not secret:
@@ -163,7 +163,7 @@ class Handshake:
             if fault is None:
                 return None
             return MethodError(fault.message, details={"code": fault.code, "reason": fault.reason})
-        if asked.client.id in BROWSERS and self._gate.mode != "trusted-proxy":
+        if asked.client.id in BROWSERS and self._auth.mode != "trusted-proxy":
             text = "control ui requires device identity (use HTTPS or localhost secure context)"
             return MethodError(text, details={"code": "CONTROL_UI_DEVICE_IDENTITY_REQUIRED"})
         if required:
