@@ -144,9 +144,7 @@ def test_origins(origins: tuple[str, ...], fine: bool) -> None:
 def test_guesses_are_counted_for_all_addresses_together_too() -> None:
     guarded = gate()
     wrong = ("Bearer wrong",)
-    found = [
-        guarded.identify_caller(peer(credentials=wrong, address=f"10.0.{n // 250}.{n % 250}")) for n in range(400)
-    ]
+    found = [guarded.identify_caller(peer(credentials=wrong, address=f"10.0.{n // 250}.{n % 250}")) for n in range(400)]
     assert sum(isinstance(f, HttpFault) and f.status == 401 for f in found) == 100
     assert isinstance(guarded.identify_caller(peer(known=True)), HttpCaller)
 

@@ -607,14 +607,3 @@ async def test_other_modes_let_their_clients_in(
         assert link.hello["auth"]["scopes"] == [ADMIN]
         assert ("deviceToken" in link.hello["auth"]) is (gateway_settings["auth_mode"] == "password")
         assert link.hello["snapshot"]["authMode"] == gateway_settings["auth_mode"]
-
-
-async def test_idempotency_keys_are_remembered_for_a_while(server: GatewayServer, clock: FakeClock) -> None:
-    room = server.clients
-    room.remember("k", {"a": 1})
-    assert room.recall("k") == {"a": 1} and room.recall("other") is None
-    await clock.advance(301)
-    assert room.recall("k") is None
-    for n in range(1001):
-        room.remember(str(n), n)
-    assert room.recall("0") is None and room.recall("1000") == 1000

@@ -28,7 +28,7 @@ PAIRING: Final = "operator.pairing"
 NODE: Final = "node"  # a method for the role node; no operator scope opens it
 SCOPES: Final = frozenset({READ, WRITE, ADMIN, APPROVALS, PAIRING})
 
-ALL_SESSIONS: Final = "sessions"  # the topic of sessions.subscribe; a session's own topic is `session_topic(key)`
+ALL_SESSIONS: Final = "sessions"  # the topic of sessions.subscribe; a session's own topic is `make_session_topic(key)`
 
 
 def make_session_topic(key: str) -> str:
@@ -155,7 +155,7 @@ class GatewayPort(Protocol):
 
     @property
     def pairing(self) -> Any:
-        """`gateway.pairing.Pairing`."""
+        """`gateway.pairing.DevicePairing`."""
         ...
 
     @property
@@ -201,12 +201,6 @@ class GatewayPort(Protocol):
         """The health snapshot: the cached one unless `fresh`."""
         ...
 
-    def recall(self, key: str) -> Any | None:
-        """What `remember` kept under an idempotency key in the last five minutes."""
-        ...
-
-    def remember(self, key: str, value: Any) -> None: ...
-
 
 class MethodCall(NamedTuple):
     """One request on its way to a method."""
@@ -223,12 +217,12 @@ class MethodCall(NamedTuple):
 
 
 class GatewayMethod(NamedTuple):
-    """A row of the method table. A frozen `params` type (see `Params`) is checked before `run` is called."""
+    """A row of the method table. A frozen `params` type (see `MethodParams`) is checked before `run` is called."""
 
     name: str
     scope: str | None  # an operator scope, NODE, or None: everyone who has logged in
     params: type[msgspec.Struct] | None  # None: params are not looked at, `run` gets None
-    run: Callable[[MethodCall, Any], Awaitable[Any]]  # returns the payload; raises RpcError
+    run: Callable[[MethodCall, Any], Awaitable[Any]]  # returns the payload; raises MethodError
     write: bool = False  # changes the control plane (config, updates): rate-limited
     listed: bool = True  # in hello-ok's features.methods
 
@@ -285,7 +279,7 @@ def to_method_error(error: PalinurusError) -> MethodError:
 
 
 def decode_params(method: str, kind: type[msgspec.Struct], raw: msgspec.Raw) -> Any:
-    """The params as the method's own type. Raises RpcError with the words clients know."""
+    """The params as the method's own type. Raises MethodError with the words clients know."""
     data = memoryview(raw)
     try:
         return msgspec.json.decode(b"{}" if data.nbytes == 4 and bytes(data) == b"null" else data, type=kind)

@@ -328,3 +328,14 @@ def test_no_change_of_what_was_signed_gets_in(field: str, value: object) -> None
         assert outcome.scopes == (READ,) and (field, value) in (("device", None), ("role", "operator"))
     else:
         assert isinstance(outcome, LoginRefusal) and outcome.error is not None and outcome.error.message
+
+
+def test_a_frame_that_is_judged_again_counts_its_wrong_credential_once() -> None:
+    desk = Desk()
+    params = make_connect_params(LoginOptions(token="guess", identity=ME), NONCE, desk.clock.now())
+    frame = json.dumps({"type": "req", "id": "c", "method": "connect", "params": params})
+    for _ in range(9):
+        login = Handshake(desk.gate, desk.pairing, door(), NONCE)
+        for _ in range(2):  # something was taken away meanwhile
+            assert refused(login.feed(frame, desk.clock.now()))[1] == "AUTH_TOKEN_MISMATCH"
+    assert isinstance(desk.connect(token=TOKEN), ClientLogin)

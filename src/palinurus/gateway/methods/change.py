@@ -129,7 +129,9 @@ async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[s
     if seen.record is None:
         record = SessionRecord.fresh(key, now, str(uuid.uuid4()))
         parent = (
-            await here.reader.load(here.reader.key(asked.parent_session_key, agent)) if asked.parent_session_key else None
+            await here.reader.load(here.reader.key(asked.parent_session_key, agent))
+            if asked.parent_session_key
+            else None
         )
         if parent is not None and parent.record is not None:
             inherited = {n: v for n in lifecycle.INHERITED if (v := getattr(parent.record, n)) is not None}

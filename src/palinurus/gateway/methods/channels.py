@@ -136,7 +136,9 @@ class PairedPersonParams(MethodParams, frozen=True):
 async def get_channel_status(call: MethodCall, asked: ChannelStatusParams) -> dict[str, Any]:
     """Which chat channels there are, and how each account is."""
     program = get_context(call).program
-    rows = [line for line in (program.chats.lines.all() if program.chats else ()) if asked.channel in (None, line.channel)]
+    rows = [
+        line for line in (program.chats.lines.all() if program.chats else ()) if asked.channel in (None, line.channel)
+    ]
     names = list(dict.fromkeys(n for n in sorted(program.settings.channels) if asked.channel in (None, n)))
     names += [line.channel for line in rows if line.channel not in names]
     labels = {name: name.capitalize() for name in names}

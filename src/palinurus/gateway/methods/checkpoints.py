@@ -68,7 +68,9 @@ async def branch_checkpoint(call: MethodCall, asked: CheckpointParams) -> dict[s
     now = here.program.clock.now()
     made = here.reader.key(f"dashboard:{uuid.uuid4()}", seen.key.agent)
     record = lifecycle.make_branch_record(seen.record, seen.key, made, now, str(uuid.uuid4()))
-    await lifecycle.create_branch(here.program.settings.home, here.program.store, transcript, record, made, point.before, now)
+    await lifecycle.create_branch(
+        here.program.settings.home, here.program.store, transcript, record, made, point.before, now
+    )
     here.broadcaster.announce_change(str(made), "create")
     return {
         "ok": True,

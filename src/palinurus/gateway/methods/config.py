@@ -96,7 +96,9 @@ def _issues(found: ConfigReading, *, fatal: bool) -> list[dict[str, Any]]:
 async def replace_config(call: MethodCall, asked: ConfigSetParams) -> dict[str, Any]:
     """Write the whole file."""
     program = get_context(call).program
-    return await _write(lambda: rewrite.replace_config(program.settings.home, program.environ, asked.base_hash, asked.raw))
+    return await _write(
+        lambda: rewrite.replace_config(program.settings.home, program.environ, asked.base_hash, asked.raw)
+    )
 
 
 async def merge_config(call: MethodCall, asked: ConfigPatchParams) -> dict[str, Any]:

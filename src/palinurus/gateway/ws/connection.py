@@ -7,22 +7,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aiohttp import WSMsgType, web
 
 from palinurus.errors import PalinurusError
 from palinurus.gateway import limits
-from palinurus.gateway.auth import GatewayAuth, GatewayPeer
-from palinurus.gateway.limits import GatewayRateLimit
-from palinurus.gateway.pairing import DevicePairing
+from palinurus.gateway.auth import GatewayPeer
 from palinurus.gateway.rpc import (
     ADMIN,
     NODE,
     ConnectedClient,
     GatewayMethod,
-    GatewayPort,
     MethodCall,
     MethodError,
     serve_call,
@@ -32,48 +29,8 @@ from palinurus.gateway.ws import frames, handshake
 from palinurus.gateway.ws.handshake import ClientLogin, LoginRefusal, PairingNeeded
 from palinurus.gateway.ws.hub import OutgoingFrames
 
-# What a connection needs of the room it is in. `gateway.room.Room` has this shape.
-
-
-class MemberConnection(Protocol):
-    """A connection as the room sees it."""
-
-    conn: str
-    client: ConnectedClient
-
-    def push(self, head: bytes, payload: bytes, tail: bytes, droppable: bool = False) -> None: ...
-
-    def close(self, code: int, reason: str, *, flush: bool = False) -> None: ...
-
-    def cut(self, code: int, reason: str) -> None: ...
-
-
-class ConnectionHost(GatewayPort, Protocol):
-    """The gateway, from inside a connection."""
-
-    auth: GatewayAuth
-    methods: Mapping[str, GatewayMethod]
-    pace: GatewayRateLimit
-    tasks: set[asyncio.Task[None]]  # requests under way, whoever asked
-    buffered: int  # bytes that may wait for one client
-
-    @property
-    def pairing(self) -> DevicePairing: ...
-
-    def startup_error(self) -> MethodError | None:
-        """Why nobody can come in yet, if so."""
-        ...
-
-    def add_client(
-        self, member: MemberConnection, login: ClientLogin, token: str, hello: Callable[[dict[str, Any]], None]
-    ) -> None:
-        """It has logged in: calls `hello` with the payload of hello-ok, then sends it what it missed."""
-        ...
-
-    def drop_client(self, member: MemberConnection) -> None:
-        """It is gone (also one that never logged in)."""
-        ...
-
+if TYPE_CHECKING:
+    from palinurus.gateway.clients import GatewayClients
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +51,7 @@ class ClientConnection:
     client: ConnectedClient
 
     def __init__(
-        self, gateway: ConnectionHost, ws: web.WebSocketResponse, transport: asyncio.Transport, wire: WireBudget
+        self, gateway: GatewayClients, ws: web.WebSocketResponse, transport: asyncio.Transport, wire: WireBudget
     ) -> None:
         self._gateway = gateway
         self._ws = ws
@@ -282,14 +239,9 @@ class ClientConnection:
                 self.close(POLICY, "repeated unauthorized requests", flush=True)
             return
         assert method is not None
-        task = self._loop.create_task(self._serve(method, request))
+        task = self._gateway.tasks.start(self._serve(method, request))
         self._tasks.add(task)
-        self._gateway.tasks.add(task)
-        task.add_done_callback(self._served)
-
-    def _served(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._gateway.tasks.discard(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _barred(self, name: str, method: GatewayMethod | None) -> MethodError | None:
         """Why this client may not call this, if so."""

@@ -83,6 +83,7 @@ class Handshake:
         self._pairing = pairing
         self._peer = peer
         self._nonce = nonce
+        self._counted = False  # the same frame may be judged twice; a wrong credential counts once
 
     def feed(self, data: str | bytes, now: int) -> LoginOutcome:
         """What the first frame leads to. Every frame ends the handshake one way or the other."""
@@ -146,7 +147,8 @@ class Handshake:
             missing = self._device(asked, now, required=True)
             assert missing is not None
             return missing
-        if secret or own:
+        if (secret or own) and not self._counted:
+            self._counted = True
             self._auth.count_failure(self._peer.address)
         if auth.device_token and not secret:
             return _auth("device_token_mismatch", "AUTH_DEVICE_TOKEN_MISMATCH", "update_auth_credentials")
@@ -234,14 +236,14 @@ def _device(asked: ConnectParams, proof: identity.DeviceProof, scopes: tuple[str
         identity.encode_base64url(identity.parse_public_key(proof.public_key) or b""),
         client.platform,
         client.id,
-        client.mode,
-        asked.role,
-        (asked.role,),
-        tuple(sorted(scopes)),
-        now,
-        now,
-        client.display_name,
-        client.device_family,
+        client_mode=client.mode,
+        role=asked.role,
+        roles=(asked.role,),
+        scopes=tuple(sorted(scopes)),
+        created_at_ms=now,
+        approved_at_ms=now,
+        display_name=client.display_name,
+        device_family=client.device_family,
     )
 
 
