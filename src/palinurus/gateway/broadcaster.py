@@ -175,7 +175,7 @@ class RunBroadcaster:
             row = await self._rows.find_row(session)
             if row is not None:
                 payload = {**row, **payload, "session": row, "goal": None}
-                payload["hasActiveRun"] = self._desk.running(session)
+                payload["hasActiveRun"] = self._desk.inbox.running(session)
         self._face.tell(topics, event, payload)
 
     def _appended(self, session: str, item: str) -> None:

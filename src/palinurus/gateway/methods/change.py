@@ -188,10 +188,10 @@ async def delete_session(call: MethodCall, asked: SessionDeleteParams) -> dict[s
     here = get_context(call)
     key = here.rows.key(asked.key, asked.agent_id)
     seen = await here.rows.load(key)
-    if here.desk.running(str(key)):
-        here.desk.abort(str(key), "rpc")
+    if here.desk.inbox.running(str(key)):
+        here.desk.inbox.abort(str(key), "rpc")
         for _ in range(100):
-            if not here.desk.running(str(key)):
+            if not here.desk.inbox.running(str(key)):
                 break
             await here.desk.clock.sleep(0.05)
     kept = ""
@@ -250,7 +250,7 @@ async def steer_session(call: MethodCall, asked: SessionSendParams) -> dict[str,
     """As sessions.send; a run that is going takes the message in."""
     here = get_context(call)
     key = here.rows.key(asked.key, asked.agent_id)
-    going = here.desk.running(str(key))
+    going = here.desk.inbox.running(str(key))
     return {**await send_to_session(call, asked), "interruptedActiveRun": going}
 
 

@@ -86,7 +86,7 @@ async def restore_checkpoint(call: MethodCall, asked: CheckpointParams) -> dict[
     seen, transcript, point = await _found(here, asked)
     assert seen.record is not None
     key = str(seen.key)
-    if here.desk.running(key):
+    if here.desk.inbox.running(key):
         raise MethodError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
     now = here.desk.clock.now()
     if not point.undone:
