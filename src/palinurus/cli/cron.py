@@ -11,7 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -27,7 +27,7 @@ from palinurus.core.schedule.fire import unfold_history
 from palinurus.errors import BadRequest, GatewayUnreachable
 from palinurus.gateway.client import GatewayLink
 from palinurus.gateway.rpc import MethodError
-from palinurus.store.port import Store
+from palinurus.services.inbox import InboxPort
 from palinurus.store.sqlite import open_store
 from palinurus.tools.program.cron import CronJobMaker, SchedulerPort
 from palinurus.triggers.events import SystemEvents
@@ -58,7 +58,8 @@ async def perform_cron_command(settings: Settings, clock: Clock, options: argpar
             await link.close()
     store = await open_store(settings.home, clock)
     try:
-        work = Scheduler(_doors(settings, store, clock), SystemEvents(store))
+        idle = TriggerPort(settings, store, clock, cast(InboxPort, None))  # nothing is started without a gateway
+        work = Scheduler(idle, SystemEvents(store))
         await work.load()
         return await ACTIONS[options.command](_local(work, settings), options)
     finally:
@@ -73,13 +74,6 @@ def _remote(link: GatewayLink) -> Ask:
             raise BadRequest(error.message) from None
 
     return ask
-
-
-def _doors(settings: Settings, store: Store, clock: Clock) -> TriggerPort:
-    async def nobody(_: Any, __: Any = None) -> Any:
-        raise GatewayUnreachable("jobs run in the gateway, and none is running", fix="`pal gateway` starts it")
-
-    return TriggerPort(settings, store, clock, nobody, nobody, lambda session: False)
 
 
 def _local(work: SchedulerPort, settings: Settings) -> Ask:
