@@ -15,8 +15,7 @@ from palinurus.gateway import http
 from palinurus.gateway.http import HttpFault, make_bad_request
 from palinurus.gateway.limits import KEEPALIVE
 from palinurus.gateway.port import GatewayHost
-from palinurus.gateway.views import SessionReader, list_visible_entries, project_entry
-from palinurus.gateway.views import project_history as shown
+from palinurus.gateway.views import SessionReader, list_visible_entries, project_entry, project_history
 from palinurus.gateway.ws.frames import encode_json
 
 LIMIT, MOST = 200, 1000
@@ -35,11 +34,11 @@ async def handle_history(request: web.BaseRequest, host: GatewayHost, typed: str
         )
     program = host.desk
     reader = SessionReader(program) if program is not None else None
-    _, transcript = await reader.open(str(key)) if reader is not None else (None, None)
+    _, transcript = await reader.read(str(key)) if reader is not None else (None, None)
     if reader is None or transcript is None:
         missing = {"ok": False, "error": {"type": "not_found", "message": f"Session not found: {key}"}}
         return http.reply_json(missing, 404)
-    first = make_history_page(str(key), shown(transcript, limit, before=cursor or None))
+    first = make_history_page(str(key), project_history(transcript, limit, before=cursor or None))
     if "text/event-stream" not in request.headers.get("Accept", ""):
         return http.reply_json(first)
     return await _follow(request, host, reader, str(key), first, len(list_visible_entries(transcript)))
@@ -98,7 +97,7 @@ async def _follow(
                 await response.write(b": keep-alive\n\n")
                 continue
             watcher.wake.clear()
-            _, transcript = await reader.open(key)
+            _, transcript = await reader.read(key)
             news = list_visible_entries(transcript)[told:] if transcript is not None else []
             for entry in news:
                 told += 1

@@ -15,7 +15,7 @@ from palinurus.core.policy.groups import TOOL_GROUPS, TOOL_PROFILES, allows_tool
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.tool import Tool
-from palinurus.gateway.context import get_context, make_sender
+from palinurus.gateway.context import make_sender
 from palinurus.gateway.invoke import DENIED_TOOLS
 from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
@@ -108,7 +108,7 @@ class ToolInvokeParams(MethodParams, frozen=True):
 
 async def get_tool_catalog(call: MethodCall, asked: ToolCatalogParams) -> dict[str, Any]:
     """Every tool of this program."""
-    program = get_context(call).program
+    program = call.program
     agent = asked.agent_id or program.settings.default_agent
     if agent not in program.settings.agents:
         raise MethodError(f'unknown agent id "{agent[:64]}"')
@@ -119,7 +119,7 @@ async def get_tool_catalog(call: MethodCall, asked: ToolCatalogParams) -> dict[s
 
 async def get_effective_tools(call: MethodCall, asked: EffectiveToolsParams) -> dict[str, Any]:
     """What the session's next run gets if this client asks for it, and who keeps the others away."""
-    here = get_context(call)
+    here = call.context
     key = here.reader.key(asked.session_key, asked.agent_id)
     seen = await here.reader.load(key)
     message = Inbound(Target(chat.CHANNEL, to=str(key)), make_sender(call.client), "", "", here.program.clock.now())
@@ -136,7 +136,7 @@ async def get_effective_tools(call: MethodCall, asked: EffectiveToolsParams) -> 
 
 async def invoke_tool(call: MethodCall, asked: ToolInvokeParams) -> dict[str, Any]:
     """Call one, under the session's policy. Those that change things need a run, where people see it and are asked."""
-    here = get_context(call)
+    here = call.context
     key = here.reader.key(asked.session_key or here.program.settings.session.main_key, asked.agent_id)
     name = (
         asked.name if asked.name in here.program.tools else normalize_tool_name(asked.name)
