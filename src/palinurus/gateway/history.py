@@ -84,11 +84,9 @@ async def _follow(
 ) -> web.StreamResponse:
     watcher = _Watcher(key)
     unfollow: Callable[[], None] = host.follow(watcher)
-    headers = {**http.HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
-    response = web.StreamResponse(headers=headers)
-    await response.prepare(request)
+    response = await http.open_event_stream(request)
     try:
-        await response.write(_event("history", first))
+        await response.write(http.encode_sse("history", encode_json(first)))
         while True:
             try:
                 async with asyncio.timeout(KEEPALIVE):
@@ -101,16 +99,12 @@ async def _follow(
             news = list_visible_entries(transcript)[told:] if transcript is not None else []
             for entry in news:
                 told += 1
-                message = project_entry(entry, told)
-                await response.write(_event("message", {"sessionKey": key, "message": message}))
+                message = {"sessionKey": key, "message": project_entry(entry, told)}
+                await response.write(http.encode_sse("message", encode_json(message)))
     except ConnectionError:
         return response
     finally:
         unfollow()
-
-
-def _event(name: str, value: object) -> bytes:
-    return b"event: " + name.encode() + b"\ndata: " + encode_json(value) + b"\n\n"
 
 
 def _seq(message: dict[str, Any]) -> int:
