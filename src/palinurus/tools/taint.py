@@ -18,9 +18,9 @@ from palinurus.core.policy import card, taint
 from palinurus.core.types.approval import ApprovalRequest
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolSettings
-from palinurus.tools import persona
 from palinurus.tools.files.hunks import PatchError, UpdateFile, parse_patch
 from palinurus.tools.files.paths import resolve_path, shorten_path
+from palinurus.tools.persona import get_persona_watches
 
 CLOSED = (
     "[No network for this command: untrusted content was read ({where}). If it needs the network, run it with "
@@ -67,21 +67,22 @@ async def run_judged(
     tool: Tool, args: dict[str, Any], ctx: ToolContext, work: Callable[..., Awaitable[ToolOutput]]
 ) -> ToolOutput:
     """What `work(ctx, **args)` returns, run with what the taint leaves of its rights. Raises what it raises."""
-    persona.undo_stray_changes(ctx.workspace)
+    watches = get_persona_watches()
+    watches.undo_strays(ctx.workspace)
     given = await judge_call(tool, args, ctx)
     watched = tool.effect != "pure" and taint.is_reason_to_ask(ctx.settings.taint, "exec:files", ctx.taint)
     if not watched:
         output = await work(given.ctx, **args)
-        persona.accept_changes(given.paths)
+        watches.accept(given.paths)
         return output
     for path in given.paths:
         if not given.approved or taint.is_memory_note(_relative(path, ctx)):
             await ctx.mark(path)
-    with persona.watch_persona(ctx.workspace, _aside(ctx)) as watch:
+    with watches.watch(ctx.workspace, _aside(ctx)) as watch:
         try:
             output = await work(given.ctx, **args)
         finally:
-            persona.accept_changes(given.paths)
+            watches.accept(given.paths)
             undone = watch.undo()
         if (pid := _left(output)) and tool.name == "exec":
             watch.pids.add(pid)

@@ -64,7 +64,7 @@ from palinurus.sessions.lifecycle import (
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
 from palinurus.store.port import RunClaim, Store, make_id
-from palinurus.tools.persona import undo_stray_changes
+from palinurus.tools.persona import get_persona_watches
 from palinurus.workspace.images import ImageLimits, find_images, resize_images
 from palinurus.workspace.sources import PromptSources
 
@@ -188,7 +188,7 @@ class RunPreparer:
 
     async def _laid(self, agent: AgentSettings, cell: ToolSandbox, route: Route) -> None:
         """Everything a run finds is where it belongs."""
-        undo_stray_changes(cell.workspace)
+        get_persona_watches().undo_strays(cell.workspace)
         await self._parts.shelf.ready(agent, route.key)
         if self._parts.ready is not None:
             await self._parts.ready()
