@@ -20,6 +20,7 @@ from typing import NamedTuple
 from palinurus.core.policy.taint import is_shaping_file
 from palinurus.core.types.sandbox import is_inside
 from palinurus.core.types.tool import ToolFailure
+from palinurus.files import write_whole_file
 from palinurus.tools.files import handles
 from palinurus.tools.files.paths import ResolvedPath
 
@@ -88,9 +89,7 @@ class PersonaWatch:
         name = f"{os.path.basename(path)}.{secrets.token_hex(4)}"
         try:
             os.makedirs(self._aside, mode=0o700, exist_ok=True)
-            handle = os.open(os.path.join(self._aside, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(handle, "wb") as file:
-                file.write(data)
+            write_whole_file(os.path.join(self._aside, name), data, sync=False)
         except OSError as exc:
             log.warning("what was written to %s could not be set aside: %s", path, exc)
 
