@@ -1,6 +1,6 @@
-"""The doors for programs outside. POST /hooks/NAME: a webhook's request, read within its limits in this order: lock-out,
-credential, type, size, time. /channels/CHANNEL/ACCOUNT: a chat platform calls us; no gateway token is asked for, because
-platforms cannot send one: the channel checks the platform's signature over the bytes that were read.
+"""Requests of programs outside. POST /hooks/NAME: a webhook's, read within its limits in this order: lock-out,
+credential, type, size, time. /channels/CHANNEL/ACCOUNT: a chat platform calls us; no gateway token is asked for,
+because platforms cannot send one: the channel checks the platform's signature over the bytes that were read.
 
 What hooks and channels there are and what they do is behind the port; nothing is parsed here.
 """

@@ -15,8 +15,9 @@ import os
 import secrets
 import stat
 import weakref
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 
 from palinurus.core.types.tool import ToolFailure
 from palinurus.tools.files.paths import ResolvedPath, shorten_path
@@ -273,14 +274,23 @@ def _nearest(place: ResolvedPath) -> str:
     return f"; did you mean {', '.join(near)}?" if near else ""
 
 
-_locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+class PathLocks:
+    """A lock for each file that is being changed; they go when nobody holds them."""
+
+    def __init__(self) -> None:
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    def find(self, real: str) -> asyncio.Lock:
+        """The file's lock, made if there is none."""
+        lock = self._locks.get(real)
+        if lock is None:
+            lock = self._locks[real] = asyncio.Lock()
+        return lock
 
 
-@asynccontextmanager
-async def lock_path(place: ResolvedPath) -> AsyncIterator[None]:
-    """One change of a file at a time: two edits of one batch must not lose each other."""
-    lock = _locks.get(place.real)
-    if lock is None:
-        lock = _locks[place.real] = asyncio.Lock()
-    async with lock:
-        yield
+_get_locks = cache(PathLocks)  # one for the process: whoever changes a file goes by it
+
+
+def lock_path(place: ResolvedPath) -> asyncio.Lock:
+    """To hold with `async with`: two edits of one batch must not lose each other."""
+    return _get_locks().find(place.real)
