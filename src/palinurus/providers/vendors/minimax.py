@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.levels import spellings, thinking
-from palinurus.core.types.model import ModelRequest, ModelSpec
-from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
+from palinurus.core.types.model import ModelRequest
+from palinurus.core.types.vendor import Vendor, VendorModel
 from palinurus.providers.vendors import claude, custom
 
 _M3 = thinking.make_profile(("off", "adaptive"), "adaptive")
@@ -14,24 +14,13 @@ _M2 = thinking.make_profile(thinking.BASE_LEVELS, "off")
 _FAST: dict[str, str] = {"MiniMax-M2.7": "MiniMax-M2.7-highspeed"}
 
 
-def _m3(model_id: str) -> bool:
-    return model_id.lower().rpartition("/")[2].startswith("minimax-m3")
-
-
-def resolve_minimax_profile(model: ModelSpec) -> ThinkingProfile:
-    """M3: off and adaptive. M2: the base levels, off unless asked."""
-    return _M3 if _m3(model.ref.model) else _M2
-
-
 def shape_minimax_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The `thinking` field, and fast mode as another model id."""
     model = request.model
-    if model.api != "anthropic-messages":
-        return custom.shape_custom_body(body, request)
     given = model.params.get("thinking")
     if isinstance(given, dict) or "thinking" in body:
         shaped = {**body, "thinking": given if isinstance(given, dict) else body["thinking"]}
-    elif _m3(model.ref.model):
+    elif custom.is_named(model.ref.model, "minimax-m3"):
         shaped = {**body, "thinking": {"type": "adaptive" if custom.is_thinking(request) else "disabled"}}
     else:
         shaped = {"thinking": {"type": "disabled"}, **claude.shape_claude_body(body, request)}
@@ -42,9 +31,8 @@ def shape_minimax_body(body: dict[str, Any], request: ModelRequest) -> dict[str,
 
 
 def _known(id: str, *, vision: bool = False) -> VendorModel:
-    return VendorModel(
-        id, id.replace("-", " "), reasoning=True, vision=vision, context_window=204_800, max_tokens=131_072
-    )
+    name = id.replace("-", " ")
+    return VendorModel(id, name, reasoning=True, vision=vision, context_window=204_800, max_tokens=131_072)
 
 
 VENDOR = Vendor(
@@ -60,7 +48,7 @@ VENDOR = Vendor(
         _known("MiniMax-M2.7-highspeed"),
         _known("MiniMax-M2.5"),
     ),
-    profile=resolve_minimax_profile,
+    profile=custom.match_profile(_M3, "minimax-m3", otherwise=_M2),
     shape=shape_minimax_body,
     aliases=("minimax-portal",),
     reasons=lambda model_id: "minimax-m" in model_id.lower(),

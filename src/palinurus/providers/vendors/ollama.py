@@ -8,7 +8,6 @@ from typing import Any
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor
-from palinurus.providers.vendors import custom
 
 _LEVELS = thinking.make_profile(("off", "low", "medium", "high", "max"), "off")
 _THINK: dict[str, str | bool] = {
@@ -32,8 +31,6 @@ def resolve_ollama_profile(model: ModelSpec) -> ThinkingProfile:
 def shape_ollama_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """`think`: params.think or params.thinking if set, else the level. A model that cannot think is only told no."""
     model = request.model
-    if model.api != "ollama":
-        return custom.shape_custom_body(body, request)
     think: Any = next((v for k in ("think", "thinking") if (v := model.params.get(k)) is not None), None)
     if not isinstance(think, (str, bool)):
         think = _THINK.get(request.level, False)

@@ -7,20 +7,18 @@ from typing import Any
 
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.vendor import Vendor, VendorModel
-from palinurus.providers.vendors import custom, efforts, tiers
+from palinurus.providers.vendors import efforts, tiers
 
 # A leading dot takes every subdomain. The priority tier is sold at these addresses only.
 HOSTS = ("api.openai.com", "chatgpt.com", ".openai.azure.com")
 TIERS = ("auto", "default", "flex", "priority")
-_RESPONSES = ("openai-responses", "openai-codex-responses")
 
 
 def shape_openai_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """Reasoning effort, and the service tier of fast mode."""
-    shaped = custom.shape_custom_body(body, request)
-    if request.model.api in _RESPONSES and tiers.is_official_host(request, HOSTS):
-        shaped = tiers.add_service_tier(shaped, request, TIERS, "priority")
-    return shaped
+    shaped = efforts.add_responses_effort(body, request)
+    official = tiers.is_official_host(request, HOSTS)
+    return tiers.add_service_tier(shaped, request, TIERS, "priority") if official else shaped
 
 
 def can_openai_reason(model_id: str) -> bool:
@@ -61,5 +59,6 @@ VENDOR = Vendor(
     ),
     profile=efforts.resolve_effort_profile,
     shape=shape_openai_body,
+    apis=("openai-codex-responses",),
     reasons=can_openai_reason,
 )

@@ -47,6 +47,7 @@ OPENAI_CODEX = Vendor(
     ),
     profile=efforts.resolve_effort_profile,
     shape=openai.shape_openai_body,
+    apis=("openai-responses",),
     headers=build_codex_headers,
     reasons=openai.can_openai_reason,
 )

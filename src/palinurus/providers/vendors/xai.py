@@ -32,17 +32,12 @@ def resolve_xai_profile(model: ModelSpec) -> ThinkingProfile:
 def shape_xai_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The effort where it is taken; the fast variant of the model in fast mode."""
     model = request.model
-    if model.api != "openai-completions":
-        return custom.shape_custom_body(body, request)
-    shaped = {key: value for key, value in body.items() if key != "reasoning_effort"}
+    shaped = custom.omit_fields(body, "reasoning_effort")
     name = efforts.strip_model_id(model.ref.model)
     listed = thinking.read_efforts(model)
     taken = listed or next((words for pattern, words in _EFFORTS if pattern.fullmatch(name)), ())
-    if (
-        thinking.can_think(model, request.level)
-        and taken
-        and (effort := efforts.choose_effort(request.level, model, taken))
-    ):
+    effort = efforts.choose_effort(request.level, model, taken) if thinking.can_think(model, request.level) else None
+    if effort:
         shaped["reasoning_effort"] = effort
     if request.fast and shaped.get("model") in _FAST:
         shaped["model"] = _FAST[shaped["model"]]
