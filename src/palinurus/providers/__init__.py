@@ -23,8 +23,10 @@ WIRES: dict[str, str] = {
 NATIVE_MODELS: dict[str, str] = {
     "builtin": "palinurus.providers.demo:make_demo_model",
     "local": "palinurus.providers.local.model:make_local_model",
-    "runtime": "palinurus.providers.programs:make_program_model",
 }
+
+# The API of programs that do whole runs (codex, claude-cli): there is no single call to one.
+PROGRAM_API = "runtime"
 
 # What reads an answer besides its wire's decoder. Loaded for models that need it.
 EVENT_READERS: dict[str, str] = {

@@ -30,7 +30,15 @@ from palinurus.core.types.model import (
     StreamRetry,
 )
 from palinurus.core.types.vendor import Vendor
-from palinurus.providers import EVENT_READERS, FALLBACK_VENDORS, NATIVE_MODELS, WIRES, credentials, load_row
+from palinurus.providers import (
+    EVENT_READERS,
+    FALLBACK_VENDORS,
+    NATIVE_MODELS,
+    PROGRAM_API,
+    WIRES,
+    credentials,
+    load_row,
+)
 from palinurus.providers.address import is_local_url, show_host
 from palinurus.providers.backoff import choose_wait
 from palinurus.providers.catalog import Catalog
@@ -198,6 +206,9 @@ class ProviderModels:
             agent = self._catalog.settings.agents[self._catalog.settings.default_agent]
             found = self._catalog.find(model.ref.model, agent)
             return found if isinstance(found, ModelFailure) else ModelFailure("config", f"unknown model {model.name!r}")
+        if model.api == PROGRAM_API:
+            text = f"{model.ref} is a program that does whole runs; for this, a model with an API is needed"
+            return ModelFailure("config", text)
         if load_row(WIRES, model.api) is None:
             known = ", ".join(WIRES)
             return ModelFailure("config", f"{model.ref.provider}: unknown api {model.api!r}; use one of {known}")

@@ -21,7 +21,7 @@ from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, Pr
 from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor
 from palinurus.errors import BadRequest, NotFound
-from palinurus.providers import FALLBACK_VENDORS, NATIVE_MODELS, WIRES, load_row
+from palinurus.providers import FALLBACK_VENDORS, NATIVE_MODELS, PROGRAM_API, WIRES, load_row
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
 from palinurus.providers.wire import ModelWire, build_vendor_headers, compose_body
@@ -84,7 +84,7 @@ def _decided(model: ModelSpec, vendor: Vendor, agent: AgentSettings) -> Thinking
 def list_level_payloads(model: ModelSpec, vendor: Vendor, offered: ThinkingProfile) -> list[dict[str, Any]]:
     """Each level with its label and the fields it adds to a request. Raises BadRequest for an api nobody speaks."""
     wire: ModelWire | None = load_row(WIRES, model.api)
-    if wire is None and model.api not in NATIVE_MODELS:
+    if wire is None and model.api not in (*NATIVE_MODELS, PROGRAM_API):
         raise BadRequest(f"{model.ref} has the unknown api {model.api!r}", fix=f"use one of {', '.join(WIRES)}")
     default = thinking.choose_default_level(model, offered)
     sent = {level.id: _sent(model, level.id, wire, vendor) if wire else ({}, {}) for level in offered.levels}

@@ -126,15 +126,7 @@ ZAI = Vendor(
 
 # --- Moonshot: the Kimi models. On or off; kimi-k2.7-code always thinks ---------------------------------------
 
-_SWITCH: dict[object, bool] = {
-    True: True,
-    False: False,
-    "enabled": True,
-    "on": True,
-    "disabled": False,
-    "off": False,
-    "none": False,
-}
+_ON, _OFF = (True, "enabled", "on"), (False, "disabled", "off", "none")
 
 
 def shape_moonshot_body(body: Body, request: ModelRequest) -> Body:
@@ -156,9 +148,7 @@ def _kimi_thinking(request: ModelRequest) -> dict[str, Any]:
     given = request.model.params.get("thinking")
     fields = given if isinstance(given, dict) else {}
     word = fields.get("type") if fields else given
-    on = _SWITCH.get(word) if isinstance(word, (str, bool)) else None
-    if on is None:
-        on = custom.is_thinking(request)
+    on = word in _ON or (word not in _OFF and custom.is_thinking(request))
     found: dict[str, Any] = {"type": "enabled" if on else "disabled"}
     if on and fields.get("keep") == "all" and is_named(request.model.ref.model, "kimi-k2.6"):
         found["keep"] = "all"  # only this generation can keep the thinking of earlier turns

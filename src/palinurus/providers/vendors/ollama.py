@@ -10,16 +10,8 @@ from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor
 
 _LEVELS = thinking.make_profile(("off", "low", "medium", "high", "max"), "off")
-_THINK: dict[str, str | bool] = {
-    "off": False,
-    "minimal": "low",
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "high",
-    "adaptive": "high",
-    "max": "high",  # its largest native effort
-}
+_THINK: dict[str, str] = {"minimal": "low", "low": "low", "medium": "medium"}
+_THINK |= dict.fromkeys(("high", "xhigh", "adaptive", "max"), "high")  # its largest native effort
 _FAMILIES = re.compile(r"(gpt-oss|deepseek-(r1|v3\.\d|v4)|qwen3|qwq|magistral|gemma4|glm-|kimi|minimax|nemotron)", re.I)
 
 

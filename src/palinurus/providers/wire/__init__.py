@@ -40,7 +40,7 @@ def to_sse_event(body: bytes) -> bytes:
 
 
 class SigningKeys(NamedTuple):
-    """Credentials for APIs whose requests are signed; `region` where the address does not say it."""
+    """Credentials for APIs with signed requests: `token` of temporary ones; `region` where the address has none."""
 
     access_key: str
     secret_key: str
