@@ -105,11 +105,6 @@ def shape_google_body(body: dict[str, Any], request: ModelRequest) -> dict[str, 
     return {**body, "generationConfig": {**body.get("generationConfig", {}), "thinkingConfig": found}}
 
 
-def can_google_reason(model_id: str) -> bool:
-    """Gemini 2.5 and later and Gemma 4 think."""
-    return bool(parse_gemini_family(model_id))
-
-
 VENDOR = Vendor(
     id="google",
     name="Google Gemini",
@@ -128,5 +123,5 @@ VENDOR = Vendor(
     profile=resolve_google_profile,
     shape=shape_google_body,
     aliases=("gemini", "google-gemini"),
-    reasons=can_google_reason,
+    reasons=lambda model_id: bool(parse_gemini_family(model_id)),
 )

@@ -1,10 +1,11 @@
 """Who serves open models of other makers over Chat Completions: Together, Cerebras, Groq and Fireworks, and the servers
-people run themselves: vLLM, SGLang, LM Studio, LiteLLM.
+people run themselves: vLLM, SGLang, LM Studio, LiteLLM, and Ollama with an API of its own.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 
@@ -49,6 +50,45 @@ VLLM = msgspec.structs.replace(
     profile=resolve_vllm_profile,
     shape=shape_vllm_body,
     reasons=lambda model_id: "nemotron-3" in model_id.lower(),
+)
+
+
+# --- Ollama: models on this machine or the next, through its native chat API ----------------------------------
+
+_OLLAMA_LEVELS = thinking.make_profile(("off", "low", "medium", "high", "max"), "off")
+_THINK: dict[str, str] = {"minimal": "low", "low": "low", "medium": "medium"}
+_THINK |= dict.fromkeys(("high", "xhigh", "adaptive", "max"), "high")  # its largest native effort
+_OLLAMA_THINKS = re.compile(
+    r"(gpt-oss|deepseek-(r1|v3\.\d|v4)|qwen3|qwq|magistral|gemma4|glm-|kimi|minimax|nemotron)", re.I
+)
+
+
+def shape_ollama_body(body: Body, request: ModelRequest) -> Body:
+    """`think`: params.think or params.thinking if set, else the level. A model that cannot think is only told no."""
+    model = request.model
+    think: Any = next((v for k in ("think", "thinking") if (v := model.params.get(k)) is not None), None)
+    if not isinstance(think, (str, bool)):
+        think = _THINK.get(request.level, False)
+    if not thinking.can_think(model, request.level) and think is not False:
+        return body
+    return {**body, "think": think}
+
+
+def can_ollama_reason(model_id: str) -> bool:
+    """By family name; `coder` builds of them do not think."""
+    return bool(_OLLAMA_THINKS.match(model_id.rpartition("/")[2])) and "coder" not in model_id
+
+
+OLLAMA = Vendor(
+    id="ollama",
+    name="Ollama",
+    api="ollama",
+    base_url="http://127.0.0.1:11434",
+    keys=("OLLAMA_API_KEY",),
+    profile=lambda model: _OLLAMA_LEVELS,
+    shape=shape_ollama_body,
+    keyless=True,
+    reasons=can_ollama_reason,
 )
 
 

@@ -6,10 +6,11 @@ import re
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelRequest, ModelSpec
-from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
+from palinurus.core.types.model import ModelRequest
+from palinurus.core.types.vendor import Vendor, VendorModel
 from palinurus.providers.vendors import custom, efforts
 
+_LEVELS = thinking.make_profile(thinking.BASE_LEVELS, "low")
 _FAST: dict[str, str] = {
     "grok-3": "grok-3-fast",
     "grok-3-mini": "grok-3-mini-fast",
@@ -22,11 +23,6 @@ _EFFORTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(r"grok-4\.3.*"), ("none", "low", "medium", "high")),
     (re.compile(r"grok-(4\.[4-9]|[5-9]).*|grok-latest"), ("low", "medium", "high")),  # these cannot be switched off
 )
-
-
-def resolve_xai_profile(model: ModelSpec) -> ThinkingProfile:
-    """The base levels, low unless asked."""
-    return thinking.make_profile(thinking.BASE_LEVELS, "low")
 
 
 def shape_xai_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
@@ -62,7 +58,7 @@ VENDOR = Vendor(
         VendorModel("grok-3", "Grok 3", False, context_window=131_072, max_tokens=8192),
         VendorModel("grok-3-mini", "Grok 3 mini", True, context_window=131_072, max_tokens=8192),
     ),
-    profile=resolve_xai_profile,
+    profile=lambda model: _LEVELS,
     shape=shape_xai_body,
     aliases=("x-ai",),
     reasons=can_xai_reason,
