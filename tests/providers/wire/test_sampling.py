@@ -8,6 +8,7 @@ import pytest
 
 from palinurus.core.types.keys import ModelRef
 from palinurus.providers import VENDORS, WIRES, load_row
+from palinurus.providers.vendors import custom
 from palinurus.providers.wire import compose_body, pick
 from providers.kit import info, request
 
@@ -63,7 +64,9 @@ CLAUDE = pytest.mark.parametrize(
 def test_claude_s_newest_get_no_temperature(provider: str, api: str, level: str) -> None:
     """They refuse it, whether they think or not."""
     model = info(api, ref=ModelRef(provider, "claude-opus-4-8"), params=PARAMS, reasoning=True)
-    body = compose_body(request(model=model, level=level), load_row(WIRES, api), load_row(VENDORS, provider))
+    body = compose_body(
+        request(model=model, level=level), load_row(WIRES, api), load_row(VENDORS, provider), custom.VENDOR
+    )
     _, temperature, top_p = PLACES[api]
     assert at(body, temperature) is None and at(body, top_p) is None
 
@@ -72,5 +75,7 @@ def test_claude_s_newest_get_no_temperature(provider: str, api: str, level: str)
 def test_a_thinking_budget_keeps_to_the_length_in_params(provider: str, api: str) -> None:
     ref = ModelRef(provider, "claude-haiku-4-5")
     model = info(api, ref=ref, params={"maxTokens": 700}, reasoning=True, max_tokens=64_000)
-    body = compose_body(request(model=model, level="low"), load_row(WIRES, api), load_row(VENDORS, provider))
+    body = compose_body(
+        request(model=model, level="low"), load_row(WIRES, api), load_row(VENDORS, provider), custom.VENDOR
+    )
     assert at(body, PLACES[api][0]) == 700 + 2048

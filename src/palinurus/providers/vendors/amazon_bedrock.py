@@ -7,8 +7,8 @@ from typing import Any
 
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest, ModelSpec
-from palinurus.core.types.vendor import SigningVariables, ThinkingProfile, Vendor, VendorModel
-from palinurus.providers.vendors import claude, custom
+from palinurus.core.types.vendor import SigningVariables, ThinkingProfile, Vendor, VendorModel, make_thinking_model
+from palinurus.providers.vendors import claude
 
 _POINT = {"cachePoint": {"type": "default"}}
 _CACHES = re.compile(r"claude-(3-7|sonnet-|opus-|haiku-|fable|mythos)|nova-")
@@ -24,8 +24,6 @@ def resolve_bedrock_profile(model: ModelSpec) -> ThinkingProfile:
 
 def shape_bedrock_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """additionalModelRequestFields: thinking and effort, or a budget with the beta that goes with it. Off: nothing."""
-    if request.model.api != "bedrock-converse-stream":
-        return custom.shape_custom_body(body, request)
     name = request.model.ref.model
     body = _cached(body, request)
     if not claude.is_claude(name):
@@ -71,10 +69,6 @@ def can_bedrock_reason(model_id: str) -> bool:
     return claude.can_claude_reason(model_id) or bool(re.search(r"deepseek[.-]r1|gpt-oss|nova-2", model_id.lower()))
 
 
-def _known(id: str, name: str, window: int = 200_000, most: int = 64_000) -> VendorModel:
-    return VendorModel(id, name, reasoning=True, vision=True, context_window=window, max_tokens=most)
-
-
 VENDOR = Vendor(
     id="amazon-bedrock",
     name="Amazon Bedrock",
@@ -82,11 +76,11 @@ VENDOR = Vendor(
     base_url="https://bedrock-runtime.us-east-1.amazonaws.com",
     keys=("AWS_BEARER_TOKEN_BEDROCK",),
     models=(
-        _known("us.anthropic.claude-sonnet-4-6", "Claude Sonnet 4.6 (Bedrock)"),
-        _known("us.anthropic.claude-opus-4-8", "Claude Opus 4.8 (Bedrock)", most=128_000),
-        _known("us.anthropic.claude-opus-4-7", "Claude Opus 4.7 (Bedrock)", most=128_000),
-        _known("us.anthropic.claude-opus-4-6-v1", "Claude Opus 4.6 (Bedrock)", most=128_000),
-        _known("us.anthropic.claude-haiku-4-5-20251001-v1:0", "Claude Haiku 4.5 (Bedrock)"),
+        make_thinking_model("us.anthropic.claude-sonnet-4-6", "Claude Sonnet 4.6 (Bedrock)"),
+        make_thinking_model("us.anthropic.claude-opus-4-8", "Claude Opus 4.8 (Bedrock)", most=128_000),
+        make_thinking_model("us.anthropic.claude-opus-4-7", "Claude Opus 4.7 (Bedrock)", most=128_000),
+        make_thinking_model("us.anthropic.claude-opus-4-6-v1", "Claude Opus 4.6 (Bedrock)", most=128_000),
+        make_thinking_model("us.anthropic.claude-haiku-4-5-20251001-v1:0", "Claude Haiku 4.5 (Bedrock)"),
         VendorModel("amazon.nova-pro-v1:0", "Nova Pro", vision=True, context_window=300_000, max_tokens=10_000),
     ),
     profile=resolve_bedrock_profile,
