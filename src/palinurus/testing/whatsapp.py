@@ -21,7 +21,7 @@ from palinurus.channels.whatsapp.port import (
     WhatsAppSignedOut,
 )
 from palinurus.core.types.channel import Channel, SendTrouble
-from palinurus.testing.platform import VisibleMessage, make_channel_kit
+from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage, make_channel_kit
 
 OURS = "4915550000001@s.whatsapp.net"
 LID = "900001@lid"
@@ -29,7 +29,7 @@ HUMAN = "4915551111111@s.whatsapp.net"
 GROUP = "120363000000000001@g.us"
 START = 1_700_000_000_000
 # What whatsmeow says to each trouble.
-FAULTS: dict[str, str] = {
+FAULTS: dict[SendTrouble, str] = {
     "down": "websocket not connected",
     "limited": "server returned error 429: rate-overlimit",
     "media": "upload: failed to upload media",
@@ -41,32 +41,23 @@ FAULTS: dict[str, str] = {
 }
 
 
-class FakeWhatsApp:
-    """Implements `Platform`."""
+class FakeWhatsApp(FakePlatform):
+    """Implements `FakePlatform`."""
 
     name = "whatsapp"
-    groups = True
-    troubles: ClassVar[tuple[SendTrouble, ...]] = (
-        "down", "cut", "limited", "media", "signed_out", "blocked", "gone", "long", "refused",
-    )  # fmt: skip
+    troubles: ClassVar[tuple[SendTrouble, ...]] = ("cut", *FAULTS)
 
     def __init__(self) -> None:
+        super().__init__()
         self.linked = True
         self.files: dict[str, bytes] = {}
         self.seen: list[dict[str, Any]] = []
         self.calls: list[tuple[Any, ...]] = []  # typing, react, read
-        self.faults: list[SendTrouble] = []
         self.up = True
         self._waiting: list[WhatsAppMessage] = []
         self._client: FakeWhatsAppClient | None = None
         self._count = 0
         self._people: dict[str, str] = {"human": HUMAN}
-
-    async def __aenter__(self) -> FakeWhatsApp:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        self.up = False
 
     @property
     def section(self) -> dict[str, Any]:
@@ -85,27 +76,16 @@ class FakeWhatsApp:
         made = f"49155522222{len(self._people):02}@s.whatsapp.net"
         return self._people.setdefault(name or "human", made)
 
-    async def say(
-        self,
-        text: str,
-        *,
-        chat: str = "",
-        sender: str = "",
-        event: str = "",
-        mention: bool = False,
-        times: int = 1,
-        **more: Any,
-    ) -> str:
-        """`more` are further fields of the message."""
+    async def _say(self, said: HumanMessage, more: dict[str, Any]) -> str:
         self._count += 1
-        who, ident = self.person(sender), event or f"3EB0{self._count:08X}"
-        words = f"@{LID.partition('@')[0]} {text}" if mention else text
+        who, ident = self.person(said.sender), said.event or f"3EB0{self._count:08X}"
+        words = f"@{LID.partition('@')[0]} {said.text}" if said.mention else said.text
         made = WhatsAppMessage(
-            ident, GROUP if chat == "group" else who, who, words, START + self._count, (f"{who[:13]}0@lid",)
+            ident, GROUP if said.chat == "group" else who, who, words, START + self._count, (f"{who[:13]}0@lid",)
         )
-        made = made._replace(name=(sender or "human").title(), group=chat == "group")
-        made = made._replace(mentions=(LID,) if mention else (), **more)
-        self._waiting += [made] * times
+        made = made._replace(name=(said.sender or "human").title(), group=said.chat == "group")
+        made = made._replace(mentions=(LID,) if said.mention else (), **more)
+        self._waiting += [made] * said.times
         self.tell()
         return ident
 
@@ -123,12 +103,6 @@ class FakeWhatsApp:
             for one in self.seen
             if one["to"] == where
         ]
-
-    async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
-        raise NotImplementedError("linked devices have no buttons")
-
-    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
-        self.faults += [trouble] * times
 
     async def cut(self) -> None:
         self.up = False
@@ -170,7 +144,7 @@ class FakeWhatsApp:
     def post(self, to: str, post: WhatsAppPost) -> str:
         if not self.up:
             raise WhatsAppRefusal("websocket not connected")
-        fault = self.faults.pop(0) if self.faults else ""
+        fault = self.next_fault()
         if fault in FAULTS:
             raise WhatsAppRefusal(FAULTS[fault], sending=True)
         self._count += 1
