@@ -8,14 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from palinurus.testing.validators.checks import (
-    IDENT,
-    check_base64,
-    check_name,
-    check_tool_schema,
-    check_unique,
-    is_blank,
-)
+from palinurus.testing.validators import checks
 
 # generateContent: turns, functionCall and functionResponse in equal numbers, thought signatures.
 
@@ -36,7 +29,7 @@ def check_gemini_signatures(body: dict[str, Any]) -> list[str]:
     out: list[str] = []
     for turn in contents[start:]:
         calls = [part for part in turn["parts"] if "functionCall" in part]
-        if calls and is_blank(calls[0].get("thoughtSignature")):
+        if calls and checks.is_blank(calls[0].get("thoughtSignature")):
             out.append(f"function call {calls[0]['functionCall'].get('name')} is missing a thought_signature")
     return out
 
@@ -48,14 +41,14 @@ def _asked(turn: dict[str, Any]) -> bool:
 def _gemini_head(body: dict[str, Any]) -> Iterator[str]:
     specs = [spec for tool in body.get("tools") or () for spec in tool.get("functionDeclarations", ())]
     for spec in specs:
-        yield from check_name("function declaration", spec.get("name"), _NAME)
-        yield from check_tool_schema("function declaration", spec.get("parametersJsonSchema"))
-    yield from check_unique("function declarations", [spec.get("name") for spec in specs])
+        yield from checks.check_name("function declaration", spec.get("name"), _NAME)
+        yield from checks.check_tool_schema("function declaration", spec.get("parametersJsonSchema"))
+    yield from checks.check_unique("function declarations", [spec.get("name") for spec in specs])
     config = (body.get("generationConfig") or {}).get("thinkingConfig") or {}
     if "thinkingLevel" in config and "thinkingBudget" in config:
         yield "thinkingConfig: thinking_budget and thinking_level exclude each other"
     for part in (body.get("systemInstruction") or {}).get("parts", ()):
-        if is_blank(part.get("text")):
+        if checks.is_blank(part.get("text")):
             yield "systemInstruction: empty text"
 
 
@@ -85,7 +78,7 @@ def _gemini_turns(body: dict[str, Any]) -> Iterator[str]:
         elif sorted(map(str, answers)) != sorted(map(str, owed)):
             yield f"{where}: function responses {answers} do not answer {owed}"
         owed = calls
-        yield from check_unique(where, [ident for ident, _ in calls])
+        yield from checks.check_unique(where, [ident for ident, _ in calls])
     if owed:
         yield "a function call turn must be followed by a function response turn"
 
@@ -94,18 +87,18 @@ def _part(where: str, role: str, part: dict[str, Any]) -> Iterator[str]:
     held = [key for key in _DATA if key in part]
     if len(held) != 1:
         yield f"{where}: a part holds exactly one kind of data, found {held}"
-    if "text" in part and is_blank(part["text"]):
+    if "text" in part and checks.is_blank(part["text"]):
         yield f"{where}: empty text parameter"
     if "inlineData" in part:
         if part["inlineData"].get("mimeType") not in _gemini_MEDIA:
             yield f"{where}: unsupported MIME type {part['inlineData'].get('mimeType')}"
-        yield from check_base64(where, part["inlineData"].get("data"))
+        yield from checks.check_base64(where, part["inlineData"].get("data"))
     if call := part.get("functionCall"):
-        yield from check_name(where, call.get("name"), _NAME)
+        yield from checks.check_name(where, call.get("name"), _NAME)
         if role != "model" or not isinstance(call.get("args"), dict):
             yield f"{where}: a function call is the model's and has args"
     if answer := part.get("functionResponse"):
-        yield from check_name(where, answer.get("name"), _NAME)
+        yield from checks.check_name(where, answer.get("name"), _NAME)
         if role != "user" or not isinstance(answer.get("response"), dict):
             yield f"{where}: a function response is the user's and has a response object"
     if "thoughtSignature" in part:
@@ -136,16 +129,16 @@ def check_bedrock(body: dict[str, Any]) -> list[str]:
 def _bedrock_head(body: dict[str, Any]) -> Iterator[str]:
     tools = (body.get("toolConfig") or {}).get("tools") or []
     for tool in tools:
-        yield from check_name("toolSpec", tool["toolSpec"].get("name"))
-        yield from check_tool_schema("toolSpec", tool["toolSpec"]["inputSchema"].get("json"))
-        if is_blank(tool["toolSpec"].get("description")):
+        yield from checks.check_name("toolSpec", tool["toolSpec"].get("name"))
+        yield from checks.check_tool_schema("toolSpec", tool["toolSpec"]["inputSchema"].get("json"))
+        if checks.is_blank(tool["toolSpec"].get("description")):
             yield "toolSpec: description must not be empty"
-    yield from check_unique("toolSpec", [tool["toolSpec"].get("name") for tool in tools])
+    yield from checks.check_unique("toolSpec", [tool["toolSpec"].get("name") for tool in tools])
     used = any("toolUse" in b or "toolResult" in b for m in body.get("messages") or () for b in m["content"])
     if used and not tools:
         yield "toolConfig must be defined when using toolUse and toolResult content blocks"
     for block in body.get("system") or ():
-        if "cachePoint" not in block and is_blank(block.get("text")):
+        if "cachePoint" not in block and checks.is_blank(block.get("text")):
             yield "system: blank text"
 
 
@@ -175,7 +168,7 @@ def _bedrock_turns(body: dict[str, Any]) -> Iterator[str]:
             yield from _bedrock_block(where, role, block)
     if owed:
         yield f"toolUse ids {owed} were found without toolResult blocks"
-    yield from check_unique("toolUse ids", used)
+    yield from checks.check_unique("toolUse ids", used)
 
 
 def _bedrock_block(where: str, role: str, block: dict[str, Any]) -> Iterator[str]:
@@ -183,13 +176,13 @@ def _bedrock_block(where: str, role: str, block: dict[str, Any]) -> Iterator[str
         yield f"{where}: {sorted(block)} is not a block of {role}"
         return
     ((kind, value),) = block.items()
-    if kind == "text" and is_blank(value):
+    if kind == "text" and checks.is_blank(value):
         yield f"{where}: the text field in the ContentBlock object is blank"
     elif kind == "image":
         yield from _bedrock_image(where, value)
     elif kind == "toolUse":
-        yield from check_name(where, value.get("name"))
-        yield from check_name(f"{where}.toolUseId", value.get("toolUseId"), IDENT)
+        yield from checks.check_name(where, value.get("name"))
+        yield from checks.check_name(f"{where}.toolUseId", value.get("toolUseId"), checks.IDENT)
         if not isinstance(value.get("input"), dict):
             yield f"{where}: input must be an object"
     elif kind == "toolResult":
@@ -198,20 +191,20 @@ def _bedrock_block(where: str, role: str, block: dict[str, Any]) -> Iterator[str
         for inner in value.get("content") or ():
             if "image" in inner:
                 yield from _bedrock_image(where, inner["image"])
-            elif is_blank(inner.get("text")):
+            elif checks.is_blank(inner.get("text")):
                 yield f"{where}: blank text in a toolResult"
     elif kind == "reasoningContent" and "redactedContent" not in value:
         text = value.get("reasoningText") or {}
-        if is_blank(text.get("text")) or is_blank(text.get("signature")):
+        if checks.is_blank(text.get("text")) or checks.is_blank(text.get("signature")):
             yield f"{where}: reasoningText needs text and signature"
     elif kind == "reasoningContent":
-        yield from check_base64(where, value["redactedContent"])
+        yield from checks.check_base64(where, value["redactedContent"])
 
 
 def _bedrock_image(where: str, image: dict[str, Any]) -> Iterator[str]:
     if image.get("format") not in _FORMATS:
         yield f"{where}: unknown image format {image.get('format')!r}"
-    yield from check_base64(where, (image.get("source") or {}).get("bytes"))
+    yield from checks.check_base64(where, (image.get("source") or {}).get("bytes"))
 
 
 def _bedrock_thinking(body: dict[str, Any]) -> Iterator[str]:
@@ -235,21 +228,21 @@ def check_anthropic(body: dict[str, Any]) -> list[str]:
 
 
 def _head(body: dict[str, Any]) -> Iterator[str]:
-    if is_blank(body.get("model")):
+    if checks.is_blank(body.get("model")):
         yield "model: required"
     if not isinstance(body.get("max_tokens"), int) or body["max_tokens"] < 1:
         yield "max_tokens: must be at least 1"
     for block in body.get("system") or ():
-        if block.get("type") != "text" or is_blank(block.get("text")):
+        if block.get("type") != "text" or checks.is_blank(block.get("text")):
             yield "system: text content blocks must be non-empty"
 
 
 def _tools(body: dict[str, Any]) -> Iterator[str]:
     tools = body.get("tools") or []
     for number, tool in enumerate(tools):
-        yield from check_name(f"tools.{number}", tool.get("name"))
-        yield from check_tool_schema(f"tools.{number}.input_schema", tool.get("input_schema"))
-    yield from check_unique("tools", [tool.get("name") for tool in tools])
+        yield from checks.check_name(f"tools.{number}", tool.get("name"))
+        yield from checks.check_tool_schema(f"tools.{number}.input_schema", tool.get("input_schema"))
+    yield from checks.check_unique("tools", [tool.get("name") for tool in tools])
     if body.get("tool_choice") is not None and not tools:
         yield "tool_choice: may only be given with tools"
     used = any(block.get("type") in ("tool_use", "tool_result") for block in _blocks(body))
@@ -291,7 +284,7 @@ def _turns(body: dict[str, Any]) -> Iterator[str]:
             yield from _block(where, message["role"], block)
     if owed:
         yield f"tool_use ids {owed} were found without tool_result blocks"
-    yield from check_unique("tool_use ids", used)
+    yield from checks.check_unique("tool_use ids", used)
 
 
 def _block(where: str, role: str, block: dict[str, Any]) -> Iterator[str]:
@@ -299,20 +292,20 @@ def _block(where: str, role: str, block: dict[str, Any]) -> Iterator[str]:
     allowed = ("text", "image", "tool_result") if role == "user" else ("text", "tool_use", *_THOUGHTS)
     if kind not in allowed:
         yield f"{where}: {kind} is not allowed for {role}"
-    elif kind == "text" and is_blank(block.get("text")):
+    elif kind == "text" and checks.is_blank(block.get("text")):
         yield f"{where}: text content blocks must contain non-whitespace text"
     elif kind == "image":
         yield from _image(where, block)
     elif kind == "tool_use":
-        yield from check_name(where, block.get("name"))
-        yield from check_name(f"{where}.id", block.get("id"), IDENT)
+        yield from checks.check_name(where, block.get("name"))
+        yield from checks.check_name(f"{where}.id", block.get("id"), checks.IDENT)
         if not isinstance(block.get("input"), dict):
             yield f"{where}: input must be a dictionary"
     elif kind == "tool_result":
         yield from _result(where, block)
-    elif kind == "thinking" and (is_blank(block.get("signature")) or not isinstance(block.get("thinking"), str)):
+    elif kind == "thinking" and (checks.is_blank(block.get("signature")) or not isinstance(block.get("thinking"), str)):
         yield f"{where}: thinking needs its signature"
-    elif kind == "redacted_thinking" and is_blank(block.get("data")):
+    elif kind == "redacted_thinking" and checks.is_blank(block.get("data")):
         yield f"{where}: redacted_thinking needs its data"
 
 
@@ -320,7 +313,7 @@ def _image(where: str, block: dict[str, Any]) -> Iterator[str]:
     source = block.get("source") or {}
     if source.get("media_type") not in _MEDIA:
         yield f"{where}: media type {source.get('media_type')!r} is not supported"
-    yield from check_base64(where, source.get("data"))
+    yield from checks.check_base64(where, source.get("data"))
 
 
 def _result(where: str, block: dict[str, Any]) -> Iterator[str]:
@@ -334,7 +327,7 @@ def _result(where: str, block: dict[str, Any]) -> Iterator[str]:
             if block.get("is_error"):
                 yield f"{where}: all content must be text if is_error is true"
             yield from _image(where, inner)
-        elif inner.get("type") != "text" or is_blank(inner.get("text")):
+        elif inner.get("type") != "text" or checks.is_blank(inner.get("text")):
             yield f"{where}: text content blocks must be non-empty"
 
 
