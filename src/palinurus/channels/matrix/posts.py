@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from palinurus.channels.kit import ChannelKit
+from palinurus.channels.kit import PASSING, ChannelKit
 from palinurus.channels.matrix import api
 from palinurus.channels.matrix.api import CLIENT_ID_FIELD, MatrixApi, build_path
 from palinurus.channels.matrix.inbound import read_content, read_relation
@@ -63,8 +63,7 @@ class MatrixPoster:
         return await self._put(room, "m.room.message", made, ident)
 
     async def _put(self, room: str, kind: str, made: Mapping[str, Any], ident: str) -> channel.SendResult:
-        told = await self._calls.call("PUT", build_path("rooms", room, "send", kind, ident), made)
-        return told if isinstance(told, channel.SendFailure) else channel.SendReceipt(str(told.get("event_id") or ""))
+        return await self._done("PUT", build_path("rooms", room, "send", kind, ident), made)
 
     async def _uploaded(self, source: str, *, voice: bool) -> dict[str, Any] | channel.SendFailure:
         loaded = await self._kit.media.load(source, MEDIA)
@@ -78,8 +77,7 @@ class MatrixPoster:
             seconds=300.0,
         )
         if isinstance(told, channel.SendFailure):
-            passing = told.trouble in ("down", "cut", "limited", "signed_out")
-            return told if passing else channel.SendFailure(told.reason, "media")
+            return told if told.trouble in PASSING else channel.SendFailure(told.reason, "media")
         address = str(told.get("content_uri") or "")
         return api.build_file(loaded.name, loaded.mime, len(loaded.data), address, voice=voice)
 

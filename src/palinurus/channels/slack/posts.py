@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from palinurus.channels.kit import ChannelFile, ChannelKit, MemoTable
+from palinurus.channels.kit import PASSING, ChannelFile, ChannelKit, MemoTable, RecentDict
 from palinurus.channels.slack import api
 from palinurus.channels.slack.api import VALUE, SlackApi, build_body, build_metadata, has_client_id, has_files
 from palinurus.channels.slack.inbound import SlackIdentity, to_millis, to_readable
@@ -25,7 +25,6 @@ PAGE, PAGES = 200, 5  # how far back `find` reads
 DOUBTS = 1000
 SHARED = 200  # messages with files that are remembered
 THREADS = 300  # threads in which we spoke
-PASSING = ("down", "cut", "limited", "signed_out")  # of a look: it can be done later
 KEY = "key:"  # before the short name of a text that is too long for a button
 
 
@@ -35,9 +34,9 @@ class SlackPoster:
     def __init__(self, kit: ChannelKit, calls: SlackApi) -> None:
         self._kit = kit
         self._calls = calls
-        self._unfurl = kit.own.get("unfurlLinks") is True
+        self._unfurl = kit.flag("unfurlLinks", False)
         self._direct: dict[str, str] = {}  # chats with people, by their user id
-        self._unsure: dict[str, None] = {}  # client ids of which nobody knows whether they were posted
+        self._unsure: RecentDict[str, None] = RecentDict(DOUBTS)  # client ids that were posted, or not
         self._shown = MemoTable(kit.memo, "files", SHARED)  # ids of files by client id, before they are shown
         self._threads = MemoTable(kit.memo, "threads", THREADS)
         self.me = SlackIdentity("", "", "")
@@ -56,7 +55,7 @@ class SlackPoster:
                 return found
         answer = await self._posted(chat, reply)
         if isinstance(answer, channel.SendFailure) and answer.trouble == "cut":
-            self._doubt(reply)
+            self._unsure[reply.client_id] = None
         else:
             self._unsure.pop(reply.client_id, None)
         if isinstance(answer, channel.SendReceipt) and not await self.has_spoken(chat, reply.target.thread):
@@ -91,14 +90,9 @@ class SlackPoster:
         chat = await self.chat(reply.target.to)
         found = chat if isinstance(chat, channel.SendFailure) else await self._sought(chat, reply)
         if isinstance(found, channel.SendFailure):
-            self._doubt(reply)
+            self._unsure[reply.client_id] = None
             return None
         return found
-
-    def _doubt(self, reply: Reply) -> None:
-        while len(self._unsure) >= DOUBTS:
-            self._unsure.pop(next(iter(self._unsure)))
-        self._unsure[reply.client_id] = None
 
     async def _sought(self, chat: str, reply: Reply) -> channel.SendResult | None:
         """Read the chat back until our client id, or one of our files, is met. None: it is not there."""
@@ -120,24 +114,11 @@ class SlackPoster:
             self._direct[to] = str((answer.get("channel") or {}).get("id") or to)
         return self._direct[to]
 
-    async def _back(
-        self, chat: str, thread: str, troubles: list[channel.SendFailure]
-    ) -> AsyncIterator[Mapping[str, Any]]:
+    def _back(self, chat: str, thread: str, troubles: list[channel.SendFailure]) -> AsyncIterator[Mapping[str, Any]]:
         """The messages of a chat, newest first; those of a thread as Slack gives them. What ends it early is told."""
         method = "conversations.replies" if thread else "conversations.history"
-        cursor: str | None = None
-        for _ in range(PAGES):
-            answer = await self._calls.call(
-                method, channel=chat, ts=thread or None, limit=PAGE, include_all_metadata=True, cursor=cursor
-            )
-            if isinstance(answer, channel.SendFailure):
-                troubles.append(answer)
-                return
-            for message in answer.get("messages") or ():
-                yield message
-            cursor = (answer.get("response_metadata") or {}).get("next_cursor") or None
-            if cursor is None:
-                return
+        given = {"channel": chat, "ts": thread or None, "limit": PAGE, "include_all_metadata": True}
+        return self._calls.read_pages(method, PAGES, troubles, **given)
 
     # --- buttons
 

@@ -23,7 +23,7 @@ from telegram import (
 )
 from telegram import error as errors
 
-from palinurus.channels.kit import ChannelFile, ChannelKit, load_reply_files
+from palinurus.channels.kit import ChannelFile, ChannelKit, RecentDict, load_reply_files
 from palinurus.channels.telegram.inbound import read_message_number
 from palinurus.core.format.render import measure_markdown, render_markdown
 from palinurus.core.types import channel
@@ -52,32 +52,15 @@ STYLES = {"good": "success", "bad": "danger"}
 GENERAL = "1"  # the topic that Telegram does not want to be named
 
 # What Telegram says (lower case), for 400 and 403: the first that occurs counts.
-WORDS: tuple[tuple[str, channel.SendTrouble], ...] = (
-    ("can't parse entities", "markup"),
-    ("unsupported parse_mode", "markup"),
-    ("too long", "long"),
-    ("bot was blocked", "blocked"),
-    ("user is deactivated", "blocked"),
-    ("can't initiate conversation", "blocked"),
-    ("voice_messages_forbidden", "media"),
-    ("chat not found", "gone"),
-    ("peer_id_invalid", "gone"),
-    ("bot was kicked", "gone"),
-    ("not a member", "gone"),
-    ("group chat was deactivated", "gone"),
-    ("thread not found", "gone"),
-    ("topic_closed", "gone"),
-    ("topic_deleted", "gone"),
-    ("photo_", "media"),
-    ("image_process_failed", "media"),
-    ("wrong file", "media"),
-    ("file is too big", "media"),
-    ("file must be", "media"),
-    ("invalid file", "media"),
-    ("remote file", "media"),
-    ("webpage_", "media"),
-    ("wrong type of the web page content", "media"),
-    ("failed to get http url content", "media"),
+WORDS: tuple[tuple[channel.SendTrouble, tuple[str, ...]], ...] = (
+    ("markup", ("can't parse entities", "unsupported parse_mode")),
+    ("long", ("too long",)),
+    ("blocked", ("bot was blocked", "user is deactivated", "can't initiate conversation")),
+    ("media", ("voice_messages_forbidden",)),
+    ("gone", ("chat not found", "peer_id_invalid", "bot was kicked", "not a member", "group chat was deactivated")),
+    ("gone", ("thread not found", "topic_closed", "topic_deleted")),
+    ("media", ("photo_", "image_process_failed", "wrong file", "file is too big", "file must be", "invalid file")),
+    ("media", ("remote file", "webpage_", "wrong type of the web page content", "failed to get http url content")),
 )
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 
@@ -115,8 +98,8 @@ def explain_telegram_error(exc: errors.TelegramError) -> channel.SendFailure:
         return channel.SendFailure("Telegram does not take the bot's token any more", "signed_out")
     if isinstance(exc, (errors.BadRequest, errors.Forbidden)):
         said = exc.message.lower()
-        found: channel.SendTrouble = next((trouble for words, trouble in WORDS if words in said), "refused")
-        return channel.SendFailure(f"Telegram: {exc.message[:200]}", found)
+        meant = (trouble for trouble, parts in WORDS if any(part in said for part in parts))
+        return channel.SendFailure(f"Telegram: {exc.message[:200]}", next(meant, "refused"))
     if isinstance(exc, errors.NetworkError):
         return _broken(exc)
     return channel.SendFailure(f"Telegram: {exc.message[:200]}", "down")
@@ -167,8 +150,8 @@ class TelegramPoster:
         self._kit = kit
         self._chat = chat
         self._migrated = migrated
-        self._preview = LinkPreviewOptions(is_disabled=True) if kit.own.get("linkPreview") is False else None
-        self._partly: dict[str, list[str]] = {}  # client id -> ids of the messages shown so far
+        self._preview = LinkPreviewOptions(is_disabled=True) if not kit.flag("linkPreview", True) else None
+        self._partly: RecentDict[str, list[str]] = RecentDict(PARTLY)  # client id -> ids of the messages shown so far
         self._acts: dict[type[Any], Callable[[dict[str, Any], Any], Awaitable[str]]] = {
             channel.TypingAction: self._typing,
             channel.EditAction: self._edit,
@@ -223,9 +206,7 @@ class TelegramPoster:
 
     async def _show(self, reply: Reply, files: list[ChannelFile]) -> channel.SendResult:
         steps = await self._steps(reply, files)
-        shown = self._partly.setdefault(reply.client_id, [])
-        while len(self._partly) > PARTLY:
-            del self._partly[next(iter(self._partly))]
+        shown = self._partly[reply.client_id] = self._partly.get(reply.client_id, [])
         while len(shown) < len(steps):
             try:
                 message = await steps[len(shown)]()
@@ -247,10 +228,8 @@ class TelegramPoster:
         if answered := read_message_number(reply.reply_to):
             first["reply_parameters"] = ReplyParameters(answered, allow_sending_without_reply=True)
         words = _words(reply.text, reply.plain)
-        below = (
-            bool(files)
-            and (measure_markdown(reply.text, ABILITIES) if not reply.plain else _units(reply.text)) <= CAPTION
-        )
+        length = _units(reply.text) if reply.plain else measure_markdown(reply.text, ABILITIES)
+        below = bool(files) and length <= CAPTION
         if below and reply.text:
             first |= {"caption": words.pop("text"), **words}
         steps: list[Call] = []
