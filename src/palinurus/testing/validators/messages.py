@@ -1,4 +1,7 @@
-"""Chat Completions: assistant tool_calls and the tool messages that follow, ids, names; and what single vendors add."""
+"""APIs whose calls and answers stand side by side. Responses: function_call and its output, reasoning and the item it
+led to, item ids. Ollama: roles its templates know, arguments as objects, results after calls. Completions: assistant
+tool_calls and the tool messages that follow, ids, names; and what single vendors add.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,15 @@ from typing import Any
 
 from palinurus.testing.validators import checks
 
-# The Responses API: function_call and its output, reasoning and the item it led to, item ids.
-
+_IDENT = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_NINE = re.compile(r"[A-Za-z0-9]{9}")
 _PREFIX: dict[str, str] = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
 
 
 def check_responses(body: dict[str, Any]) -> list[str]:
     """Why the API would refuse this body."""
-    out = [*_responses_tools(body), *_pairs(body), *_led(body)]
+    tools = [(tool.get("name"), tool.get("parameters")) for tool in body.get("tools") or ()]
+    out = [*checks.check_tools("tools[{}]", tools), *_pairs(body), *_led(body)]
     for number, item in enumerate(body.get("input") or ()):
         out += _item(f"input[{number}]", item)
     if body.get("max_output_tokens", 16) < 16:
@@ -32,14 +36,6 @@ def check_codex(body: dict[str, Any]) -> list[str]:
         out.append("store must be false and stream true")
     out += [f"unsupported parameter: {f}" for f in ("max_output_tokens", "temperature") if f in body]
     return out
-
-
-def _responses_tools(body: dict[str, Any]) -> Iterator[str]:
-    tools = body.get("tools") or []
-    for number, tool in enumerate(tools):
-        yield from checks.check_name(f"tools[{number}]", tool.get("name"))
-        yield from checks.check_tool_schema(f"tools[{number}]", tool.get("parameters"))
-    yield from checks.check_unique("tools", [tool.get("name") for tool in tools])
 
 
 def _kind(item: dict[str, Any]) -> str:
@@ -92,11 +88,11 @@ def _item(where: str, item: dict[str, Any]) -> Iterator[str]:
         yield from _message(where, item)
     elif kind == "function_call":
         yield from checks.check_name(where, item.get("name"))
-        yield from checks.check_name(f"{where}.call_id", item.get("call_id"), checks.IDENT)
+        yield from checks.check_name(f"{where}.call_id", item.get("call_id"))
         yield from checks.check_json_arguments(where, item.get("arguments"))
     elif kind == "function_call_output":
         output = item.get("output")
-        yield from checks.check_name(f"{where}.call_id", item.get("call_id"), checks.IDENT)
+        yield from checks.check_name(f"{where}.call_id", item.get("call_id"))
         yield from _parts(where, output) if isinstance(output, list) else ()
         if not output:
             yield f"{where}: output is required"
@@ -132,22 +128,15 @@ def _parts(where: str, parts: list[dict[str, Any]]) -> Iterator[str]:
             if checks.is_blank(part.get("text")):
                 yield f"{where}: empty text"
         elif part.get("type") == "input_image":
-            found = _URL.fullmatch(str(part.get("image_url")))
-            yield from checks.check_base64(where, found[2]) if found else (f"{where}: unsupported image",)
+            yield from checks.check_data_url(where, part.get("image_url"))
         else:
             yield f"{where}: unknown part {part.get('type')!r}"
-
-
-# Ollama's chat: roles its templates know, arguments as objects, pictures in user messages, results after calls.
 
 
 def check_ollama(body: dict[str, Any]) -> list[str]:
     """Why the server would refuse this body, or its template make nonsense of it."""
     out = [] if body.get("messages") else ["messages: none"]
-    for number, tool in enumerate(body.get("tools") or ()):
-        out += checks.check_name(f"tools[{number}]", tool["function"].get("name"))
-        out += checks.check_tool_schema(f"tools[{number}]", tool["function"].get("parameters"))
-    return [*out, *_ollama_messages(body.get("messages") or [])]
+    return [*out, *checks.check_tools("tools[{}]", _functions(body)), *_ollama_messages(body.get("messages") or [])]
 
 
 def _ollama_messages(messages: list[dict[str, Any]]) -> Iterator[str]:
@@ -188,9 +177,8 @@ def _ollama_messages(messages: list[dict[str, Any]]) -> Iterator[str]:
         yield f"results of {owed} are missing at the end"
 
 
-_IDENT = re.compile(r"[A-Za-z0-9_-]{1,40}")
-_NINE = re.compile(r"[A-Za-z0-9]{9}")
-_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp));base64,(.*)", re.S)
+def _functions(body: dict[str, Any]) -> list[tuple[Any, Any]]:
+    return [(one["function"].get("name"), one["function"].get("parameters")) for one in body.get("tools") or ()]
 
 
 def check_completions(body: dict[str, Any]) -> list[str]:
@@ -202,10 +190,7 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
     tools = body.get("tools")
     if tools is not None and not tools:
         yield "tools: [] is too short"
-    for number, tool in enumerate(tools or ()):
-        yield from checks.check_name(f"tools[{number}]", tool["function"].get("name"))
-        yield from checks.check_tool_schema(f"tools[{number}]", tool["function"].get("parameters"))
-    yield from checks.check_unique("tools", [tool["function"].get("name") for tool in tools or ()])
+    yield from checks.check_tools("tools[{}]", _functions(body))
     if body.get("tool_choice") is not None and not tools:
         yield "tool_choice: only allowed when tools are specified"
 
@@ -253,8 +238,7 @@ def _user(where: str, content: Any) -> Iterator[str]:
             if checks.is_blank(part.get("text")):
                 yield f"{where}: empty text"
         elif part.get("type") == "image_url":
-            found = _URL.fullmatch(str(part["image_url"].get("url")))
-            yield from checks.check_base64(where, found[2]) if found else (f"{where}: unsupported image",)
+            yield from checks.check_data_url(where, part["image_url"].get("url"))
         else:
             yield f"{where}: unknown part {part.get('type')!r}"
 

@@ -1,19 +1,20 @@
-"""The Messages API: turns, tool_use and tool_result, thinking and its signatures, cache marks."""
+"""APIs of alternating turns, where answers follow the calls at once. generateContent: functionCall and functionResponse
+in equal numbers, thought signatures. Converse: toolUse and toolResult, no blank text, reasoning with its signature.
+Messages: tool_use and tool_result, thinking and its signatures, cache marks.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from palinurus.testing.validators import checks
 
-# generateContent: turns, functionCall and functionResponse in equal numbers, thought signatures.
-
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
-_gemini_MEDIA = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
+_PICTURES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 _DATA = ("text", "inlineData", "functionCall", "functionResponse")
 
 
@@ -40,10 +41,8 @@ def _asked(turn: dict[str, Any]) -> bool:
 
 def _gemini_head(body: dict[str, Any]) -> Iterator[str]:
     specs = [spec for tool in body.get("tools") or () for spec in tool.get("functionDeclarations", ())]
-    for spec in specs:
-        yield from checks.check_name("function declaration", spec.get("name"), _NAME)
-        yield from checks.check_tool_schema("function declaration", spec.get("parametersJsonSchema"))
-    yield from checks.check_unique("function declarations", [spec.get("name") for spec in specs])
+    tools = [(spec.get("name"), spec.get("parametersJsonSchema")) for spec in specs]
+    yield from checks.check_tools("function declaration", tools, "function declarations", _NAME)
     config = (body.get("generationConfig") or {}).get("thinkingConfig") or {}
     if "thinkingLevel" in config and "thinkingBudget" in config:
         yield "thinkingConfig: thinking_budget and thinking_level exclude each other"
@@ -90,7 +89,7 @@ def _part(where: str, role: str, part: dict[str, Any]) -> Iterator[str]:
     if "text" in part and checks.is_blank(part["text"]):
         yield f"{where}: empty text parameter"
     if "inlineData" in part:
-        if part["inlineData"].get("mimeType") not in _gemini_MEDIA:
+        if part["inlineData"].get("mimeType") not in _PICTURES:
             yield f"{where}: unsupported MIME type {part['inlineData'].get('mimeType')}"
         yield from checks.check_base64(where, part["inlineData"].get("data"))
     if call := part.get("functionCall"):
@@ -114,11 +113,50 @@ def _signature(where: str, text: Any) -> Iterator[str]:
         yield f"{where}: invalid value at thought_signature (TYPE_BYTES)"
 
 
-# The Converse API: turns, toolUse and toolResult, no blank text, reasoning with its signature.
-
 _FORMATS = ("png", "jpeg", "gif", "webp")
 _USER = ("text", "image", "toolResult", "cachePoint")
 _ASSISTANT = ("text", "toolUse", "reasoningContent")
+
+
+def _check_turns(
+    messages: Any,
+    words: tuple[str, str],
+    name: Callable[[dict[str, Any]], tuple[str, str]],
+    check_block: Callable[[str, str, dict[str, Any]], Iterator[str]],
+) -> Iterator[str]:
+    """Roles alternate, from the user's to the user's; calls are answered in the next turn, before all else. `words` are
+    the kinds of a call and of an answer, `name` gives the kind of a block and the id of its call."""
+    call, result = words
+    if not messages:
+        yield "messages: at least one message is required"
+        return
+    if messages[-1]["role"] != "user":
+        yield "the conversation must end with a user message"
+    owed: list[str] = []
+    used: list[str] = []
+    for number, message in enumerate(messages):
+        where, role, content = f"messages.{number}", message["role"], _as_blocks(message["content"])
+        if role != ("assistant" if number % 2 else "user"):
+            yield f"{where}: roles must alternate, beginning with user"
+        if not content:
+            yield f"{where}: must have non-empty content"
+        named = [name(block) for block in content]
+        answered = [ident for kind, ident in named if kind == result]
+        if sorted(answered) != sorted(owed):
+            yield f"{where}: expected {result} blocks immediately after the {call} ids {owed}, found {answered}"
+        if any(kind != result for kind, _ in named[: len(answered)]):
+            yield f"{where}: {result} blocks must come first"
+        owed = [ident for kind, ident in named if kind == call]
+        used += owed
+        for block in content:
+            yield from check_block(where, role, block)
+    if owed:
+        yield f"{call} ids {owed} were found without {result} blocks"
+    yield from checks.check_unique(f"{call} ids", used)
+
+
+def _as_blocks(content: Any) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content or []
 
 
 def check_bedrock(body: dict[str, Any]) -> list[str]:
@@ -128,12 +166,12 @@ def check_bedrock(body: dict[str, Any]) -> list[str]:
 
 def _bedrock_head(body: dict[str, Any]) -> Iterator[str]:
     tools = (body.get("toolConfig") or {}).get("tools") or []
-    for tool in tools:
-        yield from checks.check_name("toolSpec", tool["toolSpec"].get("name"))
-        yield from checks.check_tool_schema("toolSpec", tool["toolSpec"]["inputSchema"].get("json"))
-        if checks.is_blank(tool["toolSpec"].get("description")):
-            yield "toolSpec: description must not be empty"
-    yield from checks.check_unique("toolSpec", [tool["toolSpec"].get("name") for tool in tools])
+    specs = [tool["toolSpec"] for tool in tools]
+    yield from checks.check_tools(
+        "toolSpec", [(spec.get("name"), spec["inputSchema"].get("json")) for spec in specs], "toolSpec"
+    )
+    if any(checks.is_blank(spec.get("description")) for spec in specs):
+        yield "toolSpec: description must not be empty"
     used = any("toolUse" in b or "toolResult" in b for m in body.get("messages") or () for b in m["content"])
     if used and not tools:
         yield "toolConfig must be defined when using toolUse and toolResult content blocks"
@@ -143,32 +181,11 @@ def _bedrock_head(body: dict[str, Any]) -> Iterator[str]:
 
 
 def _bedrock_turns(body: dict[str, Any]) -> Iterator[str]:
-    messages = body.get("messages")
-    if not messages:
-        yield "messages: required"
-        return
-    if messages[-1]["role"] != "user":
-        yield "the conversation must end with a user message"
-    owed: list[str] = []
-    used: list[str] = []
-    for number, message in enumerate(messages):
-        where, role, content = f"messages.{number}", message["role"], message["content"]
-        if role != ("assistant" if number % 2 else "user"):
-            yield f"{where}: roles must alternate, beginning with user"
-        if not content:
-            yield f"{where}: the content field is empty"
-        answered = [str(b["toolResult"].get("toolUseId")) for b in content if "toolResult" in b]
-        if sorted(answered) != sorted(owed):
-            yield f"{where}: expected toolResult blocks for {owed}, found {answered}"
-        if answered and any("toolResult" not in block for block in content[: len(answered)]):
-            yield f"{where}: toolResult blocks must come first"
-        owed = [str(b["toolUse"].get("toolUseId")) for b in content if "toolUse" in b]
-        used += owed
-        for block in content:
-            yield from _bedrock_block(where, role, block)
-    if owed:
-        yield f"toolUse ids {owed} were found without toolResult blocks"
-    yield from checks.check_unique("toolUse ids", used)
+    def name(block: dict[str, Any]) -> tuple[str, str]:
+        kind = next((one for one in ("toolUse", "toolResult") if one in block), "")
+        return kind, str(block[kind].get("toolUseId")) if kind else ""
+
+    yield from _check_turns(body.get("messages"), ("toolUse", "toolResult"), name, _bedrock_block)
 
 
 def _bedrock_block(where: str, role: str, block: dict[str, Any]) -> Iterator[str]:
@@ -182,7 +199,7 @@ def _bedrock_block(where: str, role: str, block: dict[str, Any]) -> Iterator[str
         yield from _bedrock_image(where, value)
     elif kind == "toolUse":
         yield from checks.check_name(where, value.get("name"))
-        yield from checks.check_name(f"{where}.toolUseId", value.get("toolUseId"), checks.IDENT)
+        yield from checks.check_name(f"{where}.toolUseId", value.get("toolUseId"))
         if not isinstance(value.get("input"), dict):
             yield f"{where}: input must be an object"
     elif kind == "toolResult":
@@ -239,10 +256,7 @@ def _head(body: dict[str, Any]) -> Iterator[str]:
 
 def _tools(body: dict[str, Any]) -> Iterator[str]:
     tools = body.get("tools") or []
-    for number, tool in enumerate(tools):
-        yield from checks.check_name(f"tools.{number}", tool.get("name"))
-        yield from checks.check_tool_schema(f"tools.{number}.input_schema", tool.get("input_schema"))
-    yield from checks.check_unique("tools", [tool.get("name") for tool in tools])
+    yield from checks.check_tools("tools.{}", [(tool.get("name"), tool.get("input_schema")) for tool in tools])
     if body.get("tool_choice") is not None and not tools:
         yield "tool_choice: may only be given with tools"
     used = any(block.get("type") in ("tool_use", "tool_result") for block in _blocks(body))
@@ -256,35 +270,11 @@ def _blocks(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _turns(body: dict[str, Any]) -> Iterator[str]:
-    messages = body.get("messages")
-    if not messages:
-        yield "messages: at least one message is required"
-        return
-    if messages[-1]["role"] != "user":
-        yield "the conversation must end with a user message"
-    owed: list[str] = []
-    used: list[str] = []
-    for number, message in enumerate(messages):
-        where = f"messages.{number}"
-        if message["role"] != ("assistant" if number % 2 else "user"):
-            yield f"{where}: roles must alternate, beginning with user"
-        content = message["content"]
-        if isinstance(content, str):
-            content = [{"type": "text", "text": content}]
-        if not content:
-            yield f"{where}: must have non-empty content"
-        answered = [b.get("tool_use_id") for b in content if b.get("type") == "tool_result"]
-        if sorted(map(str, answered)) != sorted(owed):
-            yield f"{where}: tool_use ids {owed} need tool_result blocks immediately after, found {answered}"
-        if answered and any(b.get("type") != "tool_result" for b in content[: len(answered)]):
-            yield f"{where}: tool_result blocks must come first"
-        owed = [str(b.get("id")) for b in content if b.get("type") == "tool_use"]
-        used += owed
-        for block in content:
-            yield from _block(where, message["role"], block)
-    if owed:
-        yield f"tool_use ids {owed} were found without tool_result blocks"
-    yield from checks.check_unique("tool_use ids", used)
+    def name(block: dict[str, Any]) -> tuple[str, str]:
+        kind = str(block.get("type"))
+        return kind, str(block.get("tool_use_id" if kind == "tool_result" else "id"))
+
+    yield from _check_turns(body.get("messages"), ("tool_use", "tool_result"), name, _block)
 
 
 def _block(where: str, role: str, block: dict[str, Any]) -> Iterator[str]:
@@ -298,7 +288,7 @@ def _block(where: str, role: str, block: dict[str, Any]) -> Iterator[str]:
         yield from _image(where, block)
     elif kind == "tool_use":
         yield from checks.check_name(where, block.get("name"))
-        yield from checks.check_name(f"{where}.id", block.get("id"), checks.IDENT)
+        yield from checks.check_name(f"{where}.id", block.get("id"))
         if not isinstance(block.get("input"), dict):
             yield f"{where}: input must be a dictionary"
     elif kind == "tool_result":
@@ -317,12 +307,10 @@ def _image(where: str, block: dict[str, Any]) -> Iterator[str]:
 
 
 def _result(where: str, block: dict[str, Any]) -> Iterator[str]:
-    content = block.get("content")
-    if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
+    content = _as_blocks(block.get("content"))
     if block.get("is_error") and not content:
         yield f"{where}: content cannot be empty if is_error is true"
-    for inner in content or ():
+    for inner in content:
         if inner.get("type") == "image":
             if block.get("is_error"):
                 yield f"{where}: all content must be text if is_error is true"
