@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from palinurus.backoff import Backoff
@@ -16,7 +16,7 @@ from palinurus.clock import Clock
 from palinurus.config.secrets import Secret
 from palinurus.config.sections.channels import AccountSettings
 from palinurus.core.types import channel
-from palinurus.core.types.channel import ChannelState, ChannelStatus, SendFailure, SendReceipt, SendResult
+from palinurus.core.types.channel import ChannelState, ChannelStatus, SendFailure, SendReceipt, SendResult, SendTrouble
 from palinurus.core.types.inbound import Attachment, Inbound, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError, Problem
@@ -139,6 +139,11 @@ def decode_object(data: bytes | str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def index_troubles(table: Mapping[SendTrouble, Iterable[K]]) -> dict[K, SendTrouble]:
+    """What each code means, out of which codes mean the same."""
+    return {code: trouble for trouble, codes in table.items() for code in codes}
 
 
 def read_seconds(written: Any, usual: float) -> float:

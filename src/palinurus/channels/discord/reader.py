@@ -26,7 +26,7 @@ from palinurus.channels.discord.inbound import DiscordChat, DiscordIdentity
 from palinurus.channels.discord.progress import DiscordLanes, DiscordReadMark
 from palinurus.channels.discord.wire import DiscordRateLimit, DiscordRest, EventParsers
 from palinurus.channels.intake import FileUnavailable, RemoteFile, fetch_message_files, hand_in
-from palinurus.channels.kit import ChannelKit
+from palinurus.channels.kit import ChannelKit, RecentDict
 from palinurus.core.types.channel import SubmitInbound
 from palinurus.errors import BadRequest, PalinurusError
 
@@ -70,11 +70,11 @@ class DiscordReader:
         self._floor = DiscordReadMark()
         self._written = 0
         self._first = 1  # nothing before this is for us
-        self._direct: dict[str, str] = {}  # chats with one person: chat -> who
-        self._places: dict[str, DiscordChat] = {}
+        self._direct: RecentDict[str, str] = RecentDict(CHATS)  # chats with one person: chat -> who
+        self._places: RecentDict[str, DiscordChat] = RecentDict(PLACES)
         self._waiting: dict[str, int] = {}  # servers that are still to be described: from where to read there
         self._coming: dict[str, None] = {}  # messages that are on their way through here
-        self._taken: dict[str, None] = {}  # the last that were handed in
+        self._taken: RecentDict[str, None] = RecentDict(CHATS)  # the last that were handed in
         self._askers = asyncio.Semaphore(ASKERS)
         events: EventParsers = {
             "READY": self._ready,
@@ -94,13 +94,13 @@ class DiscordReader:
         if (kept := await self._kit.memo.get("read")) is not None:
             read = msgspec.json.decode(kept, type=DiscordReadState)
             self._floor = DiscordReadMark(read.floor)
-            self._taken = dict.fromkeys(read.taken)
+            self._taken.update(dict.fromkeys(read.taken))
         else:
             self._first = inbound.make_lowest_id(self._kit.clock.now())
             self._floor = DiscordReadMark(self._first)
             await self._write(self._first)
         if (chats := await self._kit.memo.get("direct")) is not None:
-            self._direct = msgspec.json.decode(chats, type=dict[str, str])
+            self._direct.update(msgspec.json.decode(chats, type=dict[str, str]))
 
     async def stop(self) -> None:
         """Write down how far we got, and leave the rest."""
@@ -144,7 +144,7 @@ class DiscordReader:
         self._floor.end(after)
 
     def _channel(self, raw: Mapping[str, Any]) -> None:
-        _hold(self._places, str(raw["id"]), inbound.parse_chat(raw), PLACES)
+        self._places[str(raw["id"])] = inbound.parse_chat(raw)
 
     def _message(self, raw: Mapping[str, Any]) -> None:
         if raw["id"] not in self._coming and raw["id"] not in self._taken:
@@ -160,7 +160,7 @@ class DiscordReader:
     async def _take(self, raw: Mapping[str, Any]) -> None:
         if raw["id"] not in self._taken:
             await self._handed(raw)
-            _hold(self._taken, raw["id"], None, CHATS)
+            self._taken[raw["id"]] = None
 
     async def _handed(self, raw: Mapping[str, Any]) -> None:
         if not raw.get("guild_id") and raw["author"]["id"] != self._me.id:
@@ -184,7 +184,7 @@ class DiscordReader:
     async def _place(self, chat: str) -> DiscordChat:
         if chat not in self._places:
             raw = await self._asked(partial(self._rest.get_channel, chat))
-            _hold(self._places, chat, inbound.parse_chat(raw or {}), PLACES)
+            self._places[chat] = inbound.parse_chat(raw or {})
         return self._places[chat]
 
     # --- buttons and commands
@@ -234,9 +234,7 @@ class DiscordReader:
 
     async def _menu(self, application: str) -> None:
         """The commands that Discord offers while one types a slash; sent only when they have changed."""
-        own = self._kit.own.get("commands")
-        off = isinstance(own, Mapping) and own.get("native") is False
-        menu = [] if off else [_entry(name, what) for name, what in self._kit.commands if _NAME.fullmatch(name)]
+        menu = [_entry(name, what) for name, what in self._kit.menu if _NAME.fullmatch(name)]
         digest = hashlib.sha256(json.dumps(menu[:MENU]).encode()).digest()
         before = await self._kit.memo.get("menu")
         if before == digest or (before is None and not menu):
@@ -307,8 +305,8 @@ class DiscordReader:
     async def _remember(self, chat: str, user: str) -> None:
         """Written before its message is handed in: what is not known cannot be asked for later."""
         if self._direct.get(chat) != user:
-            _hold(self._direct, chat, user, CHATS)
-            await self._kit.memo.put("direct", msgspec.json.encode(self._direct))
+            self._direct[chat] = user
+            await self._kit.memo.put("direct", msgspec.json.encode(dict(self._direct)))
 
     # --- how far we are
 
@@ -342,11 +340,3 @@ def _heard(name: str, event: Callable[[Any], None], raw: Any) -> None:
 def _entry(name: str, what: str) -> dict[str, Any]:
     option = {"type": 3, "name": "text", "description": "what follows the command", "required": False}
     return {"name": name, "description": (what or name)[:100], "type": 1, "options": [option]}
-
-
-def _hold(kept: dict[str, T], name: str, value: T, most: int) -> None:
-    """Put it last; the oldest go."""
-    kept.pop(name, None)
-    kept[name] = value
-    while len(kept) > most:
-        del kept[next(iter(kept))]

@@ -16,7 +16,7 @@ from typing import NamedTuple, NoReturn, cast
 
 import msgspec
 
-from palinurus.channels.email import outbound
+from palinurus.channels.email import outbound, wire
 from palinurus.channels.email.inbound import (
     ADDRESS,
     MESSAGE_ID,
@@ -25,15 +25,6 @@ from palinurus.channels.email.inbound import (
     EmailIdentity,
     EmailInbound,
     parse_mail,
-)
-from palinurus.channels.email.wire import (
-    IMAP_ERRORS,
-    ImapConnection,
-    ImapFolder,
-    ImapLoginRefused,
-    ImapThread,
-    MailServer,
-    Tls,
 )
 from palinurus.channels.intake import ChatWorkers, fetch_message_files, hand_in, read_brought_file
 from palinurus.channels.kit import (
@@ -57,7 +48,7 @@ IDLE = 540.0  # seconds: routers forget connections that are silent for longer
 POLL = 60.0  # seconds between looks where the server does not tell us
 AHEAD = 200  # mails in hand at once
 HEAD = 1 << 20  # bytes of a mail besides its files
-_PORTS: dict[tuple[str, Tls], int] = {
+_PORTS: dict[tuple[str, wire.Tls], int] = {
     ("imap", "on"): 993, ("imap", "starttls"): 143, ("imap", "off"): 143,
     ("smtp", "on"): 465, ("smtp", "starttls"): 587, ("smtp", "off"): 25,
 }  # fmt: skip
@@ -96,7 +87,7 @@ def make_email_channel(kit: ChannelKit) -> EmailChannel:
     return EmailChannel(kit, address, _server(kit, "imap", address), _server(kit, "smtp", address))
 
 
-def _server(kit: ChannelKit, which: str, address: str) -> MailServer:
+def _server(kit: ChannelKit, which: str, address: str) -> wire.MailServer:
     own = kit.section(which)
     host, password = (
         own.get("host") or kit.text(f"{which}Host"),
@@ -104,13 +95,13 @@ def _server(kit: ChannelKit, which: str, address: str) -> MailServer:
     )
     if not isinstance(host, str) or not host:
         raise kit.wrong(f"{which}.host")
-    tls = cast("Tls", {True: "on", None: "on", False: "off", "starttls": "starttls"}.get(own.get("tls"), "on"))
+    tls = cast("wire.Tls", {True: "on", None: "on", False: "off", "starttls": "starttls"}.get(own.get("tls"), "on"))
     if tls == "off" and host not in LOCAL_HOSTS:
         raise kit.wrong(f"{which}.tls", what=READABLE_PASSWORD)
     if not password:
         raise kit.wrong(f"{which}.password", hint="set it, best as ${NAME}")
     port = own.get("port")
-    return MailServer(
+    return wire.MailServer(
         host,
         port if isinstance(port, int) else _PORTS[which, tls],
         tls,
@@ -126,7 +117,7 @@ class EmailChannel(AccountChannel):
     name = "email"
     abilities = ChannelAbilities("matrix", limit=100_000, replies=True, threads=True, media=MEDIA)
 
-    def __init__(self, kit: ChannelKit, address: str, imap: MailServer, smtp: MailServer) -> None:
+    def __init__(self, kit: ChannelKit, address: str, imap: wire.MailServer, smtp: wire.MailServer) -> None:
         super().__init__(kit)
         self._address = address
         self._imap, self._smtp = imap, smtp
@@ -134,7 +125,7 @@ class EmailChannel(AccountChannel):
         self._me = EmailIdentity(addresses, kit.text("authservId"), kit.account)
         self._folder = kit.text("folder", "INBOX")
         self._poll = kit.number("pollSeconds", POLL)
-        self._line: ImapThread | None = None
+        self._line: wire.ImapThread | None = None
         self._place = MailboxProgress(0, 0)
         self._next = 0  # the first mail that is not in hand
         self._undone: set[int] = set()
@@ -153,32 +144,32 @@ class EmailChannel(AccountChannel):
             self._place = MailboxProgress(0, 0)  # whoever begins again begins with what is on disk
 
     async def _attempt(self, hands: ChatWorkers[IncomingMail]) -> SendFailure:
-        line = self._line = ImapThread(self._imap)
+        line = self._line = wire.ImapThread(self._imap)
         try:
-            await line.call(ImapConnection.connect)
+            await line.call(wire.ImapConnection.connect)
             return await self._reading(line, hands)
-        except ImapLoginRefused:
+        except wire.ImapLoginRefused:
             return SendFailure(_SIGN_IN, "signed_out")
-        except IMAP_ERRORS as exc:
+        except wire.IMAP_ERRORS as exc:
             return SendFailure(f"{self._imap.host}: {str(exc)[:200] or type(exc).__name__}")
         finally:
             self._line = None
             line.close()
 
-    async def _reading(self, line: ImapThread, hands: ChatWorkers[IncomingMail]) -> NoReturn:
+    async def _reading(self, line: wire.ImapThread, hands: ChatWorkers[IncomingMail]) -> NoReturn:
         opened = await line.call(lambda imap: imap.select(self._folder))
         await self._begin(line, opened, hands)
         self.set_status("ready", "" if self._me.server else _HINT, me=self._address)
         self._backoff.reset()
         while True:
-            for number in await line.call(partial(ImapConnection.search_newer, first=self._next)):
+            for number in await line.call(partial(wire.ImapConnection.search_newer, first=self._next)):
                 await self._fetched(line, number, hands)
             if opened.idle:
                 await line.idle(IDLE)
             else:
                 await self._kit.clock.sleep(self._poll)
 
-    async def _begin(self, line: ImapThread, opened: ImapFolder, hands: ChatWorkers[IncomingMail]) -> None:
+    async def _begin(self, line: wire.ImapThread, opened: wire.ImapFolder, hands: ChatWorkers[IncomingMail]) -> None:
         """Go on where we were; the first time with what comes from now on."""
         if self._place.validity == opened.validity:
             return  # what is in hand goes on
@@ -195,7 +186,7 @@ class EmailChannel(AccountChannel):
             await self._fetched(line, number, hands)
         await self._keep()
 
-    async def _fetched(self, line: ImapThread, number: int, hands: ChatWorkers[IncomingMail]) -> None:
+    async def _fetched(self, line: wire.ImapThread, number: int, hands: ChatWorkers[IncomingMail]) -> None:
         while len(self._undone) >= AHEAD:
             self._room.clear()
             await self._room.wait()
@@ -244,7 +235,7 @@ class EmailChannel(AccountChannel):
         if self._line is not None:
             try:
                 await self._line.call(lambda imap: imap.mark_seen(number))
-            except IMAP_ERRORS:  # it stays unread; nothing else comes of that
+            except wire.IMAP_ERRORS:  # it stays unread; nothing else comes of that
                 log.info("email %s: mail %d could not be marked as read", self._kit.account, number)
         self._undone.discard(number)
         self._room.set()
@@ -305,14 +296,14 @@ class EmailChannel(AccountChannel):
 
     def _looked(self, ident: str) -> bool:
         """Is the mail among those that were sent, or did our own copy arrive?"""
-        imap = ImapConnection(self._imap)
+        imap = wire.ImapConnection(self._imap)
         try:
             imap.connect()
             folders = dict.fromkeys(
                 one for one in (imap.find_sent_folder(self._kit.text("sentFolder")), self._folder) if one
             )
             return any(imap.has(folder, ident) for folder in folders)
-        except (ImapLoginRefused, *IMAP_ERRORS) as exc:
+        except (wire.ImapLoginRefused, *wire.IMAP_ERRORS) as exc:
             log.warning("email %s: cannot look for a sent mail: %s", self._kit.account, exc)
             return False
         finally:
@@ -320,13 +311,13 @@ class EmailChannel(AccountChannel):
 
     def _filed(self, ident: str, data: bytes) -> None:
         """A copy among the sent mails, where the server keeps none itself."""
-        imap = ImapConnection(self._imap)
+        imap = wire.ImapConnection(self._imap)
         try:
             imap.connect()
             folder = imap.find_sent_folder(self._kit.text("sentFolder"))
             if folder and not imap.has(folder, ident):
                 imap.append(folder, data)
-        except (ImapLoginRefused, *IMAP_ERRORS) as exc:
+        except (wire.ImapLoginRefused, *wire.IMAP_ERRORS) as exc:
             log.info("email %s: no copy of a sent mail is kept: %s", self._kit.account, exc)
         finally:
             imap.close()

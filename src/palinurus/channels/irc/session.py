@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from palinurus.channels.irc.messages import IrcContext
 from palinurus.channels.irc.wire import IrcLine, fold_name, format_line
+from palinurus.channels.kit import RecentDict
 from palinurus.config.secrets import Secret
 
 WANTED = (
@@ -51,8 +52,8 @@ class IrcSession:
         self.mask = ""
         self.mapping = "rfc1459"
         self.caps: set[str] = set()
-        self.logins: dict[str, str] = {}
-        self.masks: dict[str, str] = {}  # nick -> nick!user@host, as last seen
+        self.logins: RecentDict[str, str] = RecentDict(_LOGINS)
+        self.masks: RecentDict[str, str] = RecentDict(_LOGINS)  # nick -> nick!user@host, as last seen
         self.joined: set[str] = set()
         self.refused: dict[str, str] = {}  # room -> why we are not in it
         self.welcome = False
@@ -96,9 +97,6 @@ class IrcSession:
         if low == self.fold(self.nick):
             self.mask = got.source
         self.masks[low] = got.source
-        for known in (self.masks, self.logins):
-            while len(known) > _LOGINS:
-                known.pop(next(iter(known)))
 
     # --- coming in
 

@@ -12,7 +12,7 @@ import aiohttp
 
 from palinurus.backoff import Backoff
 from palinurus.channels.intake import FileUnavailable, RemoteFile
-from palinurus.channels.kit import PASSING, ChannelKit
+from palinurus.channels.kit import PASSING, ChannelKit, RecentDict
 from palinurus.channels.matrix.api import MatrixApi, build_path
 from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import ChatKind
@@ -36,7 +36,7 @@ class MatrixRooms:
     def __init__(self, kit: ChannelKit, calls: MatrixApi) -> None:
         self._kit = kit
         self._calls = calls
-        self._rooms: dict[str, MatrixRoom] = {}
+        self._rooms: RecentDict[str, MatrixRoom] = RecentDict(MOST)
         self.direct: dict[str, list[str]] = {}  # m.direct: the rooms with a person
         self.me = ""
 
@@ -49,8 +49,6 @@ class MatrixRooms:
                 return None
             joined = told.get("joined") or {}
             names = {who: str((known or {}).get("display_name") or "") for who, known in joined.items()}
-            while len(self._rooms) >= MOST:
-                self._rooms.pop(next(iter(self._rooms)))
             self._rooms[room] = MatrixRoom(names, str((title or {}).get("name") or ""))
         return self._rooms[room]
 

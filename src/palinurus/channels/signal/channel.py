@@ -14,29 +14,12 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
 
-from palinurus.channels.intake import (
-    ChatWorkers,
-    FileUnavailable,
-    InboundWithFiles,
-    RemoteFile,
-    fetch_message_files,
-    hand_in,
-)
+from palinurus.channels import intake
 from palinurus.channels.kit import AccountChannel, ChannelKit, RecentDict, load_reply_files
 from palinurus.channels.signal import outbound
 from palinurus.channels.signal.inbound import SignalIdentity, parse_event
 from palinurus.channels.signal.link import SignalRpcError, SignalUnknownAccount, SignalUnreachable, make_link
-from palinurus.core.types.channel import (
-    ChannelAbilities,
-    ChannelAction,
-    DeleteAction,
-    ReactAction,
-    SendFailure,
-    SendReceipt,
-    SendResult,
-    SubmitInbound,
-    TypingAction,
-)
+from palinurus.core.types import channel
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
@@ -60,7 +43,7 @@ class SignalChannel(AccountChannel):
     """Implements `Channel`. Raises ConfigError for an address that is none."""
 
     name = "signal"
-    abilities = ChannelAbilities(
+    abilities = channel.ChannelAbilities(
         "signal",
         LIMIT,
         acts=frozenset(("typing", "delete", "react")),  # not edit: Signal lets a message be changed ten times only
@@ -77,8 +60,8 @@ class SignalChannel(AccountChannel):
         self._said: RecentDict[str, str] = RecentDict(QUOTABLE)
         self._receipts = kit.flag("sendReadReceipts", False)
 
-    async def run(self, submit: SubmitInbound) -> None:
-        hands: ChatWorkers[InboundWithFiles] = ChatWorkers(
+    async def run(self, submit: channel.SubmitInbound) -> None:
+        hands: intake.ChatWorkers[intake.InboundWithFiles] = intake.ChatWorkers(
             lambda found: self._take(found, submit),
             lambda found: self.tell_overrun(found.inbound.target, found.inbound.event),
         )
@@ -88,7 +71,7 @@ class SignalChannel(AccountChannel):
             await hands.close()
             await self._link.close()
 
-    async def _receive(self, hands: ChatWorkers[InboundWithFiles]) -> SendFailure:
+    async def _receive(self, hands: intake.ChatWorkers[intake.InboundWithFiles]) -> channel.SendFailure:
         """One connection, up to its end."""
         asked: asyncio.Task[None] | None = None
         try:
@@ -101,15 +84,15 @@ class SignalChannel(AccountChannel):
                         hands.give(found.inbound.target.to, found)
         except SignalUnknownAccount:
             self._signed_out()
-            return SendFailure(self._status.detail, "signed_out")
+            return channel.SendFailure(self._status.detail, "signed_out")
         except SignalUnreachable as exc:
             if self._status.state != "signed_out":
-                return SendFailure(str(exc))
-            return SendFailure(self._status.detail, "signed_out", self._backoff.next_delay())
+                return channel.SendFailure(str(exc))
+            return channel.SendFailure(self._status.detail, "signed_out", self._backoff.next_delay())
         finally:
             if asked is not None:
                 asked.cancel()
-        return SendFailure("signal-cli closed the stream")
+        return channel.SendFailure("signal-cli closed the stream")
 
     async def _introduce(self) -> None:
         """While connected: does the daemon have our account? Asked again from time to time while we are signed out."""
@@ -141,11 +124,11 @@ class SignalChannel(AccountChannel):
             self._me = SignalIdentity(number, kept.decode())
             return True
         told = await self._called("getUserStatus", {"recipient": [number]})
-        rows = told.data if isinstance(told, SendReceipt) else None
+        rows = told.data if isinstance(told, channel.SendReceipt) else None
         uuid = rows[0].get("uuid") if isinstance(rows, list) and rows and isinstance(rows[0], dict) else None
         if not isinstance(uuid, str):
             log.info("signal: our own uuid is not known (set accountUuid): %s", told)
-            return not (isinstance(told, SendFailure) and told.trouble == "signed_out")
+            return not (isinstance(told, channel.SendFailure) and told.trouble == "signed_out")
         self._me = SignalIdentity(number, uuid)
         await self._kit.memo.put(f"uuid/{number}", uuid.encode())
         return True
@@ -163,48 +146,50 @@ class SignalChannel(AccountChannel):
 
     # --- in
 
-    async def _take(self, found: InboundWithFiles, submit: SubmitInbound) -> None:
+    async def _take(self, found: intake.InboundWithFiles, submit: channel.SubmitInbound) -> None:
         inbound = found.inbound
         if inbound.event in self._said:
             return  # told again; the first one is on disk
-        whole = await fetch_message_files(self._kit, inbound, found.files, partial(self._fetch, inbound.target))
-        taken = await hand_in(submit, whole, self._kit.clock)
+        whole = await intake.fetch_message_files(self._kit, inbound, found.files, partial(self._fetch, inbound.target))
+        taken = await intake.hand_in(submit, whole, self._kit.clock)
         self._said[inbound.event] = whole.text[:1000]
         if taken and self._receipts:
             at = {"recipient": inbound.sender.id, "targetTimestamp": [inbound.at], "type": "read"}
             await self._called("sendReceipt", at)
 
-    async def _fetch(self, target: Target, file: RemoteFile) -> AsyncGenerator[bytes, None]:
+    async def _fetch(self, target: Target, file: intake.RemoteFile) -> AsyncGenerator[bytes, None]:
         where = outbound.address_chat(target)
         where = {"recipient": where["recipient"][0]} if "recipient" in where else where
         try:
             result = await self._link.call("getAttachment", {**self._for(), "id": file.source, **where})
             yield base64.b64decode(result["data"], validate=True)
         except (SignalRpcError, SignalUnreachable, TypeError, KeyError, binascii.Error) as exc:
-            raise FileUnavailable(f"could not be fetched from signal-cli: {type(exc).__name__}") from exc
+            raise intake.FileUnavailable(f"could not be fetched from signal-cli: {type(exc).__name__}") from exc
 
     # --- out
 
-    async def send(self, reply: Reply) -> SendResult:
+    async def send(self, reply: Reply) -> channel.SendResult:
         files = await load_reply_files(self._kit, reply, MEDIA)
-        if isinstance(files, SendFailure):
+        if isinstance(files, channel.SendFailure):
             return files
         params = outbound.build_message(reply, files, self._me.number, self._said)
         done = await self._called("send", params)
-        return done if isinstance(done, SendFailure) else outbound.read_send_result(done.data)
+        return done if isinstance(done, channel.SendFailure) else outbound.read_send_result(done.data)
 
-    async def act(self, target: Target, act: ChannelAction) -> SendResult:
-        if isinstance(act, TypingAction):
+    async def act(self, target: Target, act: channel.ChannelAction) -> channel.SendResult:
+        if isinstance(act, channel.TypingAction):
             return await self._called("sendTyping", outbound.address_chat(target))
-        if isinstance(act, ReactAction):
+        if isinstance(act, channel.ReactAction):
             params, method = outbound.build_reaction(target, act, self._me.number), "sendReaction"
-        elif isinstance(act, DeleteAction):
+        elif isinstance(act, channel.DeleteAction):
             params, method = outbound.build_deletion(target, act), "remoteDelete"
         else:
             return await super().act(target, act)
-        return await self._called(method, params) if params else SendFailure("there is no such message", "refused")
+        return (
+            await self._called(method, params) if params else channel.SendFailure("there is no such message", "refused")
+        )
 
-    async def _called(self, method: str, params: Mapping[str, object]) -> SendResult:
+    async def _called(self, method: str, params: Mapping[str, object]) -> channel.SendResult:
         try:
             result = await self._link.call(method, {**self._for(), **params})
         except (SignalRpcError, SignalUnreachable) as exc:
@@ -212,4 +197,4 @@ class SignalChannel(AccountChannel):
             if failed.trouble == "signed_out":
                 self._signed_out()
             return failed
-        return SendReceipt("", result)
+        return channel.SendReceipt("", result)

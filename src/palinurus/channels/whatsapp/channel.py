@@ -15,18 +15,8 @@ import msgspec
 
 from palinurus.channels.intake import ChatWorkers, FileUnavailable, RemoteFile, fetch_message_files, hand_in
 from palinurus.channels.kit import AccountChannel, ChannelKit, RecentDict
+from palinurus.channels.whatsapp import port
 from palinurus.channels.whatsapp.messages import ABILITIES, WhatsAppPoster, make_event_name, parse_message
-from palinurus.channels.whatsapp.port import (
-    WhatsAppAway,
-    WhatsAppClient,
-    WhatsAppCrash,
-    WhatsAppEvent,
-    WhatsAppMessage,
-    WhatsAppQrCode,
-    WhatsAppReady,
-    WhatsAppRefusal,
-    WhatsAppSignedOut,
-)
 from palinurus.core.types.channel import ChannelAction, SendReceipt, SendResult, SubmitInbound
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
@@ -43,24 +33,26 @@ class QrPicture(str):
     url: str = ""
 
 
-async def link_device(client: WhatsAppClient, draw: Callable[[str], QrPicture], show: Callable[[str], object]) -> str:
+async def link_device(
+    client: port.WhatsAppClient, draw: Callable[[str], QrPicture], show: Callable[[str], object]
+) -> str:
     """Returns "" once a phone has linked us (or had before), else why not. Every new code is shown."""
     done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-    def hear(told: WhatsAppEvent) -> None:
-        if isinstance(told, WhatsAppQrCode):
+    def hear(told: port.WhatsAppEvent) -> None:
+        if isinstance(told, port.WhatsAppQrCode):
             show("Open WhatsApp on the phone, Settings, Linked devices, Link a device, and read this:")
             show(draw(told.text))
-        elif isinstance(told, WhatsAppReady) and not done.done():
+        elif isinstance(told, port.WhatsAppReady) and not done.done():
             done.set_result("")
-        elif isinstance(told, WhatsAppSignedOut | WhatsAppCrash) and not done.done():
+        elif isinstance(told, port.WhatsAppSignedOut | port.WhatsAppCrash) and not done.done():
             done.set_result(told.reason or "WhatsApp signed us out")
 
     try:
         await client.start(hear)
         async with asyncio.timeout(SECONDS):
             return await done
-    except WhatsAppRefusal as exc:
+    except port.WhatsAppRefusal as exc:
         return str(exc)
     except TimeoutError:
         return "nobody read the code in time"
@@ -68,13 +60,13 @@ async def link_device(client: WhatsAppClient, draw: Callable[[str], QrPicture], 
         await client.stop()
 
 
-async def unlink_device(client: WhatsAppClient) -> str:
+async def unlink_device(client: port.WhatsAppClient) -> str:
     """Returns "" once the phone has forgotten us, else why not."""
     done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-    def hear(told: WhatsAppEvent) -> None:
-        if not done.done() and isinstance(told, WhatsAppReady | WhatsAppSignedOut | WhatsAppQrCode):
-            done.set_result("" if isinstance(told, WhatsAppReady) else "nobody is signed in")
+    def hear(told: port.WhatsAppEvent) -> None:
+        if not done.done() and isinstance(told, port.WhatsAppReady | port.WhatsAppSignedOut | port.WhatsAppQrCode):
+            done.set_result("" if isinstance(told, port.WhatsAppReady) else "nobody is signed in")
 
     try:
         await client.start(hear)
@@ -83,7 +75,7 @@ async def unlink_device(client: WhatsAppClient) -> str:
         if not why:
             await client.logout()
         return why
-    except WhatsAppRefusal as exc:
+    except port.WhatsAppRefusal as exc:
         return str(exc)
     except TimeoutError:
         return "WhatsApp cannot be reached; take the device off the phone's list of linked devices"
@@ -104,14 +96,14 @@ class WhatsAppChannel(AccountChannel):
     name = "whatsapp"
     abilities = ABILITIES
 
-    def __init__(self, kit: ChannelKit, client: WhatsAppClient) -> None:
+    def __init__(self, kit: ChannelKit, client: port.WhatsAppClient) -> None:
         super().__init__(kit)
         self._client = client
         self._out = WhatsAppPoster(client, kit, lambda name: self._texts.get(name, ""))
         self._me: frozenset[str] = frozenset()
         self._texts: RecentDict[str, str] = RecentDict(QUOTES)
         self._titles: RecentDict[str, str] = RecentDict(TITLES)
-        self._hands: ChatWorkers[WhatsAppMessage] | None = None
+        self._hands: ChatWorkers[port.WhatsAppMessage] | None = None
 
     async def run(self, submit: SubmitInbound) -> None:
         """Receive until cancelled; ends when we are signed out."""
@@ -124,7 +116,7 @@ class WhatsAppChannel(AccountChannel):
             why = await ended
             self.set_status("signed_out", why)
             log.error("whatsapp %s: %s", self._kit.account, why)
-        except WhatsAppRefusal as exc:
+        except port.WhatsAppRefusal as exc:
             broke = True  # begun again in a moment; what is in hand was told only once and goes on
             self.set_status("reconnecting", str(exc)[:200])
             raise
@@ -134,28 +126,30 @@ class WhatsAppChannel(AccountChannel):
                 await hands.close()
             await self._client.stop()
 
-    def _hear(self, hands: ChatWorkers[WhatsAppMessage], ended: asyncio.Future[str], told: WhatsAppEvent) -> None:
+    def _hear(
+        self, hands: ChatWorkers[port.WhatsAppMessage], ended: asyncio.Future[str], told: port.WhatsAppEvent
+    ) -> None:
         match told:
-            case WhatsAppReady(me, name):
+            case port.WhatsAppReady(me, name):
                 self._me = frozenset(me)
                 self.set_status("ready", me=name or next(iter(me), ""))
-            case WhatsAppAway(reason):
+            case port.WhatsAppAway(reason):
                 self.set_status("reconnecting", reason)
-            case WhatsAppSignedOut(reason) if not ended.done():
+            case port.WhatsAppSignedOut(reason) if not ended.done():
                 ended.set_result(f"{reason}; {SIGN_IN}" if reason else SIGN_IN)
-            case WhatsAppQrCode() if not ended.done():
+            case port.WhatsAppQrCode() if not ended.done():
                 ended.set_result(SIGN_IN)
-            case WhatsAppCrash(reason) if not ended.done():
-                ended.set_exception(WhatsAppRefusal(reason))
-            case WhatsAppMessage():
+            case port.WhatsAppCrash(reason) if not ended.done():
+                ended.set_exception(port.WhatsAppRefusal(reason))
+            case port.WhatsAppMessage():
                 hands.give(told.chat, told)
             case _:
                 pass
 
-    def _full(self, came: WhatsAppMessage) -> None:
+    def _full(self, came: port.WhatsAppMessage) -> None:
         self.tell_overrun(Target(self.name, came.chat, self._kit.account), came.id)
 
-    async def _take(self, submit: SubmitInbound, came: WhatsAppMessage) -> None:
+    async def _take(self, submit: SubmitInbound, came: port.WhatsAppMessage) -> None:
         inbound = parse_message(came, self._me, self._kit.account)
         if inbound is None:
             return
@@ -166,20 +160,20 @@ class WhatsAppChannel(AccountChannel):
         if await hand_in(submit, inbound, self._kit.clock) and self._kit.flag("sendReadReceipts", True):
             try:
                 await self._client.read(came.chat, came.sender, came.id)
-            except WhatsAppRefusal as exc:  # the sender does not see that it was read, no more
+            except port.WhatsAppRefusal as exc:  # the sender does not see that it was read, no more
                 log.info("whatsapp %s: no receipt: %s", self._kit.account, exc)
 
     async def _fetch(self, file: RemoteFile) -> AsyncGenerator[bytes, None]:
         try:
             yield await self._client.fetch(file)
-        except WhatsAppRefusal as exc:
+        except port.WhatsAppRefusal as exc:
             raise FileUnavailable(f"could not be fetched: {str(exc)[:200]}") from exc
 
     async def _title(self, group: str) -> str:
         if group not in self._titles:
             try:
                 self._titles[group] = await self._client.title(group)
-            except WhatsAppRefusal:
+            except port.WhatsAppRefusal:
                 return ""
         return self._titles[group]
 
