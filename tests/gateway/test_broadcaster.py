@@ -35,8 +35,8 @@ class Face:
         self.settings, self.clock = app.settings, app.clock
         self.sent: list[tuple[str, str, dict[str, Any]]] = []
         self.topics: set[str] = set()
-        self.scene = context.make_context(self, app.desk)  # type: ignore[arg-type]
-        app.follow(self.scene.stage)
+        self.context = context.make_context(self, app.desk)  # type: ignore[arg-type]
+        app.follow(self.context.broadcaster)
 
     def broadcast(self, event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
         self.sent.append(("all", event, payload))
@@ -78,7 +78,7 @@ async def face(home: Path, model: ScriptedModel) -> AsyncIterator[Face]:
     async with running(home, model) as app:
         made = Face(app)
         yield made
-        made.scene.stage.close()
+        made.context.broadcaster.close()
 
 
 def texts(home: Face, state: str) -> list[str]:
@@ -124,7 +124,7 @@ async def test_aborting_tells_before_it_is_over_who_stopped_what(tmp_path: Path)
     gate_ = StreamGate()
     async with face(tmp_path / "h", ScriptedModel([hold_at(say("slow"), gate_, 0)])) as gate:
         await gate.call("chat.send", sessionKey="main", message="go", idempotencyKey="k1")
-        await until(lambda: bool(gate.scene.stage.running(KEY)))
+        await until(lambda: bool(gate.context.broadcaster.running(KEY)))
         busy = await gate.call("chat.send", sessionKey="main", message="go", idempotencyKey="k1")
         assert busy["status"] == "in_flight"
         done = await gate.call("chat.abort", sessionKey="main")

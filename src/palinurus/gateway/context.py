@@ -12,20 +12,20 @@ from palinurus.inbox.commands.command import CommandContext
 
 
 class MethodContext(NamedTuple):
-    desk: CommandContext
-    rows: SessionReader
-    stage: RunBroadcaster
+    program: CommandContext
+    reader: SessionReader
+    broadcaster: RunBroadcaster
 
 
-def make_context(face: GatewayPort, desk: CommandContext) -> MethodContext:
-    """For one gateway; `stage` is to follow the inbox."""
-    rows = SessionReader(desk)
-    return MethodContext(desk, rows, RunBroadcaster(face, desk, rows))
+def make_context(gateway: GatewayPort, program: CommandContext) -> MethodContext:
+    """For one gateway; `broadcaster` is to follow the inbox."""
+    reader = SessionReader(program)
+    return MethodContext(program, reader, RunBroadcaster(gateway, program, reader))
 
 
 def get_context(call: MethodCall) -> MethodContext:
-    """The scene of the gateway that was called."""
-    found = call.gateway.scene
+    """The context of the gateway that was called."""
+    found = call.gateway.context
     assert isinstance(found, MethodContext)
     return found
 

@@ -33,16 +33,16 @@ async def handle_history(request: web.BaseRequest, host: GatewayHost, typed: str
         return make_bad_request(
             f"limit is 1 to {MOST}; cursor is the nextCursor of an answer", "limit", code="invalid_value"
         )
-    desk = host.desk
-    rows = SessionReader(desk) if desk is not None else None
-    _, transcript = await rows.open(str(key)) if rows is not None else (None, None)
-    if rows is None or transcript is None:
+    program = host.desk
+    reader = SessionReader(program) if program is not None else None
+    _, transcript = await reader.open(str(key)) if reader is not None else (None, None)
+    if reader is None or transcript is None:
         missing = {"ok": False, "error": {"type": "not_found", "message": f"Session not found: {key}"}}
         return http.reply_json(missing, 404)
     first = make_history_page(str(key), shown(transcript, limit, before=cursor or None))
     if "text/event-stream" not in request.headers.get("Accept", ""):
         return http.reply_json(first)
-    return await _follow(request, host, rows, str(key), first, len(list_visible_entries(transcript)))
+    return await _follow(request, host, reader, str(key), first, len(list_visible_entries(transcript)))
 
 
 def make_history_page(key: str, shown: list[dict[str, Any]]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class _Watcher:
 
 
 async def _follow(
-    request: web.BaseRequest, host: GatewayHost, rows: SessionReader, key: str, first: dict[str, Any], told: int
+    request: web.BaseRequest, host: GatewayHost, reader: SessionReader, key: str, first: dict[str, Any], told: int
 ) -> web.StreamResponse:
     watcher = _Watcher(key)
     unfollow: Callable[[], None] = host.follow(watcher)
@@ -98,7 +98,7 @@ async def _follow(
                 await response.write(b": keep-alive\n\n")
                 continue
             watcher.wake.clear()
-            _, transcript = await rows.open(key)
+            _, transcript = await reader.open(key)
             news = list_visible_entries(transcript)[told:] if transcript is not None else []
             for entry in news:
                 told += 1

@@ -46,12 +46,12 @@ class SessionSnapshot(NamedTuple):
 class SessionReader:
     """For the methods of the gateway."""
 
-    def __init__(self, desk: CommandContext) -> None:
-        self._desk = desk
+    def __init__(self, program: CommandContext) -> None:
+        self._program = program
 
     def key(self, text: str, agent: str | None = None) -> SessionKey:
         """The canonical key. Raises RpcError for what cannot be one, or an agent that does not exist."""
-        settings = self._desk.settings
+        settings = self._program.settings
         default = agent or settings.default_agent
         rest = settings.session.main_key if text.strip().lower() == "main" else text
         found = parse_session_key(rest, default)
@@ -63,13 +63,13 @@ class SessionReader:
 
     async def load(self, key: SessionKey) -> SessionSnapshot:
         """The session behind a key."""
-        stored = await self._desk.store.session(str(key))
-        return SessionSnapshot(key, _record(stored.data) if stored else None, self._desk.settings.agents[key.agent])
+        stored = await self._program.store.session(str(key))
+        return SessionSnapshot(key, _record(stored.data) if stored else None, self._program.settings.agents[key.agent])
 
     async def find_row(self, session: str) -> dict[str, Any] | None:
         """The row of a session; None if it has not begun."""
         key = parse_session_key(session)
-        if key is None or key.agent not in self._desk.settings.agents:
+        if key is None or key.agent not in self._program.settings.agents:
             return None
         seen = await self.load(key)
         return self.row(seen) if seen.record is not None else None
@@ -77,13 +77,13 @@ class SessionReader:
     def row(self, seen: SessionSnapshot) -> dict[str, Any]:
         """With what the model it would use now offers."""
         record = seen.record or SessionRecord(sessionId="")
-        model = find_session_model(self._desk.catalog, seen.agent, record)
-        levels = level_row(model, self._desk.catalog.vendor(model.ref.provider))
+        model = find_session_model(self._program.catalog, seen.agent, record)
+        levels = level_row(model, self._program.catalog.vendor(model.ref.provider))
         shown = make_session_row(record, seen.key, model, levels)
         shown["modelProvider"], shown["model"] = model.ref.provider, model.ref.model
         shown["origin"] = {"provider": record.lastChannel or "webchat", "surface": "webchat", "chatType": "direct"}
         shown["agentRuntime"] = {"id": "palinurus", "source": "implicit"}
-        shown["hasActiveRun"] = self._desk.running(str(seen.key))
+        shown["hasActiveRun"] = self._program.running(str(seen.key))
         shown.setdefault("systemSent", seen.record is not None)
         shown.setdefault("abortedLastRun", False)
         if seen.record is None:
@@ -95,8 +95,8 @@ class SessionReader:
 
     def defaults(self, agent: AgentSettings) -> dict[str, Any]:
         """What a session of this agent has that changed nothing."""
-        model = self._desk.catalog.default(agent)
-        levels = level_row(model, self._desk.catalog.vendor(model.ref.provider))
+        model = self._program.catalog.default(agent)
+        levels = level_row(model, self._program.catalog.vendor(model.ref.provider))
         return {
             "modelProvider": model.ref.provider,
             "model": model.ref.model,
@@ -106,9 +106,9 @@ class SessionReader:
 
     async def load_all(self, agent: str | None = None) -> list[SessionSnapshot]:
         """All sessions on disk, newest first; those of agents that are gone are left out."""
-        agents = self._desk.settings.agents
+        agents = self._program.settings.agents
         found = []
-        for stored in await self._desk.store.sessions(agent):
+        for stored in await self._program.store.sessions(agent):
             key, record = parse_session_key(stored.key), _record(stored.data)
             if key is not None and key.agent in agents and record is not None:
                 found.append(SessionSnapshot(key, record, agents[key.agent]))
@@ -118,12 +118,12 @@ class SessionReader:
         """Its transcript; None before its first message."""
         if seen.record is None:
             return None
-        return await self._desk.transcripts.load(seen.record.path(seen.key.agent), seen.agent.workspace)
+        return await self._program.transcripts.load(seen.record.path(seen.key.agent), seen.agent.workspace)
 
     async def open(self, session: str) -> tuple[SessionRecord | None, Transcript | None]:
         """The session's record and its transcript; None and None if it has not begun."""
         key = parse_session_key(session)
-        if key is None or key.agent not in self._desk.settings.agents:
+        if key is None or key.agent not in self._program.settings.agents:
             return None, None
         seen = await self.load(key)
         return seen.record, await self.transcript(seen)

@@ -25,6 +25,7 @@ from palinurus.gateway.rpc import (
     MethodError,
     MethodParams,
     NonEmpty,
+    NoParams,
 )
 from palinurus.services.approvals import ApprovalBoard, ApprovalRow
 
@@ -34,10 +35,6 @@ NOT_FOUND = {
     "reason": "APPROVAL_NOT_FOUND",
     "remediation": "Ask for the action again; questions end when their time is over or their run is stopped.",
 }
-
-
-class NoApprovalParams(MethodParams, frozen=True):
-    pass
 
 
 class ApprovalIdParams(MethodParams, frozen=True):
@@ -101,12 +98,12 @@ class ApprovalRulesParams(MethodParams, frozen=True):
 # events
 
 
-def attach_approvals(face: GatewayPort, board: ApprovalBoard) -> Callable[[], None]:
+def attach_approvals(gateway: GatewayPort, board: ApprovalBoard) -> Callable[[], None]:
     """Tell clients of every question and every end of one. Returns the function that ends it."""
 
     def told(what: str, row: ApprovalRow) -> None:
         payload = describe_approval(row) if what == "requested" else {**row.resolved_payload(), **_named(row)}
-        face.broadcast(f"{classify_approval(row)}.approval.{what}", payload)
+        gateway.broadcast(f"{classify_approval(row)}.approval.{what}", payload)
 
     return board.listen(told)
 
@@ -143,12 +140,12 @@ def _named(row: ApprovalRow) -> dict[str, Any]:
 # looking and answering
 
 
-async def list_exec_approvals(call: MethodCall, asked: NoApprovalParams) -> list[dict[str, Any]]:
+async def list_exec_approvals(call: MethodCall, asked: NoParams) -> list[dict[str, Any]]:
     """Open questions about commands, oldest first."""
     return [describe_approval(row) for row in await _board(call).pending() if classify_approval(row) == "exec"]
 
 
-async def list_plugin_approvals(call: MethodCall, asked: NoApprovalParams) -> list[dict[str, Any]]:
+async def list_plugin_approvals(call: MethodCall, asked: NoParams) -> list[dict[str, Any]]:
     """Open questions about anything else."""
     return [describe_approval(row) for row in await _board(call).pending() if classify_approval(row) == "plugin"]
 
@@ -199,7 +196,7 @@ async def wait_for_decision(call: MethodCall, asked: ApprovalIdParams) -> dict[s
     forget = board.listen(lambda what, row: decided.set() if what == "resolved" and row.id == ident else None)
     try:
         row = await _known(board, asked.id)
-        left = (row.expires - get_context(call).desk.clock.now()) / 1000
+        left = (row.expires - get_context(call).program.clock.now()) / 1000
         if row.state == "pending" and left > 0:
             try:
                 await asyncio.wait_for(decided.wait(), left)
@@ -265,7 +262,7 @@ async def request_plugin_approval(call: MethodCall, asked: PluginApprovalParams)
 
 
 async def _asked(call: MethodCall, ask: ApprovalRequest, prefix: str, *, two_phase: bool) -> dict[str, Any]:
-    now = get_context(call).desk.clock.now()
+    now = get_context(call).program.clock.now()
     times = {"createdAtMs": now, "expiresAtMs": now + round(ask.timeout * 1000)}
 
     def accepted(ident: str, card: str) -> None:
@@ -279,7 +276,7 @@ async def _asked(call: MethodCall, ask: ApprovalRequest, prefix: str, *, two_pha
 # what runs unasked
 
 
-async def get_approval_rules(call: MethodCall, asked: NoApprovalParams) -> dict[str, Any]:
+async def get_approval_rules(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """The file of commands that are allowed, asked for or refused."""
     return await asyncio.to_thread(_file, _path(call))
 
@@ -326,11 +323,11 @@ def _hash(path: str) -> str:
 
 
 def _path(call: MethodCall) -> str:
-    return f"{get_context(call).desk.settings.home}/{approvals.APPROVALS_FILE}"
+    return f"{get_context(call).program.settings.home}/{approvals.APPROVALS_FILE}"
 
 
 def _board(call: MethodCall) -> ApprovalBoard:
-    board = get_context(call).desk.board
+    board = get_context(call).program.board
     if board is None:
         raise MethodError("nobody can be asked here", code="UNAVAILABLE")
     return board
@@ -345,21 +342,21 @@ async def _known(board: ApprovalBoard, ident: str) -> ApprovalRow:
 
 async def _open(call: MethodCall, ident: str) -> ApprovalRow:
     row = await _known(_board(call), ident)
-    if row.state != "pending" or row.expires <= get_context(call).desk.clock.now():
+    if row.state != "pending" or row.expires <= get_context(call).program.clock.now():
         raise MethodError("unknown or expired approval id", details=NOT_FOUND)
     return row
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("exec.approval.list", APPROVALS, NoApprovalParams, list_exec_approvals),
+    GatewayMethod("exec.approval.list", APPROVALS, NoParams, list_exec_approvals),
     GatewayMethod("exec.approval.get", APPROVALS, ApprovalIdParams, get_approval),
     GatewayMethod("exec.approval.resolve", APPROVALS, ApprovalResolveParams, resolve_approval),
     GatewayMethod("exec.approval.request", APPROVALS, ExecApprovalParams, request_exec_approval),
     GatewayMethod("exec.approval.waitDecision", APPROVALS, ApprovalIdParams, wait_for_decision),
-    GatewayMethod("plugin.approval.list", APPROVALS, NoApprovalParams, list_plugin_approvals),
+    GatewayMethod("plugin.approval.list", APPROVALS, NoParams, list_plugin_approvals),
     GatewayMethod("plugin.approval.resolve", APPROVALS, ApprovalResolveParams, resolve_approval),
     GatewayMethod("plugin.approval.request", APPROVALS, PluginApprovalParams, request_plugin_approval),
     GatewayMethod("plugin.approval.waitDecision", APPROVALS, ApprovalIdParams, wait_for_decision),
-    GatewayMethod("exec.approvals.get", ADMIN, NoApprovalParams, get_approval_rules),
+    GatewayMethod("exec.approvals.get", ADMIN, NoParams, get_approval_rules),
     GatewayMethod("exec.approvals.set", ADMIN, ApprovalRulesParams, set_approval_rules),
 )

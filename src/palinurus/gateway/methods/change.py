@@ -92,28 +92,28 @@ class SessionBranchParams(SessionKeyParams, frozen=True, kw_only=True):
 async def patch_session(call: MethodCall, asked: SessionPatchParams) -> dict[str, Any]:
     """Change what applies to a session; null goes back to the default. All or nothing."""
     here = get_context(call)
-    key = here.rows.key(asked.key, asked.agent_id)
-    seen = await here.rows.load(key)
-    now = here.desk.clock.now()
+    key = here.reader.key(asked.key, asked.agent_id)
+    seen = await here.reader.load(key)
+    now = here.program.clock.now()
     record = seen.record or SessionRecord.fresh(key, now, str(uuid.uuid4()))
     if isinstance(asked.label, str):
-        for other in await here.rows.load_all():
+        for other in await here.reader.load_all():
             if other.key != key and other.record is not None and other.record.label == asked.label:
                 raise MethodError(f"label already in use: {asked.label}")
     wanted = {n: v for n in asked.__struct_fields__[2:] if (v := getattr(asked, n)) is not UNSET}
     try:
-        made = make_record_changes(gather_facts(here.desk, key, record), here.desk, wanted)
+        made = make_record_changes(gather_facts(here.program, key, record), here.program, wanted)
     except SessionPatchError as exc:
         raise MethodError(str(exc)) from None
     after = change_record(record, made, now)
     if seen.record is None:
-        await here.desk.store.save_session(after.row(key))
+        await here.program.store.save_session(after.row(key))
     else:
         data = msgspec.json.encode({**made, "updatedAt": now})
-        await here.desk.store.touch(SessionRow(str(key), key.agent, record.sessionId, now, data))
-    here.desk.changed(str(key), after)
-    here.stage.announce_change(str(key), "patch")
-    row = here.rows.row(SessionSnapshot(key, after, seen.agent))
+        await here.program.store.touch(SessionRow(str(key), key.agent, record.sessionId, now, data))
+    here.program.changed(str(key), after)
+    here.broadcaster.announce_change(str(key), "patch")
+    row = here.reader.row(SessionSnapshot(key, after, seen.agent))
     resolved = {n: row[n] for n in ("modelProvider", "model", "agentRuntime")}
     entry = {**msgspec.json.decode(after.encode()), **resolved}
     return {"ok": True, "path": "state.db", "key": str(key), "entry": entry, "resolved": resolved}
@@ -122,22 +122,24 @@ async def patch_session(call: MethodCall, asked: SessionPatchParams) -> dict[str
 async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[str, Any]:
     """A session that has said nothing yet, or one that begins with `message`."""
     here = get_context(call)
-    agent = asked.agent_id or here.desk.settings.default_agent
-    key = here.rows.key(asked.key or f"dashboard:{uuid.uuid4()}", agent)
-    seen = await here.rows.load(key)
-    now = here.desk.clock.now()
+    agent = asked.agent_id or here.program.settings.default_agent
+    key = here.reader.key(asked.key or f"dashboard:{uuid.uuid4()}", agent)
+    seen = await here.reader.load(key)
+    now = here.program.clock.now()
     if seen.record is None:
         record = SessionRecord.fresh(key, now, str(uuid.uuid4()))
         parent = (
-            await here.rows.load(here.rows.key(asked.parent_session_key, agent)) if asked.parent_session_key else None
+            await here.reader.load(here.reader.key(asked.parent_session_key, agent))
+            if asked.parent_session_key
+            else None
         )
         if parent is not None and parent.record is not None:
             inherited = {n: v for n in lifecycle.INHERITED if (v := getattr(parent.record, n)) is not None}
             record = msgspec.structs.replace(record, **inherited, parentSessionKey=str(parent.key))
-        await here.desk.store.save_session(record.row(key))
-        here.stage.announce_change(str(key), "create")
+        await here.program.store.save_session(record.row(key))
+        here.broadcaster.announce_change(str(key), "create")
         told = {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent}
-        here.desk.hooks.observe("session_start", told)
+        here.program.hooks.observe("session_start", told)
     if asked.label or asked.model:
         await patch_session(
             call, SessionPatchParams(key=str(key), label=asked.label or UNSET, model=asked.model or UNSET)
@@ -148,18 +150,18 @@ async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[s
             call, chat.ChatSendParams(session_key=str(key), message=text, idempotency_key=str(uuid.uuid4()))
         )
         started = True
-    row = await here.rows.find_row(str(key)) or {}
+    row = await here.reader.find_row(str(key)) or {}
     return {"ok": True, "key": str(key), "sessionId": row.get("sessionId"), "entry": row, "runStarted": started}
 
 
 async def reset_session(call: MethodCall, asked: SessionResetParams) -> dict[str, Any]:
     """The next session of this key begins, as /new and /reset do it."""
     here = get_context(call)
-    key = here.rows.key(asked.key, asked.agent_id)
+    key = here.reader.key(asked.key, asked.agent_id)
     word = "/new" if asked.reason == "new" else "/reset"
     await _command(call, str(key), word)
-    here.stage.announce_change(str(key), "reset")
-    row = await here.rows.find_row(str(key)) or {}
+    here.broadcaster.announce_change(str(key), "reset")
+    row = await here.reader.find_row(str(key)) or {}
     return {"ok": True, "key": str(key), "entry": row}
 
 
@@ -168,7 +170,7 @@ async def _command(call: MethodCall, key: str, text: str) -> str:
     here = get_context(call)
     target = Target(chat.CHANNEL, to=key)
     inbound = Inbound(
-        target, make_sender(call.client), f"rpc:{uuid.uuid4()}", text, here.desk.clock.now(), session=key, push=False
+        target, make_sender(call.client), f"rpc:{uuid.uuid4()}", text, here.program.clock.now(), session=key, push=False
     )
     accepted = await chat.submit_inbound(call, inbound)
     return (await call.gateway.host.wait(accepted.id)).note
@@ -177,44 +179,44 @@ async def _command(call: MethodCall, key: str, text: str) -> str:
 async def compact_session(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:
     """Summarise the older part now, as /compact does it."""
     here = get_context(call)
-    key = here.rows.key(asked.key, asked.agent_id)
+    key = here.reader.key(asked.key, asked.agent_id)
     said = await _command(call, str(key), "/compact")
-    here.stage.announce_change(str(key), "compact")
+    here.broadcaster.announce_change(str(key), "compact")
     return {"ok": True, "key": str(key), "compacted": said.startswith(("✅", "🧹", "⚙️")), "message": said}
 
 
 async def delete_session(call: MethodCall, asked: SessionDeleteParams) -> dict[str, Any]:
     """Forget a session; its transcript is kept as an archive."""
     here = get_context(call)
-    key = here.rows.key(asked.key, asked.agent_id)
-    seen = await here.rows.load(key)
-    if here.desk.running(str(key)):
-        here.desk.abort(str(key), "rpc")
+    key = here.reader.key(asked.key, asked.agent_id)
+    seen = await here.reader.load(key)
+    if here.program.running(str(key)):
+        here.program.abort(str(key), "rpc")
         for _ in range(100):
-            if not here.desk.running(str(key)):
+            if not here.program.running(str(key)):
                 break
-            await here.desk.clock.sleep(0.05)
+            await here.program.clock.sleep(0.05)
     kept = ""
     if key.kind == "main":
         raise MethodError(f"Cannot delete the main session ({key}).")
     if seen.record is not None:
         try:
-            home = here.desk.settings.home
-            kept = await lifecycle.delete_session(home, here.desk.store, key, seen.record, here.desk.clock.now())
+            home = here.program.settings.home
+            kept = await lifecycle.delete_session(home, here.program.store, key, seen.record, here.program.clock.now())
         except PalinurusError as exc:
             raise MethodError(exc.message) from exc
-        here.stage.announce_change(str(key), "delete")
+        here.broadcaster.announce_change(str(key), "delete")
         told = {"sessionId": seen.record.sessionId, "sessionKey": str(key), "agentId": key.agent, "reason": "deleted"}
-        here.desk.hooks.observe("session_end", told)
+        here.program.hooks.observe("session_end", told)
     return {"ok": True, "key": str(key), "deleted": seen.record is not None, "archived": [kept] if kept else []}
 
 
 async def branch_session(call: MethodCall, asked: SessionBranchParams) -> dict[str, Any]:
     """A new session with what was said up to an entry (its own message left out, unless `before` is false)."""
     here = get_context(call)
-    key = here.rows.key(asked.key, asked.agent_id)
-    seen = await here.rows.load(key)
-    transcript = await here.rows.transcript(seen)
+    key = here.reader.key(asked.key, asked.agent_id)
+    seen = await here.reader.load(key)
+    transcript = await here.reader.transcript(seen)
     if transcript is None or seen.record is None:
         raise MethodError("session not found")
     entry = transcript.entry(asked.entry_id) if asked.entry_id else None
@@ -223,12 +225,12 @@ async def branch_session(call: MethodCall, asked: SessionBranchParams) -> dict[s
     target: str | None = transcript.leaf if entry is None else entry.id
     if entry is not None and asked.before:
         target = entry.parentId if isinstance(entry.parentId, str) else None
-    now = here.desk.clock.now()
-    made = here.rows.key(f"dashboard:{uuid.uuid4()}", key.agent)
+    now = here.program.clock.now()
+    made = here.reader.key(f"dashboard:{uuid.uuid4()}", key.agent)
     record = lifecycle.make_branch_record(seen.record, key, made, now, str(uuid.uuid4()))
     record = msgspec.structs.replace(record, label=asked.label)
-    await lifecycle.create_branch(here.desk.settings.home, here.desk.store, transcript, record, made, target, now)
-    here.stage.announce_change(str(made), "create")
+    await lifecycle.create_branch(here.program.settings.home, here.program.store, transcript, record, made, target, now)
+    here.broadcaster.announce_change(str(made), "create")
     return {"ok": True, "key": str(made), "sessionId": record.sessionId, "from": str(key), "entryId": target}
 
 
@@ -249,15 +251,15 @@ async def send_to_session(call: MethodCall, asked: SessionSendParams) -> dict[st
 async def steer_session(call: MethodCall, asked: SessionSendParams) -> dict[str, Any]:
     """As sessions.send; a run that is going takes the message in."""
     here = get_context(call)
-    key = here.rows.key(asked.key, asked.agent_id)
-    going = here.desk.running(str(key))
+    key = here.reader.key(asked.key, asked.agent_id)
+    going = here.program.running(str(key))
     return {**await send_to_session(call, asked), "interruptedActiveRun": going}
 
 
 async def stop_session(call: MethodCall, asked: SessionStopParams) -> dict[str, Any]:
     """Stop a session's run, by key or by run."""
     here = get_context(call)
-    run = here.stage.run(asked.run_id) if asked.run_id else None
+    run = here.broadcaster.run(asked.run_id) if asked.run_id else None
     if run is None and asked.key is None:
         return {"ok": True, "abortedRunId": None, "status": "no-active-run"}
     key = run.session if run is not None else asked.key

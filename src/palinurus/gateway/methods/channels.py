@@ -73,7 +73,7 @@ async def _tried(work: Awaitable[SignInState]) -> SignInState:
 
 
 def _signins(call: MethodCall) -> SignInsPort:
-    chats = get_context(call).desk.chats
+    chats = get_context(call).program.chats
     if chats is None or chats.signins is None:
         raise MethodError("this gateway has no chat channels", code="UNAVAILABLE")
     return chats.signins
@@ -135,14 +135,16 @@ class PairedPersonParams(MethodParams, frozen=True):
 
 async def get_channel_status(call: MethodCall, asked: ChannelStatusParams) -> dict[str, Any]:
     """Which chat channels there are, and how each account is."""
-    desk = get_context(call).desk
-    rows = [line for line in (desk.chats.lines.all() if desk.chats else ()) if asked.channel in (None, line.channel)]
-    names = list(dict.fromkeys(n for n in sorted(desk.settings.channels) if asked.channel in (None, n)))
+    program = get_context(call).program
+    rows = [
+        line for line in (program.chats.lines.all() if program.chats else ()) if asked.channel in (None, line.channel)
+    ]
+    names = list(dict.fromkeys(n for n in sorted(program.settings.channels) if asked.channel in (None, n)))
     names += [line.channel for line in rows if line.channel not in names]
     labels = {name: name.capitalize() for name in names}
-    by = {name: _accounts(name, desk.settings.accounts.get(name, {}), rows) for name in names}
+    by = {name: _accounts(name, program.settings.accounts.get(name, {}), rows) for name in names}
     return {
-        "ts": desk.clock.now(),
+        "ts": program.clock.now(),
         "channelOrder": names,
         "channelLabels": labels,
         "channelDetailLabels": labels,
@@ -295,7 +297,7 @@ def _person(one: PairingStranger | PairedPerson) -> dict[str, Any]:
 
 
 def _chats(call: MethodCall) -> ChatChannels:
-    found = get_context(call).desk.chats
+    found = get_context(call).program.chats
     if found is None:
         raise MethodError("this gateway has no chat channels", code="UNAVAILABLE")
     return found

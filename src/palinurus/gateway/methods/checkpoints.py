@@ -26,8 +26,8 @@ class CheckpointParams(SessionKeyParams, frozen=True, kw_only=True):
 async def list_session_checkpoints(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:
     """All of a session, newest first."""
     here = get_context(call)
-    seen = await here.rows.load(here.rows.key(asked.key, asked.agent_id))
-    transcript = await here.rows.transcript(seen)
+    seen = await here.reader.load(here.reader.key(asked.key, asked.agent_id))
+    transcript = await here.reader.transcript(seen)
     points = list_checkpoints(transcript.path_to_leaf()) if transcript is not None else []
     return {"ok": True, "key": str(seen.key), "checkpoints": [_shown(seen, point) for point in reversed(points)]}
 
@@ -65,18 +65,20 @@ async def branch_checkpoint(call: MethodCall, asked: CheckpointParams) -> dict[s
     here = get_context(call)
     seen, transcript, point = await _found(here, asked)
     assert seen.record is not None
-    now = here.desk.clock.now()
-    made = here.rows.key(f"dashboard:{uuid.uuid4()}", seen.key.agent)
+    now = here.program.clock.now()
+    made = here.reader.key(f"dashboard:{uuid.uuid4()}", seen.key.agent)
     record = lifecycle.make_branch_record(seen.record, seen.key, made, now, str(uuid.uuid4()))
-    await lifecycle.create_branch(here.desk.settings.home, here.desk.store, transcript, record, made, point.before, now)
-    here.stage.announce_change(str(made), "create")
+    await lifecycle.create_branch(
+        here.program.settings.home, here.program.store, transcript, record, made, point.before, now
+    )
+    here.broadcaster.announce_change(str(made), "create")
     return {
         "ok": True,
         "sourceKey": str(seen.key),
         "key": str(made),
         "sessionId": record.sessionId,
         "checkpoint": _shown(seen, point),
-        "entry": await here.rows.find_row(str(made)),
+        "entry": await here.reader.find_row(str(made)),
     }
 
 
@@ -86,21 +88,21 @@ async def restore_checkpoint(call: MethodCall, asked: CheckpointParams) -> dict[
     seen, transcript, point = await _found(here, asked)
     assert seen.record is not None
     key = str(seen.key)
-    if here.desk.running(key):
+    if here.program.running(key):
         raise MethodError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
-    now = here.desk.clock.now()
+    now = here.program.clock.now()
     if not point.undone:
         mark = transcript.mark()
         try:
-            await here.desk.store.write(transcript.add_entry(make_undo_entry(point.entry.id), now))
+            await here.program.store.write(transcript.add_entry(make_undo_entry(point.entry.id), now))
         except BaseException:
             transcript.rollback(mark)
             raise
         data = msgspec.json.encode({"totalTokensFresh": False, "updatedAt": now})
-        await here.desk.store.touch(SessionRow(key, seen.key.agent, seen.record.sessionId, now, data))
-        here.desk.changed(key, change_record(seen.record, {"totalTokensFresh": False}, now))
-        here.stage.announce_change(key, "checkpoint-restore")
-    row = await here.rows.find_row(key)
+        await here.program.store.touch(SessionRow(key, seen.key.agent, seen.record.sessionId, now, data))
+        here.program.changed(key, change_record(seen.record, {"totalTokensFresh": False}, now))
+        here.broadcaster.announce_change(key, "checkpoint-restore")
+    row = await here.reader.find_row(key)
     return {"ok": True, "key": key, "sessionId": seen.record.sessionId, "entry": row} | {
         "checkpoint": _shown(seen, point._replace(undone=True, counts=False))
     }
@@ -109,8 +111,8 @@ async def restore_checkpoint(call: MethodCall, asked: CheckpointParams) -> dict[
 async def _found(
     here: MethodContext, asked: CheckpointParams
 ) -> tuple[SessionSnapshot, Transcript, CompactionCheckpoint]:
-    seen = await here.rows.load(here.rows.key(asked.key, asked.agent_id))
-    transcript = await here.rows.transcript(seen)
+    seen = await here.reader.load(here.reader.key(asked.key, asked.agent_id))
+    transcript = await here.reader.transcript(seen)
     points = list_checkpoints(transcript.path_to_leaf()) if transcript is not None else []
     point = next((p for p in points if p.entry.id == asked.checkpoint_id), None)
     if transcript is None or point is None:

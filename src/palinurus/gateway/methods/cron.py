@@ -21,12 +21,9 @@ from palinurus.gateway.rpc import (
     MethodError,
     MethodParams,
     NonEmpty,
+    NoParams,
 )
 from palinurus.tools.program.cron import CronJobMaker, SchedulerPort
-
-
-class NoCronParams(MethodParams, frozen=True):
-    pass
 
 
 class CronJobParams(MethodParams, frozen=True):
@@ -112,19 +109,19 @@ class HeartbeatSwitchParams(MethodParams, frozen=True):
     enabled: bool
 
 
-def attach_schedules(face: GatewayPort, schedules: SchedulerPort) -> Callable[[], None]:
+def attach_schedules(gateway: GatewayPort, schedules: SchedulerPort) -> Callable[[], None]:
     """Send changes of jobs and heartbeats to clients. Returns the function that ends it."""
-    return schedules.follow(lambda event, payload: face.broadcast(event, payload))
+    return schedules.follow(lambda event, payload: gateway.broadcast(event, payload))
 
 
 def _schedules(call: MethodCall) -> SchedulerPort:
-    found = get_context(call).desk.schedules
+    found = get_context(call).program.schedules
     if found is None:
         raise MethodError("there are no jobs here", code="UNAVAILABLE")
     return found
 
 
-async def get_cron_status(call: MethodCall, asked: NoCronParams) -> dict[str, Any]:
+async def get_cron_status(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """How many there are, and when the next is due."""
     return _schedules(call).status()
 
@@ -164,7 +161,7 @@ async def get_cron_job(call: MethodCall, asked: CronJobParams) -> dict[str, Any]
 
 async def add_cron_job(call: MethodCall, asked: CronAddParams) -> dict[str, Any]:
     """The job as it was made."""
-    here = get_context(call).desk.settings
+    here = get_context(call).program.settings
     job = {name: value for name, value in _body(asked).items() if value is not None}
     session = job.pop("sessionKey", "")
     try:
@@ -222,7 +219,7 @@ async def list_cron_runs(call: MethodCall, asked: CronHistoryParams) -> dict[str
 async def wake_session(call: MethodCall, asked: WakeParams) -> dict[str, Any]:
     """Tell a session something: now, as a turn of its own, or with its next turn."""
     here = get_context(call)
-    key = here.rows.key(asked.session_key or here.desk.settings.session.main_key, asked.agent_id)
+    key = here.reader.key(asked.session_key or here.program.settings.session.main_key, asked.agent_id)
     try:
         source = "" if call.client.may(ADMIN) else f"client {call.client.info.id}"[:80]
         await _schedules(call).wake(asked.text, now=asked.mode == "now", session=str(key), source=source)
@@ -234,12 +231,12 @@ async def wake_session(call: MethodCall, asked: WakeParams) -> dict[str, Any]:
 async def queue_system_event(call: MethodCall, asked: SystemEventParams) -> dict[str, Any]:
     """Tell a session something with its next turn."""
     here = get_context(call)
-    key = here.rows.key(asked.session_key or here.desk.settings.session.main_key, None)
+    key = here.reader.key(asked.session_key or here.program.settings.session.main_key, None)
     await _schedules(call).wake(asked.text, now=False, session=str(key))
     return {"ok": True}
 
 
-async def get_last_heartbeat(call: MethodCall, asked: NoCronParams) -> dict[str, Any] | None:
+async def get_last_heartbeat(call: MethodCall, asked: NoParams) -> dict[str, Any] | None:
     """The last one that ran, with what it cost."""
     return _schedules(call).last_heartbeat()
 
@@ -251,7 +248,7 @@ async def set_heartbeats(call: MethodCall, asked: HeartbeatSwitchParams) -> dict
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("cron.status", READ, NoCronParams, get_cron_status),
+    GatewayMethod("cron.status", READ, NoParams, get_cron_status),
     GatewayMethod("cron.list", READ, CronListParams, list_cron_jobs),
     GatewayMethod("cron.get", READ, CronJobParams, get_cron_job),
     GatewayMethod("cron.runs", READ, CronHistoryParams, list_cron_runs),
@@ -261,6 +258,6 @@ METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("cron.run", ADMIN, CronRunParams, run_cron_job),
     GatewayMethod("wake", WRITE, WakeParams, wake_session),
     GatewayMethod("system-event", ADMIN, SystemEventParams, queue_system_event),
-    GatewayMethod("last-heartbeat", READ, NoCronParams, get_last_heartbeat),
+    GatewayMethod("last-heartbeat", READ, NoParams, get_last_heartbeat),
     GatewayMethod("set-heartbeats", ADMIN, HeartbeatSwitchParams, set_heartbeats),
 )

@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.gateway.pairing import DevicePairing, describe_device
-from palinurus.gateway.rpc import PAIRING, GatewayMethod, MethodCall, MethodParams
-from palinurus.gateway.ws.frames import NonEmpty
-
-
-class NoDeviceParams(MethodParams, frozen=True):
-    pass
+from palinurus.gateway.rpc import PAIRING, GatewayMethod, MethodCall, MethodParams, NonEmpty, NoParams
 
 
 class DeviceRequestParams(MethodParams, frozen=True):
@@ -32,7 +27,7 @@ class TokenRotateParams(MethodParams, frozen=True):
     scopes: tuple[NonEmpty, ...] | None = None
 
 
-async def list_devices(call: MethodCall, params: NoDeviceParams) -> Any:
+async def list_devices(call: MethodCall, params: NoParams) -> Any:
     """Requests that wait and devices that were approved."""
     pairing = _pairing(call)
     return {"pending": pairing.requests(), "paired": [describe_device(device) for device in pairing.devices()]}
@@ -80,7 +75,7 @@ def _pairing(call: MethodCall) -> DevicePairing:
 
 
 METHODS = (
-    GatewayMethod("device.pair.list", PAIRING, NoDeviceParams, list_devices),
+    GatewayMethod("device.pair.list", PAIRING, NoParams, list_devices),
     GatewayMethod("device.pair.approve", PAIRING, DeviceRequestParams, approve_device),
     GatewayMethod("device.pair.reject", PAIRING, DeviceRequestParams, reject_device),
     GatewayMethod("device.pair.remove", PAIRING, DeviceParams, remove_device),

@@ -39,24 +39,24 @@ class SubagentSteerParams(MethodParams, frozen=True):
 
 async def list_subagents(call: MethodCall, asked: SubagentListParams) -> dict[str, Any]:
     """Those of a session, in the order of their numbers."""
-    key = str(get_context(call).rows.key(asked.session_key, asked.agent_id))
+    key = str(get_context(call).reader.key(asked.session_key, asked.agent_id))
     return {"sessionKey": key, "subagents": await _nest(call).rows(key, asked.minutes)}
 
 
 async def kill_subagent(call: MethodCall, asked: SubagentKillParams) -> dict[str, Any]:
     """End one, with all it started. The session is told."""
-    key = str(get_context(call).rows.key(asked.session_key, asked.agent_id))
+    key = str(get_context(call).reader.key(asked.session_key, asked.agent_id))
     return _done(await _nest(call).kill(key, asked.target, tell=True))
 
 
 async def steer_subagent(call: MethodCall, asked: SubagentSteerParams) -> dict[str, Any]:
     """Interrupt one and have it go on with a message."""
-    key = str(get_context(call).rows.key(asked.session_key, asked.agent_id))
+    key = str(get_context(call).reader.key(asked.session_key, asked.agent_id))
     return _done(await _nest(call).steer(key, asked.target, asked.message))
 
 
 def _nest(call: MethodCall) -> SubagentControl:
-    nest = get_context(call).desk.nest
+    nest = get_context(call).program.nest
     if nest is None:
         raise MethodError("there are no sub-agents here", code="UNAVAILABLE")
     return nest
@@ -96,7 +96,7 @@ async def list_tasks(call: MethodCall, asked: TaskListParams) -> dict[str, Any]:
     """Newest first."""
     here = get_context(call)
     wanted = {asked.status} if isinstance(asked.status, str) else set(asked.status)
-    key = str(here.rows.key(asked.session_key, asked.agent_id)) if asked.session_key else None
+    key = str(here.reader.key(asked.session_key, asked.agent_id)) if asked.session_key else None
     found = [
         task
         for task in await _every(call)
@@ -125,23 +125,23 @@ async def cancel_task(call: MethodCall, asked: TaskCancelParams) -> dict[str, An
     task = next((task for task in await _every(call) if task["id"] == asked.task_id), None)
     if task is None:
         return {"found": False, "cancelled": False}
-    if task["kind"] == "subagent" and here.desk.nest is not None and "endedAt" not in task:
-        made = await here.desk.nest.kill(task["sessionKey"], task["id"], tell=True)
+    if task["kind"] == "subagent" and here.program.nest is not None and "endedAt" not in task:
+        made = await here.program.nest.kill(task["sessionKey"], task["id"], tell=True)
         return {"found": True, "cancelled": bool(made.get("killed")), "task": task}
     if task["kind"] != "run" or task["status"] != "running":
         why = "it has not begun" if task["kind"] == "run" else "ask its session to end it"
         return {"found": True, "cancelled": False, "reason": why, "task": task}
-    stopped = here.desk.abort(task["sessionKey"], asked.reason or "rpc")
+    stopped = here.program.abort(task["sessionKey"], asked.reason or "rpc")
     return {"found": True, "cancelled": stopped, "task": task}
 
 
 async def _every(call: MethodCall) -> list[dict[str, Any]]:
     here = get_context(call)
-    found = await tasks.list_tasks(here.desk)
+    found = await tasks.list_tasks(here.program)
     # The runs of sub-agents and jobs are theirs.
     theirs = tuple(task.get("childSessionKey") or f"{task['sessionKey']}:run:" for task in found)
-    found += [_run(run) for run in here.stage.all_runs() if not run.session.startswith(theirs)]
-    found += [_open(one) for one in await list_open_promises(here.desk.store, here.desk.clock.now())]
+    found += [_run(run) for run in here.broadcaster.all_runs() if not run.session.startswith(theirs)]
+    found += [_open(one) for one in await list_open_promises(here.program.store, here.program.clock.now())]
     return sorted(found, key=lambda task: -task["createdAt"])
 
 

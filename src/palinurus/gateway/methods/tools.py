@@ -29,18 +29,18 @@ from palinurus.sessions.record import SessionRecord
 LABELS = {"fs": "Files", "ui": "UI", "mcp": "MCP"}
 
 
-def find_tool_offer(desk: CommandContext, seen: SessionSnapshot, inbound: Inbound) -> ToolOffer:
+def find_tool_offer(program: CommandContext, seen: SessionSnapshot, inbound: Inbound) -> ToolOffer:
     """What a run of the session would get for this message."""
     record = seen.record or SessionRecord(sessionId="")
-    offers = ToolOffers(desk.settings, desk.catalog, desk.tools)
+    offers = ToolOffers(program.settings, program.catalog, program.tools)
     return offers.offer(
-        offers.question(seen.key, inbound, find_session_model(desk.catalog, seen.agent, record), record)
+        offers.question(seen.key, inbound, find_session_model(program.catalog, seen.agent, record), record)
     )
 
 
-def list_hidden_tools(desk: CommandContext, found: ToolOffer, *, admin: bool) -> list[dict[str, Any]]:
+def list_hidden_tools(program: CommandContext, found: ToolOffer, *, admin: bool) -> list[dict[str, Any]]:
     """Every tool that is kept away, with who did it; where that is written is told to admins only."""
-    where = partial(find_key_source, desk.settings) if admin else lambda key: ""
+    where = partial(find_key_source, program.settings) if admin else lambda key: ""
     shown = []
     for name in found.hidden:
         why = describe_tool_verdict(name, found.verdict, where)
@@ -108,11 +108,11 @@ class ToolInvokeParams(MethodParams, frozen=True):
 
 async def get_tool_catalog(call: MethodCall, asked: ToolCatalogParams) -> dict[str, Any]:
     """Every tool of this program."""
-    desk = get_context(call).desk
-    agent = asked.agent_id or desk.settings.default_agent
-    if agent not in desk.settings.agents:
+    program = get_context(call).program
+    agent = asked.agent_id or program.settings.default_agent
+    if agent not in program.settings.agents:
         raise MethodError(f'unknown agent id "{agent[:64]}"')
-    tools = [tool for tool in desk.tools.values() if asked.include_plugins or not tool.origin]
+    tools = [tool for tool in program.tools.values() if asked.include_plugins or not tool.origin]
     profiles = [{"id": name, "label": make_label(name)} for name in TOOL_PROFILES]
     return {"agentId": agent, "profiles": profiles, "groups": group_tools(tools)}
 
@@ -120,16 +120,16 @@ async def get_tool_catalog(call: MethodCall, asked: ToolCatalogParams) -> dict[s
 async def get_effective_tools(call: MethodCall, asked: EffectiveToolsParams) -> dict[str, Any]:
     """What the session's next run gets if this client asks for it, and who keeps the others away."""
     here = get_context(call)
-    key = here.rows.key(asked.session_key, asked.agent_id)
-    seen = await here.rows.load(key)
-    message = Inbound(Target(chat.CHANNEL, to=str(key)), make_sender(call.client), "", "", here.desk.clock.now())
-    found = find_tool_offer(here.desk, seen, message)
-    shared = here.desk.settings.policy.shared.own.profile
+    key = here.reader.key(asked.session_key, asked.agent_id)
+    seen = await here.reader.load(key)
+    message = Inbound(Target(chat.CHANNEL, to=str(key)), make_sender(call.client), "", "", here.program.clock.now())
+    found = find_tool_offer(here.program, seen, message)
+    shared = here.program.settings.policy.shared.own.profile
     return {
         "agentId": key.agent,
         "profile": shared or "full",
         "groups": group_tools(found.tools.values(), schemas=asked.include_schemas),
-        "hidden": list_hidden_tools(here.desk, found, admin=call.client.may(ADMIN)),
+        "hidden": list_hidden_tools(here.program, found, admin=call.client.may(ADMIN)),
         "notices": list(found.verdict.notes),
     }
 
@@ -137,9 +137,9 @@ async def get_effective_tools(call: MethodCall, asked: EffectiveToolsParams) -> 
 async def invoke_tool(call: MethodCall, asked: ToolInvokeParams) -> dict[str, Any]:
     """Call one, under the session's policy. Those that change things need a run, where people see it and are asked."""
     here = get_context(call)
-    key = here.rows.key(asked.session_key or here.desk.settings.session.main_key, asked.agent_id)
+    key = here.reader.key(asked.session_key or here.program.settings.session.main_key, asked.agent_id)
     name = (
-        asked.name if asked.name in here.desk.tools else normalize_tool_name(asked.name)
+        asked.name if asked.name in here.program.tools else normalize_tool_name(asked.name)
     )  # those of others have capitals
     found = None
     if name not in DENIED_TOOLS:

@@ -73,7 +73,7 @@ class UsageWindow(NamedTuple):
 
 async def get_usage_cost(call: MethodCall, asked: UsageSpanParams) -> dict[str, Any]:
     """Sums by day."""
-    now = get_context(call).desk.clock.now()
+    now = get_context(call).program.clock.now()
     window = _window(asked, now)
     calls = await _calls(call, window, asked.agent_id)
     return {
@@ -88,11 +88,11 @@ async def get_usage_cost(call: MethodCall, asked: UsageSpanParams) -> dict[str, 
 async def get_session_usage(call: MethodCall, asked: SessionUsageParams) -> dict[str, Any]:
     """Sums by session, and all of them by model, provider, agent and day."""
     here = get_context(call)
-    now = here.desk.clock.now()
+    now = here.program.clock.now()
     window = _window(asked, now)
-    key = str(here.rows.key(asked.key)) if asked.key else None
+    key = str(here.reader.key(asked.key)) if asked.key else None
     calls = [c for c in await _calls(call, window, asked.agent_id) if key in (None, c.session)]
-    records = {str(seen.key): seen.record for seen in await here.rows.load_all()}
+    records = {str(seen.key): seen.record for seen in await here.reader.load_all()}
     rows = []
     for name, own in _grouped(calls, lambda c: c.session):
         record = records.get(name)
@@ -155,9 +155,9 @@ def _activity(own: list[UsageRow], window: UsageWindow) -> dict[str, Any]:
 async def get_usage_series(call: MethodCall, asked: UsageKeyParams) -> dict[str, Any]:
     """One point for each model call of a session."""
     here = get_context(call)
-    key = str(here.rows.key(asked.key))
+    key = str(here.reader.key(asked.key))
     points, tokens, spent = [], 0, 0.0
-    for one in await here.desk.store.list_usage(0, key):
+    for one in await here.program.store.list_usage(0, key):
         sums = sum_spent([one])
         tokens, spent = tokens + sums["totalTokens"], spent + sums["totalCost"]
         shown = {name: sums[name] for name in ("input", "output", "cacheRead", "cacheWrite", "totalTokens")}
@@ -169,8 +169,8 @@ async def get_usage_series(call: MethodCall, asked: UsageKeyParams) -> dict[str,
 async def get_usage_logs(call: MethodCall, asked: UsageKeyParams) -> dict[str, Any]:
     """The messages of a session, each with what it used."""
     here = get_context(call)
-    seen = await here.rows.load(here.rows.key(asked.key))
-    transcript = await here.rows.transcript(seen)
+    seen = await here.reader.load(here.reader.key(asked.key))
+    transcript = await here.reader.transcript(seen)
     found = project_history(transcript, asked.limit, 2000) if transcript is not None else []
     return {"logs": [_log(message) for message in found]}
 
@@ -199,7 +199,7 @@ def _day(zone: timezone) -> Callable[[UsageRow], str]:
 
 
 async def _calls(call: MethodCall, window: UsageWindow, agent: str | None) -> list[UsageRow]:
-    found = await get_context(call).desk.store.list_usage(window.start)
+    found = await get_context(call).program.store.list_usage(window.start)
     return [c for c in found if c.at < window.end and agent in (None, "", c.agent)]
 
 
