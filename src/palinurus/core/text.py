@@ -80,3 +80,14 @@ def format_dollars(amount: float) -> str:
 def to_datetime(ms: float, zone: tzinfo = UTC) -> datetime:
     """The moment of `ms` (milliseconds since the epoch), as a clock in `zone` shows it."""
     return datetime.fromtimestamp(ms / 1000, zone)
+
+
+def repair_surrogates(text: str) -> str:
+    """Every half of a surrogate pair, which UTF-8 cannot carry (JavaScript cuts emoji in two), becomes U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

@@ -15,7 +15,8 @@ from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.core.webhooks import WebhookAnswer, WebhookHead
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.feed import RunFollower
-from palinurus.store.port import ANY_RECORD, Acceptance, InboxRow, SessionRow, StoreRecord, UsageRow
+from palinurus.store.port import Acceptance, InboxRow, SessionRow, UsageRow
+from palinurus.store.records import RecordStore
 
 Sink = Callable[[RunEvent], None]
 
@@ -26,18 +27,12 @@ class ModelFinder(Protocol):
     def find(self, text: str, agent: AgentSettings) -> ModelSpec | ModelFailure: ...
 
 
-class GatewayStore(Protocol):
+class GatewayStore(RecordStore, Protocol):
     """The parts of the store that say what was used, which sessions there are, and which devices are paired."""
 
     async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]: ...
 
     async def sessions(self, agent: str | None = None) -> list[SessionRow]: ...
-
-    async def put_record(
-        self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD
-    ) -> bool: ...
-
-    async def list_records(self, kind: str) -> list[StoreRecord]: ...
 
 
 class WebhookPort(Protocol):
