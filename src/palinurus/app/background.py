@@ -147,7 +147,7 @@ def make_trigger_port(app: TriggerProgram) -> TriggerPort:
     """What triggers see of the program."""
 
     async def post(url: str, body: bytes, headers: dict[str, str]) -> int:
-        return (await app.web.door.get(FetchRequest(url, headers, body), ANSWER)).status
+        return (await app.web.egress.get(FetchRequest(url, headers, body), ANSWER)).status
 
     async def run(key: SessionKey, command: str, limit: float) -> str | None:
         """As the agent itself would run it: same rules, same containment, and nobody to ask."""

@@ -162,17 +162,17 @@ class App:
 
     def _channels(self) -> None:
         self.web = WebToolset(self.settings.web, self.clock)
-        self.mcp = mcp.make_mcp_servers(self.settings, self._environ, self.clock, self.web.door)
+        self.mcp = mcp.make_mcp_servers(self.settings, self._environ, self.clock, self.web.egress)
         self.ears = SpeechTranscriber(self.settings.audio, self.catalog, build_child_env(self._environ, {}))
         brought = self.plugins.brought
         made = open_channels(
-            self.settings, self.store, self.clock, self.web.door, brought, lambda one: self.gate.expects(one)
+            self.settings, self.store, self.clock, self.web.egress, brought, lambda one: self.gate.expects(one)
         )
         self.channels = {**made, **self.channels}
         self.post = OutboxPost(self.settings, self.store, self.channels, self.clock, self._replied)
         ports = AdmissionPorts(self.submit, lambda item: self.dispatcher.abort_item(item), self.post)
         self.gate = ChannelAdmission(self.settings, self.store, self.clock, ports)
-        kit = partial(make_signin_kit, self.settings, clock=self.clock, door=self.web.door)
+        kit = partial(make_signin_kit, self.settings, clock=self.clock, door=self.web.egress)
         self.lines = ChannelReceivers(self.settings, self.clock, self.channels, self._submitted, self.post, kit)
         self.signins = SignInRunner(self.lines, kit)
 
@@ -261,7 +261,7 @@ class App:
             embed=self._memory.embed,
             look=self._watch.last,
             schedules=self.clockwork,
-            keep=make_upload_saver(self.settings, self.web.door, self.clock),
+            keep=make_upload_saver(self.settings, self.web.egress, self.clock),
             chats=ChatChannels(self.gate.pairing, self.gate.say, self.lines, self.signins),
         )
         turns, controller = TurnRunner(services), CommandController(self.desk, self._replied)
