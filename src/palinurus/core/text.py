@@ -1,4 +1,4 @@
-"""How the program writes numbers, times and long text for people: one spelling each. Pure."""
+"""How the program cuts long text and writes numbers and times for people: one spelling each. Pure."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ def cut_middle(text: str, most: int, mark: str = f"\n{CUT}\n", *, head: float = 
     front = int(room * head)
     back = room - front
     return text[:front] + mark + (text[-back:] if back else "")
+
+
+def normalize_breaks(text: str) -> str:
+    """The text with one kind of line end."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def skip_pattern(pattern: re.Pattern[str], text: str, at: int) -> int:
