@@ -44,10 +44,6 @@ def build_path(request: ModelRequest) -> str:
     return f"/model/{quote(request.model.ref.model, safe=':')}/converse-stream"
 
 
-def build_headers(request: ModelRequest) -> dict[str, str]:
-    return {"accept": "application/vnd.amazon.eventstream"}
-
-
 def encode(request: ModelRequest) -> dict[str, Any]:
     """The body, without what is the vendor's: additionalModelRequestFields, cache points."""
     body: dict[str, Any] = {"messages": build_turns(request)}
@@ -288,7 +284,7 @@ WIRE = ModelWire(
     encode=encode,
     decoder=BedrockDecoder,
     path=build_path,
-    headers=build_headers,
-    whole=lambda body: body,
+    headers=lambda request: {"accept": "application/vnd.amazon.eventstream"},
+    whole=lambda body: body,  # there is no non-streamed form of this answer
     sign=sign_request,
 )
