@@ -94,7 +94,7 @@ class LocalRuntime:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def ask(self, body: dict[str, Any]) -> AsyncIterator[bytes]:
-        """The chunks of one answer, as JSON. Raises RuntimeDied. Whoever leaves early calls `settle` before asking again."""
+        """The chunks of one answer, as JSON. Raises RuntimeDied. Whoever leaves early calls `settle` next."""
         self._next += 1
         self._asked = self._next
         await self._send({"ask": self._asked, "body": body})
