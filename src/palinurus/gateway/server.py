@@ -121,7 +121,7 @@ class GatewayServer:
         """`token` is the one in force. Raises ConfigError when the auth settings protect nothing."""
         self.host = host
         self.clock = clock
-        self.gate = GatewayAuth(host.settings.gateway, token, clock.monotonic)
+        self.auth = GatewayAuth(host.settings.gateway, token, clock.monotonic)
         self.started = clock.monotonic()
         self.port = 0
         self.waits = OutcomeWaits()
@@ -130,14 +130,14 @@ class GatewayServer:
         self.posts = WebhookEndpoint(clock.monotonic)
         self.calls = ChannelEndpoint(clock.monotonic)
         self._unfollow: Callable[[], None] = lambda: None
-        self.room = GatewayClients(host, clock, self.gate)
+        self.clients = GatewayClients(host, clock, self.auth)
         self._doors: _Doors | None = None
         self._runner: web.ServerRunner | None = None
         self._site: web.TCPSite | None = None
 
     async def start(self, bind: str, port: int) -> int:
         """Listen; returns the port. Raises GatewayUnreachable when the address cannot be had."""
-        await self.room.start()
+        await self.clients.start()
         self._unfollow = self.host.follow(self.metrics)
         self._doors = _Doors(
             self._handle,
@@ -169,7 +169,7 @@ class GatewayServer:
         await self.close()
         self.waits.end()
         self._unfollow()
-        await self.room.stop()
+        await self.clients.stop()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -187,12 +187,12 @@ class GatewayServer:
         return response
 
     async def _answer(self, request: web.BaseRequest) -> tuple[str, RouteAnswer]:
-        knock = self._knock(request)
-        fault = self.gate.check_request(knock)
+        peer = self._peer(request)
+        fault = self.auth.check_request(peer)
         if fault is not None:
             return "-", fault
         if request.headers.get("Upgrade", "").lower() == "websocket":
-            return "ws", await self._socket(request, knock)
+            return "ws", await self._socket(request, peer)
         path = to_local_path(request.path, self.host.settings.webhooks)
         rows = [(row, match) for row in ROUTES if (match := row.pattern.fullmatch(path))]
         if not rows:
@@ -205,7 +205,7 @@ class GatewayServer:
         row, match = found
         caller = None
         if row.scope is not None:
-            judged = self.gate.identify_caller(knock)
+            judged = self.auth.identify_caller(peer)
             if isinstance(judged, HttpFault):
                 return row.name, judged
             if row.scope not in judged.scopes:
@@ -221,16 +221,16 @@ class GatewayServer:
             log.exception("http %s failed", row.name)
             return row.name, HttpFault(500, "internal error; the gateway's log says more", "api_error", code="internal")
 
-    async def _socket(self, request: web.BaseRequest, knock: GatewayPeer) -> RouteAnswer:
+    async def _socket(self, request: web.BaseRequest, peer: GatewayPeer) -> RouteAnswer:
         try:
-            return await self.room.serve(request, knock)
+            return await self.clients.serve(request, peer)
         except web.HTTPException as exc:
             return make_bad_request(f"not a WebSocket handshake: {exc.text or exc.reason}", code="bad_handshake")
 
-    def _knock(self, request: web.BaseRequest) -> GatewayPeer:
+    def _peer(self, request: web.BaseRequest) -> GatewayPeer:
         transport = request.transport
         own = transport.get_extra_info("sockname") if transport is not None else None
-        peer = transport.get_extra_info("peername") if transport is not None else None
+        remote = transport.get_extra_info("peername") if transport is not None else None
         headers = request.headers
         assert self._doors is not None
         return GatewayPeer(
@@ -238,7 +238,7 @@ class GatewayServer:
             hosts=tuple(headers.getall("Host", ())),
             origins=tuple(headers.getall("Origin", ())),
             credentials=tuple(headers.getall("Authorization", ())),
-            address=str(peer[0]) if isinstance(peer, tuple) else "?",
+            address=str(remote[0]) if isinstance(remote, tuple) else "?",
             local=str(own[0]) if isinstance(own, tuple) else "",
             known=request.protocol in self._doors.known,
             headers=headers,
@@ -309,12 +309,12 @@ async def _invoke(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
 
 
 async def _hook(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    address = gateway._knock(visit.request).address
+    address = gateway._peer(visit.request).address
     return await gateway.posts.answer(visit.request, visit.match["name"], address, gateway.host.webhooks)
 
 
 async def _channel(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    address, (name, account) = gateway._knock(visit.request).address, visit.match.group("name", "account")
+    address, (name, account) = gateway._peer(visit.request).address, visit.match.group("name", "account")
     return await gateway.calls.answer(visit.request, unquote(name), unquote(account), address, gateway.host)
 
 
@@ -324,7 +324,7 @@ async def _history(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
 
 async def _metrics(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
     uptime = gateway.clock.monotonic() - gateway.started
-    text = gateway.metrics.text(uptime, len(gateway.room.clients()), gateway.host.ready()[0])
+    text = gateway.metrics.text(uptime, len(gateway.clients.clients()), gateway.host.ready()[0])
     return http.reply_bytes(text, "text/plain")
 
 
