@@ -74,11 +74,7 @@ def make_signed_headers(secret: Secret, data: bytes, now: int) -> dict[str, str]
     """The headers that prove who sent it and when; the same as requests to us must carry."""
     stamp = str(now // 1000)
     mac = hmac.new(secret.reveal().encode(), f"{stamp}.".encode() + data, hashlib.sha256).hexdigest()
-    return {
-        "Content-Type": "application/json",
-        "X-Webhook-Timestamp": stamp,
-        "X-Webhook-Signature": f"sha256={mac}",
-    }
+    return {"Content-Type": "application/json", "X-Webhook-Timestamp": stamp, "X-Webhook-Signature": f"sha256={mac}"}
 
 
 def read_answer(found: FetchResponse, key: str) -> channel.SendResult:

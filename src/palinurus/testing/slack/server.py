@@ -143,11 +143,7 @@ class FakeSlack(FakePlatform, FakeSlackState):
         """A request as Slack makes it in mode http; `late` seconds old."""
         at = str(self._clock.now() // 1000 - late)
         signature = hmac.new(secret.encode(), f"v0:{at}:".encode() + body, hashlib.sha256).hexdigest()
-        headers = {
-            "content-type": kind,
-            "x-slack-request-timestamp": at,
-            "x-slack-signature": f"v0={signature}",
-        }
+        headers = {"content-type": kind, "x-slack-request-timestamp": at, "x-slack-signature": f"v0={signature}"}
         return ChannelHttpRequest("POST", headers, {}, body)
 
     # --- the socket
