@@ -12,10 +12,8 @@ import sys
 import uuid
 from typing import Any, NamedTuple
 
-import msgspec
-
 from palinurus.cli.access.devices import connect_to_gateway
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.settings import Settings
@@ -51,7 +49,7 @@ def run_message(argv: list[str]) -> int:
     params = _params(asked)
     found = asyncio.run(_called(settings, params))
     if asked.json:
-        print(msgspec.json.encode(found).decode())
+        print(to_json(found))
     else:
         print(strip_controls(_shown(asked.action, found)))
     return 1 if found.get("state") == "failed" else 0

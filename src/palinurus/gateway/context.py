@@ -49,7 +49,7 @@ def require(value: T | None, missing: str) -> T:
 
 def refuse_busy(call: MethodCall, key: str) -> None:
     """Raises MethodError while the session's turn runs."""
-    if call.program.running(key):
+    if call.program.inbox.running(key):
         raise MethodError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
 
 

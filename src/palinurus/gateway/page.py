@@ -83,7 +83,7 @@ async def serve_workspace_media(visit: RouteRequest) -> web.Response | HttpFault
 
 
 def _open(source: str, settings: Settings) -> tuple[bytes, str] | None:
-    """The bytes, if the file is what `MEDIA_BYTES`, `MEDIA_TYPES` and the workspaces allow. Links are followed before judging."""
+    """The bytes, if size, kind and the workspaces allow it. Links are followed before judging."""
     kind = MEDIA_TYPES.get(os.path.splitext(source)[1].lower())
     if kind is None or "\0" in source or len(source) > 4096:
         return None

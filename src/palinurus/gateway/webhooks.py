@@ -1,6 +1,6 @@
-"""The doors for programs outside. POST /hooks/NAME: a webhook's request, read within its limits in this order: lock-out,
-credential, type, size, time. /channels/CHANNEL/ACCOUNT: a chat platform calls us; no gateway token is asked for, because
-platforms cannot send one: the channel checks the platform's signature over the bytes that were read.
+"""Requests of programs outside. POST /hooks/NAME: a webhook's, read within its limits in this order: lock-out,
+credential, type, size, time. /channels/CHANNEL/ACCOUNT: a chat platform calls us; no gateway token is asked for,
+because platforms cannot send one: the channel checks the platform's signature over the bytes that were read.
 
 What hooks and channels there are and what they do is behind the port; nothing is parsed here.
 """
@@ -103,8 +103,8 @@ class WebhookEndpoint:
         if wait > 0:
             return _sent(WebhookAnswer(429, {"ok": False, "error": "too many wrong credentials"}, retry=int(wait) + 1))
         head = WebhookHead(visit.match["name"], http.join_headers(request))
-        terms = hooks.judge_head(head)
-        said = terms if isinstance(terms, WebhookAnswer) else await self._taken(request, head, terms.size, hooks)
+        judged = hooks.judge_head(head)
+        said = judged if isinstance(judged, WebhookAnswer) else await self._taken(request, head, judged, hooks)
         if said.wrong:
             self._tries.count_failure(visit.address)
         return _sent(said)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from gateway.host import TOKEN, FakeHost, settings, words
+from palinurus.cli.args import resolve_session_key
 from palinurus.cli.reach import http
 from palinurus.cli.reach.client import (
     CliMessage,
     CliOutcome,
     HttpAgentClient,
     find_gateway_address,
-    resolve_session_key,
 )
 from palinurus.clock import SystemClock
 from palinurus.core.types.events import RunEvent

@@ -10,9 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-import msgspec
-
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.cli.reach.client import find_gateway_address
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.settings import Settings
@@ -53,9 +51,7 @@ async def perform_device_command(settings: Settings, clock: Clock, what: str, id
         if what != "list":
             return await ACTIONS[what](link, ident)
         found = await link.call("device.pair.list", {})
-        return (
-            str(msgspec.json.format(msgspec.json.encode(found), indent=2), "utf-8") if json else format_devices(found)
-        )
+        return to_json(found, pretty=True) if json else format_devices(found)
     except MethodError as error:
         raise BadRequest(error.message) from None
     finally:

@@ -9,11 +9,9 @@ import asyncio
 import os
 from typing import Any
 
-import msgspec
-
 from palinurus.agent.settle import to_outgoing
 from palinurus.cli.access.devices import connect_to_gateway
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.cli.reach import http
 from palinurus.cli.reach.client import find_gateway_address
 from palinurus.cli.render import strip_controls
@@ -78,7 +76,7 @@ def _params(what: str, words: list[str], *, notify: bool) -> dict[str, Any]:
 
 def _shown(what: str, found: dict[str, Any], now: int, json: bool) -> str:
     if json:
-        return str(msgspec.json.format(msgspec.json.encode(found), indent=2), "utf-8")
+        return to_json(found, pretty=True)
     if what == "list":
         return list_people([_asking(row) for row in found["requests"]], [_paired(row) for row in found["paired"]], now)
     if what == "approve":
@@ -111,7 +109,7 @@ async def _alone(settings: Settings, clock: Clock, what: str, params: dict[str, 
             paired = [one for one in await pairing.list_paired() if channel in (None, one.channel)]
             if json:
                 both = {"requests": asking, "paired": paired}
-                return str(msgspec.json.format(msgspec.json.encode(both), indent=2), "utf-8"), True
+                return to_json(both, pretty=True), True
             return list_people(asking, paired, clock.now()), True
         if what == "approve":
             done = await pairing.approve(params["code"], BY)

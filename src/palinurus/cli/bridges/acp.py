@@ -11,10 +11,10 @@ import os
 import sys
 
 from palinurus import __version__
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, load_settings, resolve_session_key
 from palinurus.cli.gateway import logs
 from palinurus.cli.main import PARTS, load_part
-from palinurus.cli.reach.client import find_gateway_address, resolve_session_key
+from palinurus.cli.reach.client import find_gateway_address
 from palinurus.clock import SystemClock
 from palinurus.errors import PalinurusError, Unauthorized
 from palinurus.gateway.client import LoginOptions, load_identity

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from palinurus.cli.args import CommandParser
+from palinurus.cli.args import CommandParser, ask_person
 from palinurus.cli.doctor import checks
 from palinurus.cli.doctor.checks import DoctorCase, DoctorFinding
 from palinurus.cli.main import PARTS
@@ -81,10 +81,7 @@ def _wanted(count: int) -> bool:
     """Whether the person at the terminal wants it done."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
-    try:
-        return input(f"{count} of these can be repaired here and now. Do it? [y/N]: ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+    return ask_person(f"{count} of these can be repaired here and now. Do it? [y/N]: ")
 
 
 def _repair(finding: DoctorFinding) -> None:

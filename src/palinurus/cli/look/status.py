@@ -13,7 +13,7 @@ import msgspec
 
 from palinurus import __version__
 from palinurus.app.plugins import load_contributions
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.cli.look.sandbox import describe_containment
 from palinurus.cli.reach import http
 from palinurus.cli.reach.client import find_gateway_address
@@ -67,7 +67,7 @@ def run_status(argv: list[str]) -> int:
     environ = dict(os.environ)
     status = asyncio.run(collect_status(load_settings(environ), environ))
     if args.json:
-        print(msgspec.json.encode(status).decode())
+        print(to_json(status))
     else:
         _print(status, TerminalView(sys.stdout, environ))
     return 0 if status.gateway and status.ready else 3

@@ -7,10 +7,8 @@ import os
 import sys
 from typing import Any
 
-import msgspec
-
 from palinurus.cli.access.devices import connect_to_gateway
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.cli.reach import http
 from palinurus.cli.reach.client import find_gateway_address
 from palinurus.cli.render import strip_controls
@@ -29,11 +27,7 @@ def run_tasks(argv: list[str]) -> int:
     settings = load_settings(dict(os.environ)).settings
     clock = SystemClock()
     found = asyncio.run(fetch_tasks(settings, clock, options.status))
-    text = (
-        msgspec.json.format(msgspec.json.encode(found)).decode()
-        if options.json
-        else format_task_rows(found, clock.now())
-    )
+    text = to_json(found, pretty=True) if options.json else format_task_rows(found, clock.now())
     sys.stdout.write(strip_controls(text) + "\n")
     return 0
 

@@ -18,7 +18,6 @@ from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
 from palinurus.core.types.events import RunEvent
-from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked, Unauthorized
 from palinurus.gateway import token
@@ -97,18 +96,6 @@ def find_gateway_address(settings: Settings) -> http.GatewayEndpoint:
     if place is not None:
         return http.GatewayEndpoint(place.host, place.port, secret)
     return http.GatewayEndpoint(token.to_reachable_host(gateway.bind), gateway.port, secret)
-
-
-def resolve_session_key(settings: Settings, typed: str, agent: str) -> SessionKey:
-    """The session a person means; "" is the agent's main one. Raises BadRequest."""
-    agent = agent or settings.default_agent
-    found = parse_session_key(typed or settings.session.main_key, agent)
-    if found is None:
-        raise BadRequest(f"{typed!r} is not a session key", fix="use a word, or agent:<id>:<name>")
-    if found.agent not in settings.agents:
-        known = ", ".join(sorted(settings.agents))
-        raise BadRequest(f"there is no agent {found.agent!r}", fix=f"use one of: {known}")
-    return found
 
 
 class HttpAgentClient:

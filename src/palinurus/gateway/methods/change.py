@@ -180,10 +180,10 @@ async def delete_session(call: MethodCall, asked: SessionDeleteParams) -> dict[s
     if key.kind == "main":
         raise MethodError(f"Cannot delete the main session ({key}).")
     seen = await here.reader.load(key)
-    if here.program.running(str(key)):
-        here.program.abort(str(key), "rpc")
+    if here.program.inbox.running(str(key)):
+        here.program.inbox.abort(str(key), "rpc")
         for _ in range(100):
-            if not here.program.running(str(key)):
+            if not here.program.inbox.running(str(key)):
                 break
             await here.program.clock.sleep(0.05)
     kept = ""
@@ -243,7 +243,7 @@ async def send_to_session(call: MethodCall, asked: SessionSendParams) -> dict[st
 
 async def steer_session(call: MethodCall, asked: SessionSendParams) -> dict[str, Any]:
     """As sessions.send; a run that is going takes the message in."""
-    going = call.program.running(str(asked.resolve(call)))
+    going = call.program.inbox.running(str(asked.resolve(call)))
     return {**await send_to_session(call, asked), "interruptedActiveRun": going}
 
 

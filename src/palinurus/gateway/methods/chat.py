@@ -83,8 +83,7 @@ async def send_chat(call: MethodCall, asked: ChatSendParams) -> dict[str, Any]:
     here = call.context
     key = asked.resolve(call)
     if _halts(asked.message) and not asked.attachments:
-        if here.program.clear is not None:  # first what waits, so that none of it begins when the run ends
-            await here.program.clear(str(key))
+        await here.program.inbox.clear(str(key))  # first what waits, so that none of it begins when the run ends
         if here.program.nest is not None:
             await here.program.nest.stop(str(key))
         return _stopped(here, key, None, "stop-command")
@@ -160,7 +159,8 @@ def _stopped(here: MethodContext, key: SessionKey, run_id: str | None, reason: s
     runs = [run for run in here.broadcaster.running(str(key)) if run_id is None or run_id in (run.id, run.item)]
     for run in runs:
         run.stop = reason
-    stopped = bool(runs) and here.program.abort(str(key), reason)
+    # Without a run of its own the session may still have sub-agents going: they end too.
+    stopped = (bool(runs) or run_id is None) and here.program.inbox.abort(str(key), reason)
     here.broadcaster.announce_change(str(key), "abort")
     return {"ok": True, "aborted": stopped, "runIds": [run.id for run in runs] if stopped else []}
 
