@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import msgspec
 
+from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.core import durations, paths
+from palinurus.core import durations
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import BadRequest, NotFound
 
