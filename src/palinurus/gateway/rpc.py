@@ -7,14 +7,16 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError, QueueFull
-from palinurus.gateway.port import GatewayHost
+
+if TYPE_CHECKING:  # the whole program hangs on it, which a client at the other end does not need
+    from palinurus.gateway.port import GatewayHost
 
 log = logging.getLogger(__name__)
 
