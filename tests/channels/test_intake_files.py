@@ -94,7 +94,7 @@ async def test_who_makes_us_fetch(tmp_path: Path, name: str) -> None:
     ):
         await case.send(fake, Sends("huge.png", bytes(LARGE), stranger=True))
         async with asyncio.timeout(10):
-            while not await app.gate.pairing.list_waiting():  # let in by nobody yet, but taken notice of
+            while not await app.admission.pairing.list_waiting():  # let in by nobody yet, but taken notice of
                 await asyncio.sleep(0.005)
         await case.send(fake, Sends("passing.png", b"by", group=True))
         await case.send(fake, Sends("mine.png", b"mine"))

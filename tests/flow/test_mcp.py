@@ -84,11 +84,11 @@ async def test_after_a_servers_words_a_change_is_asked_about_and_a_look_is_not(t
     async with running(tmp_path / "h", model, mcp={"servers": {"tiny": TINY}}) as app:
         ident = (await app.submit(inbound("go", sender=OWNER))).id
         async with asyncio.timeout(10):
-            while not (rows := await app.board.pending()):
+            while not (rows := await app.approvals.pending()):
                 await asyncio.sleep(0.01)
         (row,) = rows
         assert row.ask.tool == "tiny__change" and row.ask.taint == ("mcp:tiny",)
-        await app.board.answer(row.id, "deny", "test")
+        await app.approvals.answer(row.id, "deny", "test")
         await app.wait(ident)
     first, second, third = results(model)
     assert not first.isError and not second.isError

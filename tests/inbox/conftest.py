@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -21,6 +22,7 @@ from palinurus.inbox.control import CommandController
 from palinurus.inbox.route import build_item
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
+from palinurus.services.inbox import InboxPort
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, Settlement
@@ -67,13 +69,18 @@ class Office:
         self.events: list[RunEvent] = []
         self.answer = "the model's answer"
         self.hooked: list[tuple[str, dict[str, Any]]] = []
-        self.desk = desk._replace(
-            abort=self._abort, running=self.running.__contains__, submit=self._submit, wait=self._wait
+        self.inbox: Any = SimpleNamespace(
+            abort=self._abort,
+            running=self.running.__contains__,
+            submit=self._submit,
+            wait=self._wait,
+            clear=self._clear,
         )
+        self.desk = desk._replace(inbox=self.inbox)
         self.controller = CommandController(self.desk, self.replied.extend)
         self._count = 0
 
-    def _abort(self, session: str, reason: str) -> bool:
+    def _abort(self, session: str, reason: str, children: bool = True) -> bool:
         if session not in self.running:
             return False
         self.aborted.append((session, reason))
@@ -95,6 +102,9 @@ class Office:
         row = await self.store.item(ident)
         assert row is not None
         return row
+
+    async def _clear(self, session: str) -> int:
+        return 0
 
     def message(self, text: str, **changes: Any) -> Inbound:
         return inbound(text, **{"target": Target("telegram", "7"), "sender": OWNER, **changes})
@@ -155,10 +165,7 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
         Hooks(),
         clock,
         Transcripts(str(home)),
-        abort=lambda session, reason: False,
-        running=lambda session: False,
-        submit=None,  # type: ignore[arg-type]
-        wait=None,  # type: ignore[arg-type]
+        inbox=cast(InboxPort, None),  # the office is one
         tools={name: tool(name) for name in ("read", "exec")},
     )
     yield Office(home, desk, store, clock)

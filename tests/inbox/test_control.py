@@ -96,7 +96,7 @@ async def test_a_command_that_breaks_is_answered(office: Any) -> None:
     def broken(session: str) -> bool:
         raise RuntimeError("secret detail")
 
-    office.controller = CommandController(office.desk._replace(running=broken), office.replied.extend)
+    office.inbox.running = broken
     assert await office.say("/status") == "⚠️ The command failed; the log says why."
 
 
@@ -180,7 +180,7 @@ async def test_a_message_that_is_not_taken_is_explained(office: Any) -> None:
     async def full(message: Inbound, sink: Any = None) -> Any:
         raise QueueFull("20 messages already wait")
 
-    office.controller = CommandController(office.desk._replace(submit=full), office.replied.extend)
+    office.inbox.submit = full
     assert await office.say("/new hello") == "⚠️ 20 messages already wait"
     assert [r.text for r in office.replied] == ["✅ New session started · model: fake/m", "⚠️ 20 messages already wait"]
 
@@ -192,8 +192,8 @@ async def test_a_drain_hands_the_command_back(office: Any) -> None:
     abort = Abort()
     message = office.message("/new hello", push=False)
     claim = await office.claim(message)
-    controller = CommandController(office.desk._replace(wait=never), office.replied.extend)
-    task = asyncio.ensure_future(controller.turn(claim, message, KEY, office, abort))
+    office.inbox.wait = never
+    task = asyncio.ensure_future(office.controller.turn(claim, message, KEY, office, abort))
     while not office.submitted or (await office.store.item(claim.id)).state != "running":
         await LoopTick()
     for _ in range(50):

@@ -92,7 +92,8 @@ async def world(tmp_path: Path, **changes: Any) -> AsyncIterator[World]:
     settings = Settings(str(tmp_path / "h"), agents, "main", **changes)
     turns, control = Turns(store), Control(store)
     told: list[Reply] = []
-    dispatcher = Dispatcher(settings, store, turns, SystemClock(), control, told.extend, 0.05)  # type: ignore[arg-type]
+    dispatcher = Dispatcher(settings, store, SystemClock(), told.extend, 0.05)
+    dispatcher.attach(turns, control)  # type: ignore[arg-type]
     made = World(store, dispatcher, turns, control)
     made.told = told
     await dispatcher.resume()

@@ -12,6 +12,7 @@ from palinurus.errors import BadRequest, Draining, QueueFull
 from palinurus.inbox.control import is_control
 from palinurus.inbox.policy import NO_OVERRIDES, resolve_policy
 from palinurus.services.wake import SessionWaker, make_notice_message
+from palinurus.store.port import Acceptance
 from palinurus.testing.clock import FakeClock
 from palinurus.tools.commands.table import CommandNotice
 
@@ -48,11 +49,12 @@ class Door:
         self.answers = list(answers)
         self.seen: list[Inbound] = []
 
-    async def __call__(self, message: Inbound) -> Any:
+    async def submit(self, message: Inbound) -> Any:
         self.seen.append(message)
         answer = self.answers.pop(0)
         if answer is not None:
             raise answer
+        return Acceptance(message.event, False, "queued")
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from palinurus.config.sections.schedule import HeartbeatSettings, HeartbeatVisibility
 from palinurus.core.types.keys import SessionKey
+from palinurus.services.inbox import InboxPort
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import SessionRow
 from palinurus.triggers.message import resolve_target
@@ -25,16 +26,8 @@ def doors(*groups: str, key: SessionKey = MAIN, **last: Any) -> TriggerPort:
         if name == str(key):
             record = msgspec.structs.replace(record, **last)
         world.memory.rows[name] = SessionRow(name, "main", "s", 0, record.encode())
-    inbox = world.inbox
-    return TriggerPort(
-        world.settings,
-        world.memory,
-        world.clock,
-        inbox.submit,
-        inbox.wait,
-        inbox.running,
-        channels=lambda: ("tg", "irc"),
-    )
+    inbox = cast(InboxPort, world.inbox)
+    return TriggerPort(world.settings, world.memory, world.clock, inbox, channels=("tg", "irc"))
 
 
 LAST = {"lastChannel": "tg", "lastTo": "7", "lastAccountId": "work"}

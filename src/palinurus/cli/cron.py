@@ -11,7 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from palinurus.cli.args import JSON, CommandParser, Verb, load_settings, make_arg, make_verb_parser, to_json
 from palinurus.cli.reach.gateway import reach_gateway
@@ -22,7 +22,7 @@ from palinurus.config import durations
 from palinurus.config.settings import Settings
 from palinurus.core.schedule.fire import unfold_history
 from palinurus.errors import BadRequest, GatewayUnreachable
-from palinurus.store.port import Store
+from palinurus.services.inbox import InboxPort
 from palinurus.store.sqlite import open_store
 from palinurus.tools.program.cron import CronJobMaker, SchedulerPort
 from palinurus.triggers.events import SystemEvents
@@ -50,18 +50,12 @@ async def perform_cron_command(settings: Settings, clock: Clock, options: argpar
             return str(await options.run(gateway.call, options))
     store = await open_store(settings.home, clock)
     try:
-        work = Scheduler(_doors(settings, store, clock), SystemEvents(store))
+        idle = TriggerPort(settings, store, clock, cast(InboxPort, None))  # nothing is started without a gateway
+        work = Scheduler(idle, SystemEvents(store))
         await work.load()
         return str(await options.run(_local(work, settings), options))
     finally:
         await store.close()
-
-
-def _doors(settings: Settings, store: Store, clock: Clock) -> TriggerPort:
-    async def nobody(_: Any, __: Any = None) -> Any:
-        raise GatewayUnreachable("jobs run in the gateway, and none is running", fix="`pal gateway` starts it")
-
-    return TriggerPort(settings, store, clock, nobody, nobody, lambda session: False)
 
 
 def _local(work: SchedulerPort, settings: Settings) -> Ask:

@@ -175,7 +175,7 @@ class RunBroadcaster:
             row = await self._reader.find_row(session)
             if row is not None:
                 payload = {**row, **payload, "session": row, "goal": None}
-                payload["hasActiveRun"] = self._program.running(session)
+                payload["hasActiveRun"] = self._program.inbox.running(session)
         self._gateway.tell(topics, event, payload)
 
     def _appended(self, session: str, item: str) -> None:

@@ -83,7 +83,7 @@ class SessionReader:
         shown["modelProvider"], shown["model"] = model.ref.provider, model.ref.model
         shown["origin"] = {"provider": record.lastChannel or "webchat", "surface": "webchat", "chatType": "direct"}
         shown["agentRuntime"] = {"id": "palinurus", "source": "implicit"}
-        shown["hasActiveRun"] = self._program.running(str(seen.key))
+        shown["hasActiveRun"] = self._program.inbox.running(str(seen.key))
         shown.setdefault("systemSent", seen.record is not None)
         shown.setdefault("abortedLastRun", False)
         if seen.record is None:

@@ -75,17 +75,17 @@ def find_key(claim: RunClaim) -> SessionKey | None:
 
 
 class ControlLane:
-    def __init__(self, controller: ControllerPort | None) -> None:
+    def __init__(self, controller: ControllerPort) -> None:
         self._controller = controller
         self._last: dict[str, asyncio.Future[None]] = {}
 
     def control(self, inbound: Inbound) -> bool:
-        return self._controller is not None and self._controller.control(inbound)
+        return self._controller.control(inbound)
 
     async def turn(self, claim: RunClaim, inbound: Inbound, audience: Audience, abort: Abort) -> None:
         """Do it, after the one before it if that is quick."""
         key = find_key(claim)
-        assert key is not None and self._controller is not None, claim.session
+        assert key is not None, claim.session
         name, done = str(key), asyncio.get_running_loop().create_future()
         before, self._last[name] = self._last.get(name), done
         try:
@@ -203,8 +203,8 @@ class CommandController:
         relay = _Relay(asked.audience) if answer.relay and not asked.inbound.push else None
         said, row = 0, None
         try:
-            accepted = await desk.submit(follow, relay.show if relay else None)
-            row = await abort.wait(desk.wait(accepted.id)) if relay else None
+            accepted = await desk.inbox.submit(follow, relay.show if relay else None)
+            row = await abort.wait(desk.inbox.wait(accepted.id)) if relay else None
         except Aborted as exc:
             if exc.reason == "drain":
                 await desk.store.yield_back(claim)

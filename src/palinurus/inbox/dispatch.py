@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any
+from collections import Counter
+from collections.abc import Callable
 
 from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.turn import TurnRunner
@@ -19,15 +19,17 @@ from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
 from palinurus.crashpoints import pass_crashpoint
-from palinurus.errors import Draining, QueueFull, StateError
+from palinurus.errors import Draining, NotFound, QueueFull, StateError
 from palinurus.inbox import control, queue, running
-from palinurus.inbox.feed import RunFeeds, Sink
+from palinurus.inbox.feed import RunFeeds
 from palinurus.inbox.lanes import LanePump, Lanes, SessionQueues
 from palinurus.inbox.policy import NO_OVERRIDES, QueuePolicy, read_overrides, resolve_policy
 from palinurus.inbox.queue import Effect, QueueEvent
 from palinurus.inbox.route import build_item
 from palinurus.inbox.running import ActiveRun, ClaimFinisher, ReplyListener, RunAudience, decode_stored
+from palinurus.services.inbox import Sink
 from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, Store
+from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
@@ -37,37 +39,47 @@ CLEARS = frozenset(("user", "stop"))  # reasons of an abort that also clear what
 
 
 class Dispatcher:
-    """Accepts, starts, steers, stops."""
+    """Implements `services.inbox.InboxPort`: accepts, starts, steers, stops. Made first, so that all who put messages
+    in can have it; `attach` then says who does the runs, before the first message comes."""
+
+    _turns: TurnRunner
+    _controls: control.ControlLane
+    _stop_children: Callable[[str], None] | None
 
     def __init__(
         self,
         settings: Settings,
         store: Store,
-        turns: TurnRunner,
         clock: Clock,
-        controller: control.ControllerPort | None = None,
-        replied: ReplyListener | None = None,
+        replied: ReplyListener = lambda replies: None,
         grace: float = 30.0,  # seconds a run gets to end after its deadline, and again after it was cancelled
     ) -> None:
         self._settings = settings
         self._store = store
-        self._turns = turns
         self._clock = clock
-        self._controls = control.ControlLane(controller)
         self.grace = grace
         self._bound = max(BOUND, settings.lanes.queue_cap)
         self._running: dict[str, ActiveRun] = {}
-        self._coming: dict[str, int] = {}  # messages on their way to disk, by session
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._coming: Counter[str] = Counter()  # messages on their way to disk, by session
+        self._tasks = TaskSet("a message that gets no run")
         self._sweeping: set[str] = set()
         width = settings.lanes
-        slots = {"main": width.main, "subagent": width.subagent, "cron": width.cron}
-        self.lanes = Lanes({**slots, control.CONTROL_LANE: control.AT_ONCE})
+        self.lanes = Lanes(
+            {"main": width.main, "subagent": width.subagent, "cron": width.cron, control.CONTROL_LANE: control.AT_ONCE}
+        )
         self._book = SessionQueues(self.lanes)
         self._pump = LanePump(store, self.lanes, self._start)
-        self._finisher = ClaimFinisher(store, clock, replied or (lambda replies: None))
+        self._finisher = ClaimFinisher(store, clock, replied)
         self.feeds = RunFeeds()
         self.draining = False
+
+    def attach(
+        self, turns: TurnRunner, controller: control.ControllerPort, stop_children: Callable[[str], None] | None = None
+    ) -> None:
+        """Who does runs, who does commands, and who ends the sub-agents of a session that is stopped."""
+        self._turns = turns
+        self._controls = control.ControlLane(controller)
+        self._stop_children = stop_children
 
     # in
 
@@ -87,11 +99,12 @@ class Dispatcher:
             rules = rules or await self._rules(inbound, session)
             self._admit(session, rules)
         unwatch = self.feeds.watch(item.id, sink) if sink is not None else None
-        self._coming[session], accepted = self._coming.get(session, 0) + 1, None
+        self._coming[session] += 1
+        accepted = None
         try:
             accepted = await self._store.accept(item, claim=slot)
         finally:
-            self._came(session)
+            self._coming -= Counter((session,))
             if slot and (accepted is None or accepted.claim is None):
                 self.lanes.give(lane)
                 self._pump.kick(lane)
@@ -121,18 +134,11 @@ class Dispatcher:
 
     def _admit(self, session: str, rules: QueuePolicy) -> None:
         state = self._book.state(session)
-        coming = self._coming.get(session, 0)
+        coming = self._coming[session]
         full = rules.drop == "new" or session in self._sweeping  # dropping more would put the next run off for ever
         cap = rules.cap if full else self._bound
         if queue.count_live(state) + coming >= cap or len(state.rows) + coming >= self._bound:
             raise QueueFull(f"{cap} messages already wait in this session", fix="wait for answers, or stop the run")
-
-    def _came(self, session: str) -> None:
-        left = self._coming[session] - 1
-        if left:
-            self._coming[session] = left
-        else:
-            del self._coming[session]
 
     async def resume(self) -> int:
         """At start: hand what a crash left behind back to the lanes. Returns how many messages wait."""
@@ -159,7 +165,7 @@ class Dispatcher:
                 self._pump.hold(session, lane, until)
             case queue.SweepEffect() if session not in self._sweeping and not self.draining:
                 self._sweeping.add(session)
-                self._spawn(self._sweep(session, lane))
+                self._tasks.start(self._sweep(session, lane))
             case queue.SteerEffect(ident, dropped, lines) if run is not None and inbound is not None:
                 said = running.prepend_note(running.strip_directives(inbound), running.tell_overflow(dropped, lines))
                 if not run.mailbox.push(said.message(self._clock.now()), ident):
@@ -173,11 +179,6 @@ class Dispatcher:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _sweep(self, session: str, lane: str) -> None:
         """Settle doomed messages at the head of a free session. Needs no slot: nothing runs."""
@@ -213,11 +214,11 @@ class Dispatcher:
         started = queue.ClaimEvent(claim.id, queue.get_place(inbound), alone=claim.attempts > 1)
         (effect,) = self._step(session, lane, started)
         if isinstance(effect, queue.SettleEffect):
-            self._spawn(self._unrun(claim, inbound, effect.verdict))
+            self._tasks.start(self._unrun(claim, inbound, effect.verdict))
             return
         assert isinstance(effect, queue.BeginEffect)
         self.feeds.report_started(claim.id, session, inbound)
-        mailbox = Mailbox(lambda ids: self._taken(run, ids))
+        mailbox = Mailbox(lambda ids: self._step(session, lane, queue.TakeEvent(ids)))
         run = ActiveRun(claim, inbound, effect, mailbox)
         self._running[session] = run
         run.abort.on(lambda: self._closed(run))  # a run that is being stopped takes nothing more in
@@ -298,7 +299,7 @@ class Dispatcher:
         log.error("message %s: the run is still going after its deadline", run.claim.id)
         run.task.cancel()
         if run.late > 1:
-            self._spawn(self._abandon(run))
+            self._tasks.start(self._abandon(run))
         else:
             run.timer = asyncio.get_running_loop().call_later(self.grace, self._late, run)
 
@@ -322,9 +323,6 @@ class Dispatcher:
         self._step(session, lane, queue.RunEndEvent(run.claim.id))
         self._pump.kick(lane)
 
-    def _taken(self, run: ActiveRun, ids: tuple[str, ...]) -> None:
-        self._step(run.claim.session, run.claim.lane, queue.TakeEvent(ids))
-
     def _absorbed(self, run: ActiveRun, ids: tuple[str, ...]) -> None:
         """Steered messages are part of a run now: they wait no more, and their watchers watch it."""
         run.absorbed.update(ids)
@@ -347,8 +345,10 @@ class Dispatcher:
     def running(self, session: str) -> bool:
         return session in self._running
 
-    def abort(self, session: str, reason: str) -> bool:
-        """Stop the run of a session; a person's stop also clears what waits. False if nothing ran."""
+    def abort(self, session: str, reason: str, *, children: bool = True) -> bool:
+        """Stop the run of a session, and its sub-agents; a person's stop also clears what waits. False: nothing ran."""
+        if children and self._stop_children is not None:
+            self._stop_children(session)
         run = self._running.get(session)
         if reason in CLEARS:
             self._clear(session)
@@ -378,20 +378,23 @@ class Dispatcher:
         self._step(session, self._book.lane(session), queue.QueueStopEvent((ident,)))
         return True
 
-    async def wait(self, ident: str, timeout: float | None = None) -> InboxRow | None:
-        """The row once its outcome is on disk, or as it stands after `timeout` seconds (which stop nothing)."""
-        return await self.feeds.outcome(ident, self._store, timeout)
+    async def wait(self, ident: str, timeout: float | None = None) -> InboxRow:
+        """The row once its outcome is on disk, or as it stands after `timeout` seconds. Raises NotFound."""
+        row = await self.feeds.outcome(ident, self._store, timeout)
+        if row is None:
+            raise NotFound(f"no message {ident}")
+        return row
 
     async def drain(self, seconds: float) -> None:
         """No new turns; running ones get `seconds`, then are checkpointed and handed back to the store."""
         self.draining = True
         self._pump.stop()
-        tasks = [run.task for run in self._running.values() if run.task]
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
+        await self._until_idle(seconds)
         self._finisher.stopped = True
         for run in tuple(self._running.values()):
             run.abort.set("drain")
-        tasks = [run.task for run in self._running.values() if run.task]
-        if tasks:
-            await asyncio.wait(tasks, timeout=5)
+        await self._until_idle(5)
+
+    async def _until_idle(self, seconds: float) -> None:
+        if tasks := [run.task for run in self._running.values() if run.task]:
+            await asyncio.wait(tasks, timeout=seconds)

@@ -127,7 +127,7 @@ class CronRunner:
                 await self._over(held, due, "ok", job.payload.words[:SUMMARY], {"sessionKey": str(key)})
                 return
             way = await message.resolve_job_destination(self._doors, job.delivery, key, job.agent_id)
-            accepted = await self._doors.submit(message.make_fire_message(job, due, now, key, way))
+            accepted = await self._doors.inbox.submit(message.make_fire_message(job, due, now, key, way))
         except (BadRequest, NotFound) as exc:
             await self._over(held, due, "error", exc.message, {})
             return
@@ -152,7 +152,7 @@ class CronRunner:
         due, item = held.state.running_at_ms, held.state.item
         try:
             try:
-                row = await self._doors.wait(item)
+                row = await self._doors.inbox.wait(item)
             except NotFound:
                 await self._over(held, due, "error", "its message is gone", {})
                 return

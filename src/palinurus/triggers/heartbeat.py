@@ -169,7 +169,7 @@ class AgentHeartbeat:
             return HeartbeatVerdict(False, "disabled")
         if own.hours is not None and not own.hours.open(now, _zone(own.timezone)):
             return HeartbeatVerdict(False, "quiet-hours")
-        if self._doors.running(str(self.key)) or (own.skip_busy and self._doors.busy()):
+        if self._doors.inbox.running(str(self.key)) or (own.skip_busy and self._doors.inbox.busy):
             return HeartbeatVerdict(False, "requests-in-flight")
         text = await asyncio.to_thread(_read, os.path.join(self._workspace, FILE))
         page = parse_heartbeat_page(text, lambda words: durations.parse_duration(words, "m"))
@@ -215,7 +215,7 @@ class AgentHeartbeat:
         message = self._message(verdict, to, now)
         watch = self._watch.digest or self._beat.watch
         try:
-            accepted = await self._doors.submit(message, _listener(ends))
+            accepted = await self._doors.inbox.submit(message, _listener(ends))
         except Draining:
             return
         except PalinurusError as exc:
@@ -259,7 +259,7 @@ class AgentHeartbeat:
     async def _resumed(self, item: str, began: int) -> None:
         """One that a stop of the program has cut in two: what it said is on its way, what it cost is counted."""
         try:
-            row = await self._doors.wait(item)
+            row = await self._doors.inbox.wait(item)
             spent = await self._doors.store.list_usage(began, row.session)
             cost = sum(s.cost or 0.0 for s in spent if s.item == item)
             await self._save(item="", cost=self._beat.cost + cost, count=self._beat.count + 1)
@@ -273,7 +273,7 @@ class AgentHeartbeat:
     async def _end(self, message: Inbound, item: str, why: str, unsent: str, ends: list[AgentEnd]) -> None:
         began = message.at
         try:
-            row = await self._doors.wait(item)
+            row = await self._doors.inbox.wait(item)
             spent = [s for s in await self._doors.store.list_usage(began, row.session) if s.item == item]
             cost = sum(s.cost or 0.0 for s in spent)
             beat = self._beat

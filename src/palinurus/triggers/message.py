@@ -51,7 +51,7 @@ async def resolve_target(doors: TriggerPort, own: HeartbeatSettings, key: Sessio
     known = record is not None and channel == last
     to = own.to or (record.lastTo or "" if record is not None and known else "")
     account = own.account or (record.lastAccountId if record is not None and known else "") or "default"
-    if not to or channel not in doors.channels():
+    if not to or channel not in doors.channels:
         return HeartbeatTarget(nowhere, "no-target")
     seen = next(
         (own.seen[place] for place in (f"{channel}/{account}", channel, "") if place in own.seen), HeartbeatVisibility()
@@ -104,7 +104,7 @@ async def find_last_destination(doors: TriggerPort, key: SessionKey) -> ReplyDes
     """Where the session's person wrote last, if replies can go there."""
     row = await doors.store.session(str(key))
     record = SessionRecord.decode(row.data) if row is not None else None
-    if record is None or record.lastChannel not in doors.channels():
+    if record is None or record.lastChannel not in doors.channels:
         return ReplyDestination(Target(_NOWHERE, str(key)), False)
     return ReplyDestination(
         Target(record.lastChannel or "", record.lastTo or "", record.lastAccountId or "default"), True
@@ -116,7 +116,7 @@ async def resolve_job_destination(
 ) -> ReplyDestination:
     """Where a job's answer goes. Raises BadRequest for a channel that is not there."""
     if delivery.mode == "announce" and delivery.channel and delivery.channel != "last":
-        if delivery.channel not in doors.channels():
+        if delivery.channel not in doors.channels:
             raise BadRequest(f"there is no channel {delivery.channel[:40]!r} to announce it on")
         account = delivery.account_id or "default"
         return ReplyDestination(Target(delivery.channel, delivery.to, account, delivery.thread_id), True)

@@ -150,7 +150,7 @@ class Scheduler:
         if delivery is None and isolated:
             delivery = {"mode": "announce"}
         bare = isinstance(delivery, dict) and delivery.get("mode") == "announce" and not delivery.get("channel")
-        if bare and maker.channel in self._doors.channels():
+        if bare and maker.channel in self._doors.channels:
             made["delivery"] = {
                 **(delivery or {}), "channel": maker.channel, "to": maker.to, "accountId": maker.account
             }  # fmt: skip
@@ -221,7 +221,7 @@ class Scheduler:
             way.target, sender, f"wake:{ident}", f"System: {text}", at, session=str(key), agent=key.agent,
             options=TurnOptions(trigger="wake"), system=True, push=way.push, source=source,
         )  # fmt: skip
-        await self._doors.submit(message)
+        await self._doors.inbox.submit(message)
 
     def waiting(self) -> list[str]:
         """See `Schedules`."""

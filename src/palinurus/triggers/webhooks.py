@@ -265,7 +265,7 @@ class Webhooks:
         if asked.action == "wake" and not asked.now:
             await self._later(asked, key, held, digest)
             return WebhookAnswer(200, {"ok": True, "mode": "next-heartbeat"})
-        made = await self._doors.submit(self._message(asked, key, held, digest or uuid.uuid4().hex))
+        made = await self._doors.inbox.submit(self._message(asked, key, held, digest or uuid.uuid4().hex))
         told = {"ok": True, "mode": "now"} if asked.action == "wake" else {"ok": True}
         return WebhookAnswer(200, {**told, "runId": made.id, **({"duplicate": True} if made.duplicate else {})})
 
@@ -294,7 +294,7 @@ class Webhooks:
         if not asked.deliver:
             return ReplyDestination(Target("hook"), False)
         if asked.channel != "last":
-            return ReplyDestination(Target(asked.channel, asked.to), asked.channel in self._doors.channels())
+            return ReplyDestination(Target(asked.channel, asked.to), asked.channel in self._doors.channels)
         own = key if asked.action == "wake" else make_main_key(self._doors.settings, key.agent)
         return await find_last_destination(self._doors, own)
 

@@ -80,9 +80,9 @@ async def ask(app: App, text: str) -> tuple[InboxRow, list[RunEvent]]:
 async def decide(app: App, decision: str) -> None:
     """Answer the next question."""
     async with asyncio.timeout(10):
-        while not (rows := await app.board.pending()):
+        while not (rows := await app.approvals.pending()):
             await asyncio.sleep(0.01)
-    await app.board.answer(rows[0].id, decision, "owner")
+    await app.approvals.answer(rows[0].id, decision, "owner")
 
 
 def messages(home: Path) -> list[dict[str, Any]]:

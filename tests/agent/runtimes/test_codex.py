@@ -99,7 +99,7 @@ async def test_a_hook_that_blocks_the_call_declines_without_asking_anybody(tmp_p
         app.hooks.on("before_tool_call", block)
         app.hooks.on("after_tool_call", after)
         row, _ = await ask(app, "run")
-        assert row.note.endswith("It was decline.") and await app.board.pending() == []
+        assert row.note.endswith("It was decline.") and await app.approvals.pending() == []
         await app.hooks.drain()
         assert seen == [("exec", True)]
 

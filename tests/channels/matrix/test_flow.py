@@ -148,10 +148,10 @@ async def test_an_approval_is_typed_and_counts_only_from_who_may(matrix: FakeMat
         assert ident is not None, card
         await matrix.say(f"!approve {ident.group(1)} allow-once", chat="group", sender=BOB, mention=True)
         await asyncio.sleep(0.1)
-        assert len(await app.board.pending()) == 1 and not made.exists()
+        assert len(await app.approvals.pending()) == 1 and not made.exists()
         await matrix.say(f"!approve {ident.group(1)} allow-once", chat="group")
         await until(lambda: "done" in texts(matrix, "group"))
-        assert made.exists() and await app.board.pending() == []
+        assert made.exists() and await app.approvals.pending() == []
 
 
 async def test_what_is_told_again_is_one_turn_also_after_a_restart(matrix: FakeMatrix, tmp_path: Path) -> None:

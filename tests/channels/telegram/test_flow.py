@@ -174,7 +174,7 @@ async def test_an_approval_by_button_counts_from_the_owner_only(tmp_path: Path, 
         await fake.press(card.message_id, label, chat="group", sender="bob")
         await until(lambda: len(fake.answered) == 1)
         await asyncio.sleep(0.05)
-        assert not made.exists() and len(await app.board.pending()) == 1
+        assert not made.exists() and len(await app.approvals.pending()) == 1
         await fake.press(card.message_id, label, chat="group", sender="ann")
         await until(lambda: "made" in fake.read("group"))
     assert made.exists() and len(fake.answered) == 2

@@ -133,7 +133,7 @@ async def test_without_a_sign_in_it_says_so_and_a_client_that_ends_is_begun_agai
         async with running(tmp_path, model, people) as app:
             await until(lambda: app.channels["whatsapp"].status().state == "signed_out")
             people.linked = True
-            assert await app.lines.start("whatsapp")
+            assert await app.receivers.start("whatsapp")
             await until(lambda: app.channels["whatsapp"].status().state == "ready")
             assert people._client is not None
             people._client.hear(WhatsAppCrash("it died"))

@@ -61,7 +61,7 @@ async def test_beside_a_gateway_it_counts_at_once(tmp_path: Path) -> None:
         home = here.app.settings
         await channel.receive("hi", event="e1", sender="7")
         text, good = await perform_pairing_command(home, clock, "list", {})
-        (asking,) = await here.app.gate.pairing.list_waiting()
+        (asking,) = await here.app.admission.pairing.list_waiting()
         assert good and asking.code in text
         text, good = await perform_pairing_command(home, clock, "approve", {"code": asking.code, "notify": False})
         assert good and "fake:7" in text

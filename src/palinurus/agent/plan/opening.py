@@ -76,10 +76,10 @@ def restrict_tools(offer: ToolOffer, options: TurnOptions) -> ToolOffer:
     return offer._replace(tools=tools, specs=tuple(tool.spec for tool in tools.values()))
 
 
-def prepend_preface(opening: Opening, told: MessagePreface) -> Opening:
-    """The opening message with what is told before it."""
+def prepend_preface(opening: Opening, text: str, source: str = "") -> Opening:
+    """The opening message with `text` before it; `source`: whose words that is (taint)."""
     last = opening[-1] if opening else None
-    if not told.text or not isinstance(last, UserMessage):
+    if not text or not isinstance(last, UserMessage):
         return opening
-    source = ", ".join(dict.fromkeys(word for word in (told.source, last.source) if word))
-    return (*opening[:-1], UserMessage((TextBlock(told.text + "\n\n"), *last.blocks), last.timestamp, source))
+    source = ", ".join(dict.fromkeys(word for word in (source, last.source) if word))
+    return (*opening[:-1], UserMessage((TextBlock(text + "\n\n"), *last.blocks), last.timestamp, source))

@@ -122,7 +122,7 @@ class RunPreparer:
         settings = parts.settings
         self._benches = {ident: _bench(a, settings, parts.env) for ident, a in settings.agents.items()}
         self.offers = ToolOffers(settings, parts.catalog, parts.tools)
-        self._cells = ToolSandboxes(settings, parts.env, make=parts.gauge is not None)
+        self.sandboxes = ToolSandboxes(settings, parts.env, make=parts.gauge is not None)
         self.marks = TaintMarks(parts.store)
         self._zones = {ident: find_zone(a.user_timezone) for ident, a in settings.agents.items()}
 
@@ -148,10 +148,9 @@ class RunPreparer:
         if not resumed and (inbound.text or inbound.images):  # a tool called from outside is told nothing
             opening = await self._noted(opening, claim, route, now if remembered else None)
         levels = resolve_show(inline, session, read_show(bench.agent))
-        cell = self._cells.of(bench.agent, route.key)
-        await self._laid(bench.agent, cell, route)
-        seen = make_occasion(inbound, route.key, choices[0], session)
-        seen = seen._replace(reasoning=levels.reasoning, sandbox=cell.box)
+        cell = await self._lay_out(bench.agent, route)
+        occasion = make_occasion(inbound, route.key, choices[0], session)
+        occasion = occasion._replace(reasoning=levels.reasoning, sandbox=cell.box)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
         offer = restrict_tools(add_client_tools(offer, inbound.options.client_tools), inbound.options)
         judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline)
@@ -165,7 +164,7 @@ class RunPreparer:
             transcript=session.path(route.agent),
             choices=choices,
             sampling=_sampling(inbound.options),
-            prompt=self._parts.gatherer.prompt(route.agent, offer.tools.values(), seen),
+            prompt=self._parts.gatherer.prompt(route.agent, offer.tools.values(), occasion),
             history=fit_history(history, rules, _pinned(inbound, transcript), None if resumed else now),
             opening=opening,
             tools=offer.tools,
@@ -184,23 +183,28 @@ class RunPreparer:
             scale=await self._parts.gauge.learn(transcript, model.ref) if self._parts.gauge else 1.0,
             taint=await self.marks.taint(transcript, cell.workspace, notes=remembered),
         )
-        plan, view = await hookcalls.change_prompt(self._parts.hooks, plan), partial(_view, inbound, transcript, rules)
-        return PreparedRun(plan, transcript, session, found.stored, finished, view)
+        plan = await hookcalls.change_prompt(self._parts.hooks, plan)
+        view = partial(_view, inbound, transcript, rules)
+        return PreparedRun(plan, transcript, session, found.stored, finished=finished, view=view)
 
-    async def _laid(self, agent: AgentSettings, cell: ToolSandbox, route: Route) -> None:
-        """Everything a run finds is where it belongs."""
+    async def _lay_out(self, agent: AgentSettings, route: Route) -> ToolSandbox:
+        """Where its tools work; everything that a run finds there is where it belongs."""
+        cell = self.sandboxes.of(agent, route.key)
         undo_stray_changes(cell.workspace)
         await self._parts.shelf.ready(agent, route.key)
         if self._parts.ready is not None:
             await self._parts.ready()
+        return cell
 
     async def _noted(self, opening: Opening, claim: RunClaim, route: Route, now: int | None) -> Opening:
         """With what goes before the message: what the session is told, and (from `now`) the notes of the last days."""
         if now is not None:
             workspace = self._benches[route.agent].agent.workspace
-            opening = _reminded(opening, read_startup_notes(workspace, now, self._zones[route.agent]))
-        tell = self._parts.tell
-        return opening if tell is None else prepend_preface(opening, await tell(str(route.key), claim.id))
+            opening = prepend_preface(opening, read_startup_notes(workspace, now, self._zones[route.agent]))
+        if self._parts.tell is None:
+            return opening
+        told = await self._parts.tell(str(route.key), claim.id)
+        return prepend_preface(opening, told.text, told.source)
 
     async def preview(self, key: SessionKey) -> Prompt:
         """The prompt the session's next run would get, hooks aside."""
@@ -310,14 +314,6 @@ def _directed(inbound: Inbound) -> tuple[Inbound, InlineDirectives]:
     parsed = parse_directives(inbound.text)
     asked = inline_directives(parsed)
     return (msgspec.structs.replace(inbound, text=parsed.rest), asked) if parsed.directives else (inbound, NO_INLINE)
-
-
-def _reminded(opening: tuple[UserMessage | ToolResult, ...], text: str) -> tuple[UserMessage | ToolResult, ...]:
-    """The opening message with the notes before it."""
-    last = opening[-1] if opening else None
-    if not text or not isinstance(last, UserMessage):
-        return opening
-    return (*opening[:-1], UserMessage((TextBlock(text + "\n\n"), *last.blocks), last.timestamp, last.source))
 
 
 def _earlier(entries: list[TranscriptEntry]) -> tuple[AssistantMessage, ...]:

@@ -190,10 +190,10 @@ async def delete_session(call: MethodCall, asked: SessionDeleteParams) -> dict[s
     here = get_context(call)
     key = here.reader.key(asked.key, asked.agent_id)
     seen = await here.reader.load(key)
-    if here.program.running(str(key)):
-        here.program.abort(str(key), "rpc")
+    if here.program.inbox.running(str(key)):
+        here.program.inbox.abort(str(key), "rpc")
         for _ in range(100):
-            if not here.program.running(str(key)):
+            if not here.program.inbox.running(str(key)):
                 break
             await here.program.clock.sleep(0.05)
     kept = ""
@@ -252,7 +252,7 @@ async def steer_session(call: MethodCall, asked: SessionSendParams) -> dict[str,
     """As sessions.send; a run that is going takes the message in."""
     here = get_context(call)
     key = here.reader.key(asked.key, asked.agent_id)
-    going = here.program.running(str(key))
+    going = here.program.inbox.running(str(key))
     return {**await send_to_session(call, asked), "interruptedActiveRun": going}
 
 

@@ -93,8 +93,8 @@ async def send_chat(call: MethodCall, asked: ChatSendParams) -> dict[str, Any]:
     here = get_context(call)
     key = here.reader.key(asked.session_key, asked.agent_id)
     if _halts(asked.message) and not asked.attachments:
-        if here.program.clear is not None:  # first what waits, so that none of it begins when the run ends
-            await here.program.clear(str(key))
+        if here.program.inbox.clear is not None:  # first what waits, so that none of it begins when the run ends
+            await here.program.inbox.clear(str(key))
         if here.program.nest is not None:
             await here.program.nest.stop(str(key))
         return _stopped(here, key, None, "stop-command")
@@ -171,7 +171,7 @@ def _stopped(here: MethodContext, key: SessionKey, run_id: str | None, reason: s
     runs = [run for run in here.broadcaster.running(str(key)) if run_id is None or run_id in (run.id, run.item)]
     for run in runs:
         run.stop = reason
-    stopped = bool(runs) and here.program.abort(str(key), reason)
+    stopped = bool(runs) and here.program.inbox.abort(str(key), reason)
     here.broadcaster.announce_change(str(key), "abort")
     return {"ok": True, "aborted": stopped, "runIds": [run.id for run in runs] if stopped else []}
 
@@ -264,7 +264,7 @@ async def inject_chat_note(call: MethodCall, asked: ChatInjectParams) -> dict[st
     transcript = await here.reader.transcript(seen)
     if transcript is None:
         raise MethodError("session not found")
-    if here.program.running(str(key)):
+    if here.program.inbox.running(str(key)):
         raise MethodError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
     now = here.program.clock.now()
     text = f"[{asked.label}]\n\n{asked.message}" if asked.label else asked.message

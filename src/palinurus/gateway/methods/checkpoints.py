@@ -88,7 +88,7 @@ async def restore_checkpoint(call: MethodCall, asked: CheckpointParams) -> dict[
     seen, transcript, point = await _found(here, asked)
     assert seen.record is not None
     key = str(seen.key)
-    if here.program.running(key):
+    if here.program.inbox.running(key):
         raise MethodError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
     now = here.program.clock.now()
     if not point.undone:
