@@ -12,9 +12,19 @@ import pytest
 
 from flow.test_app import running, until
 from palinurus.app import App
+from palinurus.errors import PalinurusError
 from palinurus.gateway import context
 from palinurus.gateway.methods import METHODS
-from palinurus.gateway.rpc import ADMIN, READ, WRITE, ClientDescription, ConnectedClient, MethodCall, MethodError
+from palinurus.gateway.rpc import (
+    ADMIN,
+    READ,
+    WRITE,
+    ClientDescription,
+    ConnectedClient,
+    MethodCall,
+    MethodError,
+    to_method_error,
+)
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 
 KEY = "agent:main:main"
@@ -67,7 +77,10 @@ class Face:
         assert client.may(row.scope)
         given = msgspec.convert(params, row.params) if row.params is not None else None
         self.acks: list[Any] = []
-        return await row.run(MethodCall(self, client, "1", method, self.acks.append), given)  # type: ignore[arg-type]
+        try:
+            return await row.run(MethodCall(self, client, "1", method, self.acks.append), given)  # type: ignore[arg-type]
+        except PalinurusError as error:  # as rpc.serve_call does it
+            raise to_method_error(error) from error
 
     def events(self, name: str, **wanted: Any) -> list[dict[str, Any]]:
         return [p for _, e, p in self.sent if e == name and all(p.get(k) == v for k, v in wanted.items())]

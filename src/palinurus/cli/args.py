@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 import msgspec
 
 from palinurus.cli.main import PARTS, load_part
-from palinurus.config import durations, paths
+from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
 from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core import durations
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import BadRequest, NotFound, PalinurusError
 

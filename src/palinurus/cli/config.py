@@ -10,7 +10,7 @@ from typing import Any
 
 from palinurus.cli.args import Verb, make_arg, parse_verb, to_json
 from palinurus.config import paths, relaxed
-from palinurus.config.check import accepts_value, describe_key
+from palinurus.config.check import describe_key
 from palinurus.config.explain import explain_key, find_effective, resolve_key
 from palinurus.config.keypath import Path, get_at, has_at, parse_path, show_path
 from palinurus.config.load import find_doubles, load_config, read_config
@@ -107,7 +107,7 @@ def _value(text: str, path: Path, strict: bool) -> Any:
             raise BadRequest(f"{shown} is not JSON5", fix="texts need quotes, inside those of the shell") from None
         return text
     kind = describe_key(path)
-    if not strict and kind is not None and not accepts_value(kind, value) and accepts_value(kind, text):
+    if not strict and kind is not None and not kind.accepts(value) and kind.accepts(text):
         return text
     return value
 

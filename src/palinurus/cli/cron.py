@@ -18,8 +18,8 @@ from palinurus.cli.reach.gateway import reach_gateway
 from palinurus.cli.reach.http import is_gateway_running
 from palinurus.cli.render import strip_controls
 from palinurus.clock import Clock, SystemClock
-from palinurus.config import durations
 from palinurus.config.settings import Settings
+from palinurus.core import durations
 from palinurus.core.schedule.fire import unfold_history
 from palinurus.errors import BadRequest, GatewayUnreachable
 from palinurus.services.inbox import InboxPort

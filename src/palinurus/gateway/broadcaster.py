@@ -190,7 +190,7 @@ class RunBroadcaster:
         if not self._gateway.followers(topics):
             self._seen.pop(session, None)
             return
-        record, transcript = await self._reader.open(session)
+        record, transcript = await self._reader.read(session)
         if record is None or transcript is None:
             return
         shown = list_visible_entries(transcript)

@@ -15,8 +15,7 @@ from palinurus.gateway import http
 from palinurus.gateway.http import HttpFault, make_bad_request
 from palinurus.gateway.limits import KEEPALIVE
 from palinurus.gateway.port import GatewayHost
-from palinurus.gateway.views import SessionReader, list_visible_entries, project_entry
-from palinurus.gateway.views import project_history as shown
+from palinurus.gateway.views import SessionReader, list_visible_entries, project_entry, project_history
 from palinurus.gateway.ws.frames import encode_json
 
 LIMIT, MOST = 200, 1000
@@ -35,11 +34,11 @@ async def handle_history(request: web.BaseRequest, host: GatewayHost, typed: str
         )
     program = host.desk
     reader = SessionReader(program) if program is not None else None
-    _, transcript = await reader.open(str(key)) if reader is not None else (None, None)
+    _, transcript = await reader.read(str(key)) if reader is not None else (None, None)
     if reader is None or transcript is None:
         missing = {"ok": False, "error": {"type": "not_found", "message": f"Session not found: {key}"}}
         return http.reply_json(missing, 404)
-    first = make_history_page(str(key), shown(transcript, limit, before=cursor or None))
+    first = make_history_page(str(key), project_history(transcript, limit, before=cursor or None))
     if "text/event-stream" not in request.headers.get("Accept", ""):
         return http.reply_json(first)
     return await _follow(request, host, reader, str(key), first, len(list_visible_entries(transcript)))
@@ -85,11 +84,9 @@ async def _follow(
 ) -> web.StreamResponse:
     watcher = _Watcher(key)
     unfollow: Callable[[], None] = host.follow(watcher)
-    headers = {**http.HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
-    response = web.StreamResponse(headers=headers)
-    await response.prepare(request)
+    response = await http.open_event_stream(request)
     try:
-        await response.write(_event("history", first))
+        await response.write(http.encode_sse("history", encode_json(first)))
         while True:
             try:
                 async with asyncio.timeout(KEEPALIVE):
@@ -98,20 +95,16 @@ async def _follow(
                 await response.write(b": keep-alive\n\n")
                 continue
             watcher.wake.clear()
-            _, transcript = await reader.open(key)
+            _, transcript = await reader.read(key)
             news = list_visible_entries(transcript)[told:] if transcript is not None else []
             for entry in news:
                 told += 1
-                message = project_entry(entry, told)
-                await response.write(_event("message", {"sessionKey": key, "message": message}))
+                message = {"sessionKey": key, "message": project_entry(entry, told)}
+                await response.write(http.encode_sse("message", encode_json(message)))
     except ConnectionError:
         return response
     finally:
         unfollow()
-
-
-def _event(name: str, value: object) -> bytes:
-    return b"event: " + name.encode() + b"\ndata: " + encode_json(value) + b"\n\n"
 
 
 def _seq(message: dict[str, Any]) -> int:

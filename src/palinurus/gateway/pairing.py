@@ -141,7 +141,7 @@ class DevicePairing:
     async def enrol(self, fresh: PairedDevice) -> tuple[PairedDevice, str]:
         """A device that came with the shared secret: known from now on with (at least) its scopes.
 
-        Returns it and a new token; "" when the one it has opens all of this already. Raises MethodError if it is blocked.
+        Returns it and a new token ("" when the one it has opens all of this). Raises MethodError if it is blocked.
         """
         async with self._turn:
             known = self._devices.get(fresh.device_id)

@@ -12,7 +12,7 @@ from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import ModelFailure, ModelSpec
-from palinurus.core.webhooks import WebhookAnswer, WebhookHead, WebhookTerms
+from palinurus.core.webhooks import WebhookAnswer, WebhookHead
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.feed import RunFollower
 from palinurus.store.port import Acceptance, InboxRow, SessionRow, UsageRow
@@ -38,8 +38,8 @@ class GatewayStore(RecordStore, Protocol):
 class WebhookPort(Protocol):
     """What programs outside may start."""
 
-    def judge_head(self, head: WebhookHead) -> WebhookTerms | WebhookAnswer:
-        """Judge a request before its body is read."""
+    def judge_head(self, head: WebhookHead) -> int | WebhookAnswer:
+        """Judge a request before its body is read: how many bytes that may have, or what is answered at once."""
         ...
 
     async def take(self, head: WebhookHead, body: bytes) -> WebhookAnswer:

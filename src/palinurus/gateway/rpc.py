@@ -18,6 +18,11 @@ from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError, Que
 if TYPE_CHECKING:  # the whole program hangs on it, which a client at the other end does not need
     from palinurus.gateway.port import GatewayHost
 
+if TYPE_CHECKING:
+    from palinurus.gateway.context import MethodContext
+    from palinurus.gateway.pairing import DevicePairing
+    from palinurus.inbox.commands.command import CommandContext
+
 log = logging.getLogger(__name__)
 
 Role: TypeAlias = Literal["operator", "node"]
@@ -84,6 +89,11 @@ class ConnectedClient(msgspec.Struct, frozen=True):
     caps: frozenset[str] = frozenset()
     address: str = ""
     at: int = 0  # ms, when it logged in
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return self.info.display_name or self.info.id
 
     def may(self, scope: str | None) -> bool:
         """Whether it may do what needs `scope`."""
@@ -156,13 +166,11 @@ class GatewayPort(Protocol):
     def clock(self) -> Clock: ...
 
     @property
-    def pairing(self) -> Any:
-        """`gateway.pairing.DevicePairing`."""
-        ...
+    def pairing(self) -> DevicePairing: ...
 
     @property
-    def context(self) -> Any:
-        """`gateway.context.Scene`: sessions, runs and what commands may use."""
+    def context(self) -> MethodContext | None:
+        """Sessions, runs and what commands may use; None: this gateway has no program behind it."""
         ...
 
     def broadcast(self, event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
@@ -216,6 +224,17 @@ class MethodCall(NamedTuple):
     def ack(self, payload: Any) -> None:
         """Send the first of two responses (`status` should be "accepted"); what `run` returns is the second."""
         self.reply(payload)
+
+    @property
+    def context(self) -> MethodContext:
+        """What methods about sessions and runs work with."""
+        assert self.gateway.context is not None
+        return self.gateway.context
+
+    @property
+    def program(self) -> CommandContext:
+        """What methods may use of the program, as commands do."""
+        return self.context.program
 
 
 class GatewayMethod(NamedTuple):

@@ -16,7 +16,7 @@ import msgspec
 
 from palinurus import late
 from palinurus.config import lines, relaxed
-from palinurus.config.check import ConfigFinding, suggest_nearest
+from palinurus.config.findings import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.sections.plugins import PluginSettings
 from palinurus.config.settings import Settings

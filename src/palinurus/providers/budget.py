@@ -20,7 +20,6 @@ from palinurus.core.history import tokens
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, TokenPrice
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.prices import compute_cost
 from palinurus.store.port import SessionRow, UsageRow
 
 # One budget's account: what is spent, what is held for calls under way, and whether another call fits. Pure.
@@ -352,7 +351,7 @@ def estimate_dollars(request: ModelRequest) -> CallAmount:
     likely = TokenUsage(given, min(USUAL, most))
     # Nothing is dearer than input that is all written to a cache.
     dear = TokenUsage(output=most, cacheWrite=given) if price.cacheWrite > price.input else TokenUsage(given, most)
-    return CallAmount(compute_cost(price, likely).total, compute_cost(price, dear).total)
+    return CallAmount(price.compute_cost(likely).total, price.compute_cost(dear).total)
 
 
 def _input(request: ModelRequest) -> int:

@@ -28,6 +28,7 @@ from palinurus.core.types.model import (
     TextDelta,
 )
 from palinurus.core.types.usage import TokenCost, TokenUsage
+from palinurus.providers.errors import make_failed
 
 MEMORY = "MEMORY.md"
 MOST = 4000  # characters of a tool result that are repeated
@@ -89,7 +90,7 @@ class DemoModel:
             try:
                 await stop.wait(self._clock.sleep(0))
             except Aborted as error:
-                yield _stopped(message, "".join(shown), error.reason)
+                yield _stopped(request, message, "".join(shown), error.reason)
                 return
             shown.append(word)
             yield TextDelta(word)
@@ -97,7 +98,7 @@ class DemoModel:
             yield CallStart(index, call.id, call.name)
             yield CallDelta(index, str(msgspec.json.encode(call.arguments), "utf-8"))
         if stop.reason is not None:
-            yield _stopped(message, "".join(shown), stop.reason)
+            yield _stopped(request, message, "".join(shown), stop.reason)
             return
         yield StreamDone(message)
 
@@ -236,10 +237,9 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`" else text
 
 
-def _stopped(message: AssistantMessage, shown: str, reason: str) -> StreamFailed:
-    content = (TextBlock(shown),) if shown else ()
-    partial = msgspec.structs.replace(message, content=content, stopReason="aborted", errorMessage=reason)
-    return StreamFailed(ModelFailure("aborted", reason, partial=bool(shown)), partial)
+def _stopped(request: ModelRequest, message: AssistantMessage, shown: str, reason: str) -> StreamFailed:
+    said = msgspec.structs.replace(message, content=(TextBlock(shown),) if shown else ())
+    return make_failed(request, ModelFailure("aborted", reason, partial=bool(shown)), said)
 
 
 def _form(pattern: str) -> re.Pattern[str]:

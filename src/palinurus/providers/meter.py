@@ -22,8 +22,8 @@ from palinurus.core.types.model import (
 )
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.budget import BudgetReservation, Budgets
+from palinurus.providers.errors import make_failed
 from palinurus.providers.prices import add_cost
-from palinurus.providers.stream import make_failed
 
 
 class MeteredModel:

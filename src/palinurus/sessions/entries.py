@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from palinurus.core.text import repair_surrogates
 from palinurus.core.types.messages import ImageBlock, Message, TextBlock, UserMessage
 
 TRANSCRIPT_VERSION = 3
@@ -147,11 +148,6 @@ def encode_entry(entry: KnownEntry) -> tuple[KnownEntry, bytes]:
 def encode_header(header: TranscriptHeader) -> bytes:
     """The header's line."""
     return _ENCODER.encode(header)
-
-
-def repair_surrogates(text: str) -> str:
-    """`text` with every half of a surrogate pair replaced by U+FFFD (JavaScript cuts emoji in two)."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def to_iso(now: int) -> str:

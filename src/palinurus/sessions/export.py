@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from palinurus.core.text import repair_surrogates
 from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBlock, ThinkingBlock, ToolCall, ToolResult
 from palinurus.sessions import tree
 from palinurus.sessions.entries import (
@@ -23,7 +24,6 @@ from palinurus.sessions.entries import (
     MessageEntry,
     ModelChangeEntry,
     TranscriptEntry,
-    repair_surrogates,
     to_iso,
     to_millis,
 )

@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from palinurus.core.text import repair_surrogates
 from palinurus.core.types.messages import AssistantMessage, ToolResult
 from palinurus.errors import StateUnwritable
 from palinurus.sessions.entries import (
@@ -20,7 +21,6 @@ from palinurus.sessions.entries import (
     CustomMessageEntry,
     MessageEntry,
     TranscriptEntry,
-    repair_surrogates,
     to_iso,
     to_millis,
 )

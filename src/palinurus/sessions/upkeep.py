@@ -97,7 +97,7 @@ YOUNG = HOUR  # an unreferenced file this young may belong to a session that is 
 
 _RESULT = re.compile(r"\.jsonl\.result-[0-9a-f]{16}$", re.ASCII)
 _SIDE = re.compile(r"\.jsonl(?:\.bad-\d+|\.bak[\w.-]*|\.result-[0-9a-f]{16})$", re.ASCII)
-_LEFT = re.compile(r"\.jsonl\.(?:result-[0-9a-f]{16}\.)?(?:part|import)-\d+$", re.ASCII)
+_LEFT = re.compile(r"\.jsonl\.(?:result-[0-9a-f]{16}\.)?(?:(?:part|import)-\d+|\d+\.[0-9a-f]{8}\.tmp)$", re.ASCII)
 
 
 class UpkeepAction(NamedTuple):

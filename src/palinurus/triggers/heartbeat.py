@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config import durations
 from palinurus.config.sections.schedule import HeartbeatSettings
 from palinurus.config.zones import find_zone
 from palinurus.core.levels.parse import collect_inline_options, parse_directives
@@ -172,7 +171,7 @@ class AgentHeartbeat:
         if self._doors.inbox.running(str(self.key)) or (own.skip_busy and self._doors.inbox.busy):
             return HeartbeatVerdict(False, "requests-in-flight")
         text = await asyncio.to_thread(_read, os.path.join(self._workspace, FILE))
-        page = parse_heartbeat_page(text, lambda words: durations.parse_duration(words, "m"))
+        page = parse_heartbeat_page(text)
         await self._watched(now)
         if self._wanted and not self._beat.stopped:
             self._wanted = False
@@ -205,7 +204,7 @@ class AgentHeartbeat:
     async def _ask(self, verdict: HeartbeatVerdict, now: int) -> None:
         text = await asyncio.to_thread(_read, os.path.join(self._workspace, FILE))
         asked = {**self._beat.tasks, **{task.name: now for task in verdict.tasks}}
-        page = parse_heartbeat_page(text, lambda words: durations.parse_duration(words, "m"))
+        page = parse_heartbeat_page(text)
         digest = _digest(text) if page.text or page.tasks else ""
         ends: list[AgentEnd] = []
         to = await resolve_target(self._doors, self.settings, self.key)

@@ -25,12 +25,11 @@ from palinurus.core.untrusted import clean_label, make_inert, wrap_untrusted
 from palinurus.core.webhooks import (
     WEBHOOK_NOT_FOUND,
     WEBHOOK_UNAUTHORIZED,
-    MinuteRate,
     WebhookAnswer,
     WebhookHead,
-    WebhookTerms,
     refuse_webhook,
 )
+from palinurus.core.window import SlidingWindow
 from palinurus.plugins.hooks import Hooks
 from palinurus.triggers.events import SystemEvent, SystemEvents
 from palinurus.triggers.message import ReplyDestination, find_last_destination, make_main_key
@@ -173,17 +172,17 @@ class Webhooks:
         self._doors = doors
         self._events = events
         self._hooks = hooks
-        self._rate = MinuteRate()
+        self._rate = SlidingWindow(1, 60.0)
         self._swept = 0
 
-    def judge_head(self, head: WebhookHead) -> WebhookTerms | WebhookAnswer:
-        """May the body be read? A signature is only looked for here; it is checked over the body."""
+    def judge_head(self, head: WebhookHead) -> int | WebhookAnswer:
+        """How many bytes of body may be read? A signature is only looked for here; it is checked over the body."""
         settings = self._doors.settings.webhooks
         if not settings.enabled:
             return WEBHOOK_NOT_FOUND
         named = self._named(head.name)
         if any(self._proof(hook, head, None) is not None for hook in named):
-            return WebhookTerms(settings.size)
+            return settings.size
         known = not named and _same(_token(head.headers), settings.token.reveal())
         return WEBHOOK_NOT_FOUND if known else WEBHOOK_UNAUTHORIZED
 
@@ -195,7 +194,7 @@ class Webhooks:
         if not found:
             return WEBHOOK_UNAUTHORIZED
         first = found[0][0]
-        wait = self._rate.step(first.id, first.rate, self._doors.clock.monotonic())
+        wait = self._rate.count(first.id, self._doors.clock.monotonic(), first.rate)
         if wait > 0:
             return WebhookAnswer(429, {"ok": False, "error": "too many requests"}, retry=int(wait) + 1)
         try:

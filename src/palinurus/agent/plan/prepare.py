@@ -1,7 +1,7 @@
 """Session + settings + message -> RunPlan. Reads disk once; after this nothing reads config.
 
 What depends only on the configuration (tool set, schemas, prompt text) is made once per configuration and
-kept in `Bench`; per message only the session, the history and the message itself are looked at.
+kept in `AgentBase`; per message only the session, the history and the message itself are looked at.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ from palinurus.config.settings import AgentSettings, Settings
 from palinurus.config.zones import find_zone
 from palinurus.core.history.fit import HistoryLimits, fit_history
 from palinurus.core.history.repair import repair_history
-from palinurus.core.levels.parse import collect_inline_options as inline_directives
-from palinurus.core.levels.parse import parse_directives
+from palinurus.core.levels.parse import collect_inline_options, parse_directives
 from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
 from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target, TurnOptions
@@ -65,7 +64,7 @@ from palinurus.sessions.lifecycle import (
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
 from palinurus.store.port import RunClaim, Store, make_id
-from palinurus.tools.persona import undo_stray_changes
+from palinurus.tools.persona import get_persona_watches
 from palinurus.workspace.images import ImageLimits, find_images, resize_images
 from palinurus.workspace.sources import PromptSources
 
@@ -190,7 +189,7 @@ class RunPreparer:
     async def _lay_out(self, agent: AgentSettings, route: Route) -> ToolSandbox:
         """Where its tools work; everything that a run finds there is where it belongs."""
         cell = self.sandboxes.of(agent, route.key)
-        undo_stray_changes(cell.workspace)
+        get_persona_watches().undo_strays(cell.workspace)
         await self._parts.shelf.ready(agent, route.key)
         if self._parts.ready is not None:
             await self._parts.ready()
@@ -312,7 +311,7 @@ def _directed(inbound: Inbound) -> tuple[Inbound, InlineDirectives]:
     if "/" not in inbound.text or not inbound.may_command:
         return inbound, inbound.options.inline if inbound.triggered else NO_INLINE
     parsed = parse_directives(inbound.text)
-    asked = inline_directives(parsed)
+    asked = collect_inline_options(parsed)
     return (msgspec.structs.replace(inbound, text=parsed.rest), asked) if parsed.directives else (inbound, NO_INLINE)
 
 

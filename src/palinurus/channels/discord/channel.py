@@ -19,14 +19,13 @@ from discord.errors import ConnectionClosed, HTTPException
 from discord.gateway import ReconnectWebSocket
 from discord.http import Route
 
-from palinurus.backoff import Backoff
 from palinurus.channels.discord import inbound, outbound
 from palinurus.channels.discord.inbound import DiscordIdentity
 from palinurus.channels.discord.outbound import ACTS
 from palinurus.channels.discord.reader import DiscordReader
 from palinurus.channels.discord.wire import API, LEAVING, DiscordGateway, DiscordRateLimit, DiscordRest
 from palinurus.channels.intake import ChatOrder
-from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
+from palinurus.channels.kit import AccountChannel, ChannelKit, RecentDict, load_reply_files
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,
@@ -68,7 +67,7 @@ class DiscordPendingReply(msgspec.Struct, frozen=True):
     text: str
 
 
-class DiscordChannel(BasicChannel):
+class DiscordChannel(AccountChannel):
     """Implements `Channel`."""
 
     name = "discord"
@@ -86,17 +85,15 @@ class DiscordChannel(BasicChannel):
     )
 
     def __init__(self, kit: ChannelKit) -> None:
-        super().__init__()
-        self._kit = kit
+        super().__init__(kit)
         self._rest: DiscordRest | None = None
         self._stopped = False
         self._me = DiscordIdentity(account=kit.account)
-        self._backoff = Backoff()
         self._order = ChatOrder()
         self._tries = 0
         self._content = True  # may we read what people write?
         self._people: dict[str, str] = {}  # whom we wrote to -> the chat with them
-        self._said: dict[str, int] = {}  # our last message in a chat
+        self._said: RecentDict[str, int] = RecentDict(CHATS)  # our last message in a chat
 
     # --- the connection
 
@@ -208,31 +205,19 @@ class DiscordChannel(BasicChannel):
         return await self._tried(lambda rest: self._send(rest, reply))
 
     async def _send(self, rest: DiscordRest, reply: Reply) -> SendResult:
-        files = await self._loaded(reply)
-        if isinstance(files, str):
-            return SendFailure(files, "media")
+        if len(reply.media) > outbound.FILES:
+            return SendFailure(f"Discord takes {outbound.FILES} files with one message", "media")
+        files = await load_reply_files(self._kit, reply, MEDIA)
+        if isinstance(files, SendFailure):
+            return files
         chat = await self._chat(rest, reply.target)
         text = outbound.render_content(reply.text, reply.plain)
         await self._remember(chat, reply, text)
         body = outbound.build_message(text, reply.buttons, reply.client_id, reply.reply_to)
         options: dict[str, Any] = {"form": outbound.build_form(body, files)} if files else {"json": body}
         raw = await rest.request(Route("POST", "/channels/{channel_id}/messages", channel_id=chat), **options)
-        self._said.pop(chat, None)
         self._said[chat] = int(raw["id"])
-        if len(self._said) > CHATS:
-            del self._said[next(iter(self._said))]
         return SendReceipt(str(raw["id"]))
-
-    async def _loaded(self, reply: Reply) -> list[ChannelFile] | str:
-        if len(reply.media) > outbound.FILES:
-            return f"Discord takes {outbound.FILES} files with one message"
-        files: list[ChannelFile] = []
-        for source in reply.media:
-            file = await self._kit.media.load(source, MEDIA)
-            if isinstance(file, str):
-                return file
-            files.append(file)
-        return files
 
     async def _remember(self, chat: str, reply: Reply, text: str) -> None:
         """Before it is sent: what it is, and since when it can be there; and the texts behind its buttons."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from palinurus.channels.kit import ChannelFile
@@ -55,7 +55,7 @@ def address_chat(target: Target) -> dict[str, Any]:
     return {"groupId": to.removeprefix("group:")}
 
 
-def build_message(reply: Reply, files: tuple[ChannelFile, ...], me: str, said: Mapping[str, str]) -> dict[str, Any]:
+def build_message(reply: Reply, files: Sequence[ChannelFile], me: str, said: Mapping[str, str]) -> dict[str, Any]:
     """`send`. `said` are texts of messages that may be quoted, by id."""
     params = address_chat(reply.target)
     if reply.plain:

@@ -205,9 +205,10 @@ def find_summary_problem(answer: str, source: str) -> str:
         return "it was a refusal"
     if any(re.search(rf"^#+\s*{heading}\b", said, re.M | re.I) for heading in HEADINGS):
         return ""
-    words = set(_WORD.findall(said.lower()))
-    known = sum(word in source.lower() for word in words)
-    if not words or known * 5 < len(words) or len(words) * 12 < len(_WORD.findall(said)):
+    every = _WORD.findall(said.lower())
+    words, known_text = set(every), source.lower()
+    known = sum(word in known_text for word in words)
+    if not words or known * 5 < len(words) or len(words) * 12 < len(every):
         return "it has nothing to do with the conversation"
     return ""
 

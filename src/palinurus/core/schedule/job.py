@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from palinurus.core.durations import parse_duration
 from palinurus.core.schedule.fire import (
     DAY_MS,
     AtSchedule,
@@ -17,6 +18,7 @@ from palinurus.core.schedule.fire import (
     check_schedule,
     find_time_zone,
 )
+from palinurus.core.text import to_datetime
 
 NAME, TEXT = 200, 20_000  # characters
 
@@ -169,8 +171,10 @@ def parse_schedule(asked: Any, now: int, tz: str) -> Schedule:
         return AtSchedule(parse_moment(asked.get("at", asked.get("atMs")), now, tz))
     if kind == "every" or "everyMs" in asked:
         every, anchor = _whole(asked.get("everyMs")), _whole(asked.get("anchorMs"))
+        if every is None and isinstance(words := asked.get("every"), str) and (seconds := parse_duration(words, "m")):
+            every = _whole(seconds * 1000)
         if every is None:
-            raise ValueError("everyMs is a number of milliseconds")
+            raise ValueError('everyMs is a number of milliseconds; or write every: "30m"')
         return EverySchedule(every, now if anchor is None else anchor)
     if kind == "cron":
         expr = asked.get("expr") or asked.get("cron")
@@ -206,7 +210,6 @@ def to_client_job(job: CronJob, state: CronJobState, due: int | None) -> dict[st
     """As clients see it."""
     body: dict[str, Any] = msgspec.to_builtins(job)
     own = {key: value for key, value in msgspec.to_builtins(state).items() if key.endswith(("Ms", "Status", "Error"))}
-    own.pop("cursor", None)
     if due is not None:
         own["nextRunAtMs"] = due
     if state.consecutive_errors:
@@ -214,7 +217,7 @@ def to_client_job(job: CronJob, state: CronJobState, due: int | None) -> dict[st
     whole = {"enabled": job.enabled, "wakeMode": job.wake_mode, "delivery": msgspec.to_builtins(job.delivery)}
     whole["delivery"].setdefault("mode", job.delivery.mode)
     if isinstance(job.schedule, AtSchedule):
-        iso = datetime.fromtimestamp(job.schedule.at / 1000, UTC).isoformat(timespec="seconds")
+        iso = to_datetime(job.schedule.at).isoformat(timespec="seconds")
         body["schedule"] = {"kind": "at", "at": iso.replace("+00:00", "Z")}
     return {**body, **whole, "state": own}
 

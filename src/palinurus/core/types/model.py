@@ -14,6 +14,7 @@ import msgspec
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.core.types.tool import ToolSpec
+from palinurus.core.types.usage import TokenCost, TokenUsage
 
 WireApi: TypeAlias = Literal[
     "anthropic-messages",
@@ -36,6 +37,19 @@ class TokenPrice(msgspec.Struct, frozen=True):
     cacheWrite: float = 0.0
     above: int = 0  # a call with more input tokens than this …
     long: TokenPrice | None = None  # … has these prices
+
+    def compute_cost(self, usage: TokenUsage) -> TokenCost:
+        """Dollars for one call."""
+        price = self
+        if self.long is not None and usage.input + usage.cacheRead + usage.cacheWrite > self.above:
+            price = self.long
+        parts = (
+            usage.input * price.input / 1e6,
+            usage.output * price.output / 1e6,
+            usage.cacheRead * price.cacheRead / 1e6,
+            usage.cacheWrite * price.cacheWrite / 1e6,
+        )
+        return TokenCost(*parts, sum(parts))
 
 
 class ModelSpec(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from msgspec import Meta
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.messages import AssistantMessage
-from palinurus.gateway.context import MethodContext, get_context
+from palinurus.gateway.context import MethodContext
 from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.runs import RunView
@@ -66,7 +66,7 @@ class AgentWaitParams(MethodParams, frozen=True):
 
 async def run_agent(call: MethodCall, asked: AgentRunParams) -> dict[str, Any]:
     """Run one message and answer with what the agent said."""
-    here = get_context(call)
+    here = call.context
     key = await _key(here, asked)
     if not asked.message.strip() and not asked.attachments:
         raise MethodError("message or attachment required")
@@ -118,7 +118,7 @@ def _spent(end: AgentEnd) -> dict[str, Any]:
 
 async def wait_for_agent(call: MethodCall, asked: AgentWaitParams) -> dict[str, Any]:
     """How a run ended, or that it has not yet."""
-    here = get_context(call)
+    here = call.context
     ended = here.broadcaster.end(asked.run_id)
     run = here.broadcaster.run(asked.run_id)
     if ended is None and run is None:

@@ -16,7 +16,6 @@ from palinurus.config.settings import AgentSettings
 from palinurus.core.levels.thinking import make_thinking_row as level_row
 from palinurus.core.types.keys import parse_agent_id
 from palinurus.errors import ConfigError, PalinurusError
-from palinurus.gateway.context import get_context
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.workspace.bootstrap import FIRST, NAMES, OTHERS
 
@@ -33,7 +32,7 @@ class MemorySearchParams(MethodParams, frozen=True):
 
 async def search_memory(call: MethodCall, asked: MemorySearchParams) -> dict[str, Any]:
     """Search an agent's memory as its own tool does."""
-    here = get_context(call)
+    here = call.context
     key = here.reader.key(asked.session_key or here.program.settings.session.main_key, asked.agent_id)
     if here.program.recall is None:
         raise MethodError("there is no memory here", code="UNAVAILABLE")
@@ -123,7 +122,7 @@ async def delete_agent(call: MethodCall, asked: AgentDeleteParams) -> dict[str, 
 
     def make(raw: Any) -> Any:
         agents = _agents(raw)
-        if ident == get_context(call).program.settings.default_agent:
+        if ident == call.program.settings.default_agent:
             raise MethodError(f'"{ident}" cannot be deleted')
         if ident not in _ids(agents):
             raise MethodError(f'agent "{ident}" not found')
@@ -182,7 +181,7 @@ def _named(text: str) -> str:
 
 
 async def _change(call: MethodCall, make: Callable[[Any], Any]) -> None:
-    program = get_context(call).program
+    program = call.program
     try:
         await asyncio.to_thread(rewrite.adjust_config, program.settings.home, program.environ, make)
     except ConfigError as exc:
@@ -225,7 +224,7 @@ class AgentIdentityParams(MethodParams, frozen=True):
 
 async def list_agents(call: MethodCall, asked: None) -> dict[str, Any]:
     """Every agent, with the model it would use and what that offers."""
-    program = get_context(call).program
+    program = call.program
     settings = program.settings
     shown = []
     for ident, agent in settings.agents.items():
@@ -249,7 +248,7 @@ async def list_agents(call: MethodCall, asked: None) -> dict[str, Any]:
 
 async def get_agent_identity(call: MethodCall, asked: AgentIdentityParams) -> dict[str, Any]:
     """Who the agent says it is."""
-    here = get_context(call)
+    here = call.context
     ident = asked.agent_id or (here.reader.key(asked.session_key).agent if asked.session_key else "")
     agent = _agent(call, ident or here.program.settings.default_agent)
     name = str(agent.identity.get("name") or agent.name or agent.id)
@@ -284,7 +283,7 @@ async def write_agent_file(call: MethodCall, asked: AgentWriteParams) -> dict[st
 
 
 def _agent(call: MethodCall, ident: str) -> AgentSettings:
-    found = get_context(call).program.settings.agents.get(ident.strip().lower())
+    found = call.program.settings.agents.get(ident.strip().lower())
     if found is None:
         raise MethodError(f'unknown agent id "{ident[:64]}"')
     return found

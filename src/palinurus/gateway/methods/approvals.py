@@ -14,8 +14,7 @@ from msgspec import Meta
 from palinurus.config.rewrite import digest_config
 from palinurus.config.sections import approvals
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
-from palinurus.errors import PalinurusError
-from palinurus.gateway.context import get_context
+from palinurus.gateway.context import require
 from palinurus.gateway.rpc import (
     ADMIN,
     APPROVALS,
@@ -41,12 +40,23 @@ class ApprovalIdParams(MethodParams, frozen=True):
     id: NonEmpty
 
 
-class ApprovalResolveParams(MethodParams, frozen=True):
-    id: NonEmpty
+class ApprovalResolveParams(ApprovalIdParams, frozen=True):
     decision: NonEmpty
 
 
-class ExecApprovalParams(MethodParams, frozen=True):
+class ApprovalAskParams(MethodParams, frozen=True):
+    """What every question may say of where it comes from."""
+
+    agent_id: str | None = None
+    session_key: str | None = None
+    turn_source_channel: str | None = None
+    turn_source_to: str | None = None
+    turn_source_account_id: str | None = None
+    turn_source_thread_id: str | int | None = None
+    two_phase: bool = False
+
+
+class ExecApprovalParams(ApprovalAskParams, frozen=True):
     id: NonEmpty | None = None
     command: NonEmpty | None = None
     command_argv: tuple[str, ...] = ()
@@ -59,20 +69,13 @@ class ExecApprovalParams(MethodParams, frozen=True):
     ask: str | None = None
     warning_text: str | None = None
     command_spans: list[Any] | None = None
-    agent_id: str | None = None
     resolved_path: str | None = None
-    session_key: str | None = None
-    turn_source_channel: str | None = None
-    turn_source_to: str | None = None
-    turn_source_account_id: str | None = None
-    turn_source_thread_id: str | int | None = None
     require_delivery_route: bool | None = None
     suppress_delivery: bool | None = None
     timeout_ms: Annotated[int, Meta(ge=1)] = EXEC_MS
-    two_phase: bool = False
 
 
-class PluginApprovalParams(MethodParams, frozen=True):
+class PluginApprovalParams(ApprovalAskParams, frozen=True, kw_only=True):
     title: Annotated[str, Meta(min_length=1, max_length=80)]
     description: Annotated[str, Meta(min_length=1, max_length=256)]
     plugin_id: NonEmpty | None = None
@@ -80,14 +83,7 @@ class PluginApprovalParams(MethodParams, frozen=True):
     tool_name: str | None = None
     tool_call_id: str | None = None
     allowed_decisions: tuple[ApprovalDecision, ...] = ("allow-once", "deny")
-    agent_id: str | None = None
-    session_key: str | None = None
-    turn_source_channel: str | None = None
-    turn_source_to: str | None = None
-    turn_source_account_id: str | None = None
-    turn_source_thread_id: str | int | None = None
     timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] = PLUGIN_MS
-    two_phase: bool = False
 
 
 class ApprovalRulesParams(MethodParams, frozen=True):
@@ -142,12 +138,16 @@ def _named(row: ApprovalRow) -> dict[str, Any]:
 
 async def list_exec_approvals(call: MethodCall, asked: NoParams) -> list[dict[str, Any]]:
     """Open questions about commands, oldest first."""
-    return [describe_approval(row) for row in await _board(call).pending() if classify_approval(row) == "exec"]
+    return await _pending(call, "exec")
 
 
 async def list_plugin_approvals(call: MethodCall, asked: NoParams) -> list[dict[str, Any]]:
     """Open questions about anything else."""
-    return [describe_approval(row) for row in await _board(call).pending() if classify_approval(row) == "plugin"]
+    return await _pending(call, "plugin")
+
+
+async def _pending(call: MethodCall, kind: str) -> list[dict[str, Any]]:
+    return [describe_approval(row) for row in await _board(call).pending() if classify_approval(row) == kind]
 
 
 async def get_approval(call: MethodCall, asked: ApprovalIdParams) -> dict[str, Any]:
@@ -167,7 +167,7 @@ async def get_approval(call: MethodCall, asked: ApprovalIdParams) -> dict[str, A
 
 async def resolve_approval(call: MethodCall, asked: ApprovalResolveParams) -> dict[str, Any]:
     """Answer one. The same answer again is no mistake."""
-    by = call.client.info.display_name or call.client.info.id
+    by = call.client.label
     board = _board(call)
     row = await _known(board, asked.id)
     if asked.decision not in ("allow-once", "allow-always", "deny"):
@@ -196,7 +196,7 @@ async def wait_for_decision(call: MethodCall, asked: ApprovalIdParams) -> dict[s
     forget = board.listen(lambda what, row: decided.set() if what == "resolved" and row.id == ident else None)
     try:
         row = await _known(board, asked.id)
-        left = (row.expires - get_context(call).program.clock.now()) / 1000
+        left = (row.expires - call.program.clock.now()) / 1000
         if row.state == "pending" and left > 0:
             try:
                 await asyncio.wait_for(decided.wait(), left)
@@ -220,23 +220,23 @@ async def request_exec_approval(call: MethodCall, asked: ExecApprovalParams) -> 
         "exec",
         asked.agent_id or "",
         asked.session_key or "",
-        "",
-        asked.id or call.id,
-        "exec",
-        "run a command",
-        text,
-        asked.command_argv,
-        asked.cwd or "",
-        asked.host or "gateway",
-        asked.security or "",
-        asked.ask or "",
-        asked.resolved_path or "",
-        tuple(sorted(asked.env or ())),
+        run="",
+        call=asked.id or call.id,
+        tool="exec",
+        title="run a command",
+        command=text,
+        argv=asked.command_argv,
+        cwd=asked.cwd or "",
+        host=asked.host or "gateway",
+        security=asked.security or "",
+        ask=asked.ask or "",
+        binary=asked.resolved_path or "",
+        env=tuple(sorted(asked.env or ())),
         warning=asked.warning_text or "",
         # What allow-always would store is known only to whoever judged the command.
         allowed=("allow-once", "deny"),
         timeout=asked.timeout_ms / 1000,
-        asker=call.client.info.display_name or call.client.info.id,
+        asker=call.client.label,
     )
     return await _asked(call, ask, "", two_phase=asked.two_phase)
 
@@ -256,13 +256,13 @@ async def request_plugin_approval(call: MethodCall, asked: PluginApprovalParams)
         binding={name: value for name, value in marks.items() if value},
         allowed=asked.allowed_decisions,
         timeout=asked.timeout_ms / 1000,
-        asker=call.client.info.display_name or call.client.info.id,
+        asker=call.client.label,
     )
     return await _asked(call, ask, PREFIX, two_phase=asked.two_phase)
 
 
 async def _asked(call: MethodCall, ask: ApprovalRequest, prefix: str, *, two_phase: bool) -> dict[str, Any]:
-    now = get_context(call).program.clock.now()
+    now = call.program.clock.now()
     times = {"createdAtMs": now, "expiresAtMs": now + round(ask.timeout * 1000)}
 
     def accepted(ident: str, card: str) -> None:
@@ -297,10 +297,7 @@ async def set_approval_rules(call: MethodCall, asked: ApprovalRulesParams) -> di
         raise MethodError(f"invalid exec.approvals.set params: at /file/version: must be {approvals.VERSION}")
     if asked.base_hash is None and (await asyncio.to_thread(_file, path))["exists"]:
         raise MethodError("exec approvals base hash required; re-run exec.approvals.get and retry")
-    try:
-        await asyncio.to_thread(approvals.change_approvals, path, edit)
-    except PalinurusError as exc:
-        raise MethodError(exc.message, code="UNAVAILABLE") from None
+    await asyncio.to_thread(approvals.change_approvals, path, edit)
     return await asyncio.to_thread(_file, path)
 
 
@@ -323,14 +320,11 @@ def _hash(path: str) -> str:
 
 
 def _path(call: MethodCall) -> str:
-    return f"{get_context(call).program.settings.home}/{approvals.APPROVALS_FILE}"
+    return f"{call.program.settings.home}/{approvals.APPROVALS_FILE}"
 
 
 def _board(call: MethodCall) -> ApprovalBoard:
-    board = get_context(call).program.board
-    if board is None:
-        raise MethodError("nobody can be asked here", code="UNAVAILABLE")
-    return board
+    return require(call.program.board, "nobody can be asked here")
 
 
 async def _known(board: ApprovalBoard, ident: str) -> ApprovalRow:
@@ -342,7 +336,7 @@ async def _known(board: ApprovalBoard, ident: str) -> ApprovalRow:
 
 async def _open(call: MethodCall, ident: str) -> ApprovalRow:
     row = await _known(_board(call), ident)
-    if row.state != "pending" or row.expires <= get_context(call).program.clock.now():
+    if row.state != "pending" or row.expires <= call.program.clock.now():
         raise MethodError("unknown or expired approval id", details=NOT_FOUND)
     return row
 

@@ -13,7 +13,7 @@ from palinurus.core.types.messages import AssistantMessage, TextBlock
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.gateway import attachments
-from palinurus.gateway.context import MethodContext, get_context, make_sender
+from palinurus.gateway.context import MethodContext, SessionParams, make_sender, refuse_busy
 from palinurus.gateway.methods import agents, menus
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import project_entry, project_history
@@ -26,11 +26,10 @@ Key = Annotated[str, Meta(min_length=1, max_length=512)]
 CHANNEL = "webchat"
 
 
-class ChatSendParams(MethodParams, frozen=True):
+class ChatSendParams(SessionParams, frozen=True, kw_only=True):
     session_key: Key
     message: str
     idempotency_key: NonEmpty
-    agent_id: NonEmpty | None = None
     session_id: NonEmpty | None = None
     thinking: str | None = None
     fast_mode: bool | None = None
@@ -47,15 +46,11 @@ class ChatSendParams(MethodParams, frozen=True):
     model: str | None = None  # ours: retry with another model, for one turn
 
 
-class ChatAbortParams(MethodParams, frozen=True):
-    session_key: NonEmpty
-    agent_id: NonEmpty | None = None
+class ChatAbortParams(SessionParams, frozen=True):
     run_id: NonEmpty | None = None
 
 
-class ChatHistoryParams(MethodParams, frozen=True):
-    session_key: NonEmpty
-    agent_id: NonEmpty | None = None
+class ChatHistoryParams(SessionParams, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
     max_chars: Annotated[int, Meta(ge=1, le=500_000)] | None = None
     before: Annotated[int, Meta(ge=1)] | None = None  # ours: only messages with a smaller number, to look further back
@@ -65,10 +60,8 @@ class ChatMetadataParams(MethodParams, frozen=True):
     agent_id: NonEmpty | None = None
 
 
-class ChatMessageParams(MethodParams, frozen=True):
-    session_key: NonEmpty
+class ChatMessageParams(SessionParams, frozen=True, kw_only=True):
     message_id: NonEmpty
-    agent_id: NonEmpty | None = None
     max_chars: Annotated[int, Meta(ge=1, le=2_000_000)] | None = None
 
 
@@ -76,25 +69,21 @@ class ChatFilesParams(MethodParams, frozen=True):
     item: NonEmpty
 
 
-class ChatFileParams(MethodParams, frozen=True):
-    item: NonEmpty
+class ChatFileParams(ChatFilesParams, frozen=True):
     index: Annotated[int, Meta(ge=0, le=1000)] = 0
 
 
-class ChatInjectParams(MethodParams, frozen=True):
-    session_key: NonEmpty
+class ChatInjectParams(SessionParams, frozen=True, kw_only=True):
     message: NonEmpty
-    agent_id: NonEmpty | None = None
     label: Annotated[str, Meta(max_length=100)] | None = None
 
 
 async def send_chat(call: MethodCall, asked: ChatSendParams) -> dict[str, Any]:
     """Accept a message; its reply comes as events. A stop word stops instead."""
-    here = get_context(call)
-    key = here.reader.key(asked.session_key, asked.agent_id)
+    here = call.context
+    key = asked.resolve(call)
     if _halts(asked.message) and not asked.attachments:
-        if here.program.inbox.clear is not None:  # first what waits, so that none of it begins when the run ends
-            await here.program.inbox.clear(str(key))
+        await here.program.inbox.clear(str(key))  # first what waits, so that none of it begins when the run ends
         if here.program.nest is not None:
             await here.program.nest.stop(str(key))
         return _stopped(here, key, None, "stop-command")
@@ -128,8 +117,8 @@ class ClientMessage(Protocol):
 
 
 async def make_inbound(call: MethodCall, key: SessionKey, asked: ClientMessage, options: TurnOptions) -> Inbound:
-    """It as a message to a session; its files are on disk. Raises RpcError."""
-    program = get_context(call).program
+    """It as a message to a session; its files are on disk. Raises MethodError."""
+    program = call.program
     images, files = await attachments.keep_attachments(asked.attachments, program.keep)
     return Inbound(
         Target(CHANNEL, to=str(key)),
@@ -147,8 +136,8 @@ async def make_inbound(call: MethodCall, key: SessionKey, asked: ClientMessage, 
 
 
 async def submit_inbound(call: MethodCall, inbound: Inbound) -> Acceptance:
-    """Put the message on disk for this client. Raises RpcError with the reason it was not taken."""
-    here = get_context(call)
+    """Put the message on disk for this client. Raises MethodError with the reason it was not taken."""
+    here = call.context
     here.broadcaster.expect_run(inbound.event, call.client.conn)
     try:
         accepted = await call.gateway.host.submit(inbound)
@@ -163,25 +152,24 @@ async def submit_inbound(call: MethodCall, inbound: Inbound) -> Acceptance:
 
 async def abort_chat(call: MethodCall, asked: ChatAbortParams) -> dict[str, Any]:
     """Stop what runs in a session (or one run of it). The `aborted` event comes with the run's end."""
-    here = get_context(call)
-    return _stopped(here, here.reader.key(asked.session_key, asked.agent_id), asked.run_id, "rpc")
+    return _stopped(call.context, asked.resolve(call), asked.run_id, "rpc")
 
 
 def _stopped(here: MethodContext, key: SessionKey, run_id: str | None, reason: str) -> dict[str, Any]:
     runs = [run for run in here.broadcaster.running(str(key)) if run_id is None or run_id in (run.id, run.item)]
     for run in runs:
         run.stop = reason
-    stopped = bool(runs) and here.program.inbox.abort(str(key), reason)
+    # Without a run of its own the session may still have sub-agents going: they end too.
+    stopped = (bool(runs) or run_id is None) and here.program.inbox.abort(str(key), reason)
     here.broadcaster.announce_change(str(key), "abort")
     return {"ok": True, "aborted": stopped, "runIds": [run.id for run in runs] if stopped else []}
 
 
 async def read_chat_history(call: MethodCall, asked: ChatHistoryParams) -> dict[str, Any]:
     """The conversation so far, and what applies to it."""
-    here = get_context(call)
-    key = here.reader.key(asked.session_key, asked.agent_id)
-    seen = await here.reader.load(key)
-    transcript = await here.reader.transcript(seen)
+    here = call.context
+    key = asked.resolve(call)
+    seen, transcript = await here.reader.open(key)
     row = here.reader.row(seen)
     answer: dict[str, Any] = {
         "sessionKey": str(key),
@@ -232,9 +220,7 @@ async def get_chat_metadata(call: MethodCall, asked: ChatMetadataParams) -> dict
 
 async def get_chat_message(call: MethodCall, asked: ChatMessageParams) -> dict[str, Any]:
     """One message, whole."""
-    here = get_context(call)
-    seen = await here.reader.load(here.reader.key(asked.session_key, asked.agent_id))
-    transcript = await here.reader.transcript(seen)
+    _, transcript = await call.context.reader.open(asked.resolve(call))
     entry = transcript.entry(asked.message_id) if transcript is not None else None
     if not isinstance(entry, MessageEntry):
         return {"ok": False, "unavailableReason": "not_found"}
@@ -243,13 +229,13 @@ async def get_chat_message(call: MethodCall, asked: ChatMessageParams) -> dict[s
 
 async def list_chat_files(call: MethodCall, asked: ChatFilesParams) -> dict[str, Any]:
     """Which files came with a message. Ours."""
-    found = attachments.find_sent_files(await get_context(call).program.store.item(asked.item))
+    found = attachments.find_sent_files(await call.program.store.item(asked.item))
     return {"files": [attachments.describe_file(one) for one in found]}
 
 
 async def get_chat_file(call: MethodCall, asked: ChatFileParams) -> dict[str, Any]:
     """One of them, with its content as base64. Ours."""
-    program = get_context(call).program
+    program = call.program
     found = attachments.find_sent_files(await program.store.item(asked.item))
     if asked.index >= len(found):
         raise MethodError("the message has no such file")
@@ -258,14 +244,12 @@ async def get_chat_file(call: MethodCall, asked: ChatFileParams) -> dict[str, An
 
 async def inject_chat_note(call: MethodCall, asked: ChatInjectParams) -> dict[str, Any]:
     """Put a note into the conversation, as the assistant's. Refused while the session's turn runs."""
-    here = get_context(call)
-    key = here.reader.key(asked.session_key, asked.agent_id)
-    seen = await here.reader.load(key)
-    transcript = await here.reader.transcript(seen)
+    here = call.context
+    key = asked.resolve(call)
+    _, transcript = await here.reader.open(key)
     if transcript is None:
         raise MethodError("session not found")
-    if here.program.inbox.running(str(key)):
-        raise MethodError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
+    refuse_busy(call, str(key))
     now = here.program.clock.now()
     text = f"[{asked.label}]\n\n{asked.message}" if asked.label else asked.message
     note = AssistantMessage(

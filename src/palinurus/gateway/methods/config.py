@@ -17,7 +17,6 @@ from palinurus.config.load import ConfigReading, load_config, read_config
 from palinurus.config.rewrite import ConfigChange, StaleConfig, digest_config
 from palinurus.config.secrets import redact_config
 from palinurus.errors import BadRequest, ConfigError, PalinurusError
-from palinurus.gateway.context import get_context
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 
 # config.explain: what a key is, what it is set to, where that comes from, and when a change acts. Ours.
@@ -29,7 +28,7 @@ class ConfigKeyParams(MethodParams, frozen=True):
 
 async def explain_config_key(call: MethodCall, asked: ConfigKeyParams) -> dict[str, Any]:
     """As `pal config explain` says it; secrets are masked."""
-    program = get_context(call).program
+    program = call.program
 
     def look() -> KeyExplanation:
         return explain_key(load_config(program.settings.home, program.environ), asked.path)
@@ -68,7 +67,7 @@ class ConfigLookupParams(MethodParams, frozen=True):
 
 async def get_config(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """The file as it stands, judged; secrets as the marker."""
-    program = get_context(call).program
+    program = call.program
     file = paths.locate_config_file(program.settings.home)
     found = await asyncio.to_thread(read_config, file, program.settings.home, program.environ)
     shown = redact_config(found.raw)
@@ -95,7 +94,7 @@ def _issues(found: ConfigReading, *, fatal: bool) -> list[dict[str, Any]]:
 
 async def replace_config(call: MethodCall, asked: ConfigSetParams) -> dict[str, Any]:
     """Write the whole file."""
-    program = get_context(call).program
+    program = call.program
     return await _write(
         lambda: rewrite.replace_config(program.settings.home, program.environ, asked.base_hash, asked.raw)
     )
@@ -103,7 +102,7 @@ async def replace_config(call: MethodCall, asked: ConfigSetParams) -> dict[str, 
 
 async def merge_config(call: MethodCall, asked: ConfigPatchParams) -> dict[str, Any]:
     """Lay a merge patch over the file."""
-    program = get_context(call).program
+    program = call.program
     home, whole = program.settings.home, asked.replace_paths
     return await _write(lambda: rewrite.merge_config(home, program.environ, asked.base_hash, asked.raw, whole))
 
@@ -133,7 +132,7 @@ async def _write(work: Callable[[], ConfigChange]) -> dict[str, Any]:
 async def get_config_schema(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """All keys there are."""
     made = await asyncio.to_thread(outline.build_json_schema)
-    at = datetime.fromtimestamp(get_context(call).program.clock.now() / 1000, UTC).isoformat()
+    at = datetime.fromtimestamp(call.program.clock.now() / 1000, UTC).isoformat()
     return {"schema": made, "uiHints": outline.build_hints(), "version": __version__, "generatedAt": at}
 
 

@@ -9,7 +9,6 @@ import msgspec
 from palinurus.core.levels.thinking import make_thinking_row as level_row
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelFailure
-from palinurus.gateway.context import get_context
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodParams, NonEmpty
 from palinurus.inbox.commands.table import build_menu
 
@@ -25,7 +24,7 @@ class CommandListParams(MethodParams, frozen=True):
 
 async def list_commands(call: MethodCall, asked: CommandListParams) -> dict[str, Any]:
     """Commands, directives and the agent's skills."""
-    program = get_context(call).program
+    program = call.program
     rows = [
         {
             "name": row["name"],
@@ -66,7 +65,7 @@ class ModelListParams(MethodParams, frozen=True):
 
 async def list_models(call: MethodCall, asked: ModelListParams | None) -> dict[str, Any]:
     """Every model of the catalog, with what it can do."""
-    program = get_context(call).program
+    program = call.program
     agent = program.settings.agents[program.settings.default_agent]
     every = program.catalog.all(agent)
     ready = {ref.provider: not isinstance(program.catalog.key(m), ModelFailure) for m in every for ref in (m.ref,)}
@@ -96,7 +95,7 @@ async def list_models(call: MethodCall, asked: ModelListParams | None) -> dict[s
 
 async def get_auth_status(call: MethodCall, asked: None) -> dict[str, Any]:
     """Which providers could be used now, and where their key comes from; never the key."""
-    program = get_context(call).program
+    program = call.program
     agent = program.settings.agents[program.settings.default_agent]
     found: dict[str, dict[str, Any]] = {}
     for model in program.catalog.all(agent):

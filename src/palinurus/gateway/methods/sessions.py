@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from palinurus.gateway.context import MethodContext, get_context
+from palinurus.core.text import cut_line
+from palinurus.gateway.context import MethodContext, SessionKeyParams, cut_page
 from palinurus.gateway.rpc import (
     ALL_SESSIONS,
     READ,
@@ -24,7 +25,6 @@ from palinurus.gateway.views import (
     list_visible_entries,
     preview_last_message,
     project_history,
-    shorten_line,
 )
 
 Label = Annotated[str, Meta(min_length=1, max_length=512)]
@@ -43,11 +43,6 @@ class SessionListParams(MethodParams, frozen=True):
     spawned_by: NonEmpty | None = None
     agent_id: NonEmpty | None = None
     search: str = ""
-
-
-class SessionKeyParams(MethodParams, frozen=True):
-    key: NonEmpty
-    agent_id: NonEmpty | None = None
 
 
 class SessionPreviewParams(MethodParams, frozen=True):
@@ -78,16 +73,15 @@ class SessionGetParams(SessionKeyParams, frozen=True):
 
 async def list_sessions(call: MethodCall, asked: SessionListParams) -> dict[str, Any]:
     """Newest first, a page of them."""
-    here = get_context(call)
+    here = call.context
     found = [seen for seen in await here.reader.load_all(asked.agent_id) if _wanted(here, seen, asked)]
-    page = found[asked.offset : asked.offset + asked.limit]
+    page, after = cut_page(found, asked.offset, asked.limit)
     rows = []
     for seen in page:
         row = here.reader.row(seen)
         if asked.include_derived_titles or asked.include_last_message:
             await _described(here, seen, row, asked)
         rows.append(row)
-    more = asked.offset + len(page) < len(found)
     agents = here.program.settings.agents
     default = agents.get(asked.agent_id or "") or agents[here.program.settings.default_agent]
     return {
@@ -96,8 +90,8 @@ async def list_sessions(call: MethodCall, asked: SessionListParams) -> dict[str,
         "count": len(rows),
         "totalCount": len(found),
         "limitApplied": asked.limit,
-        "nextOffset": asked.offset + len(page) if more else None,
-        "hasMore": more,
+        "nextOffset": after,
+        "hasMore": after is not None,
         "defaults": here.reader.defaults(default),
         "sessions": rows,
     }
@@ -128,31 +122,29 @@ async def _described(here: MethodContext, seen: SessionSnapshot, row: dict[str, 
 
 async def preview_sessions(call: MethodCall, asked: SessionPreviewParams) -> dict[str, Any]:
     """The last few words of several sessions."""
-    here = get_context(call)
+    here = call.context
     found = []
     for name in asked.keys[:64]:
-        seen = await here.reader.load(here.reader.key(name))
-        transcript = await here.reader.transcript(seen)
+        seen, transcript = await here.reader.open(here.reader.key(name))
         messages = project_history(transcript, 4 * asked.limit, asked.max_chars) if transcript is not None else []
-        items = [
-            {"role": m["role"], "text": shorten_line(extract_text(m), asked.max_chars)}
+        shown = [
+            {"role": m["role"], "text": cut_line(text, asked.max_chars)}
             for m in messages
-            if extract_text(m)
+            if m["role"] in ("user", "assistant") and (text := extract_text(m))
         ]
-        shown = [item for item in items if item["role"] in ("user", "assistant")]
         found.append({"key": name, "status": "ok" if seen.record else "missing", "items": shown[-asked.limit :]})
     return {"ts": here.program.clock.now(), "previews": found}
 
 
 async def describe_session(call: MethodCall, asked: SessionDescribeParams) -> dict[str, Any]:
     """One row."""
-    here = get_context(call)
+    here = call.context
     return {"session": await here.reader.find_row(str(here.reader.key(asked.key)))}
 
 
 async def resolve_session(call: MethodCall, asked: SessionResolveParams) -> dict[str, Any]:
     """The key behind a key, a session id or a label."""
-    here = get_context(call)
+    here = call.context
     if asked.key is not None:
         seen = await here.reader.load(here.reader.key(asked.key, asked.agent_id))
         if seen.record is not None:
@@ -161,18 +153,15 @@ async def resolve_session(call: MethodCall, asked: SessionResolveParams) -> dict
     for seen in await here.reader.load_all(asked.agent_id):
         record = seen.record
         assert record is not None
-        if asked.session_id is not None and record.sessionId == asked.session_id:
-            return {"ok": True, "key": str(seen.key)}
-        if asked.label is not None and record.label == asked.label:
+        by_id = asked.session_id is not None and record.sessionId == asked.session_id
+        if by_id or (asked.label is not None and record.label == asked.label):
             return {"ok": True, "key": str(seen.key)}
     raise MethodError(f"No session found: {asked.session_id or asked.label}")
 
 
 async def get_session_messages(call: MethodCall, asked: SessionGetParams) -> dict[str, Any]:
     """Its messages."""
-    here = get_context(call)
-    seen = await here.reader.load(here.reader.key(asked.key, asked.agent_id))
-    transcript = await here.reader.transcript(seen)
+    _, transcript = await call.context.reader.open(asked.resolve(call))
     return {"messages": project_history(transcript, asked.limit) if transcript is not None else []}
 
 
@@ -190,14 +179,14 @@ async def unsubscribe_sessions(call: MethodCall, asked: None) -> dict[str, Any]:
 
 async def subscribe_messages(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:
     """Hear of one session's messages."""
-    key = str(get_context(call).reader.key(asked.key, asked.agent_id))
+    key = str(asked.resolve(call))
     call.gateway.follow(call.client.conn, make_session_topic(key))
     return {"subscribed": True, "key": key}
 
 
 async def unsubscribe_messages(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:
     """… and no more."""
-    key = str(get_context(call).reader.key(asked.key, asked.agent_id))
+    key = str(asked.resolve(call))
     call.gateway.unfollow(call.client.conn, make_session_topic(key))
     return {"subscribed": False, "key": key}
 

@@ -17,7 +17,6 @@ from palinurus.config.load import judge_config, read_config
 from palinurus.config.rewrite import digest_config
 from palinurus.config.settings import Settings
 from palinurus.errors import PalinurusError
-from palinurus.gateway.context import get_context
 from palinurus.gateway.methods import config
 from palinurus.gateway.rpc import ADMIN, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 from palinurus.inbox.commands.command import CommandContext
@@ -41,7 +40,7 @@ class SetupChoiceParams(MethodParams, frozen=True):
 
 async def get_setup_status(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """Whether a model is missing, and which there could be. `needed`: nobody chose one and the demo answers."""
-    program = get_context(call).program
+    program = call.program
     agent = program.settings.agents[program.settings.default_agent]
     found, vendor = program.catalog.default(agent), program.catalog.vendor(LOCAL)
     running = await probe_ollama(_address(program.settings))
@@ -82,7 +81,7 @@ def _address(settings: Settings) -> str:
 
 async def try_setup(call: MethodCall, asked: SetupChoiceParams) -> dict[str, Any]:
     """Ask the chosen model for one word. `problem` says why there was none."""
-    program = get_context(call).program
+    program = call.program
     ref, change = await _change(program, asked)
     problem = await _asked(program, ref, change)
     return {"ok": not problem, "model": ref, **({"problem": problem} if problem else {})}
@@ -90,7 +89,7 @@ async def try_setup(call: MethodCall, asked: SetupChoiceParams) -> dict[str, Any
 
 async def apply_setup(call: MethodCall, asked: SetupChoiceParams) -> dict[str, Any]:
     """Write the choice into the config, tried or not. It acts when the gateway has read it again."""
-    program = get_context(call).program
+    program = call.program
     ref, change = await _change(program, asked)
     file = paths.locate_config_file(program.settings.home)
     found = await asyncio.to_thread(read_config, file, program.settings.home, program.environ)
@@ -100,7 +99,7 @@ async def apply_setup(call: MethodCall, asked: SetupChoiceParams) -> dict[str, A
 
 
 async def _change(program: CommandContext, asked: SetupChoiceParams) -> tuple[str, dict[str, Any]]:
-    """The model's name, and the merge patch that makes it the one in use. Raises RpcError."""
+    """The model's name, and the merge patch that makes it the one in use. Raises MethodError."""
     if asked.base_url and not discovery.is_server_address(asked.base_url):
         raise MethodError(discovery.ADDRESS)
     ref, entry = _known(program, asked) if asked.provider else await _server(asked)
@@ -156,7 +155,7 @@ async def _asked(program: CommandContext, ref: str, change: dict[str, Any]) -> s
 
 
 def _as_if(program: CommandContext, change: dict[str, Any]) -> Settings:
-    """The settings that the change would give. Raises RpcError with the first problem."""
+    """The settings that the change would give. Raises MethodError with the first problem."""
     home = program.settings.home
     file = paths.locate_config_file(home)
     raw = _laid(read_config(file, home, program.environ).raw, change)

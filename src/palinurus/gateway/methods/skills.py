@@ -13,7 +13,6 @@ from palinurus.config.keypath import show_path
 from palinurus.config.secrets import MARKER
 from palinurus.core.skills.skill import Skill, SkillRequirements
 from palinurus.errors import NotFound, PalinurusError
-from palinurus.gateway.context import get_context
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.workspace.discovery import locate_installed_skills
@@ -33,7 +32,7 @@ class SkillUpdateParams(MethodParams, frozen=True):
 
 async def get_skill_status(call: MethodCall, asked: SkillStatusParams) -> dict[str, Any]:
     """Every skill that was found, and what it lacks."""
-    program = get_context(call).program
+    program = call.program
     ident = (asked.agent_id or program.settings.default_agent).strip().lower()
     agent = program.settings.agents.get(ident)
     if agent is None or program.stock is None:
@@ -102,7 +101,7 @@ def _lacking(found: SkillRequirements, why: tuple[str, ...]) -> SkillRequirement
 
 async def update_skill(call: MethodCall, asked: SkillUpdateParams) -> dict[str, Any]:
     """Switch a skill on or off, or give it its key and variables. "" takes a key away."""
-    program = get_context(call).program
+    program = call.program
     wanted: dict[str, Any] = {}
     if asked.enabled is not None:
         wanted["enabled"] = asked.enabled

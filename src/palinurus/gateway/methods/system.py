@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from palinurus import __version__
 from palinurus.gateway.client import load_identity
-from palinurus.gateway.context import MethodContext, get_context
+from palinurus.gateway.context import MethodContext
 from palinurus.gateway.rpc import ADMIN, PAIRING, READ, GatewayMethod, MethodCall, MethodParams, NoParams
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.gateway.ws.device import encode_base64url
@@ -56,7 +56,7 @@ class LogTailParams(MethodParams, frozen=True):
 
 async def get_status(call: MethodCall, asked: SystemStatusParams) -> dict[str, Any]:
     """One look at everything. Where files are is told to admins only."""
-    here = get_context(call)
+    here = call.context
     settings, now = here.program.settings, here.program.clock.now()
     every = await here.reader.load_all()
     agent = settings.agents[settings.default_agent]
@@ -99,7 +99,7 @@ def _line(here: MethodContext, seen: SessionSnapshot, now: int) -> dict[str, Any
 
 async def tail_log(call: MethodCall, asked: LogTailParams) -> dict[str, Any]:
     """The end of the gateway's log, or what came since `cursor`."""
-    settings = get_context(call).program.settings
+    settings = call.program.settings
     path = str(settings.logging.get("file") or os.path.join(settings.home, LOG))
     return await asyncio.to_thread(_tail, path, asked)
 
@@ -131,13 +131,13 @@ def _tail(path: str, asked: LogTailParams) -> dict[str, Any]:
 
 async def get_gateway_identity(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """Who this gateway is."""
-    own = await asyncio.to_thread(load_identity, get_context(call).program.settings.home)
+    own = await asyncio.to_thread(load_identity, call.program.settings.home)
     return {"deviceId": own.id, "publicKey": encode_base64url(own.public)}
 
 
 async def list_nodes(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """Nodes: none can be connected yet."""
-    return {"ts": get_context(call).program.clock.now(), "nodes": []}
+    return {"ts": call.program.clock.now(), "nodes": []}
 
 
 async def list_node_pairs(call: MethodCall, asked: NoParams) -> dict[str, Any]:

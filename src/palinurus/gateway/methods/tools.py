@@ -1,4 +1,7 @@
-"""tools.*: which tools there are, which a session has and why, and calling one without a model."""
+"""tools.*: which tools there are, which a session has and why, and calling one without a model.
+
+Asks the policy; decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,20 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from palinurus.agent.plan.offer import ToolOffer, ToolOffers
 from palinurus.config.sections.policy import find_key_source
 from palinurus.core.policy.decide import describe_tool_verdict
 from palinurus.core.policy.groups import TOOL_GROUPS, TOOL_PROFILES, allows_tool, normalize_tool_name
 from palinurus.core.types.inbound import Inbound, Target
-from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.tool import Tool
-from palinurus.gateway.context import get_context, make_sender
-from palinurus.gateway.invoke import DENIED_TOOLS
+from palinurus.gateway.context import MainSessionParams, SessionParams, make_sender
+from palinurus.gateway.invoke import ToolRefusal, call_tool
 from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.commands.facts import find_session_model
 from palinurus.sessions.record import SessionRecord
-
-# Which tools a session has, and why not the others, as clients read it. Asks the policy; decides nothing.
 
 LABELS = {"fs": "Files", "ui": "UI", "mcp": "MCP"}
 
@@ -91,24 +89,20 @@ class ToolCatalogParams(MethodParams, frozen=True):
     include_plugins: bool = True
 
 
-class EffectiveToolsParams(MethodParams, frozen=True):
-    session_key: NonEmpty
-    agent_id: NonEmpty | None = None
+class EffectiveToolsParams(SessionParams, frozen=True):
     include_schemas: bool = False
 
 
-class ToolInvokeParams(MethodParams, frozen=True):
+class ToolInvokeParams(MainSessionParams, frozen=True, kw_only=True):
     name: NonEmpty
     args: dict[str, Any] | None = None
-    session_key: NonEmpty | None = None
-    agent_id: NonEmpty | None = None
     confirm: bool | None = None
     idempotency_key: NonEmpty | None = None
 
 
 async def get_tool_catalog(call: MethodCall, asked: ToolCatalogParams) -> dict[str, Any]:
     """Every tool of this program."""
-    program = get_context(call).program
+    program = call.program
     agent = asked.agent_id or program.settings.default_agent
     if agent not in program.settings.agents:
         raise MethodError(f'unknown agent id "{agent[:64]}"')
@@ -119,8 +113,8 @@ async def get_tool_catalog(call: MethodCall, asked: ToolCatalogParams) -> dict[s
 
 async def get_effective_tools(call: MethodCall, asked: EffectiveToolsParams) -> dict[str, Any]:
     """What the session's next run gets if this client asks for it, and who keeps the others away."""
-    here = get_context(call)
-    key = here.reader.key(asked.session_key, asked.agent_id)
+    here = call.context
+    key = asked.resolve(call)
     seen = await here.reader.load(key)
     message = Inbound(Target(chat.CHANNEL, to=str(key)), make_sender(call.client), "", "", here.program.clock.now())
     found = find_tool_offer(here.program, seen, message)
@@ -136,26 +130,15 @@ async def get_effective_tools(call: MethodCall, asked: EffectiveToolsParams) -> 
 
 async def invoke_tool(call: MethodCall, asked: ToolInvokeParams) -> dict[str, Any]:
     """Call one, under the session's policy. Those that change things need a run, where people see it and are asked."""
-    here = get_context(call)
-    key = here.reader.key(asked.session_key or here.program.settings.session.main_key, asked.agent_id)
-    name = (
-        asked.name if asked.name in here.program.tools else normalize_tool_name(asked.name)
-    )  # those of others have capitals
-    found = None
-    if name not in DENIED_TOOLS:
-        found = await call.gateway.host.invoke(key, name, asked.args or {}, make_sender(call.client))
-    if found is None:
-        return _failed(name, "not_found", f"Tool not available: {name[:80]}")
-    if isinstance(found, ModelFailure):
-        return _failed(name, "tool_error", found.message)
-    if found.isError:
-        return _failed(name, "tool_error", found.text)
-    output = {"content": [msgspec.to_builtins(block) for block in found.content], "details": found.details}
-    return {"ok": True, "toolName": name, "output": output, "source": "core"}
-
-
-def _failed(name: str, code: str, message: str) -> dict[str, Any]:
-    return {"ok": False, "toolName": name, "error": {"code": code, "message": message}}
+    known = call.program.tools
+    name = asked.name if asked.name in known else normalize_tool_name(asked.name)  # those of others have capitals
+    found = await call_tool(
+        call.gateway.host, asked.resolve(call), name, asked.args or {}, sender=make_sender(call.client)
+    )
+    if isinstance(found, ToolRefusal):
+        return {"ok": False, "toolName": name, "error": {"code": found.kind, "message": found.message}}
+    source = "plugin" if name in known and known[name].origin else "core"
+    return {"ok": True, "toolName": name, "output": found, "source": source}
 
 
 METHODS: tuple[GatewayMethod, ...] = (

@@ -12,9 +12,8 @@ import msgspec
 from palinurus.agent.promptcache import FIXES, CacheSnapshot, explain_last_request, find_breaking_message, locate_break
 from palinurus.core.policy import taint
 from palinurus.core.types.inbound import decode_inbound
-from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
-from palinurus.gateway.context import MethodContext, get_context
+from palinurus.gateway.context import SessionParams
 from palinurus.gateway.methods.tools import find_tool_offer, list_hidden_tools
 from palinurus.gateway.methods.usage import sum_spent
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
@@ -219,11 +218,9 @@ def _model(call: UsageRow) -> dict[str, Any]:
     }
 
 
-class ChatWhyParams(MethodParams, frozen=True):
-    session_key: NonEmpty
+class ChatWhyParams(SessionParams, frozen=True):
     message_id: NonEmpty | None = None
     item: NonEmpty | None = None
-    agent_id: NonEmpty | None = None
 
 
 class RunTraceParams(MethodParams, frozen=True):
@@ -232,9 +229,8 @@ class RunTraceParams(MethodParams, frozen=True):
 
 async def explain_chat(call: MethodCall, asked: ChatWhyParams) -> dict[str, Any]:
     """All about one message of a session; without a name, about the last one."""
-    here = get_context(call)
-    seen = await here.reader.load(here.reader.key(asked.session_key, asked.agent_id))
-    transcript = await here.reader.transcript(seen)
+    here = call.context
+    seen, transcript = await here.reader.open(asked.resolve(call))
     if transcript is None:
         raise MethodError("session not found")
     ident = asked.item or _item(transcript, asked.message_id)
@@ -253,21 +249,15 @@ def _item(transcript: Transcript, message: str | None) -> str:
 
 async def trace_run(call: MethodCall, asked: RunTraceParams) -> dict[str, Any]:
     """The timeline of one message."""
-    here = get_context(call)
+    here = call.context
     run = here.broadcaster.run(asked.item)
     ended = here.broadcaster.end(asked.item)
     ident = run.item if run is not None else ended[0].item if ended is not None else asked.item
     row = await here.program.store.item(ident)
     if row is None:
         raise MethodError(f"no message {asked.item[:64]}")
-    return await trace_message(here.program, await _transcript(here, row), row)
-
-
-async def _transcript(here: MethodContext, row: InboxRow) -> Transcript | None:
-    key = parse_session_key(row.session)
-    if key is None or key.agent not in here.program.settings.agents:
-        return None
-    return await here.reader.transcript(await here.reader.load(key))
+    _, transcript = await here.reader.read(row.session)
+    return await trace_message(here.program, transcript, row)
 
 
 METHODS: tuple[GatewayMethod, ...] = (

@@ -1,4 +1,4 @@
-"""OpenAI's chat-completions shapes: request bytes -> `Ask`, outcome -> response bytes. Pure; nothing is sent here."""
+"""OpenAI's chat-completions shapes: request bytes -> `OpenAiRequest`, outcome -> response bytes. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from palinurus.core.types.keys import SessionKey, escape_key_part, parse_agent_i
 from palinurus.core.types.messages import AssistantMessage, ToolCall
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.usage import TokenUsage
-from palinurus.gateway.http import HttpFault, make_bad_request
+from palinurus.gateway.http import HttpFault, decode_body, make_bad_request
 from palinurus.gateway.openai.messages import OpenAiConversation, OpenAiMessage, read_conversation
 from palinurus.gateway.port import ModelFinder
 from palinurus.store.port import InboxRow
@@ -82,8 +82,8 @@ _DECODER = msgspec.json.Decoder(_Body)
 def parse_completion(
     data: bytes, headers: Mapping[str, str], settings: Settings, catalog: ModelFinder, now: int
 ) -> OpenAiRequest | HttpFault:
-    """The request as an `Ask`, or the refusal that says what is wrong with it."""
-    body = _decode(data)
+    """The request as an `OpenAiRequest`, or the refusal that says what is wrong with it."""
+    body = decode_body(_DECODER, data)
     if isinstance(body, HttpFault):
         return body
     fault = _unsupported(body)
@@ -118,18 +118,6 @@ def parse_completion(
     )
     usage = body.stream_options is not None and body.stream_options.include_usage
     return OpenAiRequest(inbound, body.model, bool(body.stream), usage, events, bool(idempotency))
-
-
-def _decode(data: bytes) -> _Body | HttpFault:
-    try:
-        return _DECODER.decode(data)
-    except msgspec.ValidationError as exc:
-        path = str(exc).partition(" - at `$")[2]
-        return make_bad_request(str(exc), param=path.strip("`.") or None, code="invalid_value")
-    except (msgspec.DecodeError, UnicodeError) as exc:
-        return make_bad_request(f"the body is not valid JSON: {exc}", code="invalid_json")
-    except RecursionError:
-        return make_bad_request("the body is nested too deeply", code="invalid_json")
 
 
 def _unsupported(body: _Body) -> HttpFault | None:

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile
+from palinurus.providers.wire.history import read_sampling
 
 INTERLEAVED = "interleaved-thinking-2025-05-14"
+SAMPLING = frozenset({"temperature", "top_p", "topP"})  # refused beside thinking, and by the newest models at all
 BUDGETS: dict[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384}
 LEAST_BUDGET = 1024  # the API refuses less
 DEFAULT_OUTPUT = 32_000
@@ -91,7 +93,7 @@ def compute_budget(request: ModelRequest) -> tuple[int, int]:
 
 
 def _output(request: ModelRequest) -> int:
-    return request.max_tokens or min(request.model.max_tokens, DEFAULT_OUTPUT)
+    return read_sampling(request).max_tokens or min(request.model.max_tokens, DEFAULT_OUTPUT)
 
 
 def build_thinking_fields(request: ModelRequest) -> dict[str, Any]:
@@ -124,7 +126,7 @@ def shape_claude_body(body: dict[str, Any], request: ModelRequest) -> dict[str, 
     shaped = {**body, **found}
     on = shaped.get("thinking", {}).get("type") in ("adaptive", "enabled")
     if on or parse_family(request.model.ref.model).latest:
-        shaped.pop("temperature", None)
+        shaped = {key: value for key, value in shaped.items() if key not in SAMPLING}
     if not on:
         return shaped
     choice = shaped.get("tool_choice")

@@ -10,7 +10,6 @@ import os
 import secrets
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -19,9 +18,9 @@ from typing import Any, NamedTuple
 
 from palinurus.core.types.sandbox import EPHEMERAL_PORTS, SandboxSpec
 from palinurus.tools.sandbox.launch import prepare_launch, start_child
+from palinurus.tools.sandbox.system import make_own_command
 
 SECONDS = 60.0
-_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from palinurus.tools.sandbox.trial import main; main()"
 
 
 class TrialResult(NamedTuple):
@@ -46,8 +45,7 @@ def run_trials(cell: SandboxSpec, scene: TrialSite, env: Mapping[str, str]) -> l
     """What happened to each trial. Raises OSError when nothing could be started in the cell."""
     with ExitStack() as stack:
         facts = _planted(cell, scene, stack)
-        root = str(Path(__file__).resolve().parents[3])
-        line = (sys.executable, "-I", "-S", "-X", "utf8", "-c", _CODE, root, json.dumps(facts))
+        line = make_own_command("palinurus.tools.sandbox.trial", json.dumps(facts))
         process = start_child(
             prepare_launch(line, scene.workspace, env, cell),
             stdin=subprocess.DEVNULL,

@@ -21,8 +21,8 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.providers.wire.gemini import WIRE
-from palinurus.providers.wire.gemini.request import OPENING, UNSIGNED, build_contents, make_call_id
-from palinurus.providers.wire.history import NO_IMAGE
+from palinurus.providers.wire.gemini.request import UNSIGNED, build_contents, make_call_id
+from palinurus.providers.wire.history import NO_IMAGE, OPENING
 from providers.kit import READ, info, request
 
 API = "google-generative-ai"

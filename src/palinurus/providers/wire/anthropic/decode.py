@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -85,7 +86,7 @@ class AnthropicDecoder(SseDecoder):
         super().__init__(request)
         self._blocks: dict[int, BlockDraft | None] = {}  # None: a block of a kind we do not take
         self._inputs: dict[int, Any] = {}  # arguments that came whole with the start of their block
-        self._used = AnthropicTokens()
+        self._used = [0, 0, 0, 0]  # the counts so far, in the order of AnthropicTokens
 
     def _take(self, piece: Event) -> None:
         name, payload = piece
@@ -156,9 +157,6 @@ class AnthropicDecoder(SseDecoder):
             return part
         return None
 
-    def _close_block(self, event: AnthropicEvent) -> None:
-        self._input(event.index or 0)
-
     def _input(self, index: int) -> None:
         part, value = self._blocks.get(index), self._inputs.pop(index, None)
         if part is not None and value:
@@ -173,9 +171,6 @@ class AnthropicDecoder(SseDecoder):
             self._stop = event.delta.stop_reason
         if event.usage:
             self._usage(event.usage)
-
-    def _finish(self, event: AnthropicEvent) -> None:
-        self._end()
 
     def _whole(self, event: AnthropicEvent) -> None:
         """The answer came as one object, not as a stream."""
@@ -196,21 +191,10 @@ class AnthropicDecoder(SseDecoder):
             new = msgspec.convert(used, AnthropicTokens, strict=False)
         except (msgspec.ValidationError, ValueError, RecursionError):
             return
-        old = self._used
-        self._used = now = AnthropicTokens(
-            new.input_tokens if new.input_tokens is not None else old.input_tokens,
-            new.output_tokens if new.output_tokens is not None else old.output_tokens,
-            new.cache_read_input_tokens if new.cache_read_input_tokens is not None else old.cache_read_input_tokens,
-            new.cache_creation_input_tokens
-            if new.cache_creation_input_tokens is not None
-            else old.cache_creation_input_tokens,
-        )
-        self._builder.usage = TokenUsage(
-            max(0, now.input_tokens or 0),
-            max(0, now.output_tokens or 0),
-            max(0, now.cache_read_input_tokens or 0),
-            max(0, now.cache_creation_input_tokens or 0),
-        )
+        counts = msgspec.structs.astuple(new)
+        self._used = [old if count is None else max(0, count) for old, count in zip(self._used, counts, strict=True)]
+        plain, output, read, write = self._used
+        self._builder.usage = TokenUsage(plain, output, read, write)
 
     def _end(self) -> None:
         for index in tuple(self._inputs):
@@ -227,13 +211,13 @@ def _foreign(payload: bytes) -> bool:
     return value is not None and pick.get_text(value, "type") not in _HANDLERS and not value.get("error")
 
 
-_HANDLERS = {
+_HANDLERS: dict[str, Callable[[AnthropicDecoder, AnthropicEvent], None]] = {
     "content_block_delta": AnthropicDecoder._delta,
     "content_block_start": AnthropicDecoder._start,
-    "content_block_stop": AnthropicDecoder._close_block,
+    "content_block_stop": lambda decoder, event: decoder._input(event.index or 0),
     "message_start": AnthropicDecoder._begin,
     "message_delta": AnthropicDecoder._progress,
-    "message_stop": AnthropicDecoder._finish,
+    "message_stop": lambda decoder, event: decoder._end(),
     "message": AnthropicDecoder._whole,
     "error": AnthropicDecoder._error,
 }

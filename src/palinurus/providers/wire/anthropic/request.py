@@ -7,46 +7,26 @@ How a level becomes thinking fields is the vendor's affair.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from palinurus.core.types.messages import (
-    AssistantMessage,
-    ImageBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBlock, ThinkingBlock, ToolCall, ToolResult
 from palinurus.core.types.model import ModelRequest
-from palinurus.providers.wire.history import (
-    NO_IMAGE,
-    NO_OUTPUT,
-    OPENING,
-    TOOL_GONE,
-    CallIds,
-    is_own_answer,
-    is_sendable,
-    list_used_tools,
-    make_object_schema,
-    make_safe_ids,
-    make_tool_name,
-)
+from palinurus.providers.wire import history
+from palinurus.providers.wire.history import CallIds, make_tool_name
 
 VERSION = "2023-06-01"
 MAX_OUTPUT = 32_000  # when nothing is asked for
-_CHOICES: dict[str, str] = {"auto": "auto", "none": "none", "required": "any", "any": "any"}
 
 
 def encode(request: ModelRequest) -> dict[str, Any]:
     """The body, ready for JSON."""
-    model, params = request.model, request.model.params
-    mark = _mark(params)
+    model, sampling = request.model, history.read_sampling(request)
+    mark = _mark(model.params)
     messages = _messages(request)
-    asked = request.max_tokens or params.get("maxTokens")
     body: dict[str, Any] = {
         "model": model.ref.model,
-        "max_tokens": asked or min(model.max_tokens, MAX_OUTPUT),
+        "max_tokens": sampling.max_tokens or min(model.max_tokens, MAX_OUTPUT),
         "messages": messages,
         "stream": True,
     }
@@ -60,14 +40,15 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         body["tools"] = tools
         if request.tool_choice is not None:
             body["tool_choice"] = _choice(request.tool_choice)
-    elif names := list_used_tools(request.messages):  # a history with calls is refused where no tool is defined
-        body["tools"] = [_tool(name, TOOL_GONE, {}) for name in names]
+    elif names := history.list_used_tools(request.messages):  # a history with calls is refused where no tool is defined
+        body["tools"] = [_tool(name, history.TOOL_GONE, {}) for name in names]
         body["tool_choice"] = {"type": "none"}
     if mark:
         _mark_turns(messages, mark)
-    temperature = params.get("temperature") if request.temperature is None else request.temperature
-    if temperature is not None:
-        body["temperature"] = temperature
+    if sampling.temperature is not None:
+        body["temperature"] = sampling.temperature
+    elif sampling.top_p is not None:  # newer models refuse the two together
+        body["top_p"] = sampling.top_p
     return body
 
 
@@ -83,7 +64,7 @@ def build_headers(request: ModelRequest) -> dict[str, str]:
 
 
 def _tool(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "description": description, "input_schema": make_object_schema(parameters)}
+    return {"name": name, "description": description, "input_schema": history.make_object_schema(parameters)}
 
 
 def _mark(params: dict[str, Any]) -> dict[str, Any] | None:
@@ -96,11 +77,11 @@ def _mark(params: dict[str, Any]) -> dict[str, Any] | None:
 def _system(request: ModelRequest, mark: dict[str, Any] | None) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     if request.prompt.stable.strip():
-        out.append({"type": "text", "text": request.prompt.stable})
+        out.append(_text(request.prompt.stable))
         if mark:
             out[0]["cache_control"] = mark
     if request.prompt.volatile.strip():
-        out.append({"type": "text", "text": request.prompt.volatile})
+        out.append(_text(request.prompt.volatile))
     return out
 
 
@@ -111,44 +92,31 @@ def _mark_turns(messages: list[dict[str, Any]], mark: dict[str, Any]) -> None:
 
 
 def _choice(choice: str | dict[str, Any]) -> dict[str, Any]:
-    if isinstance(choice, str):
-        return {"type": _CHOICES.get(choice, "auto")}
-    function = choice.get("function")
-    if isinstance(function, dict):
-        return {"type": "tool", "name": function.get("name", "")}
-    return choice
+    if isinstance(choice, dict) and "function" not in choice:
+        return choice  # in this API's own form
+    mode, name = history.read_tool_choice(choice)
+    return {"type": mode, "name": name} if name else {"type": mode}
 
 
 def _messages(request: ModelRequest) -> list[dict[str, Any]]:
-    """Turns alternate: what follows in the same role is joined. The first is the user's, results come first in one."""
-    out: list[dict[str, Any]] = []
-    ident = CallIds(make_safe_ids(64))
-    for message in request.messages:
-        role = "assistant" if isinstance(message, AssistantMessage) else "user"
-        content = _content(message, request, ident)
-        if not content:
-            continue
-        if not out and role == "assistant":
-            out.append({"role": "user", "content": [{"type": "text", "text": OPENING}]})
-        if out and out[-1]["role"] == role:
-            out[-1]["content"] += content
-        else:
-            out.append({"role": role, "content": content})
-    for turn in out:
-        if turn["role"] == "user":
-            turn["content"].sort(key=lambda block: block["type"] != "tool_result")
-    return out or [{"role": "user", "content": [{"type": "text", "text": OPENING}]}]
+    ident = CallIds(history.make_safe_ids(64))
+    show = partial(history.show_blocks, vision=request.model.vision, text=_text, image=_image)
+    return history.build_turns(
+        request.messages,
+        lambda message: show(message.blocks),
+        lambda message: _result(message, show(message.content), ident),
+        lambda message: _said(message, request, ident),
+        opening=_text(history.OPENING),
+        is_result=lambda block: block["type"] == "tool_result",
+    )
 
 
-def _content(
-    message: UserMessage | AssistantMessage | ToolResult, request: ModelRequest, ident: CallIds
-) -> list[dict[str, Any]]:
-    vision = request.model.vision
-    if isinstance(message, UserMessage):
-        return _plain(message.blocks, vision)
-    if isinstance(message, ToolResult):
-        return _result(message, _plain(message.content, vision), ident)
-    return _said(message, request, ident)
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _image(image: ImageBlock) -> dict[str, Any]:
+    return {"type": "image", "source": {"type": "base64", "media_type": image.mimeType, "data": image.data}}
 
 
 def _result(message: ToolResult, content: list[dict[str, Any]], ident: CallIds) -> list[dict[str, Any]]:
@@ -159,40 +127,20 @@ def _result(message: ToolResult, content: list[dict[str, Any]], ident: CallIds) 
         beside = [part for part in content if part["type"] == "image"]
         content = [part for part in content if part["type"] == "text"]
         block["is_error"] = True
-    block["content"] = content or [{"type": "text", "text": NO_OUTPUT}]
+    block["content"] = content or [_text(history.NO_OUTPUT)]
     return [block, *beside]
 
 
-def _plain(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[dict[str, Any]]:
-    """Blank text is refused by the protocol and therefore left out."""
-    out: list[dict[str, Any]] = []
-    for block in blocks:
-        if isinstance(block, TextBlock):
-            if block.text and not block.text.isspace():
-                out.append({"type": "text", "text": block.text})
-        elif vision and is_sendable(block):
-            source = {"type": "base64", "media_type": block.mimeType, "data": block.data}
-            out.append({"type": "image", "source": source})
-        else:
-            out.append({"type": "text", "text": NO_IMAGE})
-    return out
-
-
 def _said(message: AssistantMessage, request: ModelRequest, ident: CallIds) -> list[dict[str, Any]]:
-    same = is_own_answer(message, request.model)
+    same = history.is_own_answer(message, request.model)
     out: list[dict[str, Any]] = []
     for block in message.content:
         if isinstance(block, TextBlock):
-            if block.text and not block.text.isspace():
-                out.append({"type": "text", "text": block.text})
+            if not history.is_blank(block.text):
+                out.append(_text(block.text))
         elif isinstance(block, ToolCall):
-            use = {
-                "type": "tool_use",
-                "id": ident(block.id),
-                "name": make_tool_name(block.name),
-                "input": block.arguments,
-            }
-            out.append(use)
+            use = {"id": ident(block.id), "name": make_tool_name(block.name), "input": block.arguments}
+            out.append({"type": "tool_use", **use})
         elif isinstance(block, ThinkingBlock) and same and (signature := (block.thinkingSignature or "").strip()):
             if block.redacted:
                 out.append({"type": "redacted_thinking", "data": signature})

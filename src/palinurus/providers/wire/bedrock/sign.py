@@ -9,19 +9,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from palinurus.providers.wire import SigningKeys
+
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _REGION = re.compile(r"[a-z-]+-runtime(?:-fips)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.")
-
-
-class AwsCredentials(NamedTuple):
-    """An access key; `token` for temporary ones."""
-
-    access_key: str
-    secret_key: str
-    token: str = ""
-
-    def __repr__(self) -> str:
-        return "Credentials(***)"
 
 
 class SigningScope(NamedTuple):
@@ -37,7 +28,7 @@ class SigningScope(NamedTuple):
 
 
 def sign_headers(
-    method: str, url: str, headers: Mapping[str, str], body: bytes, credentials: AwsCredentials, scope: SigningScope
+    method: str, url: str, headers: Mapping[str, str], body: bytes, keys: SigningKeys, scope: SigningScope
 ) -> dict[str, str]:
     """The headers to add: x-amz-date, the security token if there is one, authorization.
 
@@ -47,8 +38,8 @@ def sign_headers(
     signed = {key.lower(): " ".join(value.split()) for key, value in headers.items()}
     signed.setdefault("host", parts.netloc)
     signed["x-amz-date"] = scope.at
-    if credentials.token:
-        signed["x-amz-security-token"] = credentials.token
+    if keys.token:
+        signed["x-amz-security-token"] = keys.token
     names = ";".join(sorted(signed))
     canonical = "\n".join(
         (
@@ -62,14 +53,14 @@ def sign_headers(
         )
     )
     text = "\n".join((_ALGORITHM, scope.at, scope.text, hashlib.sha256(canonical.encode()).hexdigest()))
-    signature = hmac.new(_key(credentials.secret_key, scope), text.encode(), hashlib.sha256).hexdigest()
+    signature = hmac.new(_key(keys.secret_key, scope), text.encode(), hashlib.sha256).hexdigest()
     found = {
         "x-amz-date": scope.at,
-        "authorization": f"{_ALGORITHM} Credential={credentials.access_key}/{scope.text}, "
+        "authorization": f"{_ALGORITHM} Credential={keys.access_key}/{scope.text}, "
         f"SignedHeaders={names}, Signature={signature}",
     }
-    if credentials.token:
-        found["x-amz-security-token"] = credentials.token
+    if keys.token:
+        found["x-amz-security-token"] = keys.token
     return found
 
 

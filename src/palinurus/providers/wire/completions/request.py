@@ -19,22 +19,9 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.providers.wire import history
 from palinurus.providers.wire.arguments import encode_json
-from palinurus.providers.wire.history import (
-    EMPTY_MESSAGE,
-    NO_IMAGE,
-    NO_OUTPUT,
-    OPENING,
-    SEE_IMAGE,
-    CallIds,
-    is_own_answer,
-    is_sendable,
-    join_texts,
-    make_exact_ids,
-    make_object_schema,
-    make_safe_ids,
-    make_tool_name,
-)
+from palinurus.providers.wire.history import Blocks, CallIds, make_tool_name
 
 # Reasoning goes back under the name it came with.
 _FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
@@ -47,28 +34,12 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     body: dict[str, Any] = {"model": model.ref.model, "messages": _messages(request), "stream": True}
     if compat.get("supportsUsageInStreaming", True):
         body["stream_options"] = {"include_usage": True}
-    limit = request.max_tokens or model.params.get("maxTokens")
-    if limit:
-        body[compat.get("maxTokensField", "max_tokens")] = limit
-    temperature = model.params.get("temperature") if request.temperature is None else request.temperature
-    if temperature is not None:
-        body["temperature"] = temperature
-    if (top := model.params.get("topP")) is not None:
-        body["top_p"] = top
+    sampling = history.read_sampling(request)
+    body.update(sampling.name(compat.get("maxTokensField", "max_tokens"), "temperature", "top_p"))
     if compat.get("supportsStore"):
         body["store"] = False
     if request.tools and model.tools:
-        body["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": t.name,
-                    "description": t.description,
-                    "parameters": make_object_schema(t.parameters),
-                },
-            }
-            for t in request.tools
-        ]
+        body["tools"] = [history.describe_function(spec) for spec in request.tools]
         if request.tool_choice is not None:
             body["tool_choice"] = "required" if request.tool_choice == "any" else request.tool_choice
     extra = model.params.get("extraBody") or model.params.get("extra_body")
@@ -84,30 +55,25 @@ def build_path(request: ModelRequest) -> str:
 
 def _messages(request: ModelRequest) -> list[dict[str, Any]]:
     model, compat = request.model, request.model.compat
-    ident = CallIds(make_exact_ids(9) if compat.get("requiresMistralToolIds") else make_safe_ids(40))
+    ident = CallIds(history.make_exact_ids(9) if compat.get("requiresMistralToolIds") else history.make_safe_ids(40))
     out: list[dict[str, Any]] = []
     if request.prompt.text:
         developer = model.reasoning and compat.get("supportsDeveloperRole")
         out.append({"role": "developer" if developer else "system", "content": request.prompt.text})
-    last_user = max((i for i, m in enumerate(request.messages) if isinstance(m, UserMessage)), default=-1)
-    images: list[ImageBlock] = []  # of tool results; only a user message can carry them
-    for number, message in enumerate(request.messages):
-        if isinstance(message, ToolResult):
+    turns = sum(isinstance(message, UserMessage) for message in request.messages)  # to come
+    for message in history.gather_pictures(request.messages, model.vision):
+        if isinstance(message, list):
+            shown = [_text("Images from the tool results above:"), *map(_image, message)]
+            out.append({"role": "user", "content": shown})
+        elif isinstance(message, ToolResult):
             out.append(_result(message, model, ident))
-            if model.vision:
-                images += [b for b in message.content if isinstance(b, ImageBlock) and is_sendable(b)]
-            continue
-        if images:
-            out.append(_shown(images))
-            images = []
-        if isinstance(message, UserMessage):
+        elif isinstance(message, UserMessage):
+            turns -= 1
             out.append({"role": "user", "content": _content(message.blocks, model)})
-        elif said := _assistant(message, request, number > last_user, ident):
+        elif said := _assistant(message, request, not turns, ident):
             out.append(said)
-    if images:
-        out.append(_shown(images))
     if not out or (len(out) == 1 and out[0]["role"] != "user"):
-        out.append({"role": "user", "content": OPENING})
+        out.append({"role": "user", "content": history.OPENING})
     return _answered(out) if compat.get("requiresAssistantAfterToolResult") else out
 
 
@@ -121,33 +87,23 @@ def _answered(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return out
 
 
-def _content(blocks: tuple[TextBlock | ImageBlock, ...], model: ModelSpec) -> str | list[dict[str, Any]]:
-    if not model.vision or not any(isinstance(b, ImageBlock) and is_sendable(b) for b in blocks):
-        return join_texts(blocks, False) or EMPTY_MESSAGE
-    out: list[dict[str, Any]] = []
-    for block in blocks:
-        if isinstance(block, ImageBlock):
-            out.append(_image(block) if is_sendable(block) else {"type": "text", "text": NO_IMAGE})
-        elif block.text and not block.text.isspace():
-            out.append({"type": "text", "text": block.text})
-    return out
+def _content(blocks: Blocks, model: ModelSpec) -> str | list[dict[str, Any]]:
+    if not model.vision or not history.list_pictures(blocks):
+        return history.join_texts(blocks, False) or history.EMPTY_MESSAGE
+    return history.show_blocks(blocks, True, _text, _image)
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
 
 
 def _image(image: ImageBlock) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": f"data:{image.mimeType};base64,{image.data}"}}
 
 
-def _shown(images: list[ImageBlock]) -> dict[str, Any]:
-    return {
-        "role": "user",
-        "content": [{"type": "text", "text": "Images from the tool results above:"}, *[_image(i) for i in images]],
-    }
-
-
 def _result(message: ToolResult, model: ModelSpec, ident: CallIds) -> dict[str, Any]:
-    text = join_texts(message.content, model.vision)
-    if not text:
-        text = SEE_IMAGE if any(isinstance(b, ImageBlock) for b in message.content) else NO_OUTPUT
+    pictured = any(isinstance(block, ImageBlock) for block in message.content)
+    text = history.join_texts(message.content, model.vision) or (history.SEE_IMAGE if pictured else history.NO_OUTPUT)
     out = {"role": "tool", "tool_call_id": ident(message.toolCallId), "content": text}
     if model.compat.get("requiresToolResultName"):
         out["name"] = make_tool_name(message.toolName)
@@ -169,7 +125,7 @@ def _assistant(
             calls.append({"id": ident(block.id), "type": "function", "function": function})
         elif isinstance(block, ThinkingBlock) and block.thinkingSignature in _FIELDS:
             thought, field = thought + block.thinking, block.thinkingSignature or ""
-    same = thought and is_own_answer(message, request.model)
+    same = thought and history.is_own_answer(message, request.model)
     if same and compat.get("requiresThinkingAsText"):
         text = f"{thought}\n\n{text}" if text else thought
     text = "" if text.isspace() else text

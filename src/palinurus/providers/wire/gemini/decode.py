@@ -17,18 +17,8 @@ from palinurus.providers.wire.build import BlockDraft, SseDecoder
 from palinurus.providers.wire.sse import Event
 
 STOPS: dict[str, StopReason] = {"STOP": "stop", "MAX_TOKENS": "length", "FINISH_REASON_UNSPECIFIED": "stop"}
-FAILS: dict[str, FailureKind] = {
-    "SAFETY": "refused",
-    "RECITATION": "refused",
-    "BLOCKLIST": "refused",
-    "PROHIBITED_CONTENT": "refused",
-    "SPII": "refused",
-    "IMAGE_SAFETY": "refused",
-    "LANGUAGE": "refused",
-    "MALFORMED_FUNCTION_CALL": "malformed",
-    "UNEXPECTED_TOOL_CALL": "malformed",
-    "TOO_MANY_TOOL_CALLS": "malformed",
-}
+REFUSED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE")
+MALFORMED = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS")
 
 
 class GeminiDecoder(SseDecoder):
@@ -96,7 +86,8 @@ class GeminiDecoder(SseDecoder):
             return
         detail = f": {clip_message(self._why)}" if self._why else ""
         text = f"the provider stopped the answer ({clip_message(stop)}){detail}"
-        self._builder.fail(FAILS.get(stop, "server"), text)
+        kind: FailureKind = "refused" if stop in REFUSED else "malformed" if stop in MALFORMED else "server"
+        self._builder.fail(kind, text)
 
 
 def read_usage(used: dict[str, Any]) -> TokenUsage:

@@ -7,35 +7,15 @@ the turn after its calls; ids are letters and digits; thought signatures are bas
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from palinurus.core.types.messages import (
-    AssistantMessage,
-    ImageBlock,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBlock, ThinkingBlock, ToolCall, ToolResult
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.tool import ToolSpec
-from palinurus.providers.wire import pick
-from palinurus.providers.wire.history import (
-    NO_IMAGE,
-    NO_OUTPUT,
-    OPENING,
-    SEE_IMAGE,
-    CallIds,
-    digest_id,
-    is_own_answer,
-    is_sendable,
-    join_texts,
-    make_object_schema,
-    make_tool_name,
-)
+from palinurus.providers.wire import history
+from palinurus.providers.wire.history import CallIds, make_tool_name
 
 _IMAGES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 # What the API's documentation names for calls whose signature nobody has, such as those of another model.
@@ -43,7 +23,6 @@ UNSIGNED = "skip_thought_signature_validator"
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _ALNUM = re.compile(r"[A-Za-z0-9]{1,64}")
 _SIGNING = re.compile(r"(models/)?gemini-([3-9]|\d{2,})")  # generations that demand signatures on calls
-_MODES: dict[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY", "any": "ANY"}
 
 
 def build_path(request: ModelRequest) -> str:
@@ -60,95 +39,71 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         body["tools"] = [{"functionDeclarations": [_tool(spec) for spec in request.tools]}]
         if request.tool_choice is not None:
             body["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice)}
-    config: dict[str, Any] = {}
-    if request.max_tokens is not None:
-        config["maxOutputTokens"] = request.max_tokens
-    if request.temperature is not None:
-        config["temperature"] = request.temperature
+    config = history.read_sampling(request).name("maxOutputTokens", "temperature", "topP")
     if config:
         body["generationConfig"] = config
     return body
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
-    return {
-        "name": spec.name,
-        "description": spec.description,
-        "parametersJsonSchema": make_object_schema(spec.parameters),
-    }
+    schema = history.make_object_schema(spec.parameters)
+    return {"name": spec.name, "description": spec.description, "parametersJsonSchema": schema}
 
 
 def _choice(choice: str | dict[str, Any]) -> dict[str, Any]:
-    if isinstance(choice, str):
-        return {"mode": _MODES.get(choice, "AUTO")}
-    name = pick.get_text(choice, "function", "name") or pick.get_text(choice, "name")
-    return {"mode": "ANY", "allowedFunctionNames": [name]} if name else {"mode": "AUTO"}
+    mode, name = history.read_tool_choice(choice)
+    return {"mode": "ANY", "allowedFunctionNames": [name]} if name else {"mode": mode.upper()}
 
 
 def build_contents(request: ModelRequest) -> list[dict[str, Any]]:
     """The conversation in alternating turns."""
-    turns: list[dict[str, Any]] = []
     idents = CallIds(make_call_id)
-    for message in request.messages:
-        role = "model" if isinstance(message, AssistantMessage) else "user"
-        parts = _parts(message, request, idents)
-        if not parts:
-            continue
-        if not turns and role == "model":
-            turns.append({"role": "user", "parts": [{"text": OPENING}]})
-        if turns and turns[-1]["role"] == role:
-            turns[-1]["parts"] += parts
-        else:
-            turns.append({"role": role, "parts": parts})
-    for turn in turns:
-        if turn["role"] == "user":
-            # Responses first: they answer the turn before, whatever else the user's turn holds.
-            turn["parts"].sort(key=lambda part: "functionResponse" not in part)
-    return turns or [{"role": "user", "parts": [{"text": OPENING}]}]
+    turns = history.build_turns(
+        request.messages,
+        lambda message: _shown(message.blocks, request.model.vision),
+        lambda message: _response(message, request, idents),
+        lambda message: _answer(message, request, idents),
+        opening=_text(history.OPENING),
+        is_result=lambda part: "functionResponse" in part,
+    )
+    return [{"role": "user" if t["role"] == "user" else "model", "parts": t["content"]} for t in turns]
 
 
-def _parts(message: Message, request: ModelRequest, idents: CallIds) -> list[dict[str, Any]]:
-    if isinstance(message, UserMessage):
-        return _shown(message.blocks, request.model.vision)
-    if isinstance(message, ToolResult):
-        return _response(message, request, idents)
-    return _answer(message, request, idents)
+def _text(text: str) -> dict[str, Any]:
+    return {"text": text}
 
 
-def _shown(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for block in blocks:
-        if isinstance(block, ImageBlock):
-            seen = vision and is_sendable(block, _IMAGES)
-            data = {"mimeType": block.mimeType, "data": block.data}
-            found.append({"inlineData": data} if seen else {"text": NO_IMAGE})
-        elif block.text.strip():
-            found.append({"text": block.text})
-    return found
+def _image(image: ImageBlock) -> dict[str, Any]:
+    return {"inlineData": {"mimeType": image.mimeType, "data": image.data}}
+
+
+_shown = partial(history.show_blocks, text=_text, image=_image, kinds=_IMAGES)
 
 
 def _response(result: ToolResult, request: ModelRequest, idents: CallIds) -> list[dict[str, Any]]:
     pictures = tuple(b for b in result.content if isinstance(b, ImageBlock)) if request.model.vision else ()
-    text = join_texts(tuple(b for b in result.content if b not in pictures), False)
+    text = history.join_texts(tuple(b for b in result.content if b not in pictures), False)
     response = {
         "id": idents(result.toolCallId),
         "name": idents.names.get(result.toolCallId) or make_tool_name(result.toolName),
-        "response": {"error" if result.isError else "output": text or (SEE_IMAGE if pictures else NO_OUTPUT)},
+        "response": {
+            "error" if result.isError else "output": text or (history.SEE_IMAGE if pictures else history.NO_OUTPUT)
+        },
     }
     return [{"functionResponse": response}, *_shown(pictures, True)]
 
 
 def _answer(message: AssistantMessage, request: ModelRequest, idents: CallIds) -> list[dict[str, Any]]:
     model = request.model
-    same = is_own_answer(message, model)
+    same = history.is_own_answer(message, model)
     found: list[dict[str, Any]] = []
     called = False
     for block in message.content:
         if isinstance(block, TextBlock):
-            if block.text.strip():
+            if not history.is_blank(block.text):
                 found.append(_signed({"text": block.text}, block.textSignature, same))
         elif isinstance(block, ThinkingBlock):
-            if same and block.thinking.strip():
+            if same and not history.is_blank(block.thinking):
                 found.append(_signed({"thought": True, "text": block.thinking}, block.thinkingSignature, same))
         else:
             part = _signed(_call(block, idents), block.thoughtSignature, same)
@@ -172,4 +127,4 @@ def _signed(part: dict[str, Any], signature: str | None, same: bool) -> dict[str
 
 def make_call_id(raw: str) -> str:
     """Letters and digits only, the same for the same id."""
-    return raw if _ALNUM.fullmatch(raw) else f"call{digest_id(raw)[:24]}"
+    return raw if _ALNUM.fullmatch(raw) else f"call{history.digest_id(raw)[:24]}"

@@ -7,5 +7,3 @@ from palinurus.providers.wire.ollama.decode import OllamaDecoder, to_line
 from palinurus.providers.wire.ollama.request import build_path, encode
 
 WIRE = ModelWire(encode=encode, decoder=OllamaDecoder, path=build_path, whole=to_line)
-
-__all__ = ["WIRE"]

@@ -4,36 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBlock, ToolResult, UserMessage
+from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
 from palinurus.core.types.model import ModelRequest
-from palinurus.core.types.tool import ToolSpec
-from palinurus.providers.wire.history import (
-    EMPTY_MESSAGE,
-    NO_OUTPUT,
-    OPENING,
-    SEE_IMAGE,
-    is_own_answer,
-    is_sendable,
-    join_texts,
-    make_object_schema,
-    make_tool_name,
-)
+from palinurus.providers.wire import history
+from palinurus.providers.wire.history import make_tool_name
 
 # The server's own default context is 4k and cuts silently. More than this is not asked for unless configured: the
 # memory for the whole window is taken when the model is loaded.
 MOST_CONTEXT = 32_768
-_OPTIONS = (
-    "num_ctx",
-    "num_predict",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "seed",
-    "stop",
-    "repeat_penalty",
-    "num_gpu",
-    "num_thread",
+_OPTIONS = tuple(
+    "num_ctx num_predict temperature top_p top_k min_p seed stop repeat_penalty num_gpu num_thread".split()
 )
 
 
@@ -51,7 +31,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         "options": _options(request),
     }
     if request.tools and model.tools and request.tool_choice != "none":
-        body["tools"] = [_tool(spec) for spec in request.tools]
+        body["tools"] = [history.describe_function(spec) for spec in request.tools]
     if "keep_alive" in model.params:
         body["keep_alive"] = model.params["keep_alive"]
     return body
@@ -64,59 +44,45 @@ def build_history(request: ModelRequest) -> list[dict[str, Any]]:
     if request.prompt.text:
         found.append({"role": "system", "content": request.prompt.text})
     names: dict[str, str] = {}  # call id -> tool, as it was called
-    pictures: list[str] = []  # of tool results; only user messages carry them, and results stay together
-    for message in request.messages:
-        if isinstance(message, ToolResult):
+    for message in history.gather_pictures(request.messages, vision):
+        if isinstance(message, list):
+            found.append({"role": "user", "content": history.SEE_IMAGE, "images": [image.data for image in message]})
+        elif isinstance(message, ToolResult):
             found.append(_result(message, vision, names))
-            pictures += _pictures(message.content, vision)
-            continue
-        if pictures:
-            found.append({"role": "user", "content": SEE_IMAGE, "images": pictures})
-            pictures = []
-        found += [_asked(message, vision)] if isinstance(message, UserMessage) else _answer(message, request, names)
-    if pictures:
-        found.append({"role": "user", "content": SEE_IMAGE, "images": pictures})
+        else:
+            found += [_asked(message, vision)] if isinstance(message, UserMessage) else _answer(message, request, names)
     if not any(message["role"] != "system" for message in found):
-        found.append({"role": "user", "content": OPENING})
+        found.append({"role": "user", "content": history.OPENING})
     return found
 
 
 def _options(request: ModelRequest) -> dict[str, Any]:
-    model = request.model
+    """The caller's word goes first, then the server's own words in params, then those every wire understands."""
+    model, words = request.model, ("num_predict", "temperature", "top_p")
     options: dict[str, Any] = {"num_ctx": min(model.context_window, MOST_CONTEXT)}
-    options.update({key: model.params[key] for key in _OPTIONS if key in model.params})
-    if request.max_tokens is not None:
-        options["num_predict"] = request.max_tokens
-    if request.temperature is not None:
-        options["temperature"] = request.temperature
-    return options
-
-
-def _tool(spec: ToolSpec) -> dict[str, Any]:
-    function = {"name": spec.name, "description": spec.description, "parameters": make_object_schema(spec.parameters)}
-    return {"type": "function", "function": function}
+    options |= history.read_sampling(request).name(*words)
+    options |= {key: model.params[key] for key in _OPTIONS if key in model.params}
+    return options | history.SamplingOptions(request.max_tokens, request.temperature, None).name(*words)
 
 
 def _asked(message: UserMessage, vision: bool) -> dict[str, Any]:
-    text, pictures = join_texts(message.blocks, vision), _pictures(message.blocks, vision)
-    said: dict[str, Any] = {"role": "user", "content": text or ("" if pictures else EMPTY_MESSAGE)}
-    return {**said, "images": pictures} if pictures else said
-
-
-def _pictures(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[str]:
-    return [block.data for block in blocks if isinstance(block, ImageBlock) and is_sendable(block)] if vision else []
+    pictures = history.list_pictures(message.blocks) if vision else []
+    text = history.join_texts(message.blocks, vision) or ("" if pictures else history.EMPTY_MESSAGE)
+    said: dict[str, Any] = {"role": "user", "content": text}
+    return {**said, "images": [image.data for image in pictures]} if pictures else said
 
 
 def _result(result: ToolResult, vision: bool, names: dict[str, str]) -> dict[str, Any]:
-    text = join_texts(result.content, vision) or (SEE_IMAGE if _pictures(result.content, vision) else NO_OUTPUT)
+    pictured = vision and history.list_pictures(result.content)
+    text = history.join_texts(result.content, vision) or (history.SEE_IMAGE if pictured else history.NO_OUTPUT)
     name = names.get(result.toolCallId) or make_tool_name(result.toolName)
     return {"role": "tool", "content": text, "tool_name": name}
 
 
 def _answer(message: AssistantMessage, request: ModelRequest, names: dict[str, str]) -> list[dict[str, Any]]:
     names.update({call.id: make_tool_name(call.name) for call in message.calls})
-    found: dict[str, Any] = {"role": "assistant", "content": message.text if message.text.strip() else ""}
-    if message.calls and message.thinking and is_own_answer(message, request.model):
+    found: dict[str, Any] = {"role": "assistant", "content": "" if history.is_blank(message.text) else message.text}
+    if message.calls and message.thinking and history.is_own_answer(message, request.model):
         found["thinking"] = message.thinking  # wanted back only while a tool round is under way
     if message.calls:
         found["tool_calls"] = [{"function": {"name": names[c.id], "arguments": c.arguments}} for c in message.calls]

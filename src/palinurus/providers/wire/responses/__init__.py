@@ -8,5 +8,3 @@ from palinurus.providers.wire.responses.request import build_codex_path, build_p
 
 WIRE = ModelWire(encode=encode, decoder=ResponsesDecoder, path=build_path)
 CODEX = ModelWire(encode=encode_codex, decoder=ResponsesDecoder, path=build_codex_path)
-
-__all__ = ["CODEX", "WIRE"]

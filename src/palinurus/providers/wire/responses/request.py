@@ -6,6 +6,7 @@ to; item ids go back only beside their reasoning; call ids are at most 64 safe c
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from palinurus.core.types.messages import (
@@ -20,23 +21,12 @@ from palinurus.core.types.messages import (
 )
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.tool import ToolSpec
-from palinurus.providers.wire import pick
+from palinurus.providers.wire import history, pick
 from palinurus.providers.wire.arguments import encode_json
-from palinurus.providers.wire.history import (
-    EMPTY_MESSAGE,
-    NO_IMAGE,
-    NO_OUTPUT,
-    OPENING,
-    CallIds,
-    is_own_answer,
-    is_sendable,
-    make_object_schema,
-    make_safe_ids,
-    make_tool_name,
-)
+from palinurus.providers.wire.history import CallIds, make_tool_name
 
 LEAST_OUTPUT = 16  # the API refuses less
-_ident = make_safe_ids(64)
+_ident = history.make_safe_ids(64)
 
 
 def build_path(request: ModelRequest) -> str:
@@ -55,10 +45,11 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     if request.prompt.text:
         opening = {"role": "developer" if developer else "system", "content": request.prompt.text}
         body["input"] = [opening, *body["input"]]
-    if request.max_tokens is not None:
-        body["max_output_tokens"] = max(LEAST_OUTPUT, request.max_tokens)
-    if request.temperature is not None and not model.reasoning:
-        body["temperature"] = request.temperature
+    sampling = history.read_sampling(request)
+    if sampling.max_tokens is not None:
+        body["max_output_tokens"] = max(LEAST_OUTPUT, sampling.max_tokens)
+    if not model.reasoning:
+        body.update(sampling._replace(max_tokens=None).name("", "temperature", "top_p"))
     return body
 
 
@@ -93,7 +84,7 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
         "type": "function",
         "name": spec.name,
         "description": spec.description,
-        "parameters": make_object_schema(spec.parameters),
+        "parameters": history.make_object_schema(spec.parameters),
         "strict": False,
     }
 
@@ -101,8 +92,8 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 def _choice(choice: str | dict[str, Any]) -> str | dict[str, Any]:
     if isinstance(choice, str):
         return "required" if choice == "any" else choice
-    name = pick.get_text(choice, "function", "name") or pick.get_text(choice, "name")
-    return {"type": "function", "name": name} if name else "auto"
+    mode, name = history.read_tool_choice(choice)
+    return {"type": "function", "name": name} if name else mode
 
 
 class _Ids(NamedTuple):
@@ -125,33 +116,32 @@ def build_history(request: ModelRequest) -> list[dict[str, Any]]:
     ids = _Ids(CallIds(make_call_id), set())
     for message in request.messages:
         found += _items(message, request, ids)
-    return found or [{"role": "user", "content": [{"type": "input_text", "text": OPENING}]}]
+    return found or [{"role": "user", "content": [_text(history.OPENING)]}]
 
 
 def _items(message: Message, request: ModelRequest, ids: _Ids) -> list[dict[str, Any]]:
     if isinstance(message, UserMessage):
         parts = _parts(message.blocks, request.model.vision)
-        return [{"role": "user", "content": parts or [{"type": "input_text", "text": EMPTY_MESSAGE}]}]
+        return [{"role": "user", "content": parts or [_text(history.EMPTY_MESSAGE)]}]
     if isinstance(message, ToolResult):
         return [_output(message, request.model.vision, ids)]
-    return _answer(message, is_own_answer(message, request.model), ids)
+    return _answer(message, history.is_own_answer(message, request.model), ids)
 
 
-def _parts(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[dict[str, Any]]:
-    return [_part(block, vision) for block in blocks if isinstance(block, ImageBlock) or block.text.strip()]
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "input_text", "text": text}
 
 
-def _part(block: TextBlock | ImageBlock, vision: bool) -> dict[str, Any]:
-    if isinstance(block, TextBlock):
-        return {"type": "input_text", "text": block.text}
-    if not (vision and is_sendable(block)):
-        return {"type": "input_text", "text": NO_IMAGE}
-    return {"type": "input_image", "detail": "auto", "image_url": f"data:{block.mimeType};base64,{block.data}"}
+def _image(image: ImageBlock) -> dict[str, Any]:
+    return {"type": "input_image", "detail": "auto", "image_url": f"data:{image.mimeType};base64,{image.data}"}
+
+
+_parts = partial(history.show_blocks, text=_text, image=_image)
 
 
 def _output(result: ToolResult, vision: bool, ids: _Ids) -> dict[str, Any]:
     pictured = any(isinstance(block, ImageBlock) for block in result.content)
-    output: Any = _parts(result.content, vision) if pictured else result.text or NO_OUTPUT
+    output: Any = _parts(result.content, vision) if pictured else result.text or history.NO_OUTPUT
     return {"type": "function_call_output", "call_id": ids.call(result.toolCallId), "output": output}
 
 
@@ -165,7 +155,7 @@ def _answer(message: AssistantMessage, same: bool, ids: _Ids) -> list[dict[str, 
                 found.append(reasoning)
                 led = True
         elif isinstance(block, TextBlock):
-            if block.text.strip():
+            if not history.is_blank(block.text):
                 found.append(_said(block, led, ids))
         else:
             found.append(_called(block, led, ids))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.core.format.render import render_markdown
-from palinurus.testing.telegram.markup import TelegramHtmlError, strip_html
+from palinurus.testing.telegram.api import TelegramHtmlError, strip_html
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.config.durations import UNITS, parse_duration
+from palinurus.core.durations import UNITS, parse_duration
 
 
 @pytest.mark.parametrize(
