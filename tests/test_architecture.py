@@ -209,3 +209,19 @@ def test_nothing_names_a_registry_or_this_machine() -> None:
             text = path.read_text(encoding="utf-8", errors="replace")
             found = words.search(text)
             assert not found, f"{line} names {found[0]}"
+
+
+@pytest.mark.parametrize(
+    ("name_", "where"), [("route_inbound", "inbox/message.py"), ("parse_directives", "inbox/message.py")]
+)
+def test_what_is_decided_about_a_message_is_decided_once(name_: str, where: str) -> None:
+    """`inbox/message.py` routes a message and reads its directives; everybody else gets what it found. (A configured
+    prompt is no message: `core/levels/parse.py` reads its directives.)"""
+    for path in FILES:
+        if name(path) != "core/levels/parse.py":
+            calls = [
+                n.lineno
+                for n in ast.walk(tree(path))
+                if isinstance(n, ast.Call) and ast.unparse(n.func).split(".")[-1] == name_
+            ]
+            assert len(calls) == (name(path) == where), f"{name(path)} calls {name_} in lines {calls}"

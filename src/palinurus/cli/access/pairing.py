@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.settle import to_outgoing
+from palinurus.agent.settle import to_outgoing_rows
 from palinurus.cli.access.devices import connect_to_gateway
 from palinurus.cli.args import CommandParser, load_settings
 from palinurus.cli.reach import http
@@ -116,7 +116,7 @@ async def _alone(settings: Settings, clock: Clock, what: str, params: dict[str, 
         if what == "approve":
             done = await pairing.approve(params["code"], BY)
             if isinstance(done, PairedPerson) and params["notify"] and (reply := done.reply()) is not None:
-                await store.post_replies([to_outgoing(reply, reply.client_id, 0, clock.now())])
+                await store.post_replies(to_outgoing_rows((reply,), reply.client_id, clock.now()))
             return describe_approval(done), isinstance(done, PairedPerson)
         if what == "revoke":
             gone = await pairing.revoke(params["who"])
