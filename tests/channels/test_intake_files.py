@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from channels.scene import asked, running, texts, until
-from palinurus.channels.intake import fetch_message_files
-from palinurus.channels.kit import ChannelFile
-from palinurus.core.types.inbound import Attachment, Inbound, Sender, Target
+from palinurus.channels.intake import FileUnavailable, RemoteFile, fetch_message_files
+from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.errors import DiskFull
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.discord.server import FakeDiscord
@@ -111,8 +110,10 @@ async def test_who_makes_us_fetch(tmp_path: Path, name: str) -> None:
 MESSAGE = Inbound(Target("fake", "c"), Sender("2"), "e", "look", 1)
 
 
-async def fetch(file: ChannelFile) -> Attachment | str:
-    return Attachment("/x", file.name, file.mime, 1) if file.data else f"{file.name} is not there"
+async def fetch(file: RemoteFile) -> AsyncGenerator[bytes, None]:
+    if not file.source:
+        raise FileUnavailable("is not there")
+    yield file.source
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ async def test_what_is_not_fetched_is_named(tmp_path: Path, wanted: bool, text: 
 
     own = make_channel_kit("telegram", str(tmp_path), {"botToken": "1:x"})._replace(wanted=answer)
     got = await fetch_message_files(
-        own, MESSAGE, [ChannelFile("cat", "image/png", b"x"), ChannelFile("gone", "", b"")], fetch
+        own, MESSAGE, [RemoteFile("cat", "image/png", b"x"), RemoteFile("gone", "", b"")], fetch
     )
     assert (got.text, [one.name for one in got.files]) == (text, names)
 
@@ -145,7 +146,7 @@ async def test_a_message_without_files_is_not_asked_for_and_a_disk_that_cannot_a
 
     own = make_channel_kit("telegram", str(tmp_path), {"botToken": "1:x"}, clock)._replace(wanted=answer)
     assert await fetch_message_files(own, MESSAGE, [], fetch) is MESSAGE and tries == 0
-    going = asyncio.ensure_future(fetch_message_files(own, MESSAGE, [ChannelFile("cat", "image/png", b"x")], fetch))
+    going = asyncio.ensure_future(fetch_message_files(own, MESSAGE, [RemoteFile("cat", "image/png", b"x")], fetch))
     await clock.advance(10)
     got = await going
     assert tries == 3 and [one.name for one in got.files] == ["cat"]

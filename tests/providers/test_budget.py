@@ -35,7 +35,6 @@ from palinurus.providers.budget import (
     estimate_tokens,
 )
 from palinurus.providers.meter import MeteredModel
-from palinurus.providers.prices import compute_cost
 from palinurus.store.port import SessionRow, UsageRow
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.model import ScriptedModel, ScriptedTurn, StreamGate, fail, hold_at, say
@@ -77,7 +76,7 @@ def asked(session: str = "s", owner: str = "agent:main:main", model: ModelSpec =
 def used(usd: float) -> TokenUsage:
     """Usage that costs so many dollars."""
     usage = TokenUsage(output=round(usd * 100_000))
-    return msgspec.structs.replace(usage, cost=compute_cost(PRICE, usage))
+    return msgspec.structs.replace(usage, cost=PRICE.compute_cost(usage))
 
 
 def budgets(ledger: Ledger | None = None, clock: FakeClock | None = None, **limits: Any) -> Budgets:

@@ -16,7 +16,8 @@ from palinurus.core.types.model import ModelEvent, ModelFailure, ModelSpec, Stre
 from palinurus.providers import VENDORS, credentials, load_row
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.stream import ProviderModels, format_stamp
-from palinurus.providers.wire.bedrock.sign import AwsCredentials, SigningScope, sign_headers
+from palinurus.providers.wire import SigningKeys
+from palinurus.providers.wire.aws import SigningScope, sign_headers
 from palinurus.testing.clock import START_MS
 from providers.kit import agent, recorded, request, settings
 
@@ -53,7 +54,7 @@ class Region:
             f"http://{given['Host']}{asked.raw_path}",
             signed,
             body,
-            AwsCredentials(ACCESS, SECRET, given.get("x-amz-security-token", "")),
+            SigningKeys(ACCESS, SECRET, given.get("x-amz-security-token", "")),
             SigningScope(scope[2], scope[3], given["x-amz-date"]),
         )
         self.seen.append({"path": asked.raw_path, "region": scope[2], "service": scope[3], "names": names})

@@ -13,7 +13,7 @@ from palinurus.clock import Clock
 from palinurus.config.sections.channels import AccountSettings, Streaming
 from palinurus.config.sections.delivery import PresenceSettings
 from palinurus.config.settings import Settings
-from palinurus.core.stream.heartbeat import ACK_TOKEN
+from palinurus.core.stream.silent import HEARTBEAT_TOKEN
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.keys import SessionKey
@@ -66,7 +66,7 @@ class ReplyPipeline:
             trace=lambda: self._hooks.list_trace(str(key)),
         )
         if beat is not None:
-            said = HeartbeatSpeaker(said, beat, Reply(target, ACK_TOKEN, f"{item}.ok"))
+            said = HeartbeatSpeaker(said, beat, Reply(target, HEARTBEAT_TOKEN, f"{item}.ok"))
         if channel is None or fit is None or not inbound.push:
             return said
         parted = FittingSpeaker(said, fit, "" if inbound.system or inbound.pressed else inbound.event)

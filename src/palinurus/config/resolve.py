@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.config import durations, paths
-from palinurus.config.check import ConfigFinding
+from palinurus.config import paths
 from palinurus.config.expand import resolve_secret
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry, AgentModelSection, AgentsSection, HeartbeatSection
@@ -48,6 +48,7 @@ from palinurus.config.settings import (
     Settings,
     ToolsSettings,
 )
+from palinurus.core import durations
 from palinurus.core.types.keys import parse_agent_id
 
 UNLIMITED = 2_147_483.0  # seconds; what OpenClaw's timers can hold at most, here for "no limit"

@@ -76,44 +76,44 @@ class GatewayAuth:
         self._proxy = settings.proxy
         self._tries = LoginFailures(monotonic)
 
-    def check_request(self, knock: GatewayPeer) -> HttpFault | None:
+    def check_request(self, peer: GatewayPeer) -> HttpFault | None:
         """The checks every request must pass, also those that need no credential."""
-        if not knock.target.startswith("/") or knock.target.startswith("//"):
+        if not peer.target.startswith("/") or peer.target.startswith("//"):
             return HttpFault(421, "only origin-form request targets are served", code="bad_target", close=True)
-        if len(knock.hosts) != 1:
+        if len(peer.hosts) != 1:
             return make_bad_request("exactly one Host header is required", code="bad_host")
-        name = _name(knock.hosts[0])
-        if name not in self._names and not (name and name == _name(knock.local)):
+        name = _name(peer.hosts[0])
+        if name not in self._names and not (name and name == _name(peer.local)):
             return HttpFault(
                 421,
                 "this Host is not served; add it to gateway.allowedHosts if it is yours",
                 code="bad_host",
                 close=True,
             )
-        if knock.origins and not self._own(knock):
+        if peer.origins and not self._own(peer):
             return HttpFault(
                 403, "requests from this origin are not allowed", "forbidden", code="bad_origin", close=True
             )
-        query = knock.target.partition("?")[2]
+        query = peer.target.partition("?")[2]
         if query and any(key.lower() in LEAKY for key, _ in parse_qsl(query[:8192], keep_blank_values=True)):
             return HttpFault(
                 400, "credentials do not belong in a URL; use a header", code="credential_in_url", close=True
             )
         return None
 
-    def identify_caller(self, knock: GatewayPeer) -> HttpCaller | HttpFault:
+    def identify_caller(self, peer: GatewayPeer) -> HttpCaller | HttpFault:
         """The caller of a request that passed `door`, or why there is none."""
         if self.mode == "none":
-            return HttpCaller("owner", OWNER_SCOPES, knock.address, "none")
+            return HttpCaller("owner", OWNER_SCOPES, peer.address, "none")
         if self.mode == "trusted-proxy":
-            user = self.find_proxy_user(knock)
+            user = self.find_proxy_user(peer)
             if user is None:
                 return _refused()
-            return HttpCaller(user, _routes(narrow_scopes(knock, SCOPES)), knock.address, "proxy")
-        if len(knock.credentials) != 1:
+            return HttpCaller(user, _routes(narrow_scopes(peer, SCOPES)), peer.address, "proxy")
+        if len(peer.credentials) != 1:
             return _refused()
-        if not knock.known:
-            wait = self.wait(knock.address)
+        if not peer.known:
+            wait = self.wait(peer.address)
             if wait > 0:
                 return HttpFault(
                     429,
@@ -123,13 +123,13 @@ class GatewayAuth:
                     headers={"Retry-After": str(int(wait) + 1)},
                     close=True,
                 )
-        scheme, _, secret = knock.credentials[0].partition(" ")
+        scheme, _, secret = peer.credentials[0].partition(" ")
         if scheme.lower() == "bearer" and self.is_secret(secret):
-            return HttpCaller("owner", OWNER_SCOPES, knock.address, self.mode)
+            return HttpCaller("owner", OWNER_SCOPES, peer.address, self.mode)
         holder = self.holder(secret) if scheme.lower() == "bearer" and secret else None
         if holder is not None:
-            return HttpCaller(f"device:{holder.device}", _routes(holder.scopes), knock.address, "device")
-        self.count_failure(knock.address)
+            return HttpCaller(f"device:{holder.device}", _routes(holder.scopes), peer.address, "device")
+        self.count_failure(peer.address)
         return _refused()
 
     def is_secret(self, secret: str) -> bool:
@@ -137,14 +137,14 @@ class GatewayAuth:
         same = hmac.compare_digest(_digest(secret), self._digest)  # always done: no early way out to be timed
         return same and bool(secret) and self.mode in ("token", "password")
 
-    def find_proxy_user(self, knock: GatewayPeer) -> str | None:
+    def find_proxy_user(self, peer: GatewayPeer) -> str | None:
         """Who a configured proxy says is calling. None from anybody else."""
         rules = self._proxy
-        if self.mode != "trusted-proxy" or rules is None or not _trusted(rules, knock.address):
+        if self.mode != "trusted-proxy" or rules is None or not _trusted(rules, peer.address):
             return None
-        if any(not knock.headers.get(name, "").strip() for name in rules.required_headers):
+        if any(not peer.headers.get(name, "").strip() for name in rules.required_headers):
             return None
-        user = knock.headers.get(rules.user_header, "").strip()
+        user = peer.headers.get(rules.user_header, "").strip()
         return user if user and (rules.users is None or user in rules.users) else None
 
     def wait(self, address: str) -> float:
@@ -155,16 +155,16 @@ class GatewayAuth:
         """Count a wrong credential."""
         self._tries.count_failure(address)
 
-    def _own(self, knock: GatewayPeer) -> bool:
-        if len(knock.origins) != 1:
+    def _own(self, peer: GatewayPeer) -> bool:
+        if len(peer.origins) != 1:
             return False
-        origin = knock.origins[0].lower()
-        return origin in self._origins or "*" in self._origins or origin == f"http://{knock.hosts[0].lower()}"
+        origin = peer.origins[0].lower()
+        return origin in self._origins or "*" in self._origins or origin == f"http://{peer.hosts[0].lower()}"
 
 
-def narrow_scopes(knock: GatewayPeer, scopes: frozenset[str]) -> frozenset[str]:
+def narrow_scopes(peer: GatewayPeer, scopes: frozenset[str]) -> frozenset[str]:
     """`scopes`, lowered to what the proxy's header names. Without the header they stay."""
-    header = knock.headers.get(NARROW)
+    header = peer.headers.get(NARROW)
     if header is None:
         return scopes
     named = frozenset(part.strip() for part in header.split(","))
@@ -177,13 +177,13 @@ def _routes(scopes: frozenset[str]) -> frozenset[RouteScope]:
 
 def _trusted(rules: TrustedProxySettings, address: str) -> bool:
     try:
-        peer = ipaddress.ip_address(address.split("%", 1)[0])
+        ip = ipaddress.ip_address(address.split("%", 1)[0])
     except ValueError:
         return False
-    peer = getattr(peer, "ipv4_mapped", None) or peer
-    if peer.is_loopback and not rules.loopback:
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    if ip.is_loopback and not rules.loopback:
         return False
-    return any(peer in ipaddress.ip_network(network) for network in rules.peers)
+    return any(ip in ipaddress.ip_network(network) for network in rules.peers)
 
 
 def _usable(settings: GatewaySettings, secret: str | None) -> None:

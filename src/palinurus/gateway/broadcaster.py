@@ -32,10 +32,10 @@ OURS = frozenset({"webchat", "gateway"})  # channels whose event ids are their c
 class RunBroadcaster:
     """Implements `inbox.feed.Follower`."""
 
-    def __init__(self, face: GatewayPort, desk: CommandContext, rows: SessionReader) -> None:
-        self._face = face
-        self._desk = desk
-        self._rows = rows
+    def __init__(self, gateway: GatewayPort, program: CommandContext, reader: SessionReader) -> None:
+        self._gateway = gateway
+        self._program = program
+        self._reader = reader
         self._runs: dict[str, RunView] = {}  # by inbox id
         self._names: dict[str, str] = {}  # run id -> inbox id
         self._ended: OrderedDict[str, tuple[RunView, AgentEnd]] = OrderedDict()
@@ -51,7 +51,7 @@ class RunBroadcaster:
     def expect_run(self, run: str, conn: str) -> None:
         """The run `run`, about to be submitted, was asked for by this connection: it gets the tool events, if it wants
         them, also when it comes back after having been gone."""
-        if not any(c.conn == conn and "tool-events" in c.caps for c in self._face.clients()):
+        if not any(c.conn == conn and "tool-events" in c.caps for c in self._gateway.clients()):
             return
         self._starters[run] = conn
         while len(self._starters) > ENDED:
@@ -78,7 +78,7 @@ class RunBroadcaster:
         for _ in range(SETTLING):
             if self.end(ident) is not None or self.run(ident) is None:
                 return
-            await self._desk.clock.sleep(0.005)
+            await self._program.clock.sleep(0.005)
 
     # --- the follower ----------------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class RunBroadcaster:
         run = self._runs.get(item)
         if run is None:
             return
-        for push in run.feed(event, self._desk.clock.now()):
+        for push in run.feed(event, self._program.clock.now()):
             self._push(run, push)
         if run.waiting and item not in self._timers:
             self._flush(item)
@@ -147,36 +147,36 @@ class RunBroadcaster:
         run = self._runs.get(item)
         if run is None or not run.waiting:
             return
-        for push in run.flush(self._desk.clock.now()):
+        for push in run.flush(self._program.clock.now()):
             self._push(run, push)
         self._timers[item] = asyncio.get_running_loop().call_later(EVERY, self._flush, item)
 
     def _push(self, run: RunView, push: RunPush) -> None:
         if push.audience == "all":
-            self._face.broadcast(push.event, push.payload, drop_if_slow=push.payload.get("state") == "delta")
+            self._gateway.broadcast(push.event, push.payload, drop_if_slow=push.payload.get("state") == "delta")
         elif push.audience == "tool":
             if run.conn:
-                self._face.send(run.conn, "agent", push.payload)
-            self._face.tell([ALL_SESSIONS, make_session_topic(run.session)], "session.tool", push.payload)
+                self._gateway.send(run.conn, "agent", push.payload)
+            self._gateway.tell([ALL_SESSIONS, make_session_topic(run.session)], "session.tool", push.payload)
         else:
             payload = {"sessionKey": run.session, "agentId": run.agent, **push.payload}
             self.enqueue(lambda: self._told(push.event, run.session, payload))
 
     def announce_change(self, session: str, reason: str) -> None:
         """Something about a session is different now: those who follow sessions are told, with its row."""
-        payload = {"sessionKey": session, "reason": reason, "ts": self._desk.clock.now()}
+        payload = {"sessionKey": session, "reason": reason, "ts": self._program.clock.now()}
         self.enqueue(lambda: self._told("sessions.changed", session, payload))
 
     async def _told(self, event: str, session: str, payload: dict[str, Any]) -> None:
         topics = [ALL_SESSIONS, make_session_topic(session)]
-        if not self._face.followers(topics):
+        if not self._gateway.followers(topics):
             return
         if event == "sessions.changed" and payload.get("reason") != "delete":
-            row = await self._rows.find_row(session)
+            row = await self._reader.find_row(session)
             if row is not None:
                 payload = {**row, **payload, "session": row, "goal": None}
-                payload["hasActiveRun"] = self._desk.inbox.running(session)
-        self._face.tell(topics, event, payload)
+                payload["hasActiveRun"] = self._program.inbox.running(session)
+        self._gateway.tell(topics, event, payload)
 
     def _appended(self, session: str, item: str) -> None:
         if session not in self._dirty:
@@ -187,10 +187,10 @@ class RunBroadcaster:
         """Tell of transcript lines that were not told of yet; of a session nobody looked at before, those of `item`."""
         self._dirty.discard(session)
         topics = [ALL_SESSIONS, make_session_topic(session)]
-        if not self._face.followers(topics):
+        if not self._gateway.followers(topics):
             self._seen.pop(session, None)
             return
-        record, transcript = await self._rows.open(session)
+        record, transcript = await self._reader.read(session)
         if record is None or transcript is None:
             return
         shown = list_visible_entries(transcript)
@@ -199,7 +199,7 @@ class RunBroadcaster:
         if ident != record.sessionId or told > len(shown):
             told = 0
         self._seen[session] = (record.sessionId, len(shown))
-        row = await self._rows.find_row(session) if told < len(shown) else None
+        row = await self._reader.find_row(session) if told < len(shown) else None
         for number, entry in enumerate(shown[told:], told + 1):
             payload = {
                 "sessionKey": session,
@@ -208,7 +208,7 @@ class RunBroadcaster:
                 "messageSeq": number,
                 "session": row,
             }
-            self._face.tell(topics, "session.message", payload)
+            self._gateway.tell(topics, "session.message", payload)
 
     # --- the worker ------------------------------------------------------------------------------------------
 

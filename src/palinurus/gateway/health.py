@@ -191,7 +191,7 @@ def _entry(client: ConnectedClient) -> dict[str, Any]:
     info = client.info
     entry = {
         "ts": client.at,
-        "host": info.display_name or info.id,
+        "host": client.label,
         "ip": client.address,
         "version": info.version,
         "platform": info.platform,

@@ -1,14 +1,47 @@
-"""Responses as aiohttp sends them: the headers every one carries, JSON, refusals."""
+"""HTTP as all routes do it: bodies read within limits, refusals as values in the shape OpenAI's clients expect, and
+responses with the headers every one carries.
+"""
 
 from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 from aiohttp import web
 
 from palinurus.core.types.model import ModelFailure
 from palinurus.errors import BadRequest, DiskFull, Draining, NotFound, PalinurusError, QueueFull, Unauthorized
+from palinurus.gateway.limits import BODY, BODY_SECONDS
 
-# Refusals as values: what went wrong with a request, in the shape OpenAI's clients expect, and which HTTP status.
+if TYPE_CHECKING:
+    from palinurus.gateway.auth import HttpCaller
+    from palinurus.gateway.port import GatewayHost
+    from palinurus.gateway.server import GatewayServer
+
+S = TypeVar("S", bound=msgspec.Struct)
+_UNKNOWN = "Object contains unknown field `"
+
+
+class RouteRequest(NamedTuple):
+    """One request on its way to a handler. `caller` is None only on routes that need no scope."""
+
+    request: web.BaseRequest
+    match: re.Match[str]  # of its path
+    gateway: GatewayServer
+    address: str
+    caller: HttpCaller | None
+
+    @property
+    def host(self) -> GatewayHost:
+        """The program."""
+        return self.gateway.host
+
+    def part(self, name: str) -> str:
+        """A piece of the path, as it was meant."""
+        return unquote(self.match[name])
 
 
 class HttpFault(msgspec.Struct, frozen=True):
@@ -33,6 +66,70 @@ class HttpFault(msgspec.Struct, frozen=True):
 def make_bad_request(message: str, param: str | None = None, code: str | None = None) -> HttpFault:
     """A 400."""
     return HttpFault(400, message, param=param, code=code)
+
+
+class BodyProblem(NamedTuple):
+    """Why a body was not read."""
+
+    kind: Literal["encoding", "large", "late", "broken"]
+    detail: str = ""
+
+
+async def read_limited(
+    request: web.BaseRequest, most: int, seconds: float, *, packed: bool = False
+) -> bytes | BodyProblem:
+    """The body, of at most `most` bytes and within `seconds` for the whole of it; compressed only with `packed`."""
+    if not packed and request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        return BodyProblem("encoding")
+    if (request.content_length or 0) > most:
+        return BodyProblem("large")
+    data = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.content.iter_any():
+                data += chunk
+                if len(data) > most:
+                    return BodyProblem("large")
+    except TimeoutError:
+        return BodyProblem("late")
+    except web.RequestPayloadError as exc:
+        return BodyProblem("broken", str(exc))
+    return bytes(data)
+
+
+async def read_body(request: web.BaseRequest) -> bytes | HttpFault:
+    """The body of a caller who is known, or the refusal."""
+    data = await read_limited(request, BODY, BODY_SECONDS)
+    if isinstance(data, bytes):
+        return data
+    status, text, code = {
+        "encoding": (415, "compressed bodies are not accepted", "bad_encoding"),
+        "large": (413, f"the body is larger than {BODY} bytes", "too_large"),
+        "late": (408, "the body did not arrive in time", "slow_body"),
+        "broken": (400, f"the body is broken: {data.detail}", "bad_body"),
+    }[data.kind]
+    return HttpFault(status, text, code=code, close=True)
+
+
+def decode_body(decoder: msgspec.json.Decoder[S], data: bytes, *, strict: bool = False) -> S | HttpFault:
+    """The body as the decoder's type, or what is wrong with it; `strict` says it in the words of the Responses API."""
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError as exc:
+        text, _, path = str(exc).partition(" - at `$")
+        if strict and text.startswith(_UNKNOWN):
+            name = text.removeprefix(_UNKNOWN).rstrip("`")
+            return make_bad_request(f"Unrecognized key: {name}", name, code="unknown_parameter")
+        return make_bad_request(text if strict else str(exc), path.strip("`.") or None, code="invalid_value")
+    except (msgspec.DecodeError, UnicodeError) as exc:
+        return make_bad_request(f"the body is not valid JSON: {exc}", code="invalid_json")
+    except RecursionError:
+        return make_bad_request("the body is nested too deeply", code="invalid_json")
+
+
+def join_headers(request: web.BaseRequest) -> dict[str, str]:
+    """Names in lower case; a header that came twice is one with a comma."""
+    return {key.lower(): ", ".join(request.headers.getall(key)) for key in request.headers}
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -127,3 +224,15 @@ def reply_fault(fault: HttpFault) -> web.Response:
     if fault.close:
         response.force_close()
     return response
+
+
+async def open_event_stream(request: web.BaseRequest) -> web.StreamResponse:
+    """A response that goes on as server-sent events; its head is written."""
+    response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+    await response.prepare(request)
+    return response
+
+
+def encode_sse(name: str, data: bytes) -> bytes:
+    """One server-sent event; `data` is JSON without line breaks."""
+    return b"event: " + name.encode() + b"\ndata: " + data + b"\n\n"

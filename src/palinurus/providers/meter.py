@@ -22,8 +22,8 @@ from palinurus.core.types.model import (
 )
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.budget import BudgetReservation, Budgets
+from palinurus.providers.errors import make_failed
 from palinurus.providers.prices import add_cost
-from palinurus.providers.stream import make_failed
 
 
 class MeteredModel:
@@ -34,7 +34,7 @@ class MeteredModel:
         self._budgets = budgets
 
     async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
-        """The model's events; usage has its cost. Warnings come as `Notice` before the last event."""
+        """The model's events; usage has its cost. Warnings come as `StreamNotice` before the last event."""
         hold = await self._reserved(request, stop)
         if isinstance(hold, ModelFailure):
             yield make_failed(request, hold)

@@ -19,13 +19,14 @@ import msgspec
 from palinurus.clock import Clock
 from palinurus.config.settings import AuthSettings
 from palinurus.core.types.model import FailureKind, ModelFailure, ModelRequest
+from palinurus.files import write_whole_file
 from palinurus.providers import backoff
 from palinurus.providers.backoff import DEFAULT_RULES, CooldownRules, KeyHealth
 from palinurus.providers.credentials import MODES, KeyLease, KeyProfile, KeySource
 
 log = logging.getLogger(__name__)
 
-# Fetches a new token for a profile. Returns a Failure instead of raising; keeping the new one is its own affair.
+# Fetches a new token for a profile. Returns a ModelFailure instead of raising; keeping the new one is its own affair.
 Refresh: TypeAlias = Callable[[KeyProfile], Awaitable[KeyProfile | ModelFailure]]
 
 FILE = "auth-state.json"
@@ -45,7 +46,7 @@ class _State(msgspec.Struct):
 
 
 class KeyRotation:
-    """Implements `profiles.Keys`. With `home` "" nothing is kept on disk."""
+    """Implements `credentials.KeyKeeper`. With `home` "" nothing is kept on disk."""
 
     def __init__(self, clock: Clock, home: str = "", refresh: Mapping[str, Refresh] | None = None) -> None:
         self._clock = clock
@@ -63,7 +64,7 @@ class KeyRotation:
     # --- choosing ----------------------------------------------------------------------------------------------
 
     async def pick(self, request: ModelRequest, place: KeySource) -> KeyLease | ModelFailure:
-        """The session's key, else the first that does not rest. When all rest and another model stands by, a Failure.
+        """The session's key, else the first that does not rest. When all rest and another model stands by, a failure.
 
         Without one the key that rests least is used: the person gets the provider's word instead of ours.
         """
@@ -238,12 +239,8 @@ class KeyRotation:
     def _save(self) -> None:
         if not self._file:
             return
-        temporary = f"{self._file}.{os.getpid()}.tmp"
         try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(msgspec.json.encode(_State(usageStats=self._state())))
-            os.replace(temporary, self._file)
+            write_whole_file(self._file, msgspec.json.encode(_State(usageStats=self._state())), sync=False)
         except OSError as error:
             log.warning("%s cannot be written (%s); resting keys are remembered in memory only", FILE, error.strerror)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from channels.scene import asked, hurried, running, texts, until
-from palinurus.channels.matrix.channel import make_matrix_channel
+from palinurus.channels.matrix.channel import MatrixChannel
 from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.matrix.server import DIRECT, PASSWORD, TOKEN, FakeMatrix
 from palinurus.testing.matrix.state import ALICE, BOB, ME
@@ -245,7 +245,7 @@ async def test_signing_in_with_a_password(matrix: FakeMatrix, tmp_path: Path, ca
         await until(lambda: len(texts(matrix)) == 2)
     assert len(matrix.logins) == 2 and matrix.logins[1]["device_id"] == "D1"
     assert PASSWORD not in caplog.text and TOKEN not in caplog.text
-    wrong = make_matrix_channel(
+    wrong = MatrixChannel(
         make_channel_kit("matrix", str(tmp_path / "w"), {**matrix.section, **own, "password": "wrong"})
     )
     await wrong.run(None)  # type: ignore[arg-type]

@@ -192,9 +192,9 @@ async def test_clients_that_come_and_go_leave_nothing_behind(server: GatewayServ
 
 async def _quiet(server: GatewayServer) -> None:
     async with asyncio.timeout(10):
-        while server.room._open:
+        while server.clients._open:
             await asyncio.sleep(0.01)
-    assert not server.room.clients() and not server.room.tasks and not len(server.room._strangers)
+    assert not server.clients.clients() and not server.clients.tasks and not len(server.clients._strangers)
 
 
 @pytest.mark.torture

@@ -1,7 +1,7 @@
 """Session + settings + message -> RunPlan. Reads disk once; after this nothing reads config.
 
 What depends only on the configuration (tool set, schemas, prompt text) is made once per configuration and
-kept in `Bench`; per message only the session, the history and the message itself are looked at.
+kept in `AgentBase`; per message only the session, the history and the message itself are looked at.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from palinurus.sessions.lifecycle import (
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
 from palinurus.store.port import RunClaim, Store, make_id
-from palinurus.tools.persona import undo_stray_changes
+from palinurus.tools.persona import get_persona_watches
 from palinurus.workspace.images import ImageLimits, find_images, resize_images
 from palinurus.workspace.sources import PromptSources
 
@@ -187,7 +187,7 @@ class RunPreparer:
     async def _lay_out(self, agent: AgentSettings, route: Route) -> ToolSandbox:
         """Where its tools work; everything that a run finds there is where it belongs."""
         cell = self.sandboxes.of(agent, route.key)
-        undo_stray_changes(cell.workspace)
+        get_persona_watches().undo_strays(cell.workspace)
         await self._parts.shelf.ready(agent, route.key)
         if self._parts.ready is not None:
             await self._parts.ready()

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from palinurus.channels.intake import RemoteFile
 from palinurus.core.types.inbound import Inbound, MessageQuote, Sender, Target
 
 EPOCH = 1_420_070_400_000  # Discord's ids count milliseconds from here, above 22 bits
@@ -36,16 +37,6 @@ class DiscordChat(NamedTuple):
 
     parent: str = ""
     title: str = ""
-
-
-class DiscordFile(NamedTuple):
-    """A file of a message, still at Discord."""
-
-    url: str
-    name: str
-    mime: str
-    size: int
-    voice: bool
 
 
 def read_id_time(ident: str | int) -> int:
@@ -145,7 +136,7 @@ def read_text(raw: Mapping[str, Any], me: DiscordIdentity) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def list_attachments(raw: Mapping[str, Any]) -> list[DiscordFile]:
+def list_attachments(raw: Mapping[str, Any]) -> list[RemoteFile]:
     """The files of a message, and of those it forwards."""
     inner = [snapshot.get("message") or {} for snapshot in raw.get("message_snapshots") or ()]
     return [found for one in (raw, *inner) for found in _files(one)]
@@ -165,10 +156,10 @@ def to_history_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return found[::-1]
 
 
-def _files(raw: Mapping[str, Any]) -> list[DiscordFile]:
+def _files(raw: Mapping[str, Any]) -> list[RemoteFile]:
     voice = bool(int(raw.get("flags") or 0) & VOICE)
     return [
-        DiscordFile(str(one["url"]), str(one["filename"]), str(one.get("content_type") or ""), int(one["size"]), voice)
+        RemoteFile(str(one["filename"]), str(one.get("content_type") or ""), str(one["url"]), int(one["size"]), voice)
         for one in raw.get("attachments") or ()
     ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, cast
 
 import aiohttp
@@ -17,6 +17,8 @@ from discord import Client, Intents
 from discord.errors import HTTPException, RateLimited
 from discord.gateway import DiscordClientWebSocketResponse, DiscordWebSocket, ReconnectWebSocket
 from discord.http import HTTPClient, Route
+
+from palinurus.channels.kit import read_seconds
 
 API = "https://discord.com/api/v10"
 FILES = ("cdn.discordapp.com", "media.discordapp.net")  # where attachments are; our token is not sent there
@@ -78,7 +80,7 @@ class DiscordRest(HTTPClient):
         headers = {"User-Agent": self.user_agent}
         return await self._web.ws_connect(url, max_msg_size=0, autoclose=False, timeout=wait, headers=headers)
 
-    async def chunks(self, url: str) -> AsyncIterator[bytes]:
+    async def chunks(self, url: str) -> AsyncGenerator[bytes, None]:
         """A file of a message. Raises ValueError for another address, else what `request` raises."""
         host = yarl.URL(url).host
         if host not in FILES and host != yarl.URL(self._base).host:
@@ -101,11 +103,11 @@ class DiscordRest(HTTPClient):
 
     def _note(self, bucket: str, headers: Mapping[str, str]) -> None:
         if headers.get("X-RateLimit-Remaining") == "0":
-            self._free[bucket] = self.loop.time() + _seconds(headers.get("X-RateLimit-Reset-After"), 0.0)
+            self._free[bucket] = self.loop.time() + read_seconds(headers.get("X-RateLimit-Reset-After"), 0.0)
 
     def _limited(self, bucket: str, response: aiohttp.ClientResponse, body: Any) -> DiscordRateLimit:
         told = body.get("retry_after") if isinstance(body, dict) else None
-        wait = _seconds(told if told is not None else response.headers.get("Retry-After"), 5.0)
+        wait = read_seconds(told if told is not None else response.headers.get("Retry-After"), 5.0)
         everywhere = bool(isinstance(body, dict) and body.get("global")) or "X-RateLimit-Global" in response.headers
         self._free[_EVERYWHERE if everywhere else bucket] = self.loop.time() + wait
         return DiscordRateLimit(wait, everywhere)
@@ -217,10 +219,3 @@ async def _body(response: aiohttp.ClientResponse) -> Any:
     if response.content_type != "application/json" or not text:
         return text
     return json.loads(text)
-
-
-def _seconds(told: Any, usual: float) -> float:
-    try:
-        return max(float(told), 0.0)
-    except (TypeError, ValueError):
-        return usual

@@ -18,6 +18,7 @@ from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
 from typing import NamedTuple
 
+from palinurus.channels.intake import InboundWithFiles, RemoteFile
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.untrusted import clean_label
 
@@ -199,21 +200,11 @@ class EmailIdentity(NamedTuple):
     account: str
 
 
-class EmailFile(NamedTuple):
-    """A file of a mail."""
-
-    name: str
-    mime: str
-    data: bytes
-
-
-class EmailInbound(NamedTuple):
+class EmailInbound(InboundWithFiles, frozen=True):
     """A mail to hand in. `references`: the mails before it and itself, oldest first."""
 
-    inbound: Inbound
-    files: tuple[EmailFile, ...]
-    subject: str
-    references: tuple[str, ...]
+    subject: str = ""
+    references: tuple[str, ...] = ()
 
 
 def parse_mail(raw: bytes, me: EmailIdentity, now: int, where: str) -> EmailInbound | str:
@@ -311,8 +302,8 @@ def _sent(mail: EmailMessage, now: int) -> int:
     return at if 0 < at <= now else now
 
 
-def _contents(mail: EmailMessage) -> tuple[str, tuple[EmailFile, ...]]:
-    plain, html, files = "", "", list[EmailFile]()
+def _contents(mail: EmailMessage) -> tuple[str, tuple[RemoteFile, ...]]:
+    plain, html, files = "", "", list[RemoteFile]()
     for number, part in enumerate(mail.walk()):
         if number >= PARTS or part.is_multipart():
             continue
@@ -323,7 +314,7 @@ def _contents(mail: EmailMessage) -> tuple[str, tuple[EmailFile, ...]]:
         elif kind not in ("application/pgp-signature", "application/pkcs7-signature") and len(files) < FILES:
             data = part.get_payload(decode=True)
             if isinstance(data, bytes) and data:
-                files.append(EmailFile((part.get_filename() or "")[:200] or "attachment", kind, data))
+                files.append(RemoteFile((part.get_filename() or "")[:200] or "attachment", kind, data))
     text = plain if plain.strip() else extract_html_text(html)
     return strip_quotes(text[:TEXT]), tuple(files)
 

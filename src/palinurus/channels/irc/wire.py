@@ -36,8 +36,8 @@ class IrcLine(NamedTuple):
         return self.source.partition("!")[0]
 
     def get(self, index: int) -> str:
-        """A parameter; "" if there are not so many."""
-        return self.params[index] if index < len(self.params) else ""
+        """A parameter, -1 for the last; "" if there are not so many."""
+        return self.params[index] if -len(self.params) <= index < len(self.params) else ""
 
 
 def parse_line(data: bytes) -> IrcLine | None:

@@ -7,9 +7,10 @@ from typing import Any
 from neonize.proto import Neonize_pb2 as wire
 from neonize.proto.waE2E import WAWebProtobufsE2E_pb2 as e2e
 
+from palinurus.channels.intake import RemoteFile
 from palinurus.channels.kit import ChannelFile
 from palinurus.channels.whatsapp.messages import PHONE
-from palinurus.channels.whatsapp.port import WhatsAppFile, WhatsAppMessage, WhatsAppPost, WhatsAppQuote
+from palinurus.channels.whatsapp.port import WhatsAppMessage, WhatsAppPost, WhatsAppQuote
 
 _WRAPPED = ("ephemeralMessage", "viewOnceMessage", "viewOnceMessageV2", "documentWithCaptionMessage")
 _FILES = ("imageMessage", "audioMessage", "videoMessage", "documentMessage", "stickerMessage")
@@ -93,13 +94,13 @@ def _quote(context: Any) -> WhatsAppQuote | None:
     )
 
 
-def _media(body: Any) -> WhatsAppFile | None:
+def _media(body: Any) -> RemoteFile | None:
     for name in _FILES:
         if body.HasField(name):
             part = getattr(body, name)
             called = getattr(part, "fileName", "") or _NAMES.get(name, "file")
             kind = str(part.mimetype).partition(";")[0]
-            return WhatsAppFile(called, kind, int(part.fileLength), name == "audioMessage" and bool(part.PTT), body)
+            return RemoteFile(called, kind, body, int(part.fileLength), name == "audioMessage" and bool(part.PTT))
     return None
 
 

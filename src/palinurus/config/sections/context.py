@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from palinurus.config import durations
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, CompactionSection, HardClearSection, SoftTrimSection
 from palinurus.config.schema.agents import PruningSection as Written
 from palinurus.config.schema.tools import ToolPolicySection
+from palinurus.core import durations
 from palinurus.core.history.fit import TurnLimits
 from palinurus.core.history.prune import PruningRules
 from palinurus.core.types.keys import parse_agent_id

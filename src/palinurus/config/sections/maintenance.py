@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from palinurus.config import durations
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.schema import Config
 from palinurus.config.schema.rest import MaintenanceSection
 from palinurus.config.settings import UpkeepSettings
+from palinurus.core import durations
 
 UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30,
          "t": 1 << 40, "tb": 1 << 40}  # fmt: skip

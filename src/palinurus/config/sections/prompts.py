@@ -10,14 +10,15 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config import durations, paths
-from palinurus.config.check import ConfigFinding
+from palinurus.config import paths
 from palinurus.config.expand import resolve_loose_secret
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry, SharedAgentSection
 from palinurus.config.schema.rest import SkillsSection
 from palinurus.config.settings import AgentSettings, PromptSettings, Secret, SkillEntry, SkillSettings
+from palinurus.core import durations
 from palinurus.core.memory.results import read_memory_options
 from palinurus.core.types.keys import parse_agent_id
 

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from palinurus.config import durations
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry
 from palinurus.config.schema.rest import CronSection
 from palinurus.config.secrets import Secret
+from palinurus.core import durations
 from palinurus.core.schedule.heartbeat import HeartbeatHours, parse_minutes
 from palinurus.core.types.keys import parse_agent_id
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from palinurus.core.calls.mend import parse_loose_json
+from palinurus.core.calls.mend import clean_value, parse_loose_json
+from palinurus.core.text import skip_pattern
 from palinurus.core.types.tool import ToolSpec
 
 NAME_KEYS = ("name", "tool", "tool_name", "function", "function_name")
@@ -55,16 +57,14 @@ class CallableTools:
 
     def __init__(self, tools: Sequence[ToolSpec]) -> None:
         self.schemas: dict[str, Mapping[str, Any]] = {t.name: t.parameters for t in tools}
-        self._keys: dict[str, frozenset[str]] = {}
 
+    @cached_property
     def keys(self) -> frozenset[str]:
         """Every name that may stand before a colon in a call."""
-        if "" not in self._keys:
-            found = set(NAME_KEYS) | set(ARGUMENT_KEYS) | EXTRA_KEYS
-            for schema in self.schemas.values():
-                _collect(schema, found, 0)
-            self._keys[""] = frozenset(found)
-        return self._keys[""]
+        found = set(NAME_KEYS) | set(ARGUMENT_KEYS) | EXTRA_KEYS
+        for schema in self.schemas.values():
+            _collect(schema, found, 0)
+        return frozenset(found)
 
     def properties(self, name: str) -> Mapping[str, Any]:
         """The arguments a tool takes."""
@@ -89,7 +89,7 @@ def _collect(schema: Any, found: set[str], depth: int) -> None:
 
 def parse_hermes(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
     """`<tool_call>{"name": …, "arguments": …}</tool_call>`, or Qwen's function inside it. `at` is after the mark."""
-    inside = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    inside = skip_pattern(_SPACE, text, at)
     if text.startswith("<function=", inside):
         form = parse_function_tag(text, inside, offer)
         return form and TextCallMatch(form.calls, _past(text, form.end, _END_CALL))
@@ -118,9 +118,9 @@ def parse_function_tag(text: str, at: int, offer: CallableTools) -> TextCallMatc
     name, at = head.group(1), head.end()
     known = offer.properties(name)
     arguments: dict[str, Any] = {}
-    start = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    start = skip_pattern(_SPACE, text, at)
     if text.startswith("{", start):  # Llama: <function=name>{json}</function>
-        found = parse_loose_json(text, start, offer.keys())
+        found = parse_loose_json(text, start, offer.keys)
         if found is None or not isinstance(found.value, dict):
             return None
         return TextCallMatch((TextCall(name, found.value, found.cut),), _past(text, found.end, "</function>"))
@@ -128,7 +128,7 @@ def parse_function_tag(text: str, at: int, offer: CallableTools) -> TextCallMatc
         end = _PARAMETER_END.search(text, parameter.end())
         stop = end.start() if end is not None else len(text)
         arguments[parameter.group(1)] = _plain(text[parameter.end() : stop], known.get(parameter.group(1)), offer)
-        start = _SPACE.match(text, end.end() if end is not None else len(text)).end()  # type: ignore[union-attr]
+        start = skip_pattern(_SPACE, text, end.end() if end is not None else len(text))
     closed = text.startswith("</function>", start)
     if not closed and start < len(text) and not text.startswith(("<function=", _END_CALL, "<tool_call>"), start):
         return None
@@ -140,7 +140,7 @@ def _plain(text: str, schema: Any, offer: CallableTools) -> Any:
     text = text.removeprefix("\n").removesuffix("\n")
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     if kind in ("array", "object") and text.lstrip()[:1] in ("[", "{"):
-        found = parse_loose_json(text.strip(), 0, offer.keys())
+        found = parse_loose_json(text.strip(), 0, offer.keys)
         if found is not None:
             return found.value
     return text
@@ -151,7 +151,7 @@ def parse_llama(text: str, at: int, offer: CallableTools) -> TextCallMatch | Non
     calls: list[TextCall] = []
     end = at
     while len(calls) < MAX_CALLS:
-        start = _GAP.match(text, end).end()  # type: ignore[union-attr]
+        start = skip_pattern(_GAP, text, end)
         form = _value(text, start, offer, marked=True) if text[start : start + 1] in ("{", "[") else None
         form = form or _single(text, start, offer)
         if form is None:
@@ -160,27 +160,23 @@ def parse_llama(text: str, at: int, offer: CallableTools) -> TextCallMatch | Non
         end = form.end
     if not calls:
         return None
-    over = _EOT.match(text, end)
-    return TextCallMatch(tuple(calls), over.end() if over is not None else end)
+    return TextCallMatch(tuple(calls), skip_pattern(_EOT, text, end))
 
 
 def parse_mistral(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
     """`[TOOL_CALLS]` and then an array of calls, or `name{json}` / `name[ARGS]{json}`."""
-    start = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    start = skip_pattern(_SPACE, text, at)
     if text[start : start + 1] in ("[", "{"):
         form = _value(text, start, offer, marked=True)
     else:
         head = _MISTRAL.match(text, at)
         if head is None or head.group(1) not in offer.schemas:
             return None
-        found = parse_loose_json(text, head.end(), offer.keys())
+        found = parse_loose_json(text, head.end(), offer.keys)
         if found is None or not isinstance(found.value, dict):
             return None
         form = TextCallMatch((TextCall(head.group(1), found.value, found.cut),), found.end)
-    if form is None:
-        return None
-    over = _EOT.match(text, form.end)
-    return form._replace(end=over.end()) if over is not None else form
+    return form and form._replace(end=skip_pattern(_EOT, text, form.end))
 
 
 # --- bare ------------------------------------------------------------------------------------------------------
@@ -195,7 +191,7 @@ def parse_fenced(text: str, at: int, offer: CallableTools) -> TextCallMatch | No
     """A fenced block that holds calls and nothing else; `at` is the first line inside."""
     calls: list[TextCall] = []
     while len(calls) < MAX_CALLS:
-        start = _GAP.match(text, at).end()  # type: ignore[union-attr]
+        start = skip_pattern(_GAP, text, at)
         if start == len(text) and calls:
             return TextCallMatch(tuple(calls), start)
         closing = _CLOSING.match(text, start)
@@ -255,25 +251,8 @@ def _called(node: ast.AST, offer: CallableTools) -> TextCall | None:
         return None
     if len(raw) != len(node.keywords):  # **kwargs
         return None
-    plain = parse_loose_json(_json(raw)) if raw else None
-    if raw and (plain is None or not isinstance(plain.value, dict)):
-        return None
-    return TextCall(name, plain.value if plain is not None else {})
-
-
-def _json(value: Any) -> str:
-    """Literals as text that `read` takes; sets and bytes are not understood there and fail."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{_json(str(k))}:{_json(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(_json(v) for v in value) + "]"
-    if isinstance(value, str):
-        return '"' + "".join(_quoted(c) for c in value) + '"'
-    return repr(value)
-
-
-def _quoted(char: str) -> str:
-    return f"\\{char}" if char in '"\\' else f"\\u{ord(char):04x}" if char < " " else char
+    arguments = clean_value(raw)
+    return TextCall(name, arguments) if isinstance(arguments, dict) else None
 
 
 def _list_end(text: str, at: int) -> int:
@@ -305,7 +284,7 @@ def _value(text: str, at: int, offer: CallableTools, *, marked: bool) -> TextCal
         inner = _value(text, at + 1, offer, marked=marked)
         if inner is not None and (text.startswith("}", inner.end) or inner.end == len(text)):
             return TextCallMatch(inner.calls, min(inner.end + 1, len(text)))
-    found = parse_loose_json(text, at, offer.keys())
+    found = parse_loose_json(text, at, offer.keys)
     if found is None:
         return None
     items = found.value if isinstance(found.value, list) else [found.value]
@@ -339,7 +318,7 @@ def _call(item: Any, offer: CallableTools, marked: bool) -> TextCall | None:
         return None
     arguments = rest[holder]
     if isinstance(arguments, str) and arguments.strip()[:1] == "{":
-        found = parse_loose_json(arguments.strip(), 0, offer.keys())
+        found = parse_loose_json(arguments.strip(), 0, offer.keys)
         arguments = found.value if found is not None else arguments
     if arguments is None or arguments == "":
         arguments = {}
@@ -352,8 +331,7 @@ def _call(item: Any, offer: CallableTools, marked: bool) -> TextCall | None:
 
 def _past(text: str, at: int, closing: str) -> int:
     """After the closing tag if it comes next, with stray brackets in between."""
-    found = re.compile(r"[\s}\]]*" + re.escape(closing)).match(text, at)
-    return found.end() if found is not None else at
+    return skip_pattern(re.compile(r"[\s}\]]*" + re.escape(closing)), text, at)
 
 
 MARKED_FORMS = {

@@ -106,10 +106,14 @@ def needs_approval(cell: SandboxSpec) -> bool:
     return cell.kind == "none" and not cell.accepted
 
 
+def is_inside(path: str, folder: str) -> bool:
+    """Is `path` the folder, or below it? Both are real paths."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 def find_enclosing_folder(path: str, folders: tuple[str, ...]) -> str:
     """The outermost of `folders` that is `path` or above it; "" if none is. All are real paths.
 
     The outermost, because what lies above it is out of reach for whoever may write inside.
     """
-    found = [f for f in folders if path == f or path.startswith(f.rstrip("/") + "/")]
-    return min(found, key=len, default="")
+    return min((folder for folder in folders if is_inside(path, folder)), key=len, default="")

@@ -39,6 +39,11 @@ def make_output(text: str, details: Any = None, *, error: bool = False) -> ToolO
     return ToolOutput((TextBlock(text),), details, error)
 
 
+def make_json_output(body: Any, *, error: bool = False, source: str = "") -> ToolOutput:
+    """A JSON value: as text for the model, as details for programs."""
+    return ToolOutput((TextBlock(msgspec.json.encode(body).decode()),), body, error, source=source)
+
+
 class ToolFailure(Exception):
     """A tool's own way to fail: the text goes to the model as an error result. Nothing else may escape a tool."""
 

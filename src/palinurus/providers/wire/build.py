@@ -24,7 +24,7 @@ from palinurus.core.types.model import (
     ThinkingDelta,
     TokenPrice,
 )
-from palinurus.core.types.usage import TokenCost, TokenUsage
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.errors import clip_message
 from palinurus.providers.wire.arguments import mend_text, parse_arguments
 from palinurus.providers.wire.sse import Event, SseReader
@@ -236,17 +236,8 @@ def _block(part: BlockDraft, stop: StopReason) -> TextBlock | ThinkingBlock | To
 def add_total_and_cost(usage: TokenUsage, price: TokenPrice | None) -> TokenUsage:
     """The same usage with its total and, where a price is known, its cost."""
     total = usage.totalTokens or usage.input + usage.output + usage.cacheRead + usage.cacheWrite
-    if price is None:
-        return msgspec.structs.replace(usage, totalTokens=total)
-    parts = (
-        usage.input * price.input / 1e6,
-        usage.output * price.output / 1e6,
-        usage.cacheRead * price.cacheRead / 1e6,
-        usage.cacheWrite * price.cacheWrite / 1e6,
-    )
-    return TokenUsage(
-        usage.input, usage.output, usage.cacheRead, usage.cacheWrite, total, TokenCost(*parts, sum(parts))
-    )
+    cost = usage.cost if price is None else price.compute_cost(usage)
+    return msgspec.structs.replace(usage, totalTokens=total, cost=cost)
 
 
 # --- from bytes to the builder --------------------------------------------------------------------------------
