@@ -19,8 +19,11 @@ from typing import NamedTuple
 from palinurus.core.skills.danger import SkillFile
 from palinurus.core.skills.skill import SKILL_FILE
 from palinurus.errors import BadRequest, NotFound
-from palinurus.workspace.texts import read_whole
+from palinurus.files import NotPlainFile, open_plain_file
 
+PATIENCE = 120.0  # seconds for a clone
+_GIT = re.compile(r"(?:https|ssh|file)://[^\s]+|[\w.-]+@[\w.-]+:[\w./~-]+")
+_USER = re.compile(r"(?<=://)[^/@\s]+@")
 _SKIPPED = frozenset((".git", ".DS_Store", "__MACOSX", "__pycache__", "node_modules"))
 
 
@@ -128,23 +131,12 @@ def _walk(root: str, inner: str, basket: FileCollector) -> None:
 
 def _file(path: str, name: str, cap: int) -> tuple[bytes, bool]:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open_plain_file(path) as file:
+            return file.read(cap), bool(os.fstat(file.fileno()).st_mode & 0o111)
+    except NotPlainFile:
+        raise BadRequest(f"{name!r} is not a file") from None
     except OSError as exc:
         raise BadRequest(f"cannot read {name!r}: {exc.strerror}") from None
-    try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise BadRequest(f"{name!r} is not a file")
-        return read_whole(handle, cap), bool(found.st_mode & 0o111)
-    except OSError as exc:
-        raise BadRequest(f"cannot read {name!r}: {exc.strerror}") from None
-    finally:
-        os.close(handle)
-
-
-PATIENCE = 120.0  # seconds for a clone
-_GIT = re.compile(r"(?:https|ssh|file)://[^\s]+|[\w.-]+@[\w.-]+:[\w./~-]+")
-_USER = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 class SkillDownload(NamedTuple):
