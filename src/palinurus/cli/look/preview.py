@@ -212,7 +212,7 @@ async def preview_run(
     shelf = PromptSources(settings, environ, raw, path=build_search_path())
     family = WebToolset(settings.web, clock)
     web = make_web_tools(settings, catalog, family, cast(Model, None))
-    lines = open_channels(settings, store, clock, family.door, others, _unwanted)
+    lines = open_channels(settings, store, clock, family.egress, others, _unwanted)
     chats = OutboxPost(settings, store, lines, clock, lambda _: None)
     parts = PreparerParts(
         settings,
