@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from palinurus.config.settings import ProviderSettings, Secret, Settings
-from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec
+from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.wire import SigningKeys
 
@@ -111,36 +111,6 @@ class KeyLease(msgspec.Struct, frozen=True):
     model: str = ""
     at: int = 0
     others: tuple[str, ...] = ()  # what else the provider has
-
-
-class KeySource(Protocol):
-    """Where `pick` looks: the catalog."""
-
-    settings: Settings
-
-    def profiles(self, provider: str) -> tuple[KeyProfile, ...]: ...
-
-    def key(self, info: ModelSpec) -> Secret | ModelFailure: ...
-
-
-class KeyKeeper(Protocol):
-    """Hands out keys and hears how they did. The implementation is `rotation.KeyRotation`."""
-
-    async def pick(self, request: ModelRequest, place: KeySource) -> KeyLease | ModelFailure:
-        """The key for this call, or why there is none."""
-        ...
-
-    def has_spare(self, key: KeyLease, failure: ModelFailure) -> bool:
-        """Would another key of the provider be worth a try after this failure?"""
-        ...
-
-    def report(self, key: KeyLease, failure: ModelFailure | None) -> bool:
-        """How the call ended; None: well. Returns whether another try may do better now."""
-        ...
-
-    def forget(self, session: str) -> None:
-        """The session chooses its key anew."""
-        ...
 
 
 def gather_profiles(

@@ -42,7 +42,7 @@ from palinurus.providers import (
 from palinurus.providers.address import is_local_url, show_host
 from palinurus.providers.backoff import choose_wait
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.credentials import KeyKeeper, KeyLease
+from palinurus.providers.credentials import KeyLease
 from palinurus.providers.errors import (
     classify_refusal,
     clip_message,
@@ -97,7 +97,7 @@ class ProviderModels:
         limits: HttpTimeouts | None = None,
         chance: Callable[[], float] = random.random,
         http: HttpClient | None = None,
-        keys: KeyKeeper | None = None,
+        keys: KeyRotation | None = None,
     ) -> None:
         self._catalog = catalog
         self._clock = clock
