@@ -48,16 +48,6 @@ def find_key(
     return ModelFailure("config", f"no API key for {provider}: set {where}")
 
 
-def find_key_source(settings: ProviderSettings | None, vendor: Vendor | None, environ: Mapping[str, str]) -> str:
-    """Where the key comes from, for people: "config", the variable's name, or ""."""
-    if settings is not None and settings.api_key:
-        return "config"
-    named = next((n for n in (vendor.keys if vendor else ()) if environ.get(n, "").strip()), "")
-    if not named and vendor is not None and vendor.signing and find_signer(vendor, environ) is not None:
-        return vendor.signing.access
-    return named
-
-
 def find_signer(vendor: Vendor | None, environ: Mapping[str, str]) -> SigningKeys | None:
     """The credentials to sign with, for a vendor that takes signatures; None when there are none."""
     names = vendor.signing if vendor is not None else None
