@@ -118,13 +118,13 @@ class Catalog:
     def key(self, info: ModelSpec) -> Secret | ModelFailure:
         """The API key for this model's provider."""
         name = info.ref.provider
-        return find_key(name, self.provider(name), self.vendor(name), self.environ, is_local_url(info.base_url))
+        return find_key(name, self.provider(name), self.vendor(name), self.environ, local=is_local_url(info.base_url))
 
     def profiles(self, provider: str) -> tuple[KeyProfile, ...]:
         """All keys of a provider, as far as auth.order decides in order."""
         if self._stored is None:
             self._stored = load_stored(self.settings.home, self.settings.default_agent)
-        return gather_profiles(provider, self.settings, self.vendor(provider), self.environ, self._stored)
+        return gather_profiles(provider, self.settings, self.vendor(provider), self.environ, stored=self._stored)
 
     def key_source(self, provider: str) -> str:
         """Where the first key comes from: "config", a variable's name, auth.profiles.…, or "" for none."""

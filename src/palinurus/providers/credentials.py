@@ -197,7 +197,7 @@ def _entry(ident: str, body: dict[str, Any]) -> KeyProfile | None:
         provider.strip().lower(),
         Secret(secret),
         mode,
-        expires if isinstance(expires, int) and not isinstance(expires, bool) else 0,
-        Secret(renewal if isinstance(renewal, str) else ""),
-        "auth-profiles.json",
+        expires=expires if isinstance(expires, int) and not isinstance(expires, bool) else 0,
+        renewal=Secret(renewal if isinstance(renewal, str) else ""),
+        source="auth-profiles.json",
     )

@@ -88,7 +88,7 @@ class KeyRotation:
         if request.session:
             self._pin(request.session, provider, chosen.id)
         others = tuple(p.id for p in found if p.id != chosen.id)
-        return KeyLease(chosen.secret, chosen.id, model, now, others)
+        return KeyLease(chosen.secret, chosen.id, model, now, others=others)
 
     def forget(self, session: str) -> None:
         """The session chooses anew: its history was compacted, so no cache is lost."""
@@ -161,7 +161,7 @@ class KeyRotation:
         overtaken = health.cooldown_until > now and health.failed_at >= key.at
         if not overtaken:
             rules = self._rules.get(key.profile, DEFAULT_RULES)
-            after = backoff.record_failure(health, failure, key.model, now, rules)
+            after = backoff.record_failure(health, failure, key.model, now, rules=rules)
             if failure.kind == "auth" and self._renewable(key.profile, now):
                 self._stale.add(key.profile)  # a token may have expired early: fetch another before giving up
             elif after is not health:
@@ -207,7 +207,9 @@ class KeyRotation:
             self._stale.discard(profile.id)
             if isinstance(got, ModelFailure):
                 rules = self._rules.get(profile.id, DEFAULT_RULES)
-                self._note(profile.id, backoff.record_failure(self._of(profile), got, "", self._clock.now(), rules))
+                self._note(
+                    profile.id, backoff.record_failure(self._of(profile), got, "", self._clock.now(), rules=rules)
+                )
                 return got
             return self._adopt(profile, got)
 
