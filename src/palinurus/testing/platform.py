@@ -136,7 +136,7 @@ class FastClock(SystemClock):
 
 
 class FileMemo:
-    """Implements `Memo` with files, so that it outlives the client it was given to."""
+    """Implements `AccountMemo` with files, so that it outlives the client it was given to."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

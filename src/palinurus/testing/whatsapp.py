@@ -148,7 +148,7 @@ class FakeWhatsApp(FakePlatform):
 
 
 class FakeWhatsAppClient:
-    """Implements `channels.whatsapp.port.Client`."""
+    """Implements `channels.whatsapp.port.WhatsAppClient`."""
 
     def __init__(self, people: FakeWhatsApp) -> None:
         self._people = people

@@ -122,7 +122,7 @@ class FakeTelegram(FakePlatform, FakeTelegramApi):
         ]
 
     def read(self, chat: str = "", thread: int = 0) -> list[str]:
-        """The texts of `shown`."""
+        """The texts of `visible_messages`."""
         return [one.text for one in self.visible_messages(chat, thread)]
 
     def calls_of(self, method: str) -> list[dict[str, Any]]:
