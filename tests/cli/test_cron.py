@@ -106,7 +106,7 @@ def test_what_is_missing_or_wrong_is_said(home: Path, capsys: pytest.CaptureFixt
 
 
 async def test_a_running_gateway_does_it(home: Path) -> None:
-    options = cron._parser()
+    options = cron.make_cron_parser()
     model = ScriptedModel([say("It is blue.")])
     changes = {"gateway": {"auth": {"mode": "token", "token": TOKEN}}}
     async with running(home, model, **changes) as app:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.config.check import ConfigFinding
 from palinurus.config.expand import collect_variables, expand_variables
+from palinurus.config.findings import ConfigFinding
 
 ENV = {"KEY": "v1", "EMPTY": "", "API_TOKEN": "canary-1"}
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.check import ConfigFinding
 from palinurus.config.expand import resolve_loose_secret, resolve_secret
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.schema.words import SecretRef
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from palinurus.config import files
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 
 
 def test_a_missing_file_is_None(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.resolve import NEVER, UNLIMITED, resolve_settings
 from palinurus.config.schema import convert_config
 from palinurus.config.settings import LaneSettings, Settings

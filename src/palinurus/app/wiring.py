@@ -110,7 +110,7 @@ class AppParts:
     def wire(self) -> None:
         """Who plugs into whom, in the order in which they need each other."""
         self.web = WebToolset(self.settings.web, self.clock)
-        self.mcp = mcp.make_mcp_servers(self.settings, self._environ, self.clock, self.web.door)
+        self.mcp = mcp.make_mcp_servers(self.settings, self._environ, self.clock, self.web.egress)
         self._transcripts = Transcripts(self.settings.home)
         self._memory = Memories(self.settings.home, self.settings.agents, self.clock)
         self._memory.attach(self.hooks)
@@ -147,11 +147,11 @@ class AppParts:
             settings, self.store, clock, inbox=self.dispatcher, submit=self.submit, post=self.post
         )
         made = open_channels(
-            settings, self.store, clock, self.web.door, given=self.plugins.brought, wanted=self.admission.expects
+            settings, self.store, clock, self.web.egress, given=self.plugins.brought, wanted=self.admission.expects
         )
         for name, channel in made.items():
             self.channels.setdefault(name, channel)
-        kit = partial(make_signin_kit, settings, clock=clock, door=self.web.door)
+        kit = partial(make_signin_kit, settings, clock=clock, door=self.web.egress)
         self.receivers = ChannelReceivers(settings, clock, self.channels, self.admission.take, post=self.post, kit=kit)
         self.signins = SignInRunner(self.receivers, kit)
         self.ears = SpeechTranscriber(settings.audio, self.catalog, build_child_env(self._environ, {}))
@@ -247,7 +247,7 @@ class AppParts:
             store=store,
             clock=clock,
             inbox=inbox,
-            post=make_webhook_poster(self.web.door),
+            post=make_webhook_poster(self.web.egress),
             channels=self.channels,
             run=make_watch_command(self.invoke),
         )
@@ -334,7 +334,7 @@ class AppParts:
             embed=self._memory.embed,
             look=self._watch.last,
             schedules=self.scheduler,
-            keep=make_upload_saver(settings, self.web.door, self.clock),
+            keep=make_upload_saver(settings, self.web.egress, self.clock),
             chats=ChatChannels(self.admission.pairing, self.admission.say, self.receivers, self.signins),
         )
 

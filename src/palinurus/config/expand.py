@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.check import ConfigFinding, suggest_nearest
+from palinurus.config.findings import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema.words import SecretRef, SecretText
 from palinurus.config.secrets import Secret

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from palinurus.config import files, lines
-from palinurus.config.check import describe_key, list_keys_below, suggest_nearest
+from palinurus.config.check import describe_key, list_keys_below
+from palinurus.config.findings import suggest_nearest
 from palinurus.config.keypath import Path, get_at, has_at, parse_path, settle_path, show_path
 from palinurus.config.load import LoadedConfig
 from palinurus.config.secrets import MASK, is_secret, mask_secrets

@@ -8,7 +8,7 @@ import os
 import stat
 
 from palinurus import crashpoints
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 
 MAX_BYTES = 4 * 1024 * 1024  # an avatar may be embedded, hence not smaller
 

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.config import files, lines, paths, relaxed
-from palinurus.config.check import ConfigFinding, check_config
+from palinurus.config.check import check_config
 from palinurus.config.expand import collect_variables, expand_variables
-from palinurus.config.keypath import Path, show_path
+from palinurus.config.findings import ConfigFinding, ConfigPlace
+from palinurus.config.keypath import show_path
 from palinurus.config.resolve import resolve_settings
 from palinurus.config.schema import Config, convert_config
 from palinurus.config.settings import Settings
@@ -95,7 +96,7 @@ def judge_config(text: str, file: str, home: str, environ: Mapping[str, str]) ->
     findings: list[ConfigFinding] = []
     env = collect_variables(raw, environ)
     value = expand_variables(raw, env, findings)
-    config = _convert(value, findings)
+    config = _convert(value, ConfigPlace(home, environ, findings))
     settings = None
     if config is not None:
         version = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
@@ -106,28 +107,13 @@ def judge_config(text: str, file: str, home: str, environ: Mapping[str, str]) ->
     return ConfigReading(settings, raw if isinstance(raw, dict) else {}, problems, text=text)
 
 
-def _convert(value: Any, findings: list[ConfigFinding]) -> Config | None:
-    try:
-        return convert_config(value)
-    except msgspec.ValidationError:
-        found = check_config(value)
-        findings += found
-    if any(finding.fatal for finding in found):
+def _convert(value: Any, here: ConfigPlace) -> Config | None:
+    report = check_config(value)
+    here.findings.extend(report.wrong)
+    if any(finding.fatal for finding in report.wrong):
         return None
-    for finding in found:
-        _drop(value, finding.path)
-    try:
-        return convert_config(value)
-    except msgspec.ValidationError as error:
-        # The walk and the types should never disagree; if they do, that must not be a crash at start.
-        findings.append(ConfigFinding((), f"the config does not fit: {error}"))
-        return None
-
-
-def _drop(value: Any, path: Path) -> None:
-    for part in path[:-1]:
-        value = value[part]
-    del value[path[-1]]
+    here.findings.extend(report.late)
+    return convert_config(value, here)
 
 
 def find_doubles(reading: ConfigReading, file: str) -> tuple[Problem, ...]:

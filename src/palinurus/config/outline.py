@@ -6,43 +6,19 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import msgspec
-
 from palinurus.config.explain import KEY_MEANINGS, needs_restart
 from palinurus.config.keypath import Path, parse_path
+from palinurus.config.kinds import make_kind
 from palinurus.config.schema import Config
 from palinurus.config.secrets import is_secret
 
-_REFERENCE = "#/$defs/"
 _SHOWN = ("type", "enum", "const", "description", "default", "minimum", "maximum", "minLength", "maxLength", "pattern")
 
 
 @cache
 def build_json_schema() -> dict[str, Any]:
     """The whole, without references."""
-    made = msgspec.json.schema(Config)
-    found: dict[str, Any] = _inline(made, made.get("$defs", {}), ())
-    found.pop("$defs", None)
-    return found
-
-
-def _inline(value: Any, named: Mapping[str, Any], inside: tuple[str, ...]) -> Any:
-    if isinstance(value, list):
-        return [_inline(one, named, inside) for one in value]
-    if not isinstance(value, dict):
-        return value
-    name = str(value.get("$ref", "")).removeprefix(_REFERENCE)
-    if name:
-        return {} if name in inside else _inline(named[name], named, (*inside, name))
-    made = {key: _inline(one, named, inside) for key, one in value.items() if key != "$defs"}
-    return _without_null(made) if "anyOf" in made else made
-
-
-def _without_null(made: dict[str, Any]) -> dict[str, Any]:
-    """Leaving a key out is how a file says nothing; forms need not offer null as well."""
-    options = [one for one in made["anyOf"] if one.get("type") != "null"]
-    rest = {key: one for key, one in made.items() if key != "anyOf" and not (key == "default" and one is None)}
-    return {**rest, **options[0]} if len(options) == 1 else {**rest, "anyOf": options}
+    return make_kind(Config).describe()
 
 
 @cache

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.config import paths
-from palinurus.config.check import ConfigFinding
 from palinurus.config.expand import resolve_secret
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry, AgentModelSection, AgentsSection, HeartbeatSection

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.schema import convert_config
 from palinurus.config.sections.bindings import map_identity_links, resolve_bindings
 from palinurus.config.settings import AgentBinding

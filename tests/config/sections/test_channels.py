@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.schema import Config, convert_config
 from palinurus.config.sections.channels import AccountSettings, BotLoopSettings, resolve_accounts
 

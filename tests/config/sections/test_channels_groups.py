@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.schema import convert_config
 from palinurus.config.sections.channels import AccessGroups, GroupSettings, resolve_accounts
 

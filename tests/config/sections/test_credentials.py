@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.schema import convert_config
 from palinurus.config.sections.credentials import resolve_auth, resolve_budgets
 from palinurus.config.settings import AuthSettings, BudgetLimitSettings, BudgetSettings, Secret

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.schema import convert_config
 from palinurus.config.sections.gateway import is_loopback, resolve_gateway
 from palinurus.config.settings import GatewaySettings

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.schema import convert_config
 from palinurus.config.sections.maintenance import parse_size, resolve_upkeep
 from palinurus.config.settings import UpkeepSettings

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.schema import convert_config
 from palinurus.config.schema.agents import AgentEntry, AgentsSection
 from palinurus.config.sections.people import PeopleSettings, resolve_people

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.schema import convert_config
 from palinurus.config.sections.sandbox import SandboxContext, find_guarded, join_ports, remove_port, resolve_sandbox
 from palinurus.core.types.sandbox import ANY_PORT, DEFAULT_PORTS, ContainerMount, SandboxSettings

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.load import load_config
 from palinurus.config.schema import Config
 from palinurus.config.sections.web import ENGINES, resolve_web

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.schema import Config
 from palinurus.config.sections.webhooks import PRESETS, WebhookSettings, resolve_webhooks
 

@@ -13,10 +13,9 @@ import msgspec
 
 from palinurus import __version__
 from palinurus.app.plugins import load_contributions
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.cli.look.sandbox import describe_containment
 from palinurus.cli.reach import http
-from palinurus.cli.reach.client import find_gateway_address
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
@@ -67,7 +66,7 @@ def run_status(argv: list[str]) -> int:
     environ = dict(os.environ)
     status = asyncio.run(collect_status(load_settings(environ), environ))
     if args.json:
-        print(msgspec.json.encode(status).decode())
+        print(to_json(status))
     else:
         _print(status, TerminalView(sys.stdout, environ))
     return 0 if status.gateway and status.ready else 3
@@ -76,7 +75,7 @@ def run_status(argv: list[str]) -> int:
 async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> ProgramStatus:
     """Ask the gateway, read the store, look at the disk."""
     settings = loaded.settings
-    address = find_gateway_address(settings)
+    address = http.find_gateway_address(settings)
     ready = await _ready(address)
     stored = _stored(settings.home)
     model, key = await find_model_in_use(settings, environ)

@@ -11,10 +11,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from palinurus.app.plugins import load_contributions
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.cli.models import pull, thinking
 from palinurus.clock import SystemClock
 from palinurus.config import load, paths
@@ -84,7 +82,7 @@ def run_models(argv: list[str]) -> int:
     catalog = load_catalog(environ)
     told = list_models(catalog) if options.what == "list" else describe_providers(catalog)
     if options.json:
-        sys.stdout.write(str(msgspec.json.format(msgspec.json.encode(told), indent=2), "utf-8") + "\n")
+        sys.stdout.write(to_json(told, pretty=True) + "\n")
     else:
         sys.stdout.write((_lines if options.what == "list" else _report)(told) + "\n")
     return 0

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.config.settings import AgentSettings
 from palinurus.core.levels import resolve, spellings, thinking
 from palinurus.core.levels.resolve import LevelRequest, ThinkingDecision
@@ -41,7 +41,7 @@ def run_models_thinking(argv: list[str]) -> int:
     catalog = Catalog(load_settings(os.environ).settings, os.environ, ollama=asyncio.run(probe_ollama()))
     told = describe_thinking(catalog, asked.ref)
     if asked.json:
-        sys.stdout.write(str(msgspec.json.format(msgspec.json.encode(told), indent=2), "utf-8") + "\n")
+        sys.stdout.write(to_json(told, pretty=True) + "\n")
     else:
         sys.stdout.write(format_thinking(told) + "\n")
     return 0

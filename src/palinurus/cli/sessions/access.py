@@ -1,25 +1,23 @@
-"""What the session commands share: keys, the session one means, the store held for a change, words for a terminal."""
+"""What the session commands share: the session one means, the store held for a change, what could not be read."""
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from palinurus.cli.args import read_session_key
+from palinurus.cli.render import strip_controls
 from palinurus.clock import Clock
-from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.core.types.keys import SessionKey
 from palinurus.errors import BadRequest, NotFound, StateLocked
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import Store
 from palinurus.store.sqlite import open_store
 from palinurus.store.sqlite.reader import open_reader
-
-# Transcripts hold what strangers wrote: nothing of it may steer the terminal.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class SessionOnDisk(NamedTuple):
@@ -29,14 +27,6 @@ class SessionOnDisk(NamedTuple):
     record: SessionRecord
     path: str
     file: str
-
-
-def read_session_key(text: str) -> SessionKey:
-    """Raises BadRequest."""
-    key = parse_session_key(text)
-    if key is None:
-        raise BadRequest(f"{text!r} is not a session key", fix="write it as agent:<agent>:<name>, or just <name>")
-    return key
 
 
 def find_session(home: str, text: str) -> SessionOnDisk:
@@ -84,11 +74,6 @@ def warn_unreadable(transcript: Transcript) -> None:
         count = len(transcript.bad)
         print(
             f"note: {count} piece{'s' if count > 1 else ''} of the file could not be read"
-            f" (the first at byte {first.offset}: {strip_terminal_codes(first.reason)})",
+            f" (the first at byte {first.offset}: {strip_controls(first.reason)})",
             file=sys.stderr,
         )
-
-
-def strip_terminal_codes(text: str) -> str:
-    """Without what a terminal would obey."""
-    return _CONTROL.sub("", text)

@@ -13,16 +13,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from palinurus.cli.args import load_settings
-from palinurus.cli.sessions.access import (
-    SessionOnDisk,
-    find_session,
-    hold_store,
-    read_session_key,
-    recover_journal,
-    strip_terminal_codes,
-    warn_unreadable,
-)
+from palinurus.cli.args import load_settings, read_session_key, to_json
+from palinurus.cli.render import strip_controls
+from palinurus.cli.sessions.access import SessionOnDisk, find_session, hold_store, recover_journal, warn_unreadable
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.settings import UpkeepSettings
 from palinurus.core.types.keys import SessionKey
@@ -125,7 +118,7 @@ def rewind_session(home: str, asked: argparse.Namespace) -> None:
 def label_entry(home: str, asked: argparse.Namespace) -> None:
     """Name an entry, or take its name away."""
     place = find_session(home, asked.key)
-    text = strip_terminal_codes(asked.text or "").strip() or None
+    text = strip_controls(asked.text or "").strip() or None
 
     def name(transcript: Transcript, now: int) -> tuple[TranscriptLine, ...]:
         target = tree.find_entry(transcript, asked.entry)
@@ -224,11 +217,11 @@ def clean_sessions(home: str, asked: argparse.Namespace) -> None:
         rules = msgspec.structs.replace(rules, enforce=True)  # asked for by a person: mode warn is for the gateway
         actions = asyncio.run(_cleanup(home, rules, SystemClock())).done
     if asked.json:
-        print(msgspec.json.encode([action._asdict() for action in actions]).decode())
+        print(to_json([action._asdict() for action in actions]))
         return
     for action in actions:
         print(
-            strip_terminal_codes(
+            strip_controls(
                 f"{action.reason:<9}  {action.key or action.path}{'  (kept as .deleted)' if action.keep else ''}"
             )
         )

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from palinurus.config.declare import fill_section
+from palinurus.config.findings import ConfigPlace
 from palinurus.config.schema.agents import AgentsSection
 from palinurus.config.schema.credentials import AuthSection, BudgetsSection
 from palinurus.config.schema.gateway import GatewaySection
@@ -77,6 +79,6 @@ class Config(ConfigSection, frozen=True):
     wizard: Free | None = None
 
 
-def convert_config(raw: dict[str, Any]) -> Config:
-    """`raw` as a `Config`. Raises msgspec.ValidationError for the first key that does not fit."""
-    return msgspec.convert(raw, Config)
+def convert_config(raw: dict[str, Any], here: ConfigPlace | None = None) -> Config:
+    """`raw`, which `check_config` has passed, as a `Config`."""
+    return fill_section(Config, raw, here or ConfigPlace("", {}, []))

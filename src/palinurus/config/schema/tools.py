@@ -2,6 +2,7 @@
 
 from typing import Literal, TypeAlias
 
+from palinurus.config.declare import key
 from palinurus.config.schema.words import ConfigSection, Count, Free, ModelSpec, Size
 
 Profile: TypeAlias = Literal["minimal", "coding", "messaging", "full"]
@@ -116,11 +117,7 @@ class AgentToAgentSection(ConfigSection, frozen=True):
     allow: list[str] | None = None
 
 
-# A table of names takes the place of the camel case that fields get otherwise.
-_NAMES = {"agent_to_agent": "agentToAgent", "tool_search": "toolSearch"}
-
-
-class ToolsSection(SharedToolsSection, frozen=True, rename=_NAMES):
+class ToolsSection(SharedToolsSection, frozen=True):
     """tools"""
 
     web: Free | None = None
@@ -130,7 +127,7 @@ class ToolsSection(SharedToolsSection, frozen=True, rename=_NAMES):
     agent_to_agent: AgentToAgentSection | None = None
     subagents: PolicyHolderSection | None = None
     tool_search: bool | Free | None = None
-    sessions_spawn: Free | None = None
+    sessions_spawn: Free | None = key(None, at="sessions_spawn")
     experimental: Free | None = None
     browser: Free | None = None
     taint: TaintSection | None = None

@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from palinurus.config.declare import Section
+
 Free: TypeAlias = dict[str, Any]  # known, but not read yet: anything goes
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
@@ -18,7 +20,7 @@ Typing: TypeAlias = Literal["never", "instant", "thinking", "message"]
 LogLevel: TypeAlias = Literal["silent", "fatal", "error", "warn", "info", "debug", "trace"]
 
 
-class ConfigSection(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class ConfigSection(Section, frozen=True, rename="camel"):
     """Base of every section. A key that is absent or null is None: the default applies."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from palinurus.config.check import ConfigFinding, suggest_nearest
+from palinurus.config.findings import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.settings import AgentBinding

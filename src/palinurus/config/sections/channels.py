@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from palinurus.config.check import ConfigFinding, suggest_nearest
+from palinurus.config.findings import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.core.policy.admission import EVERYBODY

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from palinurus.config.check import ConfigFinding, suggest_nearest
 from palinurus.config.expand import resolve_secret
+from palinurus.config.findings import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.credentials import AuthSection, BudgetLimitSection, BudgetsSection, CooldownsSection

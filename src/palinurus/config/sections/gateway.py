@@ -9,8 +9,8 @@ import ipaddress
 import re
 from collections.abc import Mapping
 
-from palinurus.config.check import ConfigFinding, suggest_nearest
 from palinurus.config.expand import resolve_secret
+from palinurus.config.findings import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.gateway import ControlUiSection, GatewayAuthSection, GatewaySection

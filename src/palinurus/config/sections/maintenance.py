@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.schema import Config
 from palinurus.config.schema.rest import MaintenanceSection
 from palinurus.config.settings import UpkeepSettings

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from palinurus.config import paths
-from palinurus.config.check import ConfigFinding, suggest_nearest
+from palinurus.config.findings import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.secrets import Secret

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.check import ConfigFinding, suggest_nearest
+from palinurus.config.findings import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentEntry

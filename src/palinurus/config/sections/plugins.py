@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from palinurus.config import paths
-from palinurus.config.check import ConfigFinding, suggest_nearest
+from palinurus.config.findings import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from palinurus.config import files, lines, paths
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.keypath import Path, parse_path, show_path
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry, AgentsSection, SharedAgentSection

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from palinurus.config import paths
-from palinurus.config.check import ConfigFinding
 from palinurus.config.expand import resolve_loose_secret
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry, SharedAgentSection

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from palinurus.config import paths
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.keypath import Path
 from palinurus.config.schema.sandbox import DockerSection, SandboxLimitsSection, SandboxSection
 from palinurus.core.types.sandbox import (

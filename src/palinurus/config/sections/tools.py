@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.check import ConfigFinding
+from palinurus.config.findings import ConfigFinding
 from palinurus.config.schema import Config
 from palinurus.config.schema.tools import ExecSection, TaintSection, ToolsSection
 from palinurus.core.types.approval import SAFE_HOSTS, TaintRules

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from palinurus.config.check import ConfigFinding, suggest_nearest
 from palinurus.config.expand import resolve_loose_secret
+from palinurus.config.findings import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.words import ModelChoiceSection

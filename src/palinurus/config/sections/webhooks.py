@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.config.check import ConfigFinding, suggest_nearest
 from palinurus.config.expand import resolve_loose_secret
+from palinurus.config.findings import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.rest import HooksSection

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from palinurus.config import relaxed
-from palinurus.config.check import accepts_value, describe_key
+from palinurus.config.check import describe_key
 from palinurus.config.explain import explain_key, find_effective, resolve_key
 from palinurus.config.keypath import Path, get_at, has_at, parse_path, show_path
 from palinurus.config.load import load_config
@@ -83,7 +83,7 @@ def _value(text: str, path: Path) -> Any:
     except ValueError:
         return text
     kind = describe_key(path)
-    return text if kind is not None and not accepts_value(kind, value) and accepts_value(kind, text) else value
+    return text if kind is not None and not kind.accepts(value) and kind.accepts(text) else value
 
 
 def _json(value: Any) -> str:

@@ -1,0 +1,200 @@
+"""Sections of the config: a class is a section, a field is a key. The field is the only declaration a key has.
+
+Its annotation says how it is written and what it becomes (`kinds.py`), its default what applies when it is left out;
+`key` adds what else there is to say. Everything that is known of keys (checks, forms, explanations) is read from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, TypeVar, get_type_hints
+
+import msgspec
+from msgspec import NODEFAULT
+
+from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_nearest
+from palinurus.config.keypath import Path
+from palinurus.config.kinds import Kind, KindReport, Schema, make_kind
+
+S = TypeVar("S", bound="Section")
+
+
+class KeySpec(NamedTuple):
+    """What `key` said."""
+
+    default: Any
+    about: str = ""
+    at: str | None = ""
+
+
+def key(default: Any = NODEFAULT, about: str = "", at: str | None = "") -> Any:
+    """A field: its default, one sentence for people, and its place in the section (a.b.c) if that is not its own name.
+
+    `a:b.c`: what stands below `a` is free-form, and not checked. None: no key; the section fills the field in itself.
+    """
+    return KeySpec(default, about, at)
+
+
+class SectionMeta(msgspec.StructMeta):
+    """Takes the words of `key` out of the class body, so that msgspec sees plain defaults."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], body: dict[str, Any], /, **options: Any) -> SectionMeta:
+        specs = {field: spec for field, spec in body.items() if isinstance(spec, KeySpec)}
+        for field, spec in specs.items():
+            if spec.default is NODEFAULT:
+                del body[field]
+            else:
+                body[field] = spec.default
+        made = super().__new__(mcls, name, bases, body, **options)
+        made.__specs__ = {**getattr(made, "__specs__", {}), **specs}  # type: ignore[attr-defined]
+        made.__kind__ = SectionKind(made)  # type: ignore[attr-defined, arg-type]
+        return made
+
+
+class SectionKind(Kind):
+    """An object with known keys."""
+
+    word = "an object"
+
+    def __init__(self, cls: type[Section]) -> None:
+        self.cls = cls
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, dict)
+
+    def inspect(self, value: Any, path: Path, report: KindReport) -> None:
+        if not self.cls.LOOSE:
+            list_declared(self.cls).inspect(value, path, report)
+
+    def read(self, value: Any, here: ConfigPlace) -> Any:
+        return fill_section(self.cls, value, here)
+
+    def describe(self) -> Schema:
+        if self.cls.LOOSE:
+            return {"type": "object"}
+        about = {"description": self.cls.__doc__} if self.cls.__dict__.get("__doc__") else {}
+        return {"title": self.cls.__name__, **about, **list_declared(self.cls).describe()}
+
+    def step(self, part: str | int) -> Kind | None:
+        return Kind() if self.cls.LOOSE else list_declared(self.cls).step(part)
+
+    def list_keys(self) -> list[str]:
+        return [] if self.cls.LOOSE else list_declared(self.cls).list_keys()
+
+
+class Section(msgspec.Struct, frozen=True, metaclass=SectionMeta):
+    """A part of the config file. A key that is absent or null has its default."""
+
+    __specs__: ClassVar[dict[str, KeySpec]]
+    LOOSE: ClassVar[bool] = False  # free-form: what does not fit counts as not written
+    KNOWN: ClassVar[Mapping[str, Any]] = {}  # key -> how it is written; `settle` or somebody above reads it
+    UNREAD: ClassVar[Mapping[str, Any]] = {}  # the same; nobody reads it
+
+    def settle(self: S, raw: Mapping[str, Any], here: ConfigPlace) -> S:
+        """Itself once more, with what follows from several keys; what is wrong is noted at `here`."""
+        return self
+
+
+class DeclaredKey(NamedTuple):
+    """A key of a section."""
+
+    field: str
+    at: Path
+    kind: Kind
+    default: Any = NODEFAULT
+    about: str = ""
+    loose: bool = False  # not checked: what does not fit counts as not written
+
+
+class KeyTree(Kind):
+    """An object inside a section that is no section itself: its keys are fields of the section around it."""
+
+    word = "an object"
+
+    def __init__(self) -> None:
+        self.keys: dict[str, Kind] = {}
+        self.fields: list[DeclaredKey] = []  # of the whole section; only at its top
+        self.required: list[str] = []
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, dict)
+
+    def put(self, at: Path, kind: Kind) -> None:
+        """Have `kind` stand at `at`."""
+        name = str(at[0])
+        if len(at) == 1:
+            self.keys[name] = kind
+            return
+        below = self.keys.setdefault(name, KeyTree())
+        assert isinstance(below, KeyTree), f"{name} is a value, nothing can stand below it"
+        below.put(at[1:], kind)
+
+    def inspect(self, value: Any, path: Path, report: KindReport) -> None:
+        for name, below in value.items():
+            kind = self.keys.get(name)
+            if kind is None:
+                hint = suggest_nearest(name, self.keys)
+                report.wrong.append(ConfigFinding((*path, name), "unknown key", hint, fatal=False))
+            elif below is not None or name in self.required:
+                kind.check(below, (*path, name), report)
+        for name in self.required:
+            if name not in value:
+                report.wrong.append(ConfigFinding(path, f"the key {name!r} is missing"))
+
+    def describe(self) -> Schema:
+        made = {name: kind.describe() for name, kind in self.keys.items()}
+        for key in self.fields:
+            if len(key.at) == 1 and isinstance(key.default, str | int | float):
+                made[str(key.at[0])]["default"] = key.default
+        return {"type": "object", "properties": made, "required": self.required, "additionalProperties": False}
+
+    def step(self, part: str | int) -> Kind | None:
+        return self.keys.get(part) if isinstance(part, str) else None
+
+    def list_keys(self) -> list[str]:
+        return list(self.keys)
+
+
+@cache
+def list_declared(cls: type[Section]) -> KeyTree:
+    """The keys of a section, as the file has them."""
+    tree, hints = KeyTree(), get_type_hints(cls, include_extras=True)
+    defaults = (NODEFAULT,) * len(cls.__struct_fields__) + cls.__struct_defaults__
+    defaults = defaults[-len(cls.__struct_fields__) :]
+    for field, name, default in zip(cls.__struct_fields__, cls.__struct_encode_fields__, defaults, strict=True):
+        spec = cls.__specs__.get(field, KeySpec(default))
+        if spec.at is None:
+            continue
+        place = spec.at or (name if name != field else camel_case(field))
+        top, colon, _below = place.partition(":")
+        at: Path = tuple(place.replace(":", ".").split("."))
+        declared = DeclaredKey(field, at, make_kind(hints[field]), default, spec.about, bool(colon) or cls.LOOSE)
+        tree.fields.append(declared)
+        tree.put(tuple(top.split(".")), make_kind(dict[str, Any]) if colon else declared.kind)
+        if default is NODEFAULT:
+            tree.required.append(str(at[0]))
+    for name, form in {**cls.KNOWN, **cls.UNREAD}.items():
+        tree.put(tuple(name.split(".")), make_kind(form))
+    return tree
+
+
+def camel_case(name: str) -> str:
+    """`max_chars` as the file writes it."""
+    first, *rest = name.split("_")
+    return first + "".join(word.title() for word in rest)
+
+
+def fill_section(cls: type[S], raw: Mapping[str, Any], here: ConfigPlace) -> S:
+    """The section that `raw` says. It has been checked, unless the section is loose."""
+    values: dict[str, Any] = {}
+    for key in list_declared(cls).fields:
+        found: Any = raw
+        for part in key.at:
+            found = found.get(part) if isinstance(found, dict) else None
+        if found is None or (key.loose and not key.kind.fits(found)):
+            continue
+        value = key.kind.read(found, here.below(*key.at))
+        if value is not msgspec.UNSET:
+            values[key.field] = value
+    return cls(**values).settle(raw, here)
