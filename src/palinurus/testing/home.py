@@ -47,7 +47,7 @@ def read_snapshot(home: str) -> HomeSnapshot:
     for path in sorted(glob.glob(os.path.join(home, "agents", "*", "sessions", "*.jsonl"))):
         with open(path, "rb") as handle:
             files[os.path.relpath(path, home)] = tuple(handle.read().split(b"\n"))
-    return HomeSnapshot(inbox, outbox, files, tuple(read_delivered(home)), "" if sick == "ok" else sick)
+    return HomeSnapshot(inbox, outbox, files, tuple(read_delivered(home)), sick="" if sick == "ok" else sick)
 
 
 def check_snapshot(story: HomeSnapshot) -> list[str]:

@@ -89,7 +89,7 @@ class FakeWhatsApp(FakePlatform):
     def visible_messages(self, chat: str = "") -> list[VisibleMessage]:
         where = GROUP if chat == "group" else self.person(chat)
         return [
-            VisibleMessage(one["id"], _read(one["text"]), tuple(one["media"]), (), one["quote"])
+            VisibleMessage(one["id"], _read(one["text"]), tuple(one["media"]), (), reply_to=one["quote"])
             for one in self.seen
             if one["to"] == where
         ]

@@ -87,8 +87,8 @@ def _inbound(raw: Mapping[str, Any], me: DiscordIdentity, where: DiscordChat, te
         Sender(str(user["id"]), _name(user, member), bot=bool(user.get("bot") or raw.get("webhook_id"))),
         str(raw["id"]),
         text,
-        read_id_time(raw["id"]),
-        "channel" if guild else "direct",
+        at=read_id_time(raw["id"]),
+        kind="channel" if guild else "direct",
         guild=guild,
         roles=tuple(str(role) for role in member.get("roles") or ()),
         title=where.title if guild else "",
@@ -143,10 +143,8 @@ def to_history_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _files(raw: Mapping[str, Any]) -> list[RemoteFile]:
     voice = bool(int(raw.get("flags") or 0) & VOICE)
-    return [
-        RemoteFile(str(one["filename"]), str(one.get("content_type") or ""), str(one["url"]), int(one["size"]), voice)
-        for one in raw.get("attachments") or ()
-    ]
+    told = [(str(one["filename"]), str(one.get("content_type") or ""), one) for one in raw.get("attachments") or ()]
+    return [RemoteFile(name, mime, str(one["url"]), int(one["size"]), voice=voice) for name, mime, one in told]
 
 
 def _stickers(raw: Mapping[str, Any]) -> list[str]:

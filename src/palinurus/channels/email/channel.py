@@ -108,8 +108,8 @@ def _server(kit: ChannelKit, which: str, address: str) -> wire.MailServer:
         port if isinstance(port, int) else _PORTS[which, tls],
         tls,
         str(own.get("username") or address),
-        password,
-        str(own.get("tlsCaFile") or ""),
+        secret=password,
+        trust=str(own.get("tlsCaFile") or ""),
     )
 
 
@@ -283,7 +283,7 @@ class EmailChannel(AccountChannel):
         if kept and not subject.lower().startswith("re:"):
             subject = f"Re: {subject}"
         before = known.references or ((reply.target.thread,) if MESSAGE_ID.fullmatch(reply.target.thread) else ())
-        return outbound.MailEnvelope(self._address, self._kit.text("name"), subject, before, self._kit.clock.now())
+        return outbound.MailEnvelope(self._address, self._kit.text("name"), subject, before, at=self._kit.clock.now())
 
     async def _remembered(self, reply: Reply, ident: str) -> None:
         """The next mail of the thread refers to this one too."""

@@ -230,7 +230,7 @@ def parse_mail(raw: bytes, me: EmailIdentity, now: int, where: str) -> EmailInbo
         Sender(address if known else f"{UNVERIFIED}{address}", name),
         ident,
         words,
-        _sent(mail, now),
+        at=_sent(mail, now),
     )
     return EmailInbound(inbound, files, subject, (*(one for one in before if one != ident), ident))
 

@@ -115,7 +115,7 @@ class FakeTelegram(FakePlatform, FakeTelegramApi):
     def visible_messages(self, chat: str = "", thread: int = 0) -> list[VisibleMessage]:
         return [
             VisibleMessage(
-                str(one.id), one.text, one.media, tuple(label for label, _ in one.buttons), _id(one.reply_to)
+                str(one.id), one.text, one.media, tuple(label for label, _ in one.buttons), reply_to=_id(one.reply_to)
             )
             for one in self.messages
             if one.sender == ME["id"] and one.chat == CHATS[chat] and (not thread or one.thread == thread)
