@@ -1,7 +1,7 @@
 """One run as clients see it: run events in, `agent` and `chat` payloads out. A machine without I/O: `feed`, `flush`.
 
-Text is cumulative over the whole run in `chat` and over one model turn in `agent`. Who gets which push is `live`'s
-business; this file only says what kind of listener each is for.
+Text is cumulative over the whole run in `chat` and over one model turn in `agent`. Who gets which push is the
+broadcaster's business; this file only says what kind of listener each is for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from palinurus.core.types.events import (
 )
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import AssistantMessage
-from palinurus.core.types.model import ModelFailure
 
 # all: broadcast to every reader; tool: to the starter and those who follow sessions; session: the run's edges.
 Audience: TypeAlias = Literal["all", "tool", "session"]
@@ -186,14 +185,8 @@ class RunView:
     def _item(self, call: str, name: str) -> dict[str, Any]:
         kind = "command" if name in _COMMANDS else "tool"
         title, started = self._calls.get(call, (name, 0))
-        return {
-            "itemId": f"{kind}:{call}",
-            "kind": kind,
-            "title": title,
-            "name": name,
-            "toolCallId": call,
-            "startedAt": started,
-        }
+        made = {"itemId": f"{kind}:{call}", "kind": kind, "title": title, "name": name}
+        return {**made, "toolCallId": call, "startedAt": started}
 
     def _output(self, call: str, name: str, output: str, now: int, **extra: Any) -> RunPush:
         data = {**self._item(call, name), "output": output, **extra}
@@ -216,12 +209,16 @@ class RunView:
             whole = collect_visible_text([m for m in event.messages if isinstance(m, AssistantMessage)])
             self._text = whole if self._live is None or not self.text else self.text
         ended = {"aborted": stopped, "endedAt": event.ended or now}
-        if failed:
-            assert event.failure is not None
-            pushes += [self._failed(event.failure, now)]
-            data = {"phase": "error", "error": event.failure.message, **ended}
+        if event.failure is not None and not stopped:
+            said = event.failure.message
+            message = {**self._message(now), "content": [{"type": "text", "text": f"Error: {said}"}]}
+            kind = _KINDS.get(event.failure.kind, "unknown")
+            pushes += [self._chat("error", now, {"errorMessage": said, "errorKind": kind, "message": message})]
+            data = {"phase": "error", "error": said, **ended}
         else:
-            pushes += [self._stopped(event, now) if stopped else self._final(event, now)]
+            reason = self.stop or ("timeout" if event.end == "timeout" else "stop-command")
+            halted = {"stopReason": reason, "message": self._message(now)}
+            pushes += [self._chat("aborted", now, halted) if stopped else self._final(event, now)]
             data = {"phase": "end", "stopReason": event.end, **ended}
         if self._live is None:  # a command: nothing ran
             return pushes
@@ -236,16 +233,6 @@ class RunView:
         notices = {"notices": list(event.notices)} if event.notices else {}
         return self._chat("final", now, {"stopReason": event.end, **shown, **notices})
 
-    def _stopped(self, event: AgentEnd, now: int) -> RunPush:
-        reason = self.stop or ("timeout" if event.end == "timeout" else "stop-command")
-        return self._chat("aborted", now, {"stopReason": reason, "message": self._message(now)})
-
-    def _failed(self, failure: ModelFailure, now: int) -> RunPush:
-        text = {"role": "assistant", "content": [{"type": "text", "text": f"Error: {failure.message}"}]}
-        kind = _KINDS.get(failure.kind, "unknown")
-        shown = {"errorMessage": failure.message, "errorKind": kind, "message": {**text, "timestamp": now}}
-        return self._chat("error", now, shown)
-
     # --- payloads --------------------------------------------------------------------------------------------
 
     def _message(self, now: int) -> dict[str, Any]:
@@ -258,16 +245,9 @@ class RunView:
 
     def _agent(self, stream: str, data: dict[str, Any], now: int, audience: Audience = "all") -> RunPush:
         self._seq += 1
-        payload = {
-            "runId": self.id,
-            "stream": stream,
-            "data": data,
-            "sessionKey": self.session,
-            "agentId": self.agent,
-            "seq": self._seq,
-            "ts": now,
-        }
-        return RunPush(audience, "agent", payload)
+        head = {"runId": self.id, "stream": stream, "data": data}
+        place = {"sessionKey": self.session, "agentId": self.agent, "seq": self._seq, "ts": now}
+        return RunPush(audience, "agent", {**head, **place})
 
 
 _STEPS: dict[type, Any] = {

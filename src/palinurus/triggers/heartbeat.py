@@ -35,6 +35,7 @@ from palinurus.core.types.inbound import HeartbeatOptions, Inbound, Sender, Turn
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import Draining, NotFound, PalinurusError
 from palinurus.sessions.record import SessionRecord
+from palinurus.store.records import Records
 from palinurus.triggers.events import NOTHING, SystemEvents
 from palinurus.triggers.message import HeartbeatTarget, make_main_key, make_trigger_message, resolve_target
 from palinurus.triggers.ports import TriggerPort
@@ -106,6 +107,7 @@ class AgentHeartbeat:
         self.settings = settings
         self._port = port
         self._events = events
+        self._kept = Records(port.store, KIND, HeartbeatState)
         self._beat = HeartbeatState()
         self._task: asyncio.Task[None] | None = None
         self._digest = ""  # of HEARTBEAT.md, as the last look saw it
@@ -124,13 +126,7 @@ class AgentHeartbeat:
 
     async def load(self, now: int) -> None:
         """What is remembered. A beat that ran when we were stopped is the inbox's to finish; then it is counted."""
-        kept = await self._port.store.get_record(KIND, self.agent)
-        try:
-            self._beat = (
-                msgspec.json.decode(kept.data, type=HeartbeatState) if kept is not None else HeartbeatState(last=now)
-            )
-        except msgspec.DecodeError:
-            self._beat = HeartbeatState(last=now)
+        self._beat = await self._kept.get(self.agent) or HeartbeatState(last=now)
         # A start is a new chance for what had stopped: keys and budgets may have changed.
         self._beat = msgspec.structs.replace(self._beat, stopped="", last=min(self._beat.last, now))
 
@@ -312,7 +308,7 @@ class AgentHeartbeat:
 
     async def _save(self, **changes: Any) -> None:
         self._beat = msgspec.structs.replace(self._beat, **changes)
-        await self._port.store.put_record(KIND, self.agent, msgspec.json.encode(self._beat))
+        await self._kept.put(self.agent, self._beat)
 
     async def close(self) -> None:
         """Stop waiting."""
