@@ -11,19 +11,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from palinurus.core.stream.answer import LiveText, collect_visible_text
-from palinurus.core.types.events import (
-    AgentEnd,
-    AgentStart,
-    CompactionEnd,
-    CompactionStart,
-    MessageEnd,
-    MessageStart,
-    MessageUpdate,
-    RunEvent,
-    ToolEnd,
-    ToolStart,
-    ToolUpdate,
-)
+from palinurus.core.types import events
+from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import AssistantMessage
 
@@ -81,7 +70,7 @@ class RunView:
     def feed(self, event: RunEvent, now: int) -> list[RunPush]:
         """What this event makes clients see now; text waits for `flush`, except before what must come after it."""
         kind = type(event)
-        if kind is MessageUpdate:
+        if kind is events.MessageUpdate:
             return self._update(event, now)  # type: ignore[arg-type]
         step = _STEPS.get(kind)
         return step(self, event, now) if step is not None else []
@@ -103,7 +92,7 @@ class RunView:
 
     # --- events ----------------------------------------------------------------------------------------------
 
-    def _start(self, event: AgentStart, now: int) -> list[RunPush]:
+    def _start(self, event: events.AgentStart, now: int) -> list[RunPush]:
         self.started = event.started
         self._live = LiveText(event.reasoning)
         return [
@@ -111,7 +100,7 @@ class RunView:
             RunPush("session", "sessions.changed", {"phase": "start", "runId": self.id, "ts": now}),
         ]
 
-    def _begin(self, event: MessageStart, now: int) -> list[RunPush]:
+    def _begin(self, event: events.MessageStart, now: int) -> list[RunPush]:
         pushes = self.flush(now)
         self._shown(event)
         if event.message is None:
@@ -119,7 +108,7 @@ class RunView:
             self._turn, self._turn_told = "", 0
         return pushes
 
-    def _update(self, event: MessageUpdate, now: int) -> list[RunPush]:
+    def _update(self, event: events.MessageUpdate, now: int) -> list[RunPush]:
         if self._live is None:  # a command's answer has no run around it; its end carries the whole
             return []
         pushes: list[RunPush] = []
@@ -130,7 +119,7 @@ class RunView:
                 self._say(kind, text)
         return pushes
 
-    def _message_end(self, event: MessageEnd, now: int) -> list[RunPush]:
+    def _message_end(self, event: events.MessageEnd, now: int) -> list[RunPush]:
         self._shown(event)
         return self.flush(now) if isinstance(event.message, AssistantMessage) else []
 
@@ -148,14 +137,14 @@ class RunView:
             self._fresh.append(text)
         self.waiting = True
 
-    def _tool_start(self, event: ToolStart, now: int) -> list[RunPush]:
+    def _tool_start(self, event: events.ToolStart, now: int) -> list[RunPush]:
         pushes = self.flush(now)
         self._calls[event.id] = (event.summary or event.name, now)
         data = {"phase": "start", "name": event.name, "toolCallId": event.id, "args": event.args}
         item = {**self._item(event.id, event.name), "phase": "start", "status": "running", "startedAt": now}
         return [*pushes, self._agent("tool", data, now, "tool"), self._agent("item", item, now)]
 
-    def _tool_update(self, event: ToolUpdate, now: int) -> list[RunPush]:
+    def _tool_update(self, event: events.ToolUpdate, now: int) -> list[RunPush]:
         partial = {"content": [{"type": "text", "text": event.partial}]}
         data = {"phase": "update", "name": event.name, "toolCallId": event.id, "partialResult": partial}
         pushes = [self._agent("tool", data, now, "tool")]
@@ -163,7 +152,7 @@ class RunView:
             pushes.append(self._output(event.id, event.name, event.partial, now, phase="delta", status="running"))
         return pushes
 
-    def _tool_end(self, event: ToolEnd, now: int) -> list[RunPush]:
+    def _tool_end(self, event: events.ToolEnd, now: int) -> list[RunPush]:
         result = {"content": msgspec.to_builtins(event.result.content), "details": event.result.details}
         data = {
             "phase": "result",
@@ -192,10 +181,10 @@ class RunView:
         data = {**self._item(call, name), "output": output, **extra}
         return self._agent("command_output", data, now)
 
-    def _compaction(self, event: CompactionStart | CompactionEnd, now: int) -> list[RunPush]:
-        start = isinstance(event, CompactionStart)
+    def _compaction(self, event: events.CompactionStart | events.CompactionEnd, now: int) -> list[RunPush]:
+        start = isinstance(event, events.CompactionStart)
         data: dict[str, Any] = {"phase": "start" if start else "end"}
-        if isinstance(event, CompactionEnd):
+        if isinstance(event, events.CompactionEnd):
             data |= {"completed": event.completed, "willRetry": event.will_retry}
         shown = {**data, "operation": "compact", "operationId": f"{self.id}:compact", "ts": now}
         return [self._agent("compaction", data, now), RunPush("session", "session.operation", shown)]
@@ -251,13 +240,13 @@ class RunView:
 
 
 _STEPS: dict[type, Any] = {
-    AgentStart: RunView._start,
-    MessageStart: RunView._begin,
-    MessageEnd: RunView._message_end,
-    ToolStart: RunView._tool_start,
-    ToolUpdate: RunView._tool_update,
-    ToolEnd: RunView._tool_end,
-    CompactionStart: RunView._compaction,
-    CompactionEnd: RunView._compaction,
+    events.AgentStart: RunView._start,
+    events.MessageStart: RunView._begin,
+    events.MessageEnd: RunView._message_end,
+    events.ToolStart: RunView._tool_start,
+    events.ToolUpdate: RunView._tool_update,
+    events.ToolEnd: RunView._tool_end,
+    events.CompactionStart: RunView._compaction,
+    events.CompactionEnd: RunView._compaction,
     AgentEnd: RunView._end,
 }

@@ -19,16 +19,9 @@ from palinurus.config.sections.schedule import HeartbeatSettings
 from palinurus.config.zones import find_zone
 from palinurus.core.levels.parse import collect_inline_options, parse_directives
 from palinurus.core.prompt.facts import HEARTBEAT_PROMPT
+from palinurus.core.schedule import heartbeat
 from palinurus.core.schedule.fire import DAY_MS
-from palinurus.core.schedule.heartbeat import (
-    WATCH_CHANGED,
-    HeartbeatObservation,
-    HeartbeatPage,
-    HeartbeatState,
-    HeartbeatVerdict,
-    judge_heartbeat,
-    parse_heartbeat_page,
-)
+from palinurus.core.schedule.heartbeat import HeartbeatObservation, HeartbeatPage, HeartbeatState, HeartbeatVerdict
 from palinurus.core.stream.heartbeat import find_last_word, judge_heartbeat_reply
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import HeartbeatOptions, Inbound, Sender, TurnOptions
@@ -170,13 +163,13 @@ class AgentHeartbeat:
             return HeartbeatVerdict(False, "requests-in-flight")
         workspace = self._port.settings.agents[self.agent].workspace
         text = await asyncio.to_thread(_read, os.path.join(workspace, FILE))
-        page = parse_heartbeat_page(text)
+        page = heartbeat.parse_heartbeat_page(text)
         self._digest = _hash(text) if page.text or page.tasks else ""
         await self._watched(now)
         if self._wanted and not self._beat.stopped:
             self._wanted = False
             return HeartbeatVerdict(True, "requested", page.tasks)
-        return judge_heartbeat(self._beat, await self._seen(page, now))
+        return heartbeat.judge_heartbeat(self._beat, await self._seen(page, now))
 
     async def _seen(self, page: HeartbeatPage, now: int) -> HeartbeatObservation:
         row = await self._port.store.session(str(self.key))
@@ -223,7 +216,7 @@ class AgentHeartbeat:
         lines = [*([told.text, ""] if told.text else []), parsed.rest.strip() or HEARTBEAT_PROMPT]
         if verdict.tasks:
             lines += ["", "Tasks that are due:", *(f"- {task.name}: {task.prompt}" for task in verdict.tasks)]
-        if verdict.why == WATCH_CHANGED:
+        if verdict.why == heartbeat.WATCH_CHANGED:
             lines += ["", f"The watched command prints something else than before: {own.watch}"]
         here = datetime.fromtimestamp(now / 1000, _zone(own.timezone))
         lines += ["", f"Current time: {here:%A, %Y-%m-%d %H:%M} ({here.tzname()})"]
