@@ -288,7 +288,8 @@ async def _model(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
 
 
 async def _chat(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    if not gateway.host.settings.gateway.chat_completions:
+    ours = visit.request.headers.get("x-palinurus-events") == "1"  # `pal agent` and `pal chat --plain` are no API users
+    if not ours and not gateway.host.settings.gateway.chat_completions:
         return HttpFault(404, "chat completions are switched off (gateway.http.endpoints.chatCompletions)", "not_found")
     return await handle_completion(visit.request, gateway.host, gateway.clock, gateway.waits)
 

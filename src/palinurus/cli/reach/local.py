@@ -26,9 +26,7 @@ async def start_local_client(loaded: LoadedConfig, environ: Mapping[str, str], c
 async def start_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> App:
     """A started App. Raises StateError kinds, ConfigError."""
     hide_process()
-    for agent in loaded.settings.agents.values():
-        if bootstrap.is_new_workspace(agent.workspace):
-            bootstrap.ensure_workspace(agent.workspace, agent.skip_bootstrap)
+    bootstrap.make_new_workspaces(loaded.settings.agents.values())
     app = build_app(loaded, environ, clock)
     try:
         await app.start()
