@@ -20,6 +20,7 @@ from palinurus.gateway.methods import (
     system,
     tasks,
     tools,
+    tree,
     usage,
     why,
 )
@@ -35,6 +36,7 @@ METHODS: dict[str, GatewayMethod] = make_method_table(
     sessions.METHODS,
     change.METHODS,
     checkpoints.METHODS,
+    tree.METHODS,
     usage.METHODS,
     agents.METHODS,
     agents.ROSTER_METHODS,
