@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from palinurus.abort import Abort, Aborted
+from palinurus.abort import Aborted
 from palinurus.agent.fingerprint import CacheBreak, RequestSnapshot, count_kept_bytes, find_cache_break
 from palinurus.agent.promptcache import describe_break
 from palinurus.core.types.keys import ModelRef
@@ -28,6 +28,7 @@ from palinurus.core.types.model import (
     ModelRequest,
     ModelSpec,
     Prompt,
+    StopSignal,
     StreamDone,
     StreamFailed,
     TextDelta,
@@ -169,7 +170,7 @@ class ScriptedModel:
         """Steps nobody has asked for yet."""
         return len(self._script) - self._next
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
         """The events of the next step. Ends with Done or Failed; a set `stop` ends it with Failed(aborted)."""
         number = len(self.requests)
         self.requests.append(request)

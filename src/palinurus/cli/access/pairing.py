@@ -9,7 +9,7 @@ import asyncio
 import os
 from typing import Any
 
-from palinurus.agent.settle import to_outgoing
+from palinurus.agent.settle import to_outgoing_rows
 from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.cli.reach.gateway import reach_gateway
 from palinurus.cli.reach.http import is_gateway_running
@@ -110,7 +110,7 @@ async def _alone(settings: Settings, clock: Clock, what: str, params: dict[str, 
         if what == "approve":
             done = await pairing.approve(params["code"], BY)
             if isinstance(done, PairedPerson) and params["notify"] and (reply := done.reply()) is not None:
-                await store.post_replies([to_outgoing(reply, reply.client_id, 0, clock.now())])
+                await store.post_replies(to_outgoing_rows((reply,), reply.client_id, clock.now()))
             return describe_approval(done), isinstance(done, PairedPerson)
         if what == "revoke":
             gone = await pairing.revoke(params["who"])
