@@ -17,6 +17,7 @@ from palinurus import __version__, late
 from palinurus.clock import Clock
 from palinurus.config import paths
 from palinurus.config.settings import Settings
+from palinurus.core.window import SlidingWindow
 from palinurus.gateway import context, limits
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer
 from palinurus.gateway.context import MethodContext
@@ -51,7 +52,7 @@ class GatewayClients(ClientHub):
         self.clock = clock
         self.auth = auth
         self.context: MethodContext | None = None  # what methods about sessions and runs work with
-        self.pace = limits.GatewayRateLimit(clock.monotonic)
+        self.pace = SlidingWindow(limits.WRITES, limits.WINDOW, limits.ADDRESSES)  # changes of the control plane
         self.tasks = TaskSet("a request")  # those under way, whoever asked
         self.buffered = frames.BUFFERED  # bytes that may wait for one client
         self._started = clock.monotonic()

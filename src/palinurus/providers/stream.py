@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from palinurus.abort import Abort, Aborted
+from palinurus.abort import Aborted
 from palinurus.clock import Clock
 from palinurus.config.settings import Secret
 from palinurus.core.types.model import (
@@ -24,6 +24,7 @@ from palinurus.core.types.model import (
     ModelFailure,
     ModelRequest,
     ModelSpec,
+    StopSignal,
     StreamDecoder,
     StreamDone,
     StreamFailed,
@@ -122,7 +123,7 @@ class ProviderModels:
         """From now on keys and vendors come from this one: the config has changed."""
         self._catalog = catalog
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
         """Events as they come; the last is StreamDone or StreamFailed."""
         native = self._inside(request.model.api)
         if native is not None:
@@ -261,7 +262,7 @@ class ProviderModels:
 
     # --- one call ----------------------------------------------------------------------------------------------
 
-    async def _attempt(self, call: PreparedCall, stop: Abort) -> AsyncIterator[list[ModelEvent]]:
+    async def _attempt(self, call: PreparedCall, stop: StopSignal) -> AsyncIterator[list[ModelEvent]]:
         """Batches of events, none empty; the last event of the last batch is StreamDone or StreamFailed."""
         decoder: StreamDecoder = call.wire.decoder(call.request)
         answer: HttpAnswer | None = None
