@@ -125,10 +125,7 @@ async def _ended(process: subprocess.Popen[bytes], mark: str, since: int) -> Non
     if process.poll() is None:
         process.kill()
         await _waited(process)
-    for _ in range(100 if left else 0):  # who was killed is there for a moment more
-        if not await asyncio.to_thread(descendants.find_descendants, process.pid, mark, since):
-            break
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(descendants.wait_ended, left, GRACE)  # who was killed is there for a moment more
 
 
 async def _waited(process: subprocess.Popen[bytes]) -> None:
