@@ -115,17 +115,16 @@ async def _ended(process: subprocess.Popen[bytes], mark: str, since: int) -> Non
         with contextlib.suppress(OSError):
             process.stdin.close()
     await _waited(process)
-    left: set[descendants.SystemProcess] = set()
     for number in (signal.SIGTERM, signal.SIGKILL):
         left = await asyncio.to_thread(descendants.find_descendants, process.pid, mark, since)
         if not left:
             break
         descendants.signal_family(process.pid, left, number)
         await _waited(process)
+        await asyncio.to_thread(descendants.wait_ended, left, GRACE)
     if process.poll() is None:
         process.kill()
         await _waited(process)
-    await asyncio.to_thread(descendants.wait_ended, left, GRACE)  # who was killed is there for a moment more
 
 
 async def _waited(process: subprocess.Popen[bytes]) -> None:
