@@ -130,9 +130,6 @@ def forget_files(home: str, paths: Sequence[str]) -> None:
         return
 
 
-# --- the index ------------------------------------------------------------------------------------------------
-
-
 def _open(home: str) -> sqlite3.Connection:
     """The index, empty if it was missing or of another version. Raises sqlite3.Error, OSError."""
     file = os.path.join(home, NAME)
@@ -210,9 +207,6 @@ def _phrase(term: str) -> str:
     return f'"{bare}"*' if term.endswith("*") else f'"{bare}"'
 
 
-# --- without it -----------------------------------------------------------------------------------------------
-
-
 def _scanned(home: str, seen: Iterable[SessionFile], asked: TranscriptQuery) -> list[TranscriptHit]:
     terms = [term.rstrip("*").casefold() for term in asked.terms]
     hits = [
@@ -224,9 +218,6 @@ def _scanned(home: str, seen: Iterable[SessionFile], asked: TranscriptQuery) -> 
     ]
     hits.sort(key=lambda hit: hit.at, reverse=True)
     return hits[: asked.limit]
-
-
-# --- texts ----------------------------------------------------------------------------------------------------
 
 
 def _searched(file: SessionFile) -> bool:
