@@ -1,6 +1,6 @@
 """Lines that are sound JSON but not our shape: older versions, other writers, small mistakes.
 
-Takes the decoded object, gives the nearest entry; what cannot be understood is kept as `Unknown`.
+Takes the decoded object, gives the nearest entry; what cannot be understood is kept as `UnknownEntry`.
 Pure: knows nothing of bytes and files.
 """
 
