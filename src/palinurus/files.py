@@ -55,9 +55,10 @@ def read_plain_file(path: str, most: int, *, folder: int | None = None) -> bytes
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     handle = os.open(path, flags, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise NotPlainFile(f"{path} is not a regular file")
     with os.fdopen(handle, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise NotPlainFile(f"{path} is not a regular file")
         data = stream.read(most + 1)
     if len(data) > most:
         raise NotPlainFile(f"{path} is larger than {most:,} bytes")

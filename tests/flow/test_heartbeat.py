@@ -136,7 +136,7 @@ async def test_the_watched_command_runs_as_the_agents_own_do(tmp_path: Path) -> 
     beats = beating(watch="cat tide.txt; echo $OPENCLAW_SHELL")
     beats["agents"]["defaults"] |= OPEN
     async with running(tmp_path / "h", ScriptedModel([say("hi")], repeat=True), **beats) as app:
-        run = app.scheduler._doors.run
+        run = app.scheduler._port.run
         assert run is not None
         key = app.scheduler._beats["main"].key
         await app.scheduler.wake("The ship is in", now=False)
@@ -151,7 +151,7 @@ async def test_the_watched_command_runs_as_the_agents_own_do(tmp_path: Path) -> 
         assert app.scheduler.events.has_waiting(KEY)  # a look takes nothing away from the next turn
     denied = {"tools": {"deny": ["exec"]}, **beats}
     async with running(tmp_path / "h", ScriptedModel([]), **denied) as app:
-        run = app.scheduler._doors.run
+        run = app.scheduler._port.run
         assert run is not None and await run(key, "echo hi", 5.0) is None
 
 

@@ -236,3 +236,15 @@ async def test_a_writer_is_no_owner(tmp_path: Path) -> None:
         await gate.call("chat.send", writer, sessionKey="main", message="/config show", idempotencyKey="k")
         await until(lambda: bool(gate.events("chat", state="final")))
     assert texts(gate, "final") == ["/config is for the owner only."]
+
+
+async def test_the_main_session_is_not_stopped_by_a_delete_that_is_refused(tmp_path: Path) -> None:
+    gate_ = StreamGate()
+    async with face(tmp_path / "h", ScriptedModel([hold_at(say("slow"), gate_, 0)])) as gate:
+        await gate.call("chat.send", sessionKey="main", message="go", idempotencyKey="k1")
+        await until(lambda: bool(gate.context.broadcaster.running(KEY)))
+        with pytest.raises(MethodError, match="Cannot delete the main session"):
+            await gate.call("sessions.delete", key="main")
+        gate_.open()
+        await until(lambda: bool(gate.events("chat", state="final")))
+        assert not gate.events("chat", state="aborted")

@@ -17,7 +17,7 @@ from palinurus.providers import VENDORS, credentials, load_row
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.stream import ProviderModels, format_stamp
 from palinurus.providers.wire import SigningKeys
-from palinurus.providers.wire.bedrock.sign import SigningScope, sign_headers
+from palinurus.providers.wire.aws import SigningScope, sign_headers
 from palinurus.testing.clock import START_MS
 from providers.kit import agent, recorded, request, settings
 

@@ -121,7 +121,7 @@ class World:
             self.posts.append((url, body, headers))
             return 200
 
-        doors = TriggerPort(
+        port = TriggerPort(
             self.settings,
             self.memory,
             self.clock,
@@ -130,7 +130,7 @@ class World:
             ("fake",),
             self.run,  # type: ignore[arg-type]
         )
-        work = Scheduler(doors, SystemEvents(self.memory))
+        work = Scheduler(port, SystemEvents(self.memory))
         await work.load()
         work.follow(lambda event, payload: self.told.append((event, payload)))
         return work

@@ -17,6 +17,7 @@ from palinurus import __version__, late
 from palinurus.clock import Clock
 from palinurus.config import paths
 from palinurus.config.settings import Settings
+from palinurus.core.window import SlidingWindow
 from palinurus.gateway import context, limits
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer
 from palinurus.gateway.context import MethodContext
@@ -51,7 +52,7 @@ class GatewayClients(ClientHub):
         self.clock = clock
         self.auth = auth
         self.context: MethodContext | None = None  # what methods about sessions and runs work with
-        self.pace = limits.GatewayRateLimit(clock.monotonic)
+        self.pace = SlidingWindow(limits.WRITES, limits.WINDOW, limits.ADDRESSES)  # changes of the control plane
         self.tasks = TaskSet("a request")  # those under way, whoever asked
         self.buffered = frames.BUFFERED  # bytes that may wait for one client
         self._started = clock.monotonic()
@@ -196,9 +197,10 @@ class GatewayClients(ClientHub):
         if program is None or self._listening:
             return
         self._listening = True
-        for part, source in (("questions", program.board), ("schedules", program.schedules)):
-            if source is not None:
-                self._unfollow.append(late.load_part(part)(self, source))
+        if program.board is not None:
+            self._unfollow.append(late.load_part("questions")(self, program.board))
+        if program.schedules is not None:
+            self._unfollow.append(late.load_part("schedules")(self, program.schedules))
 
     def _hello(self, client: ConnectedClient) -> dict[str, Any]:
         settings = self.settings

@@ -12,7 +12,7 @@ from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
 from palinurus.gateway import http
-from palinurus.gateway.http import HttpFault, make_bad_request
+from palinurus.gateway.http import HttpFault, RouteRequest, make_bad_request
 from palinurus.gateway.limits import KEEPALIVE
 from palinurus.gateway.port import GatewayHost
 from palinurus.gateway.views import SessionReader, list_visible_entries, project_entry, project_history
@@ -21,9 +21,9 @@ from palinurus.gateway.ws.frames import encode_json
 LIMIT, MOST = 200, 1000
 
 
-async def handle_history(request: web.BaseRequest, host: GatewayHost, typed: str) -> web.StreamResponse | HttpFault:
+async def handle_history(visit: RouteRequest) -> web.StreamResponse | HttpFault:
     """Answer one request."""
-    settings = host.settings
+    request, host, settings, typed = visit.request, visit.host, visit.host.settings, visit.part("key")
     key = parse_session_key(settings.session.main_key if typed == "main" else typed, settings.default_agent)
     limit, cursor = _number(request.query.get("limit"), LIMIT), _number(request.query.get("cursor"), 0)
     if key is None:

@@ -5,7 +5,9 @@ responses with the headers every one carries.
 from __future__ import annotations
 
 import asyncio
-from typing import Literal, NamedTuple, TypeVar
+import re
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 from aiohttp import web
@@ -14,8 +16,32 @@ from palinurus.core.types.model import ModelFailure
 from palinurus.errors import BadRequest, DiskFull, Draining, NotFound, PalinurusError, QueueFull, Unauthorized
 from palinurus.gateway.limits import BODY, BODY_SECONDS
 
+if TYPE_CHECKING:
+    from palinurus.gateway.auth import HttpCaller
+    from palinurus.gateway.port import GatewayHost
+    from palinurus.gateway.server import GatewayServer
+
 S = TypeVar("S", bound=msgspec.Struct)
 _UNKNOWN = "Object contains unknown field `"
+
+
+class RouteRequest(NamedTuple):
+    """One request on its way to a handler. `caller` is None only on routes that need no scope."""
+
+    request: web.BaseRequest
+    match: re.Match[str]  # of its path
+    gateway: GatewayServer
+    address: str
+    caller: HttpCaller | None
+
+    @property
+    def host(self) -> GatewayHost:
+        """The program."""
+        return self.gateway.host
+
+    def part(self, name: str) -> str:
+        """A piece of the path, as it was meant."""
+        return unquote(self.match[name])
 
 
 class HttpFault(msgspec.Struct, frozen=True):

@@ -13,8 +13,7 @@ from palinurus.core.types.inbound import Sender
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.model import ModelFailure
 from palinurus.gateway import http
-from palinurus.gateway.auth import HttpCaller
-from palinurus.gateway.http import HttpFault, read_body
+from palinurus.gateway.http import HttpFault, RouteRequest, read_body
 from palinurus.gateway.port import GatewayHost
 
 BODY = 2 * 1024 * 1024
@@ -38,11 +37,11 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     idempotency_key: str | None = None
 
 
-async def handle_invoke(
-    request: web.BaseRequest, host: GatewayHost, caller: HttpCaller
-) -> web.StreamResponse | HttpFault:
+async def handle_invoke(visit: RouteRequest) -> web.StreamResponse | HttpFault:
     """Answer one request."""
-    data = await read_body(request)
+    host, caller = visit.host, visit.caller
+    assert caller is not None
+    data = await read_body(visit.request)
     if isinstance(data, HttpFault):
         return data
     if len(data) > BODY:

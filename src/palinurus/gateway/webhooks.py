@@ -14,11 +14,12 @@ from aiohttp import web
 from palinurus.config.sections.webhooks import WebhookSettings
 from palinurus.core.types.channel import ChannelHttpRequest
 from palinurus.core.webhooks import WEBHOOK_NOT_FOUND, WebhookAnswer, WebhookHead, refuse_webhook
+from palinurus.core.window import SlidingWindow
 from palinurus.errors import PalinurusError
 from palinurus.gateway import http
-from palinurus.gateway.http import HttpFault, make_error_fault
-from palinurus.gateway.limits import GatewayRateLimit, LoginFailures, canonicalize_address
-from palinurus.gateway.port import GatewayHost, WebhookPort
+from palinurus.gateway.http import HttpFault, RouteRequest, make_error_fault
+from palinurus.gateway.limits import ADDRESSES, WINDOW, LoginFailures, canonicalize_address
+from palinurus.gateway.port import WebhookPort
 
 CHANNEL_BODY = 4 * 1024 * 1024
 CHANNEL_SECONDS = 10.0  # for the whole body
@@ -38,15 +39,14 @@ class ChannelEndpoint:
     """The door of the platforms. Wrong signatures lock nobody out: behind a proxy all callers share one address."""
 
     def __init__(self, monotonic: Callable[[], float], rate: int = RATE, seconds: float = CHANNEL_SECONDS) -> None:
-        self._pace = GatewayRateLimit(monotonic, rate)
+        self._now = monotonic
+        self._pace = SlidingWindow(rate, WINDOW, ADDRESSES)
         self._seconds = seconds
         self._inside = 0
 
-    async def answer(
-        self, request: web.BaseRequest, channel: str, account: str, address: str, host: GatewayHost
-    ) -> web.Response | HttpFault:
+    async def answer(self, visit: RouteRequest) -> web.Response | HttpFault:
         """What the platform is told. Busy, draining and a full disk are 429, 503 and 507: platforms try again."""
-        wait = self._pace.step(canonicalize_address(address))
+        wait = self._pace.count(canonicalize_address(visit.address), self._now())
         if wait > 0:
             headers = {"Retry-After": str(int(wait) + 1)}
             return HttpFault(429, "too many requests", "rate_limit_error", code="rate", headers=headers, close=True)
@@ -54,19 +54,18 @@ class ChannelEndpoint:
             return _BUSY
         self._inside += 1
         try:
-            return await self._judged(request, channel, account, host)
+            return await self._judged(visit)
         finally:
             self._inside -= 1
 
-    async def _judged(
-        self, request: web.BaseRequest, channel: str, account: str, host: GatewayHost
-    ) -> web.Response | HttpFault:
+    async def _judged(self, visit: RouteRequest) -> web.Response | HttpFault:
+        request = visit.request
         body = await http.read_limited(request, CHANNEL_BODY, self._seconds, packed=True)
         if not isinstance(body, bytes):
             return _UNREAD[body.kind]
         told = ChannelHttpRequest(request.method, http.join_headers(request), dict(request.query), body)
         try:
-            said = await host.hook(channel, account, told)
+            said = await visit.host.hook(visit.part("name"), visit.part("account"), told)
         except PalinurusError as exc:
             return make_error_fault(exc)
         if said is None:
@@ -95,20 +94,19 @@ class WebhookEndpoint:
         self._tries = LoginFailures(monotonic)
         self._seconds = seconds
 
-    async def answer(
-        self, request: web.BaseRequest, name: str, address: str, hooks: WebhookPort | None
-    ) -> web.Response:
+    async def answer(self, visit: RouteRequest) -> web.Response:
         """One request."""
+        request, hooks = visit.request, visit.host.webhooks
         if hooks is None:
             return _sent(WEBHOOK_NOT_FOUND)
-        wait = self._tries.wait(address)
+        wait = self._tries.wait(visit.address)
         if wait > 0:
             return _sent(WebhookAnswer(429, {"ok": False, "error": "too many wrong credentials"}, retry=int(wait) + 1))
-        head = WebhookHead(name, http.join_headers(request))
+        head = WebhookHead(visit.match["name"], http.join_headers(request))
         judged = hooks.judge_head(head)
         said = judged if isinstance(judged, WebhookAnswer) else await self._taken(request, head, judged, hooks)
         if said.wrong:
-            self._tries.count_failure(address)
+            self._tries.count_failure(visit.address)
         return _sent(said)
 
     async def _taken(self, request: web.BaseRequest, head: WebhookHead, size: int, hooks: WebhookPort) -> WebhookAnswer:

@@ -1,7 +1,7 @@
 """Record model calls and play them back, byte for byte, offline. Sits at the `Model` port; knows no provider.
 
 A cassette is JSON lines, one call each: the request as far as it decides the answer, and the events. What looks
-like a credential is blanked in both. A request that differs from the recorded one is answered with Failed(format)
+like a credential is blanked in both. A request that differs from the recorded one is answered with a failure (format)
 that names the first difference; facts that change from run to run (time stamps, the volatile part of the prompt,
 addresses) are not compared.
 """

@@ -40,7 +40,7 @@ class Catalog:
     # --- finding -----------------------------------------------------------------------------------------------
 
     def find(self, text: str, agent: AgentSettings) -> ModelSpec | ModelFailure:
-        """The model of a ref, an alias, or an id that only one provider has. Failure: config or not_found."""
+        """The model of a ref, an alias, or an id that only one provider has. Fails with config or not_found."""
         key = (text, agent.id)
         found = self._found.get(key)
         if found is None:

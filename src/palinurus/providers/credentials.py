@@ -1,6 +1,7 @@
 """Which keys a provider has: from auth.profiles, its own apiKey, auth-profiles.json, and the environment.
 
-Knows where keys come from and what they are called, not which is used when (`rotation`).
+Knows where keys come from and what they are called, not which is used when (`rotation`). Config and environment are
+values it is given. Keys live in `Secret` and are revealed in two places, `build_key_headers` and `find_signer`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.wire import SigningKeys
 
-# Which key goes to which provider. Keys live in `Secret` and are revealed in two places, `headers` and `signer`.
-#
-# Knows config and environment as values it is given; reads neither by itself.
+Mode: TypeAlias = Literal["oauth", "token", "api_key"]
+MODES: tuple[Mode, ...] = ("oauth", "token", "api_key")  # which goes first when nobody has said
+LARGEST = 1_000_000  # bytes of auth-profiles.json
 
+_SPLIT = re.compile(r"[,;\s]+")
+_NUMBER = re.compile(r"_(\d{1,3})$", re.ASCII)
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
 _CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
@@ -28,7 +31,7 @@ _CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 def find_key(
     provider: str, settings: ProviderSettings | None, vendor: Vendor | None, environ: Mapping[str, str], local: bool
 ) -> Secret | ModelFailure:
-    """The key; an empty Secret where none is needed; or a Failure that says where to put one."""
+    """The key; an empty Secret where none is needed; or a ModelFailure that says where to put one."""
     if settings is not None and settings.api_key:
         return settings.api_key
     for name in vendor.keys if vendor is not None else ():
@@ -88,14 +91,6 @@ def build_key_headers(key: Secret, header: str) -> dict[str, str]:
     return {header: f"Bearer {value}" if header.lower() == "authorization" else value}
 
 
-Mode: TypeAlias = Literal["oauth", "token", "api_key"]
-MODES: tuple[Mode, ...] = ("oauth", "token", "api_key")  # which goes first when nobody has said
-LARGEST = 1_000_000  # bytes of auth-profiles.json
-
-_SPLIT = re.compile(r"[,;\s]+")
-_NUMBER = re.compile(r"_(\d{1,3})$", re.ASCII)
-
-
 class KeyProfile(msgspec.Struct, frozen=True):
     """One key. `source` says where it comes from, in words for people."""
 
@@ -129,7 +124,7 @@ class KeySource(Protocol):
 
 
 class KeyKeeper(Protocol):
-    """Hands out keys and hears how they did. The implementation is `rotation.Rotation`."""
+    """Hands out keys and hears how they did. The implementation is `rotation.KeyRotation`."""
 
     async def pick(self, request: ModelRequest, place: KeySource) -> KeyLease | ModelFailure:
         """The key for this call, or why there is none."""

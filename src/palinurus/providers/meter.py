@@ -34,7 +34,7 @@ class MeteredModel:
         self._budgets = budgets
 
     async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
-        """The model's events; usage has its cost. Warnings come as `Notice` before the last event."""
+        """The model's events; usage has its cost. Warnings come as `StreamNotice` before the last event."""
         hold = await self._reserved(request, stop)
         if isinstance(hold, ModelFailure):
             yield make_failed(request, hold)

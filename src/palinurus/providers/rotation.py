@@ -26,7 +26,7 @@ from palinurus.providers.credentials import MODES, KeyLease, KeyProfile, KeySour
 
 log = logging.getLogger(__name__)
 
-# Fetches a new token for a profile. Returns a Failure instead of raising; keeping the new one is its own affair.
+# Fetches a new token for a profile. Returns a ModelFailure instead of raising; keeping the new one is its own affair.
 Refresh: TypeAlias = Callable[[KeyProfile], Awaitable[KeyProfile | ModelFailure]]
 
 FILE = "auth-state.json"
@@ -64,7 +64,7 @@ class KeyRotation:
     # --- choosing ----------------------------------------------------------------------------------------------
 
     async def pick(self, request: ModelRequest, place: KeySource) -> KeyLease | ModelFailure:
-        """The session's key, else the first that does not rest. When all rest and another model stands by, a Failure.
+        """The session's key, else the first that does not rest. When all rest and another model stands by, a failure.
 
         Without one the key that rests least is used: the person gets the provider's word instead of ours.
         """

@@ -1,7 +1,7 @@
 """One model call, whatever the provider: encode, send, decode, try again while nothing was shown. Never raises.
 
 Knows the order of the steps. What a body looks like is the wire's affair, quirks are the vendor's, what an error
-means stands in `errors`, when to try again in `retry`.
+means stands in `errors`, when to try again in `backoff`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class PreparedCall(msgspec.Struct, frozen=True):
     secrets: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return f"Prepared({self.request.model.ref})"
+        return f"PreparedCall({self.request.model.ref})"
 
 
 class ProviderModels:
@@ -123,7 +123,7 @@ class ProviderModels:
         self._catalog = catalog
 
     async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
-        """Events as they come; the last is Done or Failed."""
+        """Events as they come; the last is StreamDone or StreamFailed."""
         native = self._inside(request.model.api)
         if native is not None:
             async for event in native.stream(request, stop):
@@ -261,7 +261,7 @@ class ProviderModels:
     # --- one call ----------------------------------------------------------------------------------------------
 
     async def _attempt(self, call: PreparedCall, stop: Abort) -> AsyncIterator[list[ModelEvent]]:
-        """Batches of events, none empty; the last event of the last batch is Done or Failed."""
+        """Batches of events, none empty; the last event of the last batch is StreamDone or StreamFailed."""
         decoder: StreamDecoder = call.wire.decoder(call.request)
         answer: HttpAnswer | None = None
         try:

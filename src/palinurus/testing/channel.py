@@ -61,12 +61,7 @@ class FakeChannel(BasicChannel):
     """
 
     def __init__(
-        self,
-        name: str = "fake",
-        *,
-        dedupes: bool = False,
-        finds: bool = True,
-        abilities: ChannelAbilities = _PLAIN,
+        self, name: str = "fake", *, dedupes: bool = False, finds: bool = True, abilities: ChannelAbilities = _PLAIN
     ) -> None:
         super().__init__()
         self.name = name

@@ -1,6 +1,8 @@
-"""A state directory to run against: config with a provider that is a `ModelServer`, workspace, files, spool.
+"""A state directory to run against (config with a provider that is a `ModelServer`, workspace, files, spool), and a
+checker over what it holds after the gateway has stopped: was anything lost, doubled or broken?
 
-Knows the config keys, nothing of the program that reads them.
+Knows the config keys, nothing of the program that reads them. The checker uses nothing but sqlite3 and JSON, so that a
+mistake in our own readers cannot hide one in our writers; `check_snapshot` is pure, `check_home` reads and judges.
 """
 
 from __future__ import annotations
@@ -14,11 +16,6 @@ from contextlib import closing
 from typing import Any
 
 import msgspec
-
-# Was anything lost, doubled or broken? A checker over what a home holds after the gateway has stopped.
-#
-# Reads state.db, the transcripts and the spool channel's log with nothing but sqlite3 and JSON, so that a mistake in
-# our own readers cannot hide one in our writers. `judge` is pure; `check` reads and judges.
 
 EXPLAINED = ("failed", "refused", "aborted", "dead")
 OUTCOMES = ("answered", "silent", *EXPLAINED)

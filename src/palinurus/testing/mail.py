@@ -143,14 +143,9 @@ class FakeMail(FakePlatform):
                 writer.write(b"220 go ahead\r\n")
                 await self.secure(writer)
                 continue
-            ready = {"EHLO": f"250-smtp.home.test{self._upgrade}\r\n250 AUTH PLAIN", "AUTH": self._let_in(line)}.get(
-                verb, "250 ok"
-            )
-            writer.write(f"{words if after == verb else ready}\r\n".encode())
-
-    @property
-    def _upgrade(self) -> str:
-        return "\r\n250-STARTTLS" if self.later else ""
+            offer = "\r\n250-STARTTLS" if self.later else ""
+            known = {"EHLO": f"250-smtp.home.test{offer}\r\n250 AUTH PLAIN", "AUTH": self._let_in(line)}
+            writer.write(f"{words if after == verb else known.get(verb, '250 ok')}\r\n".encode())
 
     async def secure(self, writer: asyncio.StreamWriter) -> None:
         """From here on nobody else can read it."""

@@ -1,4 +1,10 @@
-"""A Model port that answers from a script and remembers what it was asked. No network, no time."""
+"""A Model port that answers from a script and remembers what it was asked: is each request the one before it plus
+something at the end, so that providers can cache it? No network, no time.
+
+    model = ScriptedModel([call_tools(("read", {"path": "a.txt"})), say("It says hello."), fail("rate_limit")])
+    assert_prefix_stable(model.requests)    # raises AssertionError naming section, byte and both texts
+    assert measure_cacheable_share(model.requests) > 0.95
+"""
 
 from __future__ import annotations
 
@@ -28,12 +34,6 @@ from palinurus.core.types.model import (
     ThinkingDelta,
 )
 from palinurus.core.types.usage import TokenUsage
-
-# Is each request the one before it plus something at the end? Then providers can cache it.
-#
-# model = ScriptedModel([...])            # … run your agent …
-# assert_prefix_stable(model.requests)    # raises AssertionError naming section, byte and both texts
-# assert cacheable(model.requests) > 0.95
 
 
 def assert_prefix_stable(requests: Sequence[ModelRequest], breaks: Collection[int] = ()) -> None:
@@ -73,11 +73,6 @@ def measure_cacheable_share(requests: Sequence[ModelRequest], breaks: Collection
             total += new.print.size
         last = new
     return hit / total if total else 1.0
-
-
-# What a scripted model says: values and the small words to write them with. Shared by `model` and `server`.
-#
-# script = [calls(("read", {"path": "a.txt"})), say("It says hello."), fail("rate_limit"), lambda request: say("hi")]
 
 
 class StreamGate:
@@ -153,19 +148,6 @@ def chunk_text(text: str, size: int) -> list[str]:
     if not text:
         return []
     return [text[at : at + size] for at in range(0, len(text), size)] if size > 0 else [text]
-
-
-__all__ = [
-    "ScriptedModel",
-    "ScriptedTurn",
-    "StreamGate",
-    "call_tools",
-    "fail",
-    "hold_at",
-    "make_model_info",
-    "make_request",
-    "say",
-]
 
 
 class ScriptedModel:

@@ -1,1 +1,1 @@
-"""Tools the model may call. `collect` lists them, `define` makes them of functions, `call` is the one way to run one."""
+"""Tools the model may call. `collect` lists them, `define` makes them of functions, `call` runs them."""

@@ -9,19 +9,12 @@ from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.keys import SessionKey
 from palinurus.services.inbox import InboxPort
-from palinurus.store.port import ANY_RECORD, SessionRow, StoreRecord, UsageRow
+from palinurus.store.port import SessionRow, UsageRow
+from palinurus.store.records import RecordStore
 
 
-class TriggerStore(Protocol):
+class TriggerStore(RecordStore, Protocol):
     """The part of the store that triggers use."""
-
-    async def put_record(
-        self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD
-    ) -> bool: ...
-
-    async def get_record(self, kind: str, key: str) -> StoreRecord | None: ...
-
-    async def list_records(self, kind: str) -> list[StoreRecord]: ...
 
     async def claim_slot(self, job: str, due: int) -> bool: ...
 

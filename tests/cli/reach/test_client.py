@@ -15,7 +15,6 @@ from palinurus.cli.reach.client import (
     CliMessage,
     CliOutcome,
     HttpAgentClient,
-    find_gateway_address,
 )
 from palinurus.clock import SystemClock
 from palinurus.core.types.events import RunEvent
@@ -119,9 +118,9 @@ async def test_something_else_on_the_port_is_no_gateway_and_sees_no_token() -> N
 
 def test_where_a_gateway_is(tmp_path: Path) -> None:
     config = settings(str(tmp_path), port=1234, bind="0.0.0.0")
-    assert find_gateway_address(config) == http.GatewayEndpoint("127.0.0.1", 1234, TOKEN)
+    assert http.find_gateway_address(config) == http.GatewayEndpoint("127.0.0.1", 1234, TOKEN)
     token.announce_location(str(tmp_path), token.GatewayLocation("127.0.0.1", 99, 1))
-    assert find_gateway_address(config).port == 99
+    assert http.find_gateway_address(config).port == 99
 
 
 @pytest.mark.parametrize(

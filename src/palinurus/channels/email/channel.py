@@ -135,19 +135,19 @@ class EmailChannel(AccountChannel):
     # receiving
 
     async def run(self, submit: SubmitInbound) -> None:
-        hands = ChatWorkers(partial(self._take, submit), self._full, AHEAD + 1)
+        workers = ChatWorkers(partial(self._take, submit), self._full, AHEAD + 1)
         try:
-            await self.keep_connected(partial(self._attempt, hands))
+            await self.keep_connected(partial(self._attempt, workers))
         finally:
-            await hands.close()
+            await workers.close()
             self._undone.clear()
             self._place = MailboxProgress(0, 0)  # whoever begins again begins with what is on disk
 
-    async def _attempt(self, hands: ChatWorkers[IncomingMail]) -> SendFailure:
+    async def _attempt(self, workers: ChatWorkers[IncomingMail]) -> SendFailure:
         line = self._line = wire.ImapThread(self._imap)
         try:
             await line.call(wire.ImapConnection.connect)
-            return await self._reading(line, hands)
+            return await self._reading(line, workers)
         except wire.ImapLoginRefused:
             return SendFailure(_SIGN_IN, "signed_out")
         except wire.IMAP_ERRORS as exc:
@@ -156,20 +156,20 @@ class EmailChannel(AccountChannel):
             self._line = None
             line.close()
 
-    async def _reading(self, line: wire.ImapThread, hands: ChatWorkers[IncomingMail]) -> NoReturn:
+    async def _reading(self, line: wire.ImapThread, workers: ChatWorkers[IncomingMail]) -> NoReturn:
         opened = await line.call(lambda imap: imap.select(self._folder))
-        await self._begin(line, opened, hands)
+        await self._begin(line, opened, workers)
         self.set_status("ready", "" if self._me.server else _HINT, me=self._address)
         self._backoff.reset()
         while True:
             for number in await line.call(partial(wire.ImapConnection.search_newer, first=self._next)):
-                await self._fetched(line, number, hands)
+                await self._fetched(line, number, workers)
             if opened.idle:
                 await line.idle(IDLE)
             else:
                 await self._kit.clock.sleep(self._poll)
 
-    async def _begin(self, line: wire.ImapThread, opened: wire.ImapFolder, hands: ChatWorkers[IncomingMail]) -> None:
+    async def _begin(self, line: wire.ImapThread, opened: wire.ImapFolder, workers: ChatWorkers[IncomingMail]) -> None:
         """Go on where we were; the first time with what comes from now on."""
         if self._place.validity == opened.validity:
             return  # what is in hand goes on
@@ -183,10 +183,10 @@ class EmailChannel(AccountChannel):
         self._undone.clear()
         self._place, self._next = MailboxProgress(opened.validity, 0), opened.next
         for number in missed:
-            await self._fetched(line, number, hands)
+            await self._fetched(line, number, workers)
         await self._keep()
 
-    async def _fetched(self, line: wire.ImapThread, number: int, hands: ChatWorkers[IncomingMail]) -> None:
+    async def _fetched(self, line: wire.ImapThread, number: int, workers: ChatWorkers[IncomingMail]) -> None:
         while len(self._undone) >= AHEAD:
             self._room.clear()
             await self._room.wait()
@@ -201,7 +201,7 @@ class EmailChannel(AccountChannel):
             log.info("email %s: mail %d is left alone: %s", self._kit.account, number, heard)
             await self._done(number)
         else:
-            hands.give(heard.inbound.target.to, IncomingMail(number, heard, size > most))
+            workers.give(heard.inbound.target.to, IncomingMail(number, heard, size > most))
 
     def _forged(self, heard: EmailInbound) -> bool:
         """Would somebody get a code for pairing who perhaps never wrote to us?"""

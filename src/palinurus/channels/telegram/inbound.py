@@ -16,13 +16,8 @@ from palinurus.core.types.inbound import ChatKind, Inbound, MessageQuote, Sender
 
 UPDATE_KINDS = ("message", "channel_post", "callback_query")  # the kinds of updates we ask Telegram for
 QUOTED = 1000  # characters of a quoted message
-PARSE_ERRORS = (
-    AttributeError,
-    KeyError,
-    TypeError,
-    ValueError,
-    OverflowError,
-)  # raised for what is no update of Telegram's
+# Raised for what is no update of Telegram's.
+PARSE_ERRORS = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
 _KINDS: dict[str, ChatKind] = {"private": "direct", "group": "group", "supergroup": "group", "channel": "channel"}
 

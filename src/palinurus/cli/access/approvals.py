@@ -9,26 +9,22 @@ import argparse
 import asyncio
 import os
 import shutil
+import uuid
 from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
 
-from palinurus.cli.args import JSON, Verb, find_agent, load_settings, make_arg, parse_verb, resolve_session_key, to_json
-from palinurus.cli.reach import http
-from palinurus.cli.reach.client import (
-    CliMessage,
-    CliOutcome,
-    HttpAgentClient,
-    find_gateway_address,
-)
+from palinurus.cli.args import JSON, Verb, find_agent, load_settings, make_arg, parse_verb, to_json
+from palinurus.cli.reach.gateway import reach_gateway
+from palinurus.cli.reach.http import is_gateway_running
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.sections import approvals
 from palinurus.config.settings import Settings
 from palinurus.core.policy.command import RUNNERS, list_program_names
 from palinurus.core.types.approval import CommandRule
-from palinurus.errors import BadRequest, StateLocked
+from palinurus.errors import BadRequest, NotFound, StateLocked
 from palinurus.inbox.commands.owner import DECISION_WORDS, describe_answer, list_questions
 from palinurus.services.approvals import KIND, ApprovalBoard, ApprovalRow
 from palinurus.store.sqlite import open_store
@@ -56,8 +52,11 @@ def run_approvals(argv: list[str]) -> int:
 
 
 def _list(asked: ApprovalsCommand) -> tuple[str, int]:
-    with open_reader(asked.settings.home) as reader:
-        kept = reader.list_records(KIND)
+    try:
+        with open_reader(asked.settings.home) as reader:
+            kept = reader.list_records(KIND)
+    except NotFound:  # nothing ran here yet: nothing waits
+        kept = []
     now = SystemClock().now()
     rows = [msgspec.json.decode(one.data, type=ApprovalRow) for one in kept]
     rows = sorted((r for r in rows if r.state == "pending" and r.expires > now), key=lambda r: r.created)
@@ -73,14 +72,12 @@ def _answer(asked: ApprovalsCommand) -> tuple[str, int]:
 async def _answered(settings: Settings, ident: str, decision: str) -> tuple[str, int]:
     """Through the gateway if one runs, else in the store."""
     clock = SystemClock()
-    address = find_gateway_address(settings)
-    if await http.is_gateway_alive(address):
-        main = resolve_session_key(settings, "", "")
-        async for piece in HttpAgentClient(address, clock).send(
-            CliMessage(f"/approve {ident} {decision}", str(main), main.agent)
-        ):
-            if isinstance(piece, CliOutcome):
-                return piece.error or piece.text, 1 if piece.error or piece.text.startswith("Nothing changed") else 0
+    if await is_gateway_running(settings):
+        params = {"message": f"/approve {ident} {decision}", "idempotencyKey": str(uuid.uuid4())}
+        async with reach_gateway(settings, clock) as gateway:
+            said = (await gateway.call("agent", params, final=True))["result"]["payloads"]
+        text = "\n".join(str(part["text"]) for part in said)
+        return text, 1 if text.startswith("Nothing changed") else 0
     try:
         store = await open_store(settings.home, clock)
     except StateLocked as exc:

@@ -10,15 +10,13 @@ import os
 from typing import Any
 
 from palinurus.agent.settle import to_outgoing
-from palinurus.cli.access.devices import connect_to_gateway
 from palinurus.cli.args import CommandParser, load_settings, to_json
-from palinurus.cli.reach import http
-from palinurus.cli.reach.client import find_gateway_address
+from palinurus.cli.reach.gateway import reach_gateway
+from palinurus.cli.reach.http import is_gateway_running
 from palinurus.cli.render import strip_controls
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.settings import Settings
-from palinurus.errors import StateLocked
-from palinurus.gateway.rpc import MethodError
+from palinurus.errors import BadRequest, StateLocked
 from palinurus.inbox.commands.owner import describe_approval, describe_revocation, list_people
 from palinurus.inbox.pairing import ChatPairing, PairedPerson, PairingStranger
 from palinurus.store.sqlite import open_store
@@ -54,15 +52,13 @@ async def perform_pairing_command(
     settings: Settings, clock: Clock, what: str, params: dict[str, Any], *, json: bool = False
 ) -> tuple[str, bool]:
     """Do it; what to print, and whether it was done."""
-    if not await http.is_gateway_alive(find_gateway_address(settings)):
+    if not await is_gateway_running(settings):
         return await _alone(settings, clock, what, params, json)
-    link = await connect_to_gateway(settings, clock)
     try:
-        found = await link.call(f"pairing.{what}", params)
-    except MethodError as error:
+        async with reach_gateway(settings, clock) as gateway:
+            found = await gateway.call(f"pairing.{what}", params)
+    except BadRequest as error:
         return f"Nothing changed: {error.message}.", False
-    finally:
-        await link.close()
     return _shown(what, found, clock.now(), json), True
 
 

@@ -16,7 +16,6 @@ from palinurus.app.plugins import load_contributions
 from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.cli.look.sandbox import describe_containment
 from palinurus.cli.reach import http
-from palinurus.cli.reach.client import find_gateway_address
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
@@ -76,7 +75,7 @@ def run_status(argv: list[str]) -> int:
 async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> ProgramStatus:
     """Ask the gateway, read the store, look at the disk."""
     settings = loaded.settings
-    address = find_gateway_address(settings)
+    address = http.find_gateway_address(settings)
     ready = await _ready(address)
     stored = _stored(settings.home)
     model, key = await find_model_in_use(settings, environ)

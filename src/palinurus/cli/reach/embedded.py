@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from palinurus.app import App
 from palinurus.cli.gateway import logs
-from palinurus.cli.reach.link import ScreenLink
+from palinurus.cli.reach.gateway import GatewayConnection
 from palinurus.cli.reach.local import start_app
 from palinurus.clock import Clock
 from palinurus.config import paths
@@ -33,10 +33,12 @@ class EmbeddedGateway:
         self._gateway = gateway
         self._secret = secret
 
-    async def open(self) -> ScreenLink:
+    async def open(self) -> GatewayConnection:
         """Raises GatewayUnreachable."""
         options = LoginOptions(token=self._secret, identity=load_identity(self._app.settings.home))
-        return ScreenLink(await connect_gateway(f"ws://{LOOPBACK}:{self._gateway.port}/", self._app.clock, options))
+        return GatewayConnection(
+            await connect_gateway(f"ws://{LOOPBACK}:{self._gateway.port}/", self._app.clock, options)
+        )
 
     async def close(self) -> None:
         """Turns that run are handed back: the next start goes on with them."""

@@ -1,5 +1,8 @@
 """One message of the model as people get it: without reasoning, marks and the silence token. The whole text at
-once; `live` does the same while it comes.
+once, or while it comes (`LiveText`).
+
+Most deltas hold none of these and pass through untouched. At the end of each message the shown text is compared
+with the whole one; if they differ in more than an ending, the face is told to put the right one there.
 """
 
 from __future__ import annotations
@@ -16,15 +19,10 @@ from palinurus.core.stream.tags import TagPiece, TagReader, split_reasoning
 from palinurus.core.types.events import MessageEnd, MessageStart, MessageUpdate, RunEvent
 from palinurus.core.types.messages import AssistantMessage, Message
 
-# A run's text while it comes, for faces that show deltas: without reasoning tags, marks and the silence token.
-#
-# Most deltas hold none of these and pass through untouched. At the end of each message the shown text is compared
-# with the whole one; if they differ in more than an ending, the face is told to put the right one there.
+# replace: the message's text is this instead
+ShownPiece: TypeAlias = tuple[Literal["text", "reasoning", "replace"], str]
 
-ShownPiece: TypeAlias = tuple[
-    Literal["text", "reasoning", "replace"], str
-]  # replace: the message's text is this instead
-
+MESSAGE_GAP = "\n\n"  # between the texts of two messages
 _special = re.compile(r"[<\[`~MNH]").search
 
 
@@ -103,9 +101,6 @@ class LiveText:
         return [("text", right[len(sent) :])] if right.startswith(sent) else [("replace", right)]
 
 
-MESSAGE_GAP = "\n\n"  # between the texts of two messages
-
-
 class VisibleAnswer(msgspec.Struct, frozen=True):
     """`silent`: the model chose to say nothing. `thinking` is what stood in tags."""
 
@@ -115,12 +110,7 @@ class VisibleAnswer(msgspec.Struct, frozen=True):
     silent: bool = False
 
 
-def read_answer(
-    text: str,
-    *,
-    enforce: bool = False,
-    allowed: Callable[[str], bool] = is_web_address,
-) -> VisibleAnswer:
+def read_answer(text: str, *, enforce: bool = False, allowed: Callable[[str], bool] = is_web_address) -> VisibleAnswer:
     """Read one message's text. `enforce`: only what stands in <final> counts."""
     made = read_answer_with_tokens(text, enforce=enforce, allowed=allowed)
     quiet = is_silent(made.text)
@@ -130,7 +120,7 @@ def read_answer(
 def read_answer_with_tokens(
     text: str, *, enforce: bool = False, allowed: Callable[[str], bool] = is_web_address
 ) -> VisibleAnswer:
-    """As `answer`, but the tokens of silence and of heartbeats still stand where they stood."""
+    """As `read_answer`, but the tokens of silence and of heartbeats still stand where they stood."""
     visible, thinking = split_reasoning(text, enforce=enforce)
     if "[" not in visible and "MEDIA:" not in visible:
         return VisibleAnswer(visible, thinking)

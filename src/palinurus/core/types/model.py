@@ -1,7 +1,7 @@
 """Models: the facts about one, the request, the events of a stream, and the port.
 
-The stream contract, for every provider: events in order, the last one is `Done` or `Failed`, nothing is ever
-raised, and nothing comes after the last one.
+The stream contract, for every provider: events in order, the last one is `StreamDone` or `StreamFailed`,
+nothing is ever raised, and nothing comes after the last one.
 """
 
 from __future__ import annotations
@@ -15,17 +15,6 @@ from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.usage import TokenCost, TokenUsage
-
-WireApi: TypeAlias = Literal[
-    "anthropic-messages",
-    "openai-completions",
-    "openai-responses",
-    "openai-codex-responses",
-    "google-generative-ai",
-    "ollama",
-    "bedrock-converse-stream",
-    "builtin",
-]
 
 
 class TokenPrice(msgspec.Struct, frozen=True):
@@ -197,19 +186,14 @@ ModelEvent: TypeAlias = (
 )
 
 
-class StopSignal(Protocol):
-    """How a run is stopped, as far as pure code sees it (the object is `palinurus.abort.Abort`)."""
-
-    reason: str | None
-
-
 class Model(Protocol):
     """The port. Implementations: `providers.stream`, `providers.demo`, `testing.ScriptedModel`, cassettes."""
 
     def stream(self, request: ModelRequest, stop: Any) -> AsyncIterator[ModelEvent]:
-        """Events as they come; the last is Done or Failed. Never raises (a cancel of the task passes through).
+        """Events as they come; the last is StreamDone or StreamFailed. Never raises (a cancel of the task passes
+        through).
 
-        `stop` is a `palinurus.abort.Abort`; when it is set the stream ends with Failed(kind="aborted").
+        `stop` is a `palinurus.abort.Abort`; when it is set the stream ends with StreamFailed of kind "aborted".
         """
         ...
 
@@ -218,9 +202,9 @@ class StreamDecoder(Protocol):
     """A wire's stream decoder: a machine without I/O. Same events however the bytes are cut."""
 
     def feed(self, data: bytes) -> list[ModelEvent]:
-        """Take bytes, return the events they complete. After Done or Failed it returns []."""
+        """Take bytes, return the events they complete. After StreamDone or StreamFailed it returns []."""
         ...
 
     def close(self) -> list[ModelEvent]:
-        """The stream has ended. Returns the rest; if Done or Failed had not come yet, that too."""
+        """The stream has ended. Returns the rest; if StreamDone or StreamFailed had not come yet, that too."""
         ...

@@ -16,6 +16,7 @@ from palinurus.config.settings import AgentSettings
 from palinurus.core.levels.thinking import make_thinking_row as level_row
 from palinurus.core.types.keys import parse_agent_id
 from palinurus.errors import ConfigError, PalinurusError
+from palinurus.files import read_plain_file, write_whole_file
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.workspace.bootstrap import FIRST, NAMES, OTHERS
 
@@ -314,26 +315,19 @@ def _entry(workspace: str, name: str) -> dict[str, Any]:
 
 def _read(path: str) -> str:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
-            return file.read(4 * LARGEST).decode("utf-8", "replace")
+        return read_plain_file(path, 4 * LARGEST).decode("utf-8", "replace")
     except OSError as exc:
-        raise MethodError(f"{os.path.basename(path)} cannot be read: {exc.strerror}") from None
+        raise MethodError(f"{os.path.basename(path)} cannot be read: {exc.strerror or exc}") from None
 
 
 def _write(path: str, content: str) -> None:
-    part = f"{path}.part"
+    name = os.path.basename(path)
+    if os.path.islink(path):
+        raise MethodError(f"{name} is a link and is not written through it")
     try:
-        if os.path.islink(path):
-            raise MethodError(f"{os.path.basename(path)} is a link and is not written through it")
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content.encode("utf-8", "replace"))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
+        write_whole_file(path, content.encode("utf-8", "replace"))
     except OSError as exc:
-        raise MethodError(f"{os.path.basename(path)} cannot be written: {exc.strerror}") from None
+        raise MethodError(f"{name} cannot be written: {exc.strerror}") from None
 
 
 METHODS: tuple[GatewayMethod, ...] = (

@@ -24,7 +24,14 @@ from palinurus.core.types.inbound import decode_inbound
 from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.gateway import http
-from palinurus.gateway.http import HttpFault, make_bad_request, make_error_fault, make_outcome_fault, read_body
+from palinurus.gateway.http import (
+    HttpFault,
+    RouteRequest,
+    make_bad_request,
+    make_error_fault,
+    make_outcome_fault,
+    read_body,
+)
 from palinurus.gateway.openai import completions, responses
 from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, make_reply
 from palinurus.gateway.openai.stream import AnswerStream, CompletionStream, ResponseStream, pump_stream
@@ -43,9 +50,10 @@ class _Body(msgspec.Struct, frozen=True):
     dimensions: int | None = None
 
 
-async def handle_embeddings(request: web.BaseRequest, host: GatewayHost) -> web.StreamResponse | HttpFault:
+async def handle_embeddings(visit: RouteRequest) -> web.StreamResponse | HttpFault:
     """Answer one request."""
-    data = await read_body(request)
+    program = visit.host.desk
+    data = await read_body(visit.request)
     if isinstance(data, HttpFault):
         return data
     try:
@@ -55,7 +63,7 @@ async def handle_embeddings(request: web.BaseRequest, host: GatewayHost) -> web.
     texts = [asked.input] if isinstance(asked.input, str) else asked.input
     if not 0 < len(texts) <= EMBEDDING_TEXTS or not all(0 < len(text) <= EMBEDDING_CHARS for text in texts):
         return make_bad_request(f"input: 1 to {EMBEDDING_TEXTS} texts of 1 to {EMBEDDING_CHARS} characters", "input")
-    made = await host.desk.embed(texts) if host.desk is not None and host.desk.embed is not None else "it is not there"
+    made = await program.embed(texts) if program is not None and program.embed is not None else "it is not there"
     if isinstance(made, str):
         return HttpFault(503, f"there is no model for embeddings: {made}", "api_error", code="no_embeddings")
     if asked.dimensions not in (None, len(made[0])):
@@ -148,13 +156,10 @@ RESPONSES_DIALECT = OpenAiDialect(
 
 
 async def handle_completion(
-    request: web.BaseRequest,
-    host: GatewayHost,
-    clock: Clock,
-    waits: OutcomeWaits,
-    dialect: OpenAiDialect = CHAT_DIALECT,
+    visit: RouteRequest, clock: Clock, waits: OutcomeWaits, dialect: OpenAiDialect
 ) -> web.StreamResponse | HttpFault:
     """Answer one request, or say why not."""
+    request, host = visit.request, visit.host
     data = await read_body(request)
     if isinstance(data, HttpFault):
         return data

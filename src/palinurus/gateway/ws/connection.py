@@ -258,7 +258,8 @@ class ClientConnection:
             self._rebuffs += 1
             return MethodError(f"unauthorized role: {client.role}")
         self._rebuffs = 0
-        wait = self._gateway.pace.step(client.device or client.principal) if method.write else 0.0
+        who, now = client.device or client.principal, self._gateway.clock.monotonic()
+        wait = self._gateway.pace.count(who, now) if method.write else 0.0
         if wait > 0:
             text = f"rate limit exceeded for {name}; retry after {int(wait) + 1}s"
             details = {"method": name, "limit": f"{limits.WRITES} per {limits.WINDOW:.0f}s"}

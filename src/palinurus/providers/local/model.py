@@ -56,7 +56,7 @@ class LocalModel:
         self._settling: asyncio.Task[None] | None = None
 
     async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
-        """Events as they come; the last is Done or Failed."""
+        """Events as they come; the last is StreamDone or StreamFailed."""
         found = self._file(request)
         if isinstance(found, ModelFailure):
             yield make_failed(request, found)
@@ -109,7 +109,7 @@ class LocalModel:
             yield end_broken_stream(request, decoder, ModelFailure("aborted", error.reason))
 
     async def _ready(self, path: str, context: int, stop: Abort) -> LocalRuntime:
-        """The runtime with this model in it. Raises Died, Aborted."""
+        """The runtime with this model in it. Raises RuntimeDied, Aborted."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,5 +1,6 @@
 """Where a skill comes from: a folder, a ZIP file or a git address -> its files in memory. No hook, filter or script of
-the source runs.
+the source runs, nothing is written here and no link followed. Refused: absolute names, .., links, special files, names
+that differ only in case, more than the caps.
 """
 
 from __future__ import annotations
@@ -19,10 +20,6 @@ from palinurus.core.skills.danger import SkillFile
 from palinurus.core.skills.skill import SKILL_FILE
 from palinurus.errors import BadRequest, NotFound
 from palinurus.workspace.texts import read_whole
-
-# Folders and ZIP files of strangers, read into memory within limits. Nothing is written here and no link followed.
-#
-# Refused: absolute names, .., links, special files, names that differ only in case, more than the caps.
 
 _SKIPPED = frozenset((".git", ".DS_Store", "__MACOSX", "__pycache__", "node_modules"))
 

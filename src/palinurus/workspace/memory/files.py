@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from palinurus.workspace.texts import is_inside
+
 LONG_TERM = "MEMORY.md"
 DAILY = "memory"
 FILES = 2000  # looked at; more are left out
@@ -111,7 +113,7 @@ class MemoryRoots:
             os.unlink(os.path.basename(real), dir_fd=folder)
 
     def _root(self, real: str) -> str:
-        return next((root for root in self._roots if _inside(real, root)), "")
+        return next((root for root in self._roots if is_inside(real, root)), "")
 
     @contextmanager
     def _parent(self, real: str, *, make: bool) -> Iterator[int]:
@@ -119,7 +121,7 @@ class MemoryRoots:
         root = self._root(real)
         if not root:
             raise PermissionError(f"{real} is not memory")
-        base = self.workspace if _inside(root, self.workspace) else os.path.dirname(root)
+        base = self.workspace if is_inside(root, self.workspace) else os.path.dirname(root)
         handle = os.open(base, _STEP)
         try:
             for part in os.path.relpath(os.path.dirname(real), base).split("/"):
@@ -165,7 +167,3 @@ def _walk(folder: str, depth: int) -> Iterator[tuple[str, int, int]]:
                 yield entry.path, status.st_size, status.st_mtime_ns
         except (OSError, UnicodeEncodeError):  # gone meanwhile, or a name that cannot be shown
             continue
-
-
-def _inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
