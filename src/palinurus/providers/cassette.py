@@ -15,9 +15,17 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from palinurus.abort import Abort, Aborted
+from palinurus.abort import Aborted
 from palinurus.clock import Clock
-from palinurus.core.types.model import Model, ModelEvent, ModelFailure, ModelRequest, StreamDone, StreamFailed
+from palinurus.core.types.model import (
+    Model,
+    ModelEvent,
+    ModelFailure,
+    ModelRequest,
+    StopSignal,
+    StreamDone,
+    StreamFailed,
+)
 from palinurus.errors import BadRequest, NotFound, PalinurusError
 from palinurus.providers.errors import make_failed
 from palinurus.providers.redact import redact_strings
@@ -106,7 +114,7 @@ class CassetteRecorder:
         self._clock = clock
         self._secrets = tuple(secrets)
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
         """The model's events, unchanged."""
         told = extract_facts(request, self._secrets)
         events: list[ModelEvent] = []
@@ -151,7 +159,7 @@ class CassettePlayer:
         """Recorded calls nobody has asked for."""
         return self._used.count(False)
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
         """The recorded events."""
         take = self._find(request)
         if isinstance(take, ModelFailure):

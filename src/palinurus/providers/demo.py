@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.abort import Abort, Aborted
+from palinurus.abort import Aborted
 from palinurus.clock import Clock, SystemClock
 from palinurus.core.types.messages import AssistantMessage, StopReason, TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.core.types.model import (
@@ -23,6 +23,7 @@ from palinurus.core.types.model import (
     ModelEvent,
     ModelFailure,
     ModelRequest,
+    StopSignal,
     StreamDone,
     StreamFailed,
     TextDelta,
@@ -82,7 +83,7 @@ class DemoModel:
     async def close(self) -> None:
         """Nothing to end."""
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
         """The events of the decided message; StreamFailed (aborted) when stopped."""
         message = decide_message(request)
         shown: list[str] = []
@@ -115,7 +116,9 @@ def decide_message(request: ModelRequest) -> AssistantMessage:
     content: tuple[TextBlock | ToolCall, ...] = (TextBlock(step.text),)
     if step.tool:
         stop, content = "toolUse", (ToolCall(f"demo_{len(request.messages)}", step.tool, step.args),)
-    return AssistantMessage(content, model.api, model.ref.provider, model.ref.model, TokenUsage(cost=TokenCost()), stop)
+    return AssistantMessage(
+        content, model.api, model.ref.provider, model.ref.model, usage=TokenUsage(cost=TokenCost()), stopReason=stop
+    )
 
 
 def _done(request: ModelRequest, at: int) -> tuple[tuple[ToolCall, ToolResult], ...]:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from palinurus.abort import Abort, Aborted
+from palinurus.abort import Aborted
 from palinurus.agent.fingerprint import CacheBreak, RequestSnapshot, count_kept_bytes, find_cache_break
 from palinurus.agent.promptcache import describe_break
 from palinurus.core.types.keys import ModelRef
@@ -28,6 +28,7 @@ from palinurus.core.types.model import (
     ModelRequest,
     ModelSpec,
     Prompt,
+    StopSignal,
     StreamDone,
     StreamFailed,
     TextDelta,
@@ -103,7 +104,7 @@ class ScriptedTurn(msgspec.Struct, frozen=True):
     thinking: str = ""
     calls: tuple[tuple[str, dict[str, Any]], ...] = ()
     failure: ModelFailure | None = None
-    usage: TokenUsage = TokenUsage(10, 5, 0, 0, 15)
+    usage: TokenUsage = TokenUsage(10, 5, 0, 0, totalTokens=15)
     gates: tuple[tuple[int, StreamGate], ...] = ()  # (n, gate): stand at gate before the n-th event, counted from 0
     length: bool = False  # stopped because the token limit was reached
 
@@ -169,7 +170,7 @@ class ScriptedModel:
         """Steps nobody has asked for yet."""
         return len(self._script) - self._next
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
         """The events of the next step. Ends with Done or Failed; a set `stop` ends it with Failed(aborted)."""
         number = len(self.requests)
         self.requests.append(request)

@@ -6,8 +6,8 @@ nothing is ever raised, and nothing comes after the last one.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,6 +15,8 @@ from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.usage import TokenCost, TokenUsage
+
+T = TypeVar("T")
 
 
 class TokenPrice(msgspec.Struct, frozen=True):
@@ -186,14 +188,27 @@ ModelEvent: TypeAlias = (
 )
 
 
+class StopSignal(Protocol):
+    """What ends a stream early. `palinurus.abort.Abort` is one."""
+
+    @property
+    def reason(self) -> str | None:
+        """By what it was set; None: it is not."""
+        ...
+
+    def wait(self, thing: Awaitable[T], /) -> Awaitable[T]:
+        """Await `thing`, interruptible. Raises Aborted."""
+        ...
+
+
 class Model(Protocol):
     """The port. Implementations: `providers.stream`, `providers.demo`, `testing.ScriptedModel`, cassettes."""
 
-    def stream(self, request: ModelRequest, stop: Any) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
         """Events as they come; the last is StreamDone or StreamFailed. Never raises (a cancel of the task passes
         through).
 
-        `stop` is a `palinurus.abort.Abort`; when it is set the stream ends with StreamFailed of kind "aborted".
+        When `stop` is set the stream ends with StreamFailed of kind "aborted".
         """
         ...
 
