@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeVar
 
+from palinurus.config.settings import AgentSettings
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.gateway.broadcaster import RunBroadcaster
@@ -45,6 +46,15 @@ def require(value: T | None, missing: str) -> T:
     if value is None:
         raise MethodError(missing, code="UNAVAILABLE")
     return value
+
+
+def find_agent(call: MethodCall, ident: str | None) -> AgentSettings:
+    """An agent by its id, else the default one. Raises MethodError."""
+    settings = call.program.settings
+    name = ident or settings.default_agent
+    if (found := settings.agents.get(name.strip().lower())) is None:
+        raise MethodError(f'unknown agent id "{name[:64]}"')
+    return found
 
 
 def refuse_busy(call: MethodCall, key: str) -> None:
