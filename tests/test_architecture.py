@@ -271,3 +271,17 @@ def test_nothing_names_a_registry_or_this_machine() -> None:
             if found:
                 bad.append(f"{line} names {found[0]}")
     clean(bad, "no registry's host and no path of this machine")
+
+
+def test_what_is_decided_about_a_message_is_decided_once() -> None:
+    """`inbox/message.py` routes a message and reads its directives; everybody else gets what it found. (A configured
+    prompt is no message: `core/levels/parse.py` reads its directives.)"""
+    calls = [
+        f"{one.name}:{node.lineno} calls {called}"
+        for one in SOURCES
+        for node in one.walk()
+        if isinstance(node, ast.Call)
+        and (called := ast.unparse(node.func).split(".")[-1]) in ("route_inbound", "parse_directives")
+        and one.name != "core/levels/parse.py"
+    ]
+    assert len(calls) == 2 and all(call.startswith("inbox/message.py:") for call in calls), calls

@@ -19,6 +19,7 @@ from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import TokenUsage
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.control import CommandController
+from palinurus.inbox.message import InboxMessage, MessageReader
 from palinurus.inbox.route import build_item
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
@@ -89,7 +90,7 @@ class Office:
 
     async def _submit(self, message: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Acceptance:
         self.submitted.append(message)
-        item, _ = build_item(message, self.desk.settings, self.clock)
+        item = build_item(message, self.read(message).route, self.clock)
         accepted: Acceptance = await self.store.accept(item, claim=True)
         if accepted.claim is not None:
             if sink is not None:
@@ -109,10 +110,15 @@ class Office:
     def message(self, text: str, **changes: Any) -> Inbound:
         return inbound(text, **{"target": Target("telegram", "7"), "sender": OWNER, **changes})
 
+    def read(self, message: Inbound) -> InboxMessage:
+        """As the dispatcher reads it."""
+        reader = MessageReader(self.desk.settings, self.desk.commands)
+        return reader.read(message, reader.route(message))
+
     async def claim(self, message: Inbound) -> RunClaim:
         """Accepted as the dispatcher accepts controls."""
         self._count += 1
-        item, _ = build_item(message, self.desk.settings, self.clock)
+        item = build_item(message, self.read(message).route, self.clock)
         item = InboxItem(item.id, f"control/{self._count}", f"control:{KEY}", "control", item.body, item.at)
         accepted: Acceptance = await self.store.accept(item, claim=True)
         assert accepted.claim is not None
@@ -120,9 +126,9 @@ class Office:
 
     async def say(self, text: str, **changes: Any) -> str:
         message = self.message(text, **changes)
-        assert self.controller.control(message), text
+        assert self.read(message).control, text
         claim = await self.claim(message)
-        await self.controller.turn(claim, message, KEY, self)
+        await self.controller.turn(claim, self.read(message), self)
         row = await self.store.item(claim.id)
         assert row is not None and row.state == "done"
         return str(row.note)

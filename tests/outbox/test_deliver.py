@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.agent.settle import to_outgoing
+from palinurus.agent.settle import to_outgoing_rows
 from palinurus.clock import SystemClock
 from palinurus.core.stream.chunk import CoalesceSettings
 from palinurus.core.types.channel import ChannelAbilities, ChannelAction, EditAction, SendFailure, SendReceipt
@@ -102,7 +102,7 @@ class World:
         self.deliverer = Deliverer(mortal, {"fake": there}, self.hooks, CLOCK, aids)
 
     async def say(self, *replies: Reply) -> None:
-        rows = [to_outgoing(one, "item", at, CLOCK.now()) for at, one in enumerate(replies)]
+        rows = to_outgoing_rows(replies, "item", CLOCK.now())
         await self.store.queue_replies(self.claim, rows)
         self.pace.on_queued(replies)
         self.deliverer.wake("fake")
@@ -463,7 +463,7 @@ async def test_a_signed_out_account_waits_untried_until_somebody_signs_in(tmp_pa
 async def test_a_row_that_cannot_be_read_holds_nobody_up(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with world(tmp_path, channel) as w:
-        row = to_outgoing(reply("x", "1"), "item", 0, CLOCK.now())
+        (row,) = to_outgoing_rows([reply("x", "1")], "item", CLOCK.now())
         await w.store.queue_replies(w.claim, [msgspec.structs.replace(row, data=b"{broken")])
         await w.say(reply("fine", "2"))
         trace = await w.settled(2)
@@ -474,7 +474,7 @@ async def test_what_could_not_be_sent_for_a_day_is_no_news(tmp_path: Path) -> No
     channel = FakeChannel()
     channel.faults = ["limited"]
     async with world(tmp_path, channel) as w:
-        old = to_outgoing(reply("old", "1"), "item", 0, CLOCK.now() - 2 * 86_400_000)
+        (old,) = to_outgoing_rows([reply("old", "1")], "item", CLOCK.now() - 2 * 86_400_000)
         await w.store.queue_replies(w.claim, [old])
         w.deliverer.wake("fake")
         trace = await w.settled(1)

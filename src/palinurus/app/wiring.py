@@ -45,6 +45,7 @@ from palinurus.inbox.attachments import FileAttacher
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.control import CommandController
 from palinurus.inbox.dispatch import Dispatcher
+from palinurus.inbox.message import InboxMessage, MessageReader
 from palinurus.inbox.receivers import ChatChannels
 from palinurus.outbox.deliver import Deliverer
 from palinurus.outbox.post import OutboxPost
@@ -110,7 +111,7 @@ class AppParts:
     def wire(self) -> None:
         """Who plugs into whom, in the order in which they need each other."""
         self.web = WebToolset(self.settings.web, self.clock)
-        self.mcp = mcp.make_mcp_servers(self.settings, self._environ, self.clock, self.web.door)
+        self.mcp = mcp.make_mcp_servers(self.settings, self._environ, self.clock, self.web.egress)
         self._transcripts = Transcripts(self.settings.home)
         self._memory = Memories(self.settings.home, self.settings.agents, self.clock)
         self._memory.attach(self.hooks)
@@ -142,16 +143,18 @@ class AppParts:
         self.pipeline = ReplyPipeline(settings, self.hooks, self.store, self.channels, clock=clock)
         self.deliverer = Deliverer(self.store, self.channels, self.hooks, clock, aids=self.pipeline.aids)
         self.post = OutboxPost(settings, self.store, self.channels, clock, wake=self.deliverer.on_queued)
-        self.dispatcher = Dispatcher(settings, self.store, clock, self.deliverer.on_queued)
+        self.commands = plugins.make_plugin_commands(self.plugins.brought)
+        self.reader = MessageReader(settings, self.commands)
+        self.dispatcher = Dispatcher(settings, self.store, clock, self.reader, replied=self.deliverer.on_queued)
         self.admission = ChannelAdmission(
-            settings, self.store, clock, inbox=self.dispatcher, submit=self.submit, post=self.post
+            settings, self.store, clock, inbox=self.dispatcher, reader=self.reader, submit=self.submit, post=self.post
         )
         made = open_channels(
-            settings, self.store, clock, self.web.door, given=self.plugins.brought, wanted=self.admission.expects
+            settings, self.store, clock, self.web.egress, given=self.plugins.brought, wanted=self.admission.expects
         )
         for name, channel in made.items():
             self.channels.setdefault(name, channel)
-        kit = partial(make_signin_kit, settings, clock=clock, door=self.web.door)
+        kit = partial(make_signin_kit, settings, clock=clock, door=self.web.egress)
         self.receivers = ChannelReceivers(settings, clock, self.channels, self.admission.take, post=self.post, kit=kit)
         self.signins = SignInRunner(self.receivers, kit)
         self.ears = SpeechTranscriber(settings.audio, self.catalog, build_child_env(self._environ, {}))
@@ -247,7 +250,7 @@ class AppParts:
             store=store,
             clock=clock,
             inbox=inbox,
-            post=make_webhook_poster(self.web.door),
+            post=make_webhook_poster(self.web.egress),
             channels=self.channels,
             run=make_watch_command(self.invoke),
         )
@@ -325,7 +328,7 @@ class AppParts:
             board=self.approvals,
             changed=changed,
             fitted=self.pipeline.fit_replies,
-            commands=plugins.make_plugin_commands(self.plugins.brought),
+            commands=self.commands,
             compactions=compactions,
             nest=self.subagents,
             stock=lambda agent: sources.stock(agents[agent]),
@@ -334,18 +337,21 @@ class AppParts:
             embed=self._memory.embed,
             look=self._watch.last,
             schedules=self.scheduler,
-            keep=make_upload_saver(settings, self.web.door, self.clock),
+            keep=make_upload_saver(settings, self.web.egress, self.clock),
             chats=ChatChannels(self.admission.pairing, self.admission.say, self.receivers, self.signins),
         )
 
-    async def submit(self, inbound: Inbound, sink: Sink | None = None) -> Acceptance:
+    async def submit(
+        self, inbound: Inbound, sink: Sink | None = None, *, message: InboxMessage | None = None
+    ) -> Acceptance:
         """Put a message on disk and start or queue its turn; `sink` sees the turn's events.
 
         Raises Draining, QueueFull, BadRequest, DiskFull.
         """
-        accepted = await self.dispatcher.submit(inbound, sink)
+        message = message or self.reader.read(inbound, self.reader.route(inbound))
+        accepted = await self.dispatcher.submit(inbound, sink, message)
         if not accepted.duplicate and self.hooks.has("message_received"):
-            where = {"channel": inbound.target.channel, "sessionKey": plugins.find_hook_session(inbound, self.settings)}
+            where = {"channel": inbound.target.channel, "sessionKey": str(message.route.key)}
             told = {"from": inbound.sender.id, "content": inbound.text, "timestamp": inbound.at, **where}
             self.hooks.observe("message_received", {**told, "messageId": accepted.id})
         return accepted

@@ -41,10 +41,13 @@ async def keep_receiving(source: Channel, submit: SubmitInbound, clock: Clock, w
     nobody else. `what` names it in the log."""
     wait = 1.0
     while True:
+        begun = clock.monotonic()
         try:
             await source.run(submit)
             return
         except Exception:  # task boundary: logged; the rest goes on
+            if clock.monotonic() - begun > LONGEST_RESTART:
+                wait = 1.0  # it ran well meanwhile
             log.exception("%s: receiving failed; again in %g s", what, wait)
         await clock.sleep(wait)
         wait = min(wait * 2, LONGEST_RESTART)

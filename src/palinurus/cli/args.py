@@ -6,18 +6,20 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import msgspec
 
+from palinurus.cli.main import PARTS, load_part
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core import durations
 from palinurus.core.types.keys import SessionKey, parse_session_key
-from palinurus.errors import BadRequest, NotFound
+from palinurus.errors import BadRequest, NotFound, PalinurusError
 
 Argument: TypeAlias = tuple[tuple[str, ...], dict[str, Any]]  # flags or a name, and what argparse is told about it
 
@@ -67,6 +69,17 @@ def parse_verb(
     if default and (not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help"))):
         argv = [default, *argv]
     return make_verb_parser(command, description, verbs).parse_args(argv)
+
+
+def load_extra(part: str, extra: str, modules: tuple[str, ...], what: str) -> Any:
+    """A part of `main.PARTS` that needs an extra, which brings `modules`. Raises PalinurusError where it is missing."""
+    try:
+        return load_part(PARTS[part])
+    except ModuleNotFoundError as exc:
+        if exc.name not in modules:
+            raise
+        fix = f"`{sys.executable} -m pip install 'palinurus[{extra}]'`"
+        raise PalinurusError(f"{what} needs an extra that is not installed", fix=fix) from None
 
 
 def load_settings(environ: Mapping[str, str]) -> LoadedConfig:

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 from palinurus.app.channels import make_signin_kit
 from palinurus.channels import CHANNELS, LOGINS, load_signin_action
-from palinurus.cli.access.devices import connect_to_gateway
 from palinurus.cli.args import JSON, Verb, load_settings, make_arg, parse_verb, read_pair, to_json
-from palinurus.cli.reach import http
-from palinurus.cli.reach.client import find_gateway_address
+from palinurus.cli.reach.gateway import call_gateway, reach_gateway
+from palinurus.cli.reach.http import is_gateway_running
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import LoadedConfig
@@ -29,7 +28,6 @@ from palinurus.config.rewrite import KeyChange, set_config_key, unset_config_key
 from palinurus.config.secrets import is_secret
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, GatewayUnreachable, NotFound
-from palinurus.gateway.rpc import MethodError
 from palinurus.tools.web.egress import EgressGuard
 
 
@@ -100,7 +98,7 @@ def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 def _status(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     try:
-        found = asyncio.run(_called(loaded.settings, "channels.status", {}))
+        found = call_gateway(loaded.settings, "channels.status", {})
     except GatewayUnreachable:
         print("the gateway does not run, so no channel does; `pal gateway` starts it")
         return 1
@@ -186,10 +184,14 @@ def _login(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 async def _signed(asked: argparse.Namespace, settings: Settings, enter: Callable[..., Any]) -> int:
     """A gateway that runs lets go of the channel meanwhile: two of us on one account throw each other out."""
-    alive = await http.is_gateway_alive(find_gateway_address(settings))
+    clock, alive = SystemClock(), await is_gateway_running(settings)
+
+    async def tell(method: str) -> None:
+        async with reach_gateway(settings, clock) as gateway:
+            await gateway.call(method, {"channel": asked.channel})
+
     if alive:
-        await _called(settings, "channels.stop", {"channel": asked.channel})
-    clock = SystemClock()
+        await tell("channels.stop")
     kit = make_signin_kit(
         settings, asked.channel, asked.account or "default", clock, EgressGuard(settings.web.fetch.rules)
     )
@@ -197,14 +199,14 @@ async def _signed(asked: argparse.Namespace, settings: Settings, enter: Callable
         problem = await enter(kit, print)
     finally:
         if alive:
-            await _called(settings, "channels.start", {"channel": asked.channel})
+            await tell("channels.start")
     print(strip_controls(problem) or f"{asked.channel} is signed in")
     return 1 if problem else 0
 
 
 def _logout(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     params = {"channel": asked.channel, "accountId": asked.account or "default"}
-    done = asyncio.run(_called(loaded.settings, "channels.logout", params))
+    done = call_gateway(loaded.settings, "channels.logout", params)
     print(strip_controls(done["detail"]) or f"{asked.channel} is signed out")
     return 0 if done["loggedOut"] else 1
 
@@ -218,7 +220,7 @@ def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         "message": asked.text,
         "idempotencyKey": uuid.uuid4().hex,
     }
-    done = asyncio.run(_called(loaded.settings, "send", params))
+    done = call_gateway(loaded.settings, "send", params)
     if done["state"] == "sent":
         print(strip_controls(f"sent; the platform's receipt: {done['receipt']}"))
         return 0
@@ -229,18 +231,6 @@ def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         )
     )
     return 1
-
-
-async def _called(settings: Settings, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Raises GatewayUnreachable, Unauthorized, BadRequest."""
-    link = await connect_to_gateway(settings, SystemClock())
-    try:
-        found: dict[str, Any] = await link.call(method, params)
-        return found
-    except MethodError as error:
-        raise BadRequest(error.message) from None
-    finally:
-        await link.close()
 
 
 def _of(asked: argparse.Namespace) -> str:

@@ -13,18 +13,15 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, cast
 
-from palinurus.cli.access.devices import connect_to_gateway
 from palinurus.cli.args import JSON, CommandParser, Verb, load_settings, make_arg, make_verb_parser, to_json
-from palinurus.cli.reach import http
-from palinurus.cli.reach.client import find_gateway_address
+from palinurus.cli.reach.gateway import reach_gateway
+from palinurus.cli.reach.http import is_gateway_running
 from palinurus.cli.render import strip_controls
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.settings import Settings
 from palinurus.core import durations
 from palinurus.core.schedule.fire import unfold_history
 from palinurus.errors import BadRequest, GatewayUnreachable
-from palinurus.gateway.client import GatewayLink
-from palinurus.gateway.rpc import MethodError
 from palinurus.services.inbox import InboxPort
 from palinurus.store.sqlite import open_store
 from palinurus.tools.program.cron import CronJobMaker, SchedulerPort
@@ -48,12 +45,9 @@ def run_cron(argv: list[str]) -> int:
 
 async def perform_cron_command(settings: Settings, clock: Clock, options: argparse.Namespace) -> str:
     """Do it; what to print."""
-    if await http.is_gateway_alive(find_gateway_address(settings)):
-        link = await connect_to_gateway(settings, clock)
-        try:
-            return str(await options.run(_remote(link), options))
-        finally:
-            await link.close()
+    if await is_gateway_running(settings):
+        async with reach_gateway(settings, clock) as gateway:
+            return str(await options.run(gateway.call, options))
     store = await open_store(settings.home, clock)
     try:
         idle = TriggerPort(settings, store, clock, cast(InboxPort, None))  # nothing is started without a gateway
@@ -62,16 +56,6 @@ async def perform_cron_command(settings: Settings, clock: Clock, options: argpar
         return str(await options.run(_local(work, settings), options))
     finally:
         await store.close()
-
-
-def _remote(link: GatewayLink) -> Ask:
-    async def ask(method: str, params: dict[str, Any]) -> Any:
-        try:
-            return await link.call(method, params)
-        except MethodError as error:
-            raise BadRequest(error.message) from None
-
-    return ask
 
 
 def _local(work: SchedulerPort, settings: Settings) -> Ask:

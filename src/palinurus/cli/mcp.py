@@ -15,18 +15,26 @@ import msgspec
 
 from palinurus import __version__
 from palinurus.app import mcp
-from palinurus.cli.args import JSON, Verb, load_settings, make_arg, parse_verb, read_pair, resolve_session_key, to_json
-from palinurus.cli.main import PARTS, load_part
-from palinurus.cli.reach.client import find_gateway_address
+from palinurus.cli.args import (
+    JSON,
+    Verb,
+    load_extra,
+    load_settings,
+    make_arg,
+    parse_verb,
+    read_pair,
+    resolve_session_key,
+    to_json,
+)
+from palinurus.cli.reach.gateway import open_link
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.rewrite import set_config_key, unset_config_key
 from palinurus.config.sections.mcp import McpServerSettings, McpSettings
 from palinurus.core.types.tool import Tool
-from palinurus.errors import BadRequest, NotFound, PalinurusError, Unauthorized
-from palinurus.gateway.client import LoginOptions, load_identity
-from palinurus.gateway.rpc import READ, WRITE, ClientDescription, MethodError
+from palinurus.errors import BadRequest, NotFound, PalinurusError
+from palinurus.gateway.rpc import READ, WRITE, ClientDescription
 from palinurus.tools.mcp.server import McpServer
 from palinurus.tools.web.egress import EgressGuard
 
@@ -177,29 +185,15 @@ def _remove(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 
 def _serve(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
-    here = loaded.settings
-    try:
-        serve = load_part(PARTS["server"])
-    except ModuleNotFoundError as exc:
-        if exc.name not in ("mcp", "mcp_types", "anyio"):
-            raise
-        fix = f"`{sys.executable} -m pip install 'palinurus[mcp]'`"
-        raise PalinurusError("MCP needs an extra that is not installed", fix=fix) from None
-    address = find_gateway_address(here)
-    secret = here.gateway.auth_mode == "password"
-    options = LoginOptions(
-        token="" if secret else address.token,
-        password=address.token if secret else "",
-        identity=load_identity(here.home),
-        client=ClientDescription("cli", __version__, sys.platform, "cli", display_name="MCP"),
-        scopes=(READ, WRITE),
-    )
-    target = str(resolve_session_key(here, asked.session, asked.agent))
-    url = address.url.replace("http", "ws", 1)
-    try:
-        asyncio.run(serve(url, SystemClock(), options, target, not asked.read_only))  # type: ignore[operator]
-    except MethodError as error:
-        raise Unauthorized(f"the gateway refused us: {error.message}", fix="is it a gateway of another home?") from None
+    serve = load_extra("server", "mcp", ("mcp", "mcp_types", "anyio"), "MCP")
+    target = str(resolve_session_key(loaded.settings, asked.session, asked.agent))
+    client = ClientDescription("cli", __version__, sys.platform, "cli", display_name="MCP")
+
+    async def run() -> None:
+        link = await open_link(loaded.settings, SystemClock(), client=client, scopes=(READ, WRITE))
+        await serve(link, target, not asked.read_only)
+
+    asyncio.run(run())
     return 0
 
 

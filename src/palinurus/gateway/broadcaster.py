@@ -19,7 +19,7 @@ from palinurus.gateway.rpc import ALL_SESSIONS, GatewayPort, make_session_topic
 from palinurus.gateway.runs import RunPush, RunView
 from palinurus.gateway.views import SessionReader, list_visible_entries, project_entry
 from palinurus.inbox.commands.command import CommandContext
-from palinurus.inbox.control import CONTROL_LANE
+from palinurus.inbox.message import CONTROL_LANE
 
 log = logging.getLogger(__name__)
 

@@ -195,9 +195,10 @@ class GatewayClients(ClientHub):
         if program is None or self._listening:
             return
         self._listening = True
-        for part, source in (("questions", program.board), ("schedules", program.schedules)):
-            if source is not None:
-                self._unfollow.append(late.load_part(part)(self, source))
+        if program.board is not None:
+            self._unfollow.append(late.load_part("questions")(self, program.board))
+        if program.schedules is not None:
+            self._unfollow.append(late.load_part("schedules")(self, program.schedules))
 
     def _hello(self, client: ConnectedClient) -> dict[str, Any]:
         settings = self.settings

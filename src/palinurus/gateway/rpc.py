@@ -14,7 +14,9 @@ import msgspec
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError, QueueFull
-from palinurus.gateway.port import GatewayHost
+
+if TYPE_CHECKING:  # the whole program hangs on it, which a client at the other end does not need
+    from palinurus.gateway.port import GatewayHost
 
 if TYPE_CHECKING:
     from palinurus.gateway.context import MethodContext

@@ -271,7 +271,8 @@ def _ready(visit: RouteRequest) -> RouteAnswer:
 
 
 def _chat(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
-    if not visit.host.settings.gateway.chat_completions:
+    ours = visit.request.headers.get("x-palinurus-events") == "1"  # `pal agent` and `pal chat --plain` are no API users
+    if not ours and not visit.host.settings.gateway.chat_completions:
         return HttpFault(404, "chat completions are switched off (gateway.http.endpoints.chatCompletions)", "not_found")
     return endpoints.handle_completion(visit, visit.gateway.clock, visit.gateway.waits, endpoints.CHAT_DIALECT)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-# API -> its `Wire` (`providers/wire/__init__.py`).
+# API -> its `ModelWire` (`providers/wire/__init__.py`).
 WIRES: dict[str, str] = {
     "openai-completions": "palinurus.providers.wire.completions:WIRE",
     "anthropic-messages": "palinurus.providers.wire.anthropic:WIRE",

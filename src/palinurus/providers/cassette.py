@@ -1,7 +1,7 @@
 """Record model calls and play them back, byte for byte, offline. Sits at the `Model` port; knows no provider.
 
 A cassette is JSON lines, one call each: the request as far as it decides the answer, and the events. What looks
-like a credential is blanked in both. A request that differs from the recorded one is answered with Failed(format)
+like a credential is blanked in both. A request that differs from the recorded one is answered with a failure (format)
 that names the first difference; facts that change from run to run (time stamps, the volatile part of the prompt,
 addresses) are not compared.
 """
@@ -15,9 +15,17 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from palinurus.abort import Abort, Aborted
+from palinurus.abort import Aborted
 from palinurus.clock import Clock
-from palinurus.core.types.model import Model, ModelEvent, ModelFailure, ModelRequest, StreamDone, StreamFailed
+from palinurus.core.types.model import (
+    Model,
+    ModelEvent,
+    ModelFailure,
+    ModelRequest,
+    StopSignal,
+    StreamDone,
+    StreamFailed,
+)
 from palinurus.errors import BadRequest, NotFound, PalinurusError
 from palinurus.providers.errors import make_failed
 from palinurus.providers.redact import redact_strings
@@ -106,7 +114,7 @@ class CassetteRecorder:
         self._clock = clock
         self._secrets = tuple(secrets)
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
         """The model's events, unchanged."""
         told = extract_facts(request, self._secrets)
         events: list[ModelEvent] = []
@@ -151,7 +159,7 @@ class CassettePlayer:
         """Recorded calls nobody has asked for."""
         return self._used.count(False)
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
         """The recorded events."""
         take = self._find(request)
         if isinstance(take, ModelFailure):

@@ -15,8 +15,7 @@ from typing import TypeVar
 import aiohttp
 import msgspec
 
-from palinurus.abort import Abort
-from palinurus.core.types.model import FailureKind
+from palinurus.core.types.model import FailureKind, StopSignal
 from palinurus.providers.address import show_host
 
 T = TypeVar("T")
@@ -43,7 +42,7 @@ class TransportError(Exception):
 class ReadWatchdog:
     """Ends a read that takes too long. One timer for the whole stream, moved only when it fires."""
 
-    def __init__(self, stop: Abort) -> None:
+    def __init__(self, stop: StopSignal) -> None:
         self._stop = stop
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -159,7 +158,7 @@ class HttpClient:
         return self._session
 
     async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], limits: HttpTimeouts, stop: Abort
+        self, url: str, body: bytes, headers: Mapping[str, str], limits: HttpTimeouts, stop: StopSignal
     ) -> HttpAnswer:
         """Send; returns when the head of the answer is there. Raises TransportError, Aborted. Follows no redirect."""
         host = show_host(url)

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
-from palinurus.abort import Abort, Aborted
+from palinurus.abort import Aborted
 from palinurus.core.types.model import (
     Model,
     ModelEvent,
     ModelFailure,
     ModelRequest,
+    StopSignal,
     StreamDone,
     StreamFailed,
     StreamNotice,
@@ -33,8 +34,8 @@ class MeteredModel:
         self._model = model
         self._budgets = budgets
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
-        """The model's events; usage has its cost. Warnings come as `Notice` before the last event."""
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
+        """The model's events; usage has its cost. Warnings come as `StreamNotice` before the last event."""
         hold = await self._reserved(request, stop)
         if isinstance(hold, ModelFailure):
             yield make_failed(request, hold)
@@ -58,7 +59,7 @@ class MeteredModel:
         if close is not None:
             await close()
 
-    async def _reserved(self, request: ModelRequest, stop: Abort) -> BudgetReservation | ModelFailure | None:
+    async def _reserved(self, request: ModelRequest, stop: StopSignal) -> BudgetReservation | ModelFailure | None:
         if self._budgets is None or not self._budgets.active:
             return None
         try:

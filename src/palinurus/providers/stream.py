@@ -1,7 +1,7 @@
 """One model call, whatever the provider: encode, send, decode, try again while nothing was shown. Never raises.
 
 Knows the order of the steps. What a body looks like is the wire's affair, quirks are the vendor's, what an error
-means stands in `errors`, when to try again in `retry`.
+means stands in `errors`, when to try again in `backoff`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from palinurus.abort import Abort, Aborted
+from palinurus.abort import Aborted
 from palinurus.clock import Clock
 from palinurus.config.settings import Secret
 from palinurus.core.types.model import (
@@ -24,6 +24,7 @@ from palinurus.core.types.model import (
     ModelFailure,
     ModelRequest,
     ModelSpec,
+    StopSignal,
     StreamDecoder,
     StreamDone,
     StreamFailed,
@@ -42,7 +43,7 @@ from palinurus.providers import (
 from palinurus.providers.address import is_local_url, show_host
 from palinurus.providers.backoff import choose_wait
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.credentials import KeyKeeper, KeyLease
+from palinurus.providers.credentials import KeyLease
 from palinurus.providers.errors import (
     classify_refusal,
     clip_message,
@@ -83,7 +84,7 @@ class PreparedCall(msgspec.Struct, frozen=True):
     secrets: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return f"Prepared({self.request.model.ref})"
+        return f"PreparedCall({self.request.model.ref})"
 
 
 class ProviderModels:
@@ -97,7 +98,7 @@ class ProviderModels:
         limits: HttpTimeouts | None = None,
         chance: Callable[[], float] = random.random,
         http: HttpClient | None = None,
-        keys: KeyKeeper | None = None,
+        keys: KeyRotation | None = None,
     ) -> None:
         self._catalog = catalog
         self._clock = clock
@@ -122,8 +123,8 @@ class ProviderModels:
         """From now on keys and vendors come from this one: the config has changed."""
         self._catalog = catalog
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
-        """Events as they come; the last is Done or Failed."""
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
+        """Events as they come; the last is StreamDone or StreamFailed."""
         native = self._inside(request.model.api)
         if native is not None:
             async for event in native.stream(request, stop):
@@ -231,7 +232,8 @@ class ProviderModels:
             signs = wire.sign is not None and not key
             signer = credentials.find_signer(vendor, self._catalog.environ) if signs else None
             if wire.sign is not None and signer is not None:
-                headers.update(wire.sign(url, headers, data, signer, format_stamp(self._clock.now())))
+                signer = signer._replace(at=format_stamp(self._clock.now()))
+                headers.update(wire.sign(url, headers, data, signer))
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             return ModelFailure("format", f"the request cannot be written down: {type(error).__name__}")
         bad = next((name for name, value in headers.items() if _CONTROL.search(name + value)), None)
@@ -240,7 +242,7 @@ class ProviderModels:
                 "config", f"{model.ref.provider}: the header or key {bad!r} holds a forbidden character"
             )
         hidden = collect_secrets(key, model.headers) + tuple(signer or ())[:3]
-        return PreparedCall(request, wire, url, data, headers, self._limit(model), hidden)
+        return PreparedCall(request, wire, url, data, headers=headers, limits=self._limit(model), secrets=hidden)
 
     def _add_key(self, headers: dict[str, str], model: ModelSpec, header: str, key: Secret) -> dict[str, str]:
         """The headers with the key in `header`, or where the config wants it; what the config says itself wins."""
@@ -260,12 +262,12 @@ class ProviderModels:
 
     # --- one call ----------------------------------------------------------------------------------------------
 
-    async def _attempt(self, call: PreparedCall, stop: Abort) -> AsyncIterator[list[ModelEvent]]:
-        """Batches of events, none empty; the last event of the last batch is Done or Failed."""
+    async def _attempt(self, call: PreparedCall, stop: StopSignal) -> AsyncIterator[list[ModelEvent]]:
+        """Batches of events, none empty; the last event of the last batch is StreamDone or StreamFailed."""
         decoder: StreamDecoder = call.wire.decoder(call.request)
         answer: HttpAnswer | None = None
         try:
-            answer = await self._http.post(call.url, call.body, call.headers, call.limits, stop)
+            answer = await self._http.post(call.url, call.body, call.headers, call.limits, stop=stop)
             if answer.status != 200 or answer.type in _SPEECHLESS:
                 yield [make_failed(call.request, await self._refusal(call, answer))]
                 return

@@ -163,6 +163,24 @@ def to_millis(stamp: str) -> int:
         return 0
 
 
+def get_moment(entry: TranscriptEntry) -> int:
+    """When it was said, in ms: by the message itself, else by its line; 0 when neither can be read."""
+    said = entry.message.timestamp if isinstance(entry, MessageEntry) else 0
+    return said if 0 < said < 2**47 else max(0, to_millis(entry.timestamp))
+
+
+def get_text(entry: TranscriptEntry) -> str:
+    """What was said or summed up there; "" for lines that say nothing to anybody."""
+    if isinstance(entry, MessageEntry):
+        return entry.message.text
+    if isinstance(entry, CompactionEntry | BranchSummaryEntry):
+        return entry.summary
+    if isinstance(entry, CustomMessageEntry):
+        content = entry.content
+        return content if isinstance(content, str) else " ".join(getattr(block, "text", "") for block in content)
+    return ""
+
+
 def to_message(entry: TranscriptEntry) -> Message | None:
     """What the model is shown of a line by itself. A compaction speaks only as the last one on a path."""
     if type(entry) is MessageEntry:

@@ -24,8 +24,8 @@ from palinurus.sessions.entries import (
     MessageEntry,
     ModelChangeEntry,
     TranscriptEntry,
+    get_moment,
     to_iso,
-    to_millis,
 )
 from palinurus.sessions.transcript import Transcript
 
@@ -82,8 +82,7 @@ def iterate_blocks(transcript: Transcript) -> Iterator[ExportBlock]:
 
 
 def _when(entry: TranscriptEntry) -> str:
-    said = entry.message.timestamp if isinstance(entry, MessageEntry) else 0
-    at = said if 0 < said < 2**47 else to_millis(entry.timestamp)
+    at = get_moment(entry)
     return to_iso(at)[:16].replace("T", " ") if 0 < at < 2**47 else ""
 
 
@@ -125,8 +124,7 @@ def to_markdown(transcript: Transcript, key: str) -> str:
     """One heading an entry; tool calls and results in code fences."""
     out = [f"# {_line(key)}", ""]
     for block in iterate_blocks(transcript):
-        out.append(f"## {_line(_head(block))}")
-        out.append("")
+        out += [f"## {_line(_head(block))}", ""]
         for piece in block.pieces:
             out += [_MARKDOWN[piece.kind](piece), ""]
     return repair_surrogates(_CONTROL.sub("", "\n".join(out)))

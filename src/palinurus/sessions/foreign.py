@@ -67,13 +67,13 @@ def convert_message(raw: dict[str, Any]) -> Message | None:
 
 
 def _header(raw: dict[str, Any]) -> TranscriptHeader:
-    version, parent = raw.get("version"), raw.get("parentSession")
+    version = raw.get("version")
     return TranscriptHeader(
         version=version if type(version) is int else 1,
         id=_text(raw.get("id")),
         timestamp=_stamp(raw.get("timestamp")),
         cwd=_text(raw.get("cwd")),
-        parentSession=parent if isinstance(parent, str) else None,
+        parentSession=_maybe(raw.get("parentSession")),
     )
 
 
@@ -104,7 +104,6 @@ def _assistant(raw: dict[str, Any]) -> AssistantMessage:
     stop: Any = raw.get("stopReason")
     if not isinstance(stop, str) or stop not in _STOPS:
         stop = "toolUse" if any(isinstance(b, ToolCall) for b in content) else "stop"
-    error = raw.get("errorMessage")
     return AssistantMessage(
         content=content,
         api=_text(raw.get("api")),
@@ -112,7 +111,7 @@ def _assistant(raw: dict[str, Any]) -> AssistantMessage:
         model=_text(raw.get("model")),
         usage=_usage(raw.get("usage")),
         stopReason=stop,
-        errorMessage=error if isinstance(error, str) else None,
+        errorMessage=_maybe(raw.get("errorMessage")),
         timestamp=_ms(raw.get("timestamp")),
     )
 
@@ -138,14 +137,6 @@ def _bash(raw: dict[str, Any]) -> UserMessage | None:
     return UserMessage(text, _ms(raw.get("timestamp")))
 
 
-def _condensed(raw: dict[str, Any]) -> UserMessage:
-    return make_summary_message(_text(raw.get("summary")), _ms(raw.get("timestamp")))
-
-
-def _branched(raw: dict[str, Any]) -> UserMessage:
-    return make_branch_message(_text(raw.get("summary")), _ms(raw.get("timestamp")))
-
-
 _ROLES: dict[str, Callable[[dict[str, Any]], Message | None]] = {
     "user": _user,
     "assistant": _assistant,
@@ -153,8 +144,8 @@ _ROLES: dict[str, Callable[[dict[str, Any]], Message | None]] = {
     "bashExecution": _bash,
     "custom": _user,
     "hookMessage": _user,  # version 2's name of custom
-    "compactionSummary": _condensed,
-    "branchSummary": _branched,
+    "compactionSummary": lambda raw: make_summary_message(_text(raw.get("summary")), _ms(raw.get("timestamp"))),
+    "branchSummary": lambda raw: make_branch_message(_text(raw.get("summary")), _ms(raw.get("timestamp"))),
 }
 
 
@@ -172,14 +163,6 @@ def _block(raw: Any) -> TextBlock | ThinkingBlock | ImageBlock | ToolCall | None
     kind = raw.get("type") if isinstance(raw, dict) else None
     build = _BLOCKS.get(kind) if isinstance(kind, str) else None
     return build(raw) if build else None
-
-
-def _text_block(raw: dict[str, Any]) -> TextBlock:
-    return TextBlock(_text(raw.get("text")), _maybe(raw.get("textSignature")))
-
-
-def _thinking_block(raw: dict[str, Any]) -> ThinkingBlock:
-    return ThinkingBlock(_text(raw.get("thinking")), _maybe(raw.get("thinkingSignature")), raw.get("redacted") is True)
 
 
 def _image_block(raw: dict[str, Any]) -> ImageBlock | None:
@@ -202,8 +185,10 @@ def _call_block(raw: dict[str, Any]) -> ToolCall:
 
 
 _BLOCKS: dict[str, Callable[[dict[str, Any]], TextBlock | ThinkingBlock | ImageBlock | ToolCall | None]] = {
-    "text": _text_block,
-    "thinking": _thinking_block,
+    "text": lambda raw: TextBlock(_text(raw.get("text")), _maybe(raw.get("textSignature"))),
+    "thinking": lambda raw: ThinkingBlock(
+        _text(raw.get("thinking")), _maybe(raw.get("thinkingSignature")), raw.get("redacted") is True
+    ),
     "image": _image_block,
     "toolCall": _call_block,
     "toolUse": _call_block,

@@ -143,14 +143,9 @@ class FakeMail(FakePlatform):
                 writer.write(b"220 go ahead\r\n")
                 await self.secure(writer)
                 continue
-            ready = {"EHLO": f"250-smtp.home.test{self._upgrade}\r\n250 AUTH PLAIN", "AUTH": self._let_in(line)}.get(
-                verb, "250 ok"
-            )
-            writer.write(f"{words if after == verb else ready}\r\n".encode())
-
-    @property
-    def _upgrade(self) -> str:
-        return "\r\n250-STARTTLS" if self.later else ""
+            offer = "\r\n250-STARTTLS" if self.later else ""
+            known = {"EHLO": f"250-smtp.home.test{offer}\r\n250 AUTH PLAIN", "AUTH": self._let_in(line)}
+            writer.write(f"{words if after == verb else known.get(verb, '250 ok')}\r\n".encode())
 
     async def secure(self, writer: asyncio.StreamWriter) -> None:
         """From here on nobody else can read it."""
@@ -318,4 +313,4 @@ def _shown(mail: EmailMessage) -> VisibleMessage:
     assert body is not None
     files = tuple(one.get_filename() or "" for one in mail.iter_attachments())
     text = str(body.get_content()).replace("\r\n", "\n").removesuffix("\n")
-    return VisibleMessage(str(mail["Message-ID"]), text, files, (), str(mail["In-Reply-To"] or ""))
+    return VisibleMessage(str(mail["Message-ID"]), text, files, (), reply_to=str(mail["In-Reply-To"] or ""))

@@ -40,25 +40,25 @@ class SessionsAndAgents(SessionsPort, AgentsPort, Protocol):
 
 
 def make_all_tools(
-    recall: MemoryPort,
-    standing: SessionStatusPort,
+    memories: MemoryPort,
+    status: SessionStatusPort,
     others: SessionsAndAgents,
-    nest: SubagentsPort,
+    children: SubagentsPort,
     processes: CommandTable | None = None,
     web: Mapping[str, Tool] = {},
     schedules: SchedulerPort | None = None,
 ) -> dict[str, Tool]:
     """All tools: those that need nothing, and those that see a part of the program through a port."""
     seen = {
-        **memory.make_memory_tools(recall),
-        **session.make_status_tool(standing),
+        **memory.make_memory_tools(memories),
+        **session.make_status_tool(status),
         **session.make_session_tools(others),
         **subagents.make_agents_tool(others),
     }
     return {
         **make_builtin_tools(processes),
         **seen,
-        **subagents.make_subagent_tools(nest),
+        **subagents.make_subagent_tools(children),
         **web,
         **cron.make_cron_tool(schedules),
     }

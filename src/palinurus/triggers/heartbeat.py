@@ -17,7 +17,7 @@ import msgspec
 
 from palinurus.config.sections.schedule import HeartbeatSettings
 from palinurus.config.zones import find_zone
-from palinurus.core.levels.parse import collect_inline_options, parse_directives
+from palinurus.core.levels.parse import read_prompt
 from palinurus.core.prompt.facts import HEARTBEAT_PROMPT
 from palinurus.core.schedule import heartbeat
 from palinurus.core.schedule.fire import DAY_MS
@@ -211,9 +211,9 @@ class AgentHeartbeat:
 
     def _message(self, verdict: HeartbeatVerdict, to: HeartbeatTarget, now: int) -> Inbound:
         own, beat = self.settings, self._beat
-        parsed = parse_directives(own.prompt or HEARTBEAT_PROMPT)
+        prompt, inline = read_prompt(own.prompt or HEARTBEAT_PROMPT)
         told = self._events.peek(str(self.key)) if own.isolated else NOTHING
-        lines = [*([told.text, ""] if told.text else []), parsed.rest.strip() or HEARTBEAT_PROMPT]
+        lines = [*([told.text, ""] if told.text else []), prompt.strip() or HEARTBEAT_PROMPT]
         if verdict.tasks:
             lines += ["", "Tasks that are due:", *(f"- {task.name}: {task.prompt}" for task in verdict.tasks)]
         if verdict.why == heartbeat.WATCH_CHANGED:
@@ -223,7 +223,6 @@ class AgentHeartbeat:
         key = SessionKey(self.agent, f"cron:heartbeat:run:{now}") if own.isolated else self.key
         said = beat.said if now - beat.said_at < DAY_MS else ""
         # Directives of the configured prompt act; what is told along with it never does.
-        inline = collect_inline_options(parsed)
         options = TurnOptions(
             model=own.model,
             queue="followup",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from palinurus.agent.plan.offer import ToolOffer
-from palinurus.agent.plan.opening import limit_timeout, prepend_preface, restrict_tools
+from palinurus.agent.plan.offer import ToolOffer, restrict_tools
+from palinurus.agent.plan.opening import limit_timeout, prepend_preface
 from palinurus.agent.plan.runplan import RunLimits
 from palinurus.core.types.inbound import InlineDirectives, TurnOptions
 from palinurus.core.types.messages import UserMessage

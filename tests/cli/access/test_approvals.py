@@ -107,6 +107,11 @@ def test_rules_are_added_listed_and_removed(demo: Path, capsys: pytest.CaptureFi
         run_approvals(["allowlist", "--agent", "nobody"])
 
 
+def test_in_a_new_home_nothing_waits(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert out(capsys, "list") == "Nothing waits for an approval.\n" and not (demo / "state.db").exists()
+    assert out(capsys, "list", "--json") == "[]\n"
+
+
 def test_a_broken_file_is_said(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (demo / "exec-approvals.json").write_text("{")
     assert "every command is refused" in out(capsys, "allowlist")

@@ -15,7 +15,6 @@ from palinurus.cli.reach.client import (
     CliMessage,
     CliOutcome,
     HttpAgentClient,
-    find_gateway_address,
 )
 from palinurus.clock import SystemClock
 from palinurus.core.types.events import RunEvent
@@ -56,6 +55,16 @@ async def test_events_and_outcome(server: GatewayServer, host: FakeHost) -> None
     assert events == words("Hel", "lo")
     assert (outcome.outcome, outcome.text, outcome.error, outcome.usage.output) == ("answered", "Hello", "", 7)
     assert (host.seen[0].session, host.seen[0].options) == ("agent:work:x", TurnOptions(model="acme/one"))
+
+
+async def test_our_own_terminal_needs_no_openai_endpoint(host: FakeHost, tmp_path: Path) -> None:
+    host.settings = settings(str(tmp_path), chat_completions=False)
+    gateway = GatewayServer(host, SystemClock(), TOKEN)
+    await gateway.start("127.0.0.1", 0)
+    assert (await told(remote(gateway)))[1].text == "Hello"
+    address = http.GatewayEndpoint("127.0.0.1", gateway.port, TOKEN)
+    assert (await http.send_request(address, "POST", "/v1/chat/completions", b"{}")).status == 404
+    await gateway.stop()
 
 
 async def test_a_failed_turn_has_its_reason(server: GatewayServer, host: FakeHost) -> None:
@@ -119,9 +128,9 @@ async def test_something_else_on_the_port_is_no_gateway_and_sees_no_token() -> N
 
 def test_where_a_gateway_is(tmp_path: Path) -> None:
     config = settings(str(tmp_path), port=1234, bind="0.0.0.0")
-    assert find_gateway_address(config) == http.GatewayEndpoint("127.0.0.1", 1234, TOKEN)
+    assert http.find_gateway_address(config) == http.GatewayEndpoint("127.0.0.1", 1234, TOKEN)
     token.announce_location(str(tmp_path), token.GatewayLocation("127.0.0.1", 99, 1))
-    assert find_gateway_address(config).port == 99
+    assert http.find_gateway_address(config).port == 99
 
 
 @pytest.mark.parametrize(

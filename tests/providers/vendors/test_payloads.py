@@ -658,3 +658,30 @@ def test_whoever_is_reached_through_messages_may_think_between_calls(provider: s
     headers = build_vendor_headers(request, vendor_of(provider), custom.VENDOR)
     assert headers == {"anthropic-beta": claude.INTERLEAVED}
     assert build_vendor_headers(asking(f"{provider}/m", "high"), vendor_of(provider), custom.VENDOR) == {}
+
+
+BUDGETS = {"low": 3000, "medium": 9000, "high": 30_000}
+
+
+@pytest.mark.parametrize(
+    ("ref", "level", "fields"),
+    [
+        ("anthropic/claude-haiku-4-5", "low", {"thinking": {"type": "enabled", "budget_tokens": 3000}}),
+        ("anthropic/claude-haiku-4-5", "minimal", {"thinking": {"type": "enabled", "budget_tokens": 1024}}),
+        ("anthropic/claude-haiku-4-5", "max", {"thinking": {"type": "enabled", "budget_tokens": 30_000}}),
+        ("google/gemini-2.5-pro", "medium", {"includeThoughts": True, "thinkingBudget": 9000}),
+        ("google/gemini-2.5-flash", "off", {"thinkingBudget": 0}),
+        ("google/gemini-3-flash-preview", "low", {"includeThoughts": True, "thinkingLevel": "MEDIUM"}),
+        ("vercel-ai-gateway/openai/gpt-5.4", "high", {"thinking": {"type": "enabled", "budget_tokens": 30_000}}),
+    ],
+)
+def test_budgets_per_level_come_from_the_params(ref: str, level: str, fields: dict[str, Any]) -> None:
+    sent = added(ref, level, params={"thinkingBudgets": BUDGETS})
+    sent.pop("max_tokens", None)
+    assert sent.get("generationConfig", {}).get("thinkingConfig", sent) == fields
+
+
+@pytest.mark.parametrize("wrong", [7, {"low": "much"}, {"low": True}, {"low": -5}, {"low": None}])
+def test_budgets_that_are_none_change_nothing(wrong: Any) -> None:
+    ref = "anthropic/claude-haiku-4-5"
+    assert added(ref, "low", params={"thinkingBudgets": wrong}) == added(ref, "low")

@@ -12,7 +12,6 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from palinurus.agent.plan.offer import ToolOffer
 from palinurus.agent.plan.runplan import RunLimits
 from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.messages import TextBlock, ToolResult, UserMessage
@@ -66,14 +65,6 @@ def limit_timeout(limits: RunLimits, options: TurnOptions) -> RunLimits:
     if wanted is None or not 0 < wanted < limits.timeout:
         return limits
     return msgspec.structs.replace(limits, timeout=wanted)
-
-
-def restrict_tools(offer: ToolOffer, options: TurnOptions) -> ToolOffer:
-    """With the tools a job names and no others; it gets none that it would not have had."""
-    if not (options.trigger and options.tools_allow):
-        return offer
-    tools = {name: tool for name, tool in offer.tools.items() if name in options.tools_allow}
-    return offer._replace(tools=tools, specs=tuple(tool.spec for tool in tools.values()))
 
 
 def prepend_preface(opening: Opening, text: str, source: str = "") -> Opening:

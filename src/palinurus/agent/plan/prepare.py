@@ -17,7 +17,7 @@ import msgspec
 from palinurus.agent import hookcalls
 from palinurus.agent.marks import TaintMarks
 from palinurus.agent.plan.levels import apply_exec_rules, read_show, resolve_exec_rules, resolve_show, set_posting
-from palinurus.agent.plan.offer import ToolOffers, add_client_tools
+from palinurus.agent.plan.offer import ToolOffers
 from palinurus.agent.plan.opening import (
     Opening,
     Tell,
@@ -25,7 +25,6 @@ from palinurus.agent.plan.opening import (
     needs_startup_notes,
     prepend_preface,
     read_startup_notes,
-    restrict_tools,
 )
 from palinurus.agent.plan.prompt import PromptBuilder, make_occasion
 from palinurus.agent.plan.runplan import ModelCandidate, RunLimits, RunPlan
@@ -43,7 +42,6 @@ from palinurus.config.settings import AgentSettings, Settings
 from palinurus.config.zones import find_zone
 from palinurus.core.history.fit import HistoryLimits, fit_history
 from palinurus.core.history.repair import repair_history
-from palinurus.core.levels.parse import collect_inline_options, parse_directives
 from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
 from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target, TurnOptions
@@ -125,11 +123,12 @@ class RunPreparer:
         self.marks = TaintMarks(parts.store)
         self._zones = {ident: find_zone(a.user_timezone) for ident, a in settings.agents.items()}
 
-    async def prepare(self, claim: RunClaim, inbound: Inbound, route: Route) -> PreparedRun | RunRefusal:
-        """The plan for one claimed message, or why there is none."""
+    async def prepare(
+        self, claim: RunClaim, inbound: Inbound, route: Route, inline: InlineDirectives = NO_INLINE
+    ) -> PreparedRun | RunRefusal:
+        """The plan for one claimed message, or why there is none. `inline`: what the directives asked that it held."""
         if (bench := self._benches.get(route.agent)) is None:
             return RunRefusal(ModelFailure("config", f"unknown agent '{route.agent}'"))
-        inbound, inline = _directed(inbound)
         found = await self._session(claim, inbound, route)
         session = found.record
         model = self._model(_asked(inbound, inline).model, session, bench.agent, await self._wanted(inbound, route.key))
@@ -151,7 +150,6 @@ class RunPreparer:
         occasion = make_occasion(inbound, route.key, choices[0], session)
         occasion = occasion._replace(reasoning=levels.reasoning, sandbox=cell.box)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
-        offer = restrict_tools(add_client_tools(offer, inbound.options.client_tools), inbound.options)
         judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline)
         used = apply_exec_rules(self._settings(bench, cell, offer.tools, route.key), judged, bench.settings.exec_env)
         plan = RunPlan(
@@ -304,15 +302,6 @@ class RunPreparer:
             resolve_fast_mode(model, hurry),
             list_level_ids(find_thinking_profile(model, vendor)),
         )
-
-
-def _directed(inbound: Inbound) -> tuple[Inbound, InlineDirectives]:
-    """The message without its directives, and what they ask for. Only those of trusted senders act."""
-    if "/" not in inbound.text or not inbound.may_command:
-        return inbound, inbound.options.inline if inbound.triggered else NO_INLINE
-    parsed = parse_directives(inbound.text)
-    asked = collect_inline_options(parsed)
-    return (msgspec.structs.replace(inbound, text=parsed.rest), asked) if parsed.directives else (inbound, NO_INLINE)
 
 
 def _earlier(entries: list[TranscriptEntry]) -> tuple[AssistantMessage, ...]:

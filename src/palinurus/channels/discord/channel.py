@@ -59,6 +59,10 @@ def make_discord_channel(kit: ChannelKit) -> DiscordChannel:
     return DiscordChannel(kit)
 
 
+# How a connection to Discord ends, or does not begin; a TimeoutError is an OSError.
+_ENDS = (ReconnectWebSocket, ConnectionClosed, HTTPException, DiscordRateLimit, aiohttp.ClientError, OSError)
+
+
 class DiscordPendingReply(msgspec.Struct, frozen=True):
     """A message on its way out: its client id, the id of what came before it, and what it says, digested."""
 
@@ -103,7 +107,7 @@ class DiscordChannel(AccountChannel):
         rest = self._opened()
         try:
             if await self._signed_in(rest):
-                reader = DiscordReader(self._kit, rest, self._me, submit, self._up)
+                reader = DiscordReader(self._kit, rest, self._me, submit, up=self._up)
                 await reader.load()
                 gateway = DiscordGateway(rest, reader.parsers)
                 try:
@@ -130,13 +134,9 @@ class DiscordChannel(AccountChannel):
             try:
                 await self._know(rest)
                 return True
-            except HTTPException as exc:
-                if exc.status == 401:
-                    self.set_status("signed_out", SIGNED_OUT)
+            except _ENDS as exc:
+                if self._is_signed_out(exc):
                     return False
-                self.set_status("reconnecting", outbound.explain_discord_error(exc).reason)
-            except (DiscordRateLimit, aiohttp.ClientError, TimeoutError) as exc:
-                self.set_status("reconnecting", outbound.explain_discord_error(exc).reason)
             await self._pause()
 
     async def _know(self, rest: DiscordRest) -> str:
@@ -158,34 +158,28 @@ class DiscordChannel(AccountChannel):
                 while True:
                     await gateway.poll()
                     await reader.lanes.wait_for_room()
-            except ReconnectWebSocket as exc:
-                self.set_status("reconnecting", "the connection was closed")
-                if not exc.resume:  # Discord asks for a pause before a new session
-                    await self._kit.clock.sleep(random.uniform(1, 5))
-            except ConnectionClosed as exc:
-                if not self._goes_on(exc.code):
+            except _ENDS as exc:
+                if self._is_signed_out(exc):
                     return
-            except HTTPException as exc:
-                if exc.status == 401:
-                    self.set_status("signed_out", SIGNED_OUT)
-                    return
-                self.set_status("reconnecting", outbound.explain_discord_error(exc).reason)
-            except (DiscordRateLimit, aiohttp.ClientError, TimeoutError, OSError) as exc:
-                self.set_status("reconnecting", outbound.explain_discord_error(exc).reason)
+                if isinstance(exc, ReconnectWebSocket) and not exc.resume:
+                    await self._kit.clock.sleep(random.uniform(1, 5))  # Discord asks for it before a new session
             if self._tries >= PATIENCE:
                 gateway.forget_session()
             await gateway.close()
             await self._pause()
 
-    def _goes_on(self, code: int) -> bool:
-        if code == BAD_TOKEN:
+    def _is_signed_out(self, exc: Exception) -> bool:
+        """A connection ended: says why in the status. True: our token is not taken."""
+        code = exc.code if isinstance(exc, ConnectionClosed) else 0
+        if code == BAD_TOKEN or (isinstance(exc, HTTPException) and exc.status == 401):
             self.set_status("signed_out", SIGNED_OUT)
-            return False
+            return True
         if code == NOT_ALLOWED:
             log.warning("discord: %s", NO_CONTENT)
             self._content = False
-        self.set_status("reconnecting", f"Discord closed the connection ({code})")
-        return True
+        reason = f"Discord closed the connection ({code})" if code else outbound.explain_discord_error(exc).reason
+        self.set_status("reconnecting", "the connection was closed" if isinstance(exc, ReconnectWebSocket) else reason)
+        return False
 
     def _intents(self) -> Intents:
         return Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=self._content)

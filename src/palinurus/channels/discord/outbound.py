@@ -1,4 +1,6 @@
-"""Replies -> Discord's requests, and its errors -> the words of the outbox. Knows no connection and no settings."""
+"""Replies -> Discord's requests, acts (a function for each kind, and the table of them), and its errors -> the words of
+the outbox. Acts raise what a request raises; `channel.py` turns that into words. Knows no settings.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,6 @@ from palinurus.channels.kit import ChannelFile
 from palinurus.core.format.render import render_markdown
 from palinurus.core.types import channel
 from palinurus.core.types.outbound import Button
-
-# What we do on Discord besides sending: one function for each kind of act, and the table of them.
-#
-# Each raises what a request raises; `channel.py` turns that into words.
 
 OPEN: Final = 1440  # minutes without a message after which a thread is put away
 PUBLIC: Final = 11  # the kind of thread that everybody in its channel sees
@@ -207,7 +205,7 @@ def encode_button(text: str, number: int) -> str:
 
 
 def explain_discord_error(exc: Exception) -> channel.SendFailure:
-    """What an exception of `Rest.request` means. Says nothing that is in the request."""
+    """What an exception of `DiscordRest.request` means. Says nothing that is in the request."""
     if isinstance(exc, DiscordRateLimit):
         return channel.SendFailure(
             "Discord wants fewer requests for a moment", "limited", exc.retry_after, exc.everywhere

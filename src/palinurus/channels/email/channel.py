@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import NamedTuple, NoReturn, cast
 
@@ -106,8 +108,8 @@ def _server(kit: ChannelKit, which: str, address: str) -> wire.MailServer:
         port if isinstance(port, int) else _PORTS[which, tls],
         tls,
         str(own.get("username") or address),
-        password,
-        str(own.get("tlsCaFile") or ""),
+        secret=password,
+        trust=str(own.get("tlsCaFile") or ""),
     )
 
 
@@ -135,19 +137,19 @@ class EmailChannel(AccountChannel):
     # receiving
 
     async def run(self, submit: SubmitInbound) -> None:
-        hands = ChatWorkers(partial(self._take, submit), self._full, AHEAD + 1)
+        workers = ChatWorkers(partial(self._take, submit), self._full, AHEAD + 1)
         try:
-            await self.keep_connected(partial(self._attempt, hands))
+            await self.keep_connected(partial(self._attempt, workers))
         finally:
-            await hands.close()
+            await workers.close()
             self._undone.clear()
             self._place = MailboxProgress(0, 0)  # whoever begins again begins with what is on disk
 
-    async def _attempt(self, hands: ChatWorkers[IncomingMail]) -> SendFailure:
+    async def _attempt(self, workers: ChatWorkers[IncomingMail]) -> SendFailure:
         line = self._line = wire.ImapThread(self._imap)
         try:
             await line.call(wire.ImapConnection.connect)
-            return await self._reading(line, hands)
+            return await self._reading(line, workers)
         except wire.ImapLoginRefused:
             return SendFailure(_SIGN_IN, "signed_out")
         except wire.IMAP_ERRORS as exc:
@@ -156,20 +158,20 @@ class EmailChannel(AccountChannel):
             self._line = None
             line.close()
 
-    async def _reading(self, line: wire.ImapThread, hands: ChatWorkers[IncomingMail]) -> NoReturn:
+    async def _reading(self, line: wire.ImapThread, workers: ChatWorkers[IncomingMail]) -> NoReturn:
         opened = await line.call(lambda imap: imap.select(self._folder))
-        await self._begin(line, opened, hands)
+        await self._begin(line, opened, workers)
         self.set_status("ready", "" if self._me.server else _HINT, me=self._address)
         self._backoff.reset()
         while True:
             for number in await line.call(partial(wire.ImapConnection.search_newer, first=self._next)):
-                await self._fetched(line, number, hands)
+                await self._fetched(line, number, workers)
             if opened.idle:
                 await line.idle(IDLE)
             else:
                 await self._kit.clock.sleep(self._poll)
 
-    async def _begin(self, line: wire.ImapThread, opened: wire.ImapFolder, hands: ChatWorkers[IncomingMail]) -> None:
+    async def _begin(self, line: wire.ImapThread, opened: wire.ImapFolder, workers: ChatWorkers[IncomingMail]) -> None:
         """Go on where we were; the first time with what comes from now on."""
         if self._place.validity == opened.validity:
             return  # what is in hand goes on
@@ -183,10 +185,10 @@ class EmailChannel(AccountChannel):
         self._undone.clear()
         self._place, self._next = MailboxProgress(opened.validity, 0), opened.next
         for number in missed:
-            await self._fetched(line, number, hands)
+            await self._fetched(line, number, workers)
         await self._keep()
 
-    async def _fetched(self, line: wire.ImapThread, number: int, hands: ChatWorkers[IncomingMail]) -> None:
+    async def _fetched(self, line: wire.ImapThread, number: int, workers: ChatWorkers[IncomingMail]) -> None:
         while len(self._undone) >= AHEAD:
             self._room.clear()
             await self._room.wait()
@@ -201,7 +203,7 @@ class EmailChannel(AccountChannel):
             log.info("email %s: mail %d is left alone: %s", self._kit.account, number, heard)
             await self._done(number)
         else:
-            hands.give(heard.inbound.target.to, IncomingMail(number, heard, size > most))
+            workers.give(heard.inbound.target.to, IncomingMail(number, heard, size > most))
 
     def _forged(self, heard: EmailInbound) -> bool:
         """Would somebody get a code for pairing who perhaps never wrote to us?"""
@@ -281,7 +283,7 @@ class EmailChannel(AccountChannel):
         if kept and not subject.lower().startswith("re:"):
             subject = f"Re: {subject}"
         before = known.references or ((reply.target.thread,) if MESSAGE_ID.fullmatch(reply.target.thread) else ())
-        return outbound.MailEnvelope(self._address, self._kit.text("name"), subject, before, self._kit.clock.now())
+        return outbound.MailEnvelope(self._address, self._kit.text("name"), subject, before, at=self._kit.clock.now())
 
     async def _remembered(self, reply: Reply, ident: str) -> None:
         """The next mail of the thread refers to this one too."""
@@ -294,33 +296,31 @@ class EmailChannel(AccountChannel):
 
     # blocking, in a thread
 
+    @contextmanager
+    def _signed_in(self) -> Iterator[wire.ImapConnection]:
+        with closing(wire.ImapConnection(self._imap)) as imap:
+            imap.connect()
+            yield imap
+
     def _looked(self, ident: str) -> bool:
         """Is the mail among those that were sent, or did our own copy arrive?"""
-        imap = wire.ImapConnection(self._imap)
         try:
-            imap.connect()
-            folders = dict.fromkeys(
-                one for one in (imap.find_sent_folder(self._kit.text("sentFolder")), self._folder) if one
-            )
-            return any(imap.has(folder, ident) for folder in folders)
+            with self._signed_in() as imap:
+                sent = imap.find_sent_folder(self._kit.text("sentFolder"))
+                return any(imap.has(folder, ident) for folder in dict.fromkeys((sent, self._folder)) if folder)
         except (wire.ImapLoginRefused, *wire.IMAP_ERRORS) as exc:
             log.warning("email %s: cannot look for a sent mail: %s", self._kit.account, exc)
             return False
-        finally:
-            imap.close()
 
     def _filed(self, ident: str, data: bytes) -> None:
         """A copy among the sent mails, where the server keeps none itself."""
-        imap = wire.ImapConnection(self._imap)
         try:
-            imap.connect()
-            folder = imap.find_sent_folder(self._kit.text("sentFolder"))
-            if folder and not imap.has(folder, ident):
-                imap.append(folder, data)
+            with self._signed_in() as imap:
+                folder = imap.find_sent_folder(self._kit.text("sentFolder"))
+                if folder and not imap.has(folder, ident):
+                    imap.append(folder, data)
         except (wire.ImapLoginRefused, *wire.IMAP_ERRORS) as exc:
             log.info("email %s: no copy of a sent mail is kept: %s", self._kit.account, exc)
-        finally:
-            imap.close()
 
 
 def _thread(to: str, root: str) -> str:

@@ -55,11 +55,11 @@ def _plan(kit: ChannelKit) -> IrcSettings:
         re.sub(r"[^\w-]", "", kit.text("username", "palinurus"))[:10] or "palinurus",
         kit.text("realname", "Palinurus, a personal agent"),
         tuple(dict.fromkeys(room for room in named if room.startswith(ROOM_PREFIXES))),
-        kit.account,
-        str(services.get("account") or ""),
-        read_secret(services.get("password")),
-        read_secret(kit.own.get("password")),
-        str(services.get("service") or "NickServ"),
+        account=kit.account,
+        login=str(services.get("account") or ""),
+        secret=read_secret(services.get("password")),
+        password=read_secret(kit.own.get("password")),
+        service=str(services.get("service") or "NickServ"),
     )
 
 
@@ -99,24 +99,24 @@ class IrcChannel(AccountChannel):
     async def run(self, submit: SubmitInbound) -> None:
         self._seen = (await self._kit.memo.get("seen") or b"").decode()
         self._open = 0
-        hands: ChatWorkers[tuple[Inbound, str]] = ChatWorkers(
+        workers: ChatWorkers[tuple[Inbound, str]] = ChatWorkers(
             lambda found: self._take(*found, submit), lambda found: self.tell_overrun(found[0].target, found[0].event)
         )
         try:
-            await self.keep_connected(partial(self._attempt, hands), RETRY)
+            await self.keep_connected(partial(self._attempt, workers), RETRY)
         finally:
-            await hands.close()
+            await workers.close()
 
-    async def _attempt(self, hands: ChatWorkers[tuple[Inbound, str]]) -> SendFailure:
+    async def _attempt(self, workers: ChatWorkers[tuple[Inbound, str]]) -> SendFailure:
         try:
-            await self._serve(hands)
+            await self._serve(workers)
         except IrcRefusal as exc:
             return SendFailure(str(exc), "signed_out" if exc.login else "refused")
         except IrcConnectionLost as exc:
             return SendFailure(str(exc))
         return SendFailure("the server hangs up")
 
-    async def _serve(self, hands: ChatWorkers[tuple[Inbound, str]]) -> None:
+    async def _serve(self, workers: ChatWorkers[tuple[Inbound, str]]) -> None:
         """One connection, until it ends."""
         wire = await connect_irc(self._where, self._kit.clock, self._pace)
         session = self._session = IrcSession(self._plan)
@@ -136,7 +136,7 @@ class IrcChannel(AccountChannel):
                 if keeper is not None:
                     self._told(session)
                 if (found := self._heard(got, session, wire)) is not None:
-                    self._open += hands.give(found.target.to, (found, got.tags.get("time", "")))
+                    self._open += workers.give(found.target.to, (found, got.tags.get("time", "")))
         finally:
             self._wire = None
             await lines.aclose()

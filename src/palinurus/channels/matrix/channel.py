@@ -18,7 +18,7 @@ import aiohttp
 from palinurus.backoff import Backoff
 from palinurus.channels.intake import ChatOrder, fetch_message_files, hand_in
 from palinurus.channels.kit import AccountChannel, ChannelKit
-from palinurus.channels.matrix import inbound as words
+from palinurus.channels.matrix import inbound
 from palinurus.channels.matrix.api import MatrixApi, MatrixLogin, build_path
 from palinurus.channels.matrix.posts import MEDIA, TYPING, MatrixPoster
 from palinurus.channels.matrix.rooms import MatrixRooms
@@ -153,7 +153,7 @@ class MatrixChannel(AccountChannel):
         moves on when all of it, and all before it, is on disk."""
         for event in _events(told, "account_data"):
             if event.get("type") == "m.direct":
-                self._rooms.set_direct_rooms(words.read_content(event))
+                self._rooms.set_direct_rooms(inbound.read_content(event))
         rooms = told.get("rooms") or {}
         tasks = [self._going.start(self._invited(room, held)) for room, held in (rooms.get("invite") or {}).items()]
         if since:  # at the very first start, what was said before is not for us
@@ -178,7 +178,7 @@ class MatrixChannel(AccountChannel):
         state = [e for e in _events(held, "invite_state") if e.get("type") == "m.room.member"]
         mine = [e for e in state if e.get("state_key") == self._rooms.me]
         who = str(mine[-1].get("sender") or "") if mine else ""
-        if not who or not self._welcome(who, direct=bool(words.read_content(mine[-1]).get("is_direct"))):
+        if not who or not self._welcome(who, direct=bool(inbound.read_content(mine[-1]).get("is_direct"))):
             log.warning("matrix: %s asks us into %s; not joined (allowFrom, groupAllowFrom, autoJoin)", who, room)
             return
         self._rooms.forget_room(room)
@@ -202,7 +202,7 @@ class MatrixChannel(AccountChannel):
         timeline = held.get("timeline") or {}
         events = [e for e in timeline.get("events") or () if isinstance(e, Mapping)]
         async with self._order.turn(room):
-            events, new = words.select_since_joined(events, self._rooms.me)
+            events, new = inbound.select_since_joined(events, self._rooms.me)
             if timeline.get("limited") and timeline.get("prev_batch") and not new:
                 events = [*await self._missed(room, str(timeline["prev_batch"]), since), *events]
             if any(e.get("type") in ("m.room.member", "m.room.name") for e in (*_events(held, "state"), *events)):
@@ -228,7 +228,7 @@ class MatrixChannel(AccountChannel):
                 break
             page = [e for e in told.get("chunk") or () if isinstance(e, Mapping)]
             found += page
-            ours, new = words.select_since_joined(list(reversed(found)), self._rooms.me)
+            ours, new = inbound.select_since_joined(list(reversed(found)), self._rooms.me)
             if new:
                 return ours
             start = str(told.get("end") or "")
@@ -240,23 +240,23 @@ class MatrixChannel(AccountChannel):
         if event.get("type") == "m.room.encrypted":
             self._sealed(room)
             return None
-        if not words.is_message(event, self._rooms.me):
+        if not inbound.is_message(event, self._rooms.me):
             return None
-        heard = words.parse_message(event, room, await self._around(room, event))
+        heard = inbound.parse_message(event, room, await self._around(room, event))
         if heard is None:
             return None
         return await fetch_message_files(self._kit, heard.inbound, heard.files, self._rooms.fetch_file)
 
-    async def _around(self, room: str, event: Mapping[str, Any]) -> words.MatrixContext:
+    async def _around(self, room: str, event: Mapping[str, Any]) -> inbound.MatrixContext:
         known, me = await self._rooms.get(room), self._rooms.me
         names = known.names if known else {}
         quote: MessageQuote | None = None
-        if target := words.find_answered_event(event) or words.find_thread_root(event):
-            quote = words.make_quote(await self._rooms.event(room, target))
+        if target := inbound.find_answered_event(event) or inbound.find_thread_root(event):
+            quote = inbound.make_quote(await self._rooms.event(room, target))
         kind = self._rooms.kind(room, known)
         title = known.title if known and kind != "direct" else ""
         name = names.get(str(event.get("sender")), "")
-        return words.MatrixContext(me, self._kit.account, kind, title, name, names.get(me, ""), quote, self._commands)
+        return inbound.MatrixContext(me, self._kit.account, kind, title, name, names.get(me, ""), quote, self._commands)
 
     def _sealed(self, room: str) -> None:
         if room not in self._unread:

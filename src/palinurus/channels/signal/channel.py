@@ -1,4 +1,4 @@
-"""The channel: one account of a signal-cli daemon. Receives, fetches files, hands in, sends read receipts.
+"""The channel: one account of a signal-cli daemon. Receives, fetches files, workers in, sends read receipts.
 
 The daemon tells every message once and has then told Signal that it was read: what we hold is handed in again and again
 until it is taken, and lost if the program is killed meanwhile. Signal has no client ids and no read-back.
@@ -61,17 +61,17 @@ class SignalChannel(AccountChannel):
         self._receipts = kit.flag("sendReadReceipts", False)
 
     async def run(self, submit: channel.SubmitInbound) -> None:
-        hands: intake.ChatWorkers[intake.InboundWithFiles] = intake.ChatWorkers(
+        workers: intake.ChatWorkers[intake.InboundWithFiles] = intake.ChatWorkers(
             lambda found: self._take(found, submit),
             lambda found: self.tell_overrun(found.inbound.target, found.inbound.event),
         )
         try:
-            await self.keep_connected(partial(self._receive, hands), RECHECK)
+            await self.keep_connected(partial(self._receive, workers), RECHECK)
         finally:
-            await hands.close()
+            await workers.close()
             await self._link.close()
 
-    async def _receive(self, hands: intake.ChatWorkers[intake.InboundWithFiles]) -> channel.SendFailure:
+    async def _receive(self, workers: intake.ChatWorkers[intake.InboundWithFiles]) -> channel.SendFailure:
         """One connection, up to its end."""
         asked: asyncio.Task[None] | None = None
         try:
@@ -81,7 +81,7 @@ class SignalChannel(AccountChannel):
                         self._backoff.reset()
                         asked = asyncio.ensure_future(self._introduce())
                     elif (found := parse_event(event, self._me, self._kit.account)) is not None:
-                        hands.give(found.inbound.target.to, found)
+                        workers.give(found.inbound.target.to, found)
         except SignalUnknownAccount:
             self._signed_out()
             return channel.SendFailure(self._status.detail, "signed_out")

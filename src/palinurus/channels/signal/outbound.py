@@ -16,23 +16,16 @@ from palinurus.core.types.outbound import Reply
 
 _PERSON = re.compile(r"\+\d{5,}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|PNI:.+")
 _UNSAFE = re.compile(r"[^\w.-]+")
-IO, UNTRUSTED, LIMITED, PARAMS = -3, -4, -5, -32602
+IO, UNTRUSTED, LIMITED = -3, -4, -5
 
 # By words in the message of an error, in this order; the codes say too little.
-_WORDS: tuple[tuple[str, SendTrouble], ...] = (
-    ("account does not exist", "signed_out"),
-    ("valid account parameter", "signed_out"),
-    ("authorization failed", "signed_out"),
-    ("authorizationfailed", "signed_out"),
-    ("textstyle", "markup"),
-    ("invalid style", "markup"),
-    ("attachment", "media"),
-    ("group not found", "gone"),
-    ("not a group member", "gone"),
-    ("not a member", "gone"),
-    ("is not registered", "gone"),
-    ("unregistered", "gone"),
-    ("rate limit", "limited"),
+_WORDS: tuple[tuple[SendTrouble, tuple[str, ...]], ...] = (
+    ("signed_out", ("account does not exist", "valid account parameter")),
+    ("signed_out", ("authorization failed", "authorizationfailed")),
+    ("markup", ("textstyle", "invalid style")),
+    ("media", ("attachment",)),
+    ("gone", ("group not found", "not a group member", "not a member", "is not registered", "unregistered")),
+    ("limited", ("rate limit",)),
 )
 _CODES: dict[int, SendTrouble] = {IO: "down", UNTRUSTED: "refused", LIMITED: "limited", -32603: "down"}
 _TYPES: dict[str, SendTrouble] = {
@@ -124,7 +117,8 @@ def explain_signal_error(exc: SignalRpcError | SignalUnreachable) -> SendFailure
     if types := _types(found):
         return _by_types(types, found)
     low = exc.message.lower()
-    word = next((word for text, word in _WORDS if text in low), None) or _CODES.get(exc.code, "refused")
+    said = next((trouble for trouble, parts in _WORDS if any(part in low for part in parts)), None)
+    word = said or _CODES.get(exc.code, "refused")
     reason = _TRUST if exc.code == UNTRUSTED else exc.message[:300]
     return SendFailure(f"signal-cli: {reason}", word, everywhere=word == "limited")
 

@@ -20,7 +20,7 @@ import aiohttp
 
 from palinurus.channels.intake import ChatOrder, fetch_message_files, hand_in, hand_in_once
 from palinurus.channels.kit import AccountChannel, ChannelKit, decode_object
-from palinurus.channels.slack import inbound as words
+from palinurus.channels.slack import inbound
 from palinurus.channels.slack.api import SlackApi
 from palinurus.channels.slack.lookup import SlackBacklog, SlackLookup
 from palinurus.channels.slack.posts import MEDIA, SlackPoster
@@ -123,7 +123,7 @@ class SlackChannel(AccountChannel):
         if isinstance(told, SendFailure):
             return told
         fields = (str(told.get(key) or "") for key in ("user_id", "bot_id", "team_id", "user"))
-        self._posts.me = words.SlackIdentity(*fields)
+        self._posts.me = inbound.SlackIdentity(*fields)
         return None
 
     async def _received(self, socket: aiohttp.ClientWebSocketResponse, submit: SubmitInbound) -> SendFailure:
@@ -201,29 +201,29 @@ class SlackChannel(AccountChannel):
             return await self._message(payload.get("event") or {})
         if kind == "block_actions":
             text = await self._posts.decode_button(str(((payload.get("actions") or [{}])[0]).get("value") or ""))
-            return words.parse_press(payload, await self._around(payload), text)
+            return inbound.parse_press(payload, await self._around(payload), text)
         if payload.get("command"):
-            return words.parse_command(payload, await self._around(payload), self._commands, self._kit.clock.now())
+            return inbound.parse_command(payload, await self._around(payload), self._commands, self._kit.clock.now())
         return None
 
     async def _message(self, event: Mapping[str, Any]) -> Inbound | None:
         if event.get("type") not in ("message", "app_mention"):
             return None
-        bare = words.parse_message(event, words.SlackContext(self._posts.me, self._kit.account, "direct"))
+        bare = inbound.parse_message(event, inbound.SlackContext(self._posts.me, self._kit.account, "direct"))
         if bare is None:
             return None
-        heard = words.parse_message(event, await self._around(event))
+        heard = inbound.parse_message(event, await self._around(event))
         assert heard is not None
         return await fetch_message_files(self._kit, heard.inbound, heard.files, self._lookup.fetch_file)
 
-    async def _around(self, told: Mapping[str, Any]) -> words.SlackContext:
+    async def _around(self, told: Mapping[str, Any]) -> inbound.SlackContext:
         channel, hint = _chat(told), str(told.get("channel_type") or "")
         kind, title = await self._lookup.chat(channel, hint)
         user = told.get("user") if isinstance(told.get("user"), str) else ""
         name = await self._lookup.name(str(user)) if user else str(told.get("username") or "")
         thread = str(told.get("thread_ts") or "")
         joined = bool(thread) and await self._posts.has_spoken(channel, thread)
-        return words.SlackContext(self._posts.me, self._kit.account, kind, title, name, joined, self._threads)
+        return inbound.SlackContext(self._posts.me, self._kit.account, kind, title, name, joined, self._threads)
 
     async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:
         """Slack's request: signed, at most five minutes old. Answered when the message is on disk."""

@@ -261,16 +261,13 @@ class SlackPoster:
         if isinstance(answer, channel.SendFailure):
             return answer
         found = sorted(answer.get("messages") or (), key=lambda one: str(one.get("ts")))
-        told = [
-            {
-                "id": str(one.get("ts") or ""),
-                "from": str(one.get("user") or one.get("bot_id") or ""),
-                "text": to_readable(str(one.get("text") or ""), SlackIdentity("", "", "")),
-                "at": to_millis(str(one.get("ts") or "")),
-            }
-            for one in found
-        ]
-        return channel.SendReceipt("", told)
+        return channel.SendReceipt("", [_row(one) for one in found])
+
+
+def _row(message: Mapping[str, Any]) -> dict[str, Any]:
+    ts, who = str(message.get("ts") or ""), str(message.get("user") or message.get("bot_id") or "")
+    text = to_readable(str(message.get("text") or ""), SlackIdentity("", "", ""))
+    return {"id": ts, "from": who, "text": text, "at": to_millis(ts)}
 
 
 def read_timestamp(message_id: str) -> str:

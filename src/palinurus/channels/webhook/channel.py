@@ -1,5 +1,6 @@
-"""The channel: requests in at /channels/webhook/ACCOUNT, requests out to `url`. It holds no connection and no state;
-what is said twice is told apart by `id` on the way in and by Idempotency-Key on the way out.
+"""The channel: signed requests in at /channels/webhook/ACCOUNT, signed requests out to `url`, through the one egress
+guard. It holds no connection and no state; what is said twice is told apart by `id` on the way in and by
+Idempotency-Key on the way out.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import aiohttp
 import msgspec
 
 from palinurus.channels.intake import InboundWithFiles, RemoteFile, fetch_message_files, hand_in_once, read_brought_file
-from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit, load_reply_files
+from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit, decode_object, load_reply_files
 from palinurus.clock import Clock
 from palinurus.config.secrets import Secret
 from palinurus.core.format.render import render_markdown
@@ -29,22 +30,19 @@ from palinurus.core.webhooks import verify_signature
 from palinurus.errors import BadRequest
 from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest, FetchResponse
 
-# Replies as signed POST requests to the owner's address, through the one door; and what its answers mean.
+log = logging.getLogger(__name__)
 
+LIMIT = 20_000
+MEDIA = 8 * 1024 * 1024
+BUTTONS = 10
+ACTS: tuple[channel.ActionName, ...] = ("typing", "edit", "delete", "react", "pin")
+KINDS: tuple[ChatKind, ...] = ("direct", "group", "channel")
 LIMITS = FetchLimits(size=64 * 1024, time=30.0, redirects=0)
 # What a status means. Others: 5xx is "down", 4xx "refused".
 STATUSES: dict[int, channel.SendTrouble] = {
-    401: "signed_out",
-    403: "signed_out",
-    404: "gone",
-    408: "down",
-    409: "down",  # the same request is still being worked on
-    410: "gone",
-    413: "long",
-    415: "media",
-    425: "down",
-    429: "limited",
-}
+    401: "signed_out", 403: "signed_out", 404: "gone", 408: "down", 410: "gone", 413: "long", 415: "media", 425: "down",
+    429: "limited", 409: "down",  # 409: the same request is still being worked on
+}  # fmt: skip
 WORDS: tuple[str, ...] = get_args(channel.SendTrouble)
 
 
@@ -55,16 +53,16 @@ class WebhookPoster:
         self._spot = spot
         self._secret = secret
         self._clock = clock
-        self._door = EgressGuard(OpenHosts(frozenset((spot.entry,))))
+        self._egress = EgressGuard(OpenHosts(frozenset((spot.entry,))))
 
     async def post(self, body: dict[str, Any], key: str) -> channel.SendResult:
         """`key` is the same whenever the same thing is posted again: the receiver shows it once."""
         data = msgspec.json.encode(body)
         headers = {**make_signed_headers(self._secret, data, self._clock.now()), "Idempotency-Key": key}
         try:
-            found = await self._door.get(FetchRequest(self._spot.url, headers, data), LIMITS)
+            found = await self._egress.get(FetchRequest(self._spot.url, headers, data), LIMITS)
         except FetchFailure as exc:
-            # The door says in words what happened; its cause tells whether the request can have arrived.
+            # The guard says in words what happened; its cause tells whether the request can have arrived.
             apart = isinstance(exc.__context__, (aiohttp.ClientConnectorError, OSError))
             return channel.SendFailure(str(exc), "down" if apart else "cut")
         return read_answer(found, key)
@@ -74,40 +72,25 @@ def make_signed_headers(secret: Secret, data: bytes, now: int) -> dict[str, str]
     """The headers that prove who sent it and when; the same as requests to us must carry."""
     stamp = str(now // 1000)
     mac = hmac.new(secret.reveal().encode(), f"{stamp}.".encode() + data, hashlib.sha256).hexdigest()
-    return {
-        "Content-Type": "application/json",
-        "X-Webhook-Timestamp": stamp,
-        "X-Webhook-Signature": f"sha256={mac}",
-    }
+    return {"Content-Type": "application/json", "X-Webhook-Timestamp": stamp, "X-Webhook-Signature": f"sha256={mac}"}
 
 
 def read_answer(found: FetchResponse, key: str) -> channel.SendResult:
     """What an answer means. A JSON body may name the message (`id`), or a `trouble` by its word and why (`error`)."""
-    try:
-        said = msgspec.json.decode(found.data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        said = None
-    said = said if isinstance(said, dict) else {}
+    said = decode_object(found.data)
     if 200 <= found.status < 300:
         return channel.SendReceipt(str(said.get("id") or key)[:200])
     word = said.get("trouble")
-    trouble: channel.SendTrouble = word if word in WORDS else STATUSES.get(found.status, _other(found.status))
+    usual: channel.SendTrouble = "down" if found.status >= 500 else "refused"
+    trouble: channel.SendTrouble = word if word in WORDS else STATUSES.get(found.status, usual)
     reason = f"the receiver answered {found.status}: {str(said.get('error') or '')[:200]}".rstrip(": ")
-    after = _seconds(found.retry) if trouble in ("limited", "down") else None
-    return channel.SendFailure(reason, trouble, after)
-
-
-def _other(status: int) -> channel.SendTrouble:
-    return "down" if status >= 500 else "refused"
-
-
-def _seconds(text: str) -> float | None:
-    return min(float(text), 3600.0) if text.isascii() and text.isdigit() else None
+    told = trouble in ("limited", "down") and found.retry.isascii() and found.retry.isdigit()
+    return channel.SendFailure(reason, trouble, min(float(found.retry), 3600.0) if told else None)
 
 
 def build_message(reply: Reply, files: Sequence[ChannelFile]) -> dict[str, Any]:
     """The body of a reply."""
-    body: dict[str, Any] = {
+    return {
         "type": "message",
         "id": reply.client_id,
         "account": reply.target.account,
@@ -121,12 +104,6 @@ def build_message(reply: Reply, files: Sequence[ChannelFile]) -> dict[str, Any]:
         "buttons": [{"label": one.label, "text": one.text, "style": one.style} for one in reply.buttons],
         "files": [{"name": f.name, "mime": f.mime, "data": base64.b64encode(f.data).decode()} for f in files],
     }
-    return body
-
-
-# A signed request -> `Inbound`. Pure: the signature was checked before, files are decoded but not kept here.
-
-KINDS: tuple[ChatKind, ...] = ("direct", "group", "channel")
 
 
 class _File(msgspec.Struct):
@@ -183,8 +160,8 @@ def parse_request(body: bytes, account: str, now: int) -> InboundWithFiles | str
             Sender(sender, post.name[:200], bot=post.bot),
             ident,
             post.text,
-            now,
-            post.kind,
+            at=now,
+            kind=post.kind,
             reply_to=post.quote.id if post.quote else "",
             mentioned=post.mentioned or bool(post.pressed),
             pressed=post.pressed,
@@ -203,14 +180,6 @@ def _files(sent: list[_File]) -> tuple[RemoteFile, ...] | str:
         except (binascii.Error, ValueError):
             return f"the data of {one.name[:80]!r} is not base64"
     return tuple(found)
-
-
-log = logging.getLogger(__name__)
-
-LIMIT = 20_000
-MEDIA = 8 * 1024 * 1024
-BUTTONS = 10
-ACTS: tuple[channel.ActionName, ...] = ("typing", "edit", "delete", "react", "pin")
 
 
 class WebhookChannel(BasicChannel):

@@ -1,4 +1,5 @@
-"""One linked device on WhatsApp. The client reconnects by itself; here is what we do with what it hears.
+"""One linked device on WhatsApp: signing in and out (a phone reads a QR code; who shows it to whom is the caller's
+affair), and what we do with what the client hears, which reconnects by itself.
 
 WhatsApp tells a message once and is told at once that it came: what was heard is asked in until the program takes it.
 The library takes no ids of ours: a reply whose receipt is lost can be seen twice.
@@ -21,10 +22,12 @@ from palinurus.core.types.channel import ChannelAction, SendReceipt, SendResult,
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
-# Signing in and out: a phone reads a QR code, and we are one of its linked devices. Knows the client's port; who shows
-# the code to whom is the caller's affair.
+log = logging.getLogger(__name__)
 
 SECONDS = 180.0  # for a person to find the phone
+SIGN_IN = "nobody is signed in: run `pal channels login whatsapp` and read the code with the phone"
+QUOTES = 2000  # messages whose text is remembered, to be quoted
+TITLES = 500
 
 
 class QrPicture(str):
@@ -83,13 +86,6 @@ async def unlink_device(client: port.WhatsAppClient) -> str:
         await client.stop()
 
 
-log = logging.getLogger(__name__)
-
-SIGN_IN = "nobody is signed in: run `pal channels login whatsapp` and read the code with the phone"
-QUOTES = 2000  # messages whose text is remembered, to be quoted
-TITLES = 500
-
-
 class WhatsAppChannel(AccountChannel):
     """Implements `Channel`."""
 
@@ -103,16 +99,16 @@ class WhatsAppChannel(AccountChannel):
         self._me: frozenset[str] = frozenset()
         self._texts: RecentDict[str, str] = RecentDict(QUOTES)
         self._titles: RecentDict[str, str] = RecentDict(TITLES)
-        self._hands: ChatWorkers[port.WhatsAppMessage] | None = None
+        self._workers: ChatWorkers[port.WhatsAppMessage] | None = None
 
     async def run(self, submit: SubmitInbound) -> None:
         """Receive until cancelled; ends when we are signed out."""
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        hands = self._hands = self._hands or ChatWorkers(partial(self._take, submit), self._full)
+        workers = self._workers = self._workers or ChatWorkers(partial(self._take, submit), self._full)
         broke = False
         self.set_status("starting")
         try:
-            await self._client.start(partial(self._hear, hands, ended))
+            await self._client.start(partial(self._hear, workers, ended))
             why = await ended
             self.set_status("signed_out", why)
             log.error("whatsapp %s: %s", self._kit.account, why)
@@ -122,12 +118,12 @@ class WhatsAppChannel(AccountChannel):
             raise
         finally:
             if not broke:
-                self._hands = None
-                await hands.close()
+                self._workers = None
+                await workers.close()
             await self._client.stop()
 
     def _hear(
-        self, hands: ChatWorkers[port.WhatsAppMessage], ended: asyncio.Future[str], told: port.WhatsAppEvent
+        self, workers: ChatWorkers[port.WhatsAppMessage], ended: asyncio.Future[str], told: port.WhatsAppEvent
     ) -> None:
         match told:
             case port.WhatsAppReady(me, name):
@@ -142,7 +138,7 @@ class WhatsAppChannel(AccountChannel):
             case port.WhatsAppCrash(reason) if not ended.done():
                 ended.set_exception(port.WhatsAppRefusal(reason))
             case port.WhatsAppMessage():
-                hands.give(told.chat, told)
+                workers.give(told.chat, told)
             case _:
                 pass
 

@@ -21,10 +21,8 @@ from neonize.utils.enum import ChatPresence, ChatPresenceMedia, MediaType, Recei
 
 from palinurus.channels.intake import RemoteFile
 from palinurus.channels.kit import ChannelKit
-from palinurus.channels.whatsapp import channel as signing
 from palinurus.channels.whatsapp import convert, port
-from palinurus.channels.whatsapp.channel import WhatsAppChannel
-from palinurus.channels.whatsapp.port import WhatsAppQrCode as Shown
+from palinurus.channels.whatsapp.channel import QrPicture, WhatsAppChannel, link_device, unlink_device
 
 log = logging.getLogger(__name__)
 
@@ -56,25 +54,25 @@ def make_whatsapp_channel(kit: ChannelKit) -> WhatsAppChannel:
 
 async def log_in(kit: ChannelKit, show: Callable[[str], object]) -> str:
     """Link with a phone; "" or why not."""
-    return await signing.link_device(NeonizeClient(kit), draw_qr_code, show)
+    return await link_device(NeonizeClient(kit), draw_qr_code, show)
 
 
 async def log_out(kit: ChannelKit) -> str:
     """Unlink; "" or why not."""
-    return await signing.unlink_device(NeonizeClient(kit))
+    return await unlink_device(NeonizeClient(kit))
 
 
-def draw_qr_code(code: str) -> signing.QrPicture:
+def draw_qr_code(code: str) -> QrPicture:
     """A QR code for a terminal, and for a browser."""
     made, out = segno.make_qr(code), io.StringIO()
     made.terminal(out=out, compact=True, border=2)
-    picture = signing.QrPicture(out.getvalue())
+    picture = QrPicture(out.getvalue())
     picture.url = str(made.png_data_uri(scale=6, border=3))
     return picture
 
 
 class NeonizeClient:
-    """Implements `port.Client`. A client that was stopped can be started again."""
+    """Implements `port.WhatsAppClient`. A client that was stopped can be started again."""
 
     def __init__(self, kit: ChannelKit) -> None:
         self._folder = kit.folder
@@ -98,7 +96,7 @@ class NeonizeClient:
         client.event(ev.MessageEv)(lambda _client, told: self._came(hear, told))
 
         async def code(_client: Any, data: bytes) -> None:
-            hear(Shown(data.decode()))
+            hear(port.WhatsAppQrCode(data.decode()))
 
         client.event.qr(code)
         going: asyncio.Task[Any] = await _tried(client.connect())
@@ -187,7 +185,7 @@ def _telling(
 
 
 async def _tried(work: Awaitable[T], head: str = "", *, sending: bool = False) -> T:
-    """Raises Refused for what the library raises."""
+    """Raises WhatsAppRefusal for what the library raises."""
     try:
         return await work
     except (NeonizeError, OSError, ValueError) as exc:

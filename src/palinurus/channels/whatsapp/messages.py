@@ -1,4 +1,8 @@
-"""Replies and acts -> calls of the client, and what its complaints mean. Raises nothing."""
+"""A message of the client -> what is handed in; replies and acts -> calls of the client, and what its complaints mean.
+
+Who writes is the JID without its device part; WhatsApp vouches for the phone number beside it. The event holds sender
+and id, because ids are the senders' own. Edits, reactions, broadcasts and status posts are left alone.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,7 @@ from palinurus.core.types import channel
 from palinurus.core.types.inbound import Inbound, MessageQuote, Sender, Target
 from palinurus.core.types.outbound import Reply
 
-# A message of the client -> what is handed in. Pure.
-#
-# Who writes is the JID without its device part; WhatsApp vouches for the phone number beside it. The event holds sender
-# and id, because ids are the senders' own. Edits, reactions, broadcasts and status posts are left alone.
-
 PHONE = "@s.whatsapp.net"
-GROUP = "@g.us"
 _FOREIGN = ("@broadcast", "@newsletter")
 
 
@@ -34,8 +32,8 @@ def parse_message(came: port.WhatsAppMessage, me: frozenset[str], account: str) 
         Sender(came.sender, came.name, also=(*came.also, *_number(came.sender))),
         make_event_name(came.sender, came.id),
         text,
-        came.at,
-        "group" if came.group else "direct",
+        at=came.at,
+        kind="group" if came.group else "direct",
         reply_to=make_event_name("" if answered else quoted.sender, quoted.id) if quoted else "",
         mentioned=named or answered or text.startswith("/"),
         quote=MessageQuote(quoted.id, "" if answered else quoted.sender, quoted.text) if quoted else None,
@@ -85,10 +83,8 @@ _WORDS: tuple[tuple[str, channel.SendTrouble], ...] = (
     (r"timed out|deadline exceeded|context canceled|connection (?:reset|closed)|broken pipe", "cut"),
     (r"upload|media|ffmpeg", "media"),
     (r"blocked|error 405", "blocked"),
-    (
-        r"no lid|not on whatsapp|item-not-found|error 404|not a participant|not-authorized|forbidden|error 403|gone",
-        "gone",
-    ),
+    (r"no lid|not on whatsapp|item-not-found|error 404|not a participant", "gone"),
+    (r"not-authorized|forbidden|error 403|gone", "gone"),
     (r"too (?:long|large|big)|error 413", "long"),
     (r"error 5\d\d|internal-server-error|service-unavailable", "down"),
     (r"error 4\d\d", "refused"),
@@ -161,6 +157,5 @@ def explain_whatsapp_error(exc: port.WhatsAppRefusal) -> channel.SendFailure:
     word = next((word for pattern, word in _WORDS if re.search(pattern, text, re.IGNORECASE)), None)
     if word is None:
         word = "cut" if exc.sending else "refused"
-    return channel.SendFailure(
-        f"WhatsApp: {text}", word, LATER if word == "limited" else None, everywhere=word == "limited"
-    )
+    limited = word == "limited"
+    return channel.SendFailure(f"WhatsApp: {text}", word, LATER if limited else None, everywhere=limited)

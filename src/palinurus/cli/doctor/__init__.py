@@ -15,8 +15,7 @@ from palinurus.cli.doctor import checks
 from palinurus.cli.doctor.checks import DoctorCase, DoctorFinding
 from palinurus.cli.main import PARTS
 from palinurus.cli.main import load_part as part
-from palinurus.cli.reach import http
-from palinurus.cli.reach.client import find_gateway_address
+from palinurus.cli.reach.http import is_gateway_running
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
@@ -103,7 +102,7 @@ def _answers(case: DoctorCase) -> Iterator[DoctorFinding]:
 
 async def _alive(loaded: LoadedConfig) -> bool:
     try:
-        return await http.is_gateway_alive(find_gateway_address(loaded.settings))
+        return await is_gateway_running(loaded.settings)
     except PalinurusError:
         return False
 

@@ -27,11 +27,11 @@ from palinurus.clock import SystemClock
 from palinurus.config.sections.policy import find_key_source
 from palinurus.config.settings import Settings
 from palinurus.core.policy.decide import KeyLocator, ToolVerdict, describe_tool_verdict, explain_tool_verdict
-from palinurus.core.types.inbound import Inbound, Route, Sender, Target, TurnOptions
+from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Model, Prompt
 from palinurus.errors import BadRequest, NotFound
-from palinurus.inbox.route import route_inbound
+from palinurus.inbox.message import MessageReader
 from palinurus.outbox.post import OutboxPost
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
@@ -204,15 +204,18 @@ async def preview_run(
     catalog.vendors = others.vendors
     if any(catalog.wants_probe(agent) for agent in settings.agents.values()):
         catalog.ollama = await probe_ollama()
-    where = route_inbound(inbound, settings)
-    if not isinstance(where, Route):
-        raise BadRequest(str(where), fix="`pal prompt show --help`")
+    reader = MessageReader(settings)
+    try:
+        where = reader.route(inbound)
+    except BadRequest as exc:
+        raise BadRequest(exc.message, fix="`pal prompt show --help`") from None
+    message = reader.read(inbound, where)
     store = cast(Store, _Shelf(settings.home))  # all a plan asks of the store is one session
     clock = SystemClock()
     shelf = PromptSources(settings, environ, raw, path=build_search_path())
     family = WebToolset(settings.web, clock)
     web = make_web_tools(settings, catalog, family, cast(Model, None))
-    lines = open_channels(settings, store, clock, family.door, others, _unwanted)
+    lines = open_channels(settings, store, clock, family.egress, others, _unwanted)
     chats = OutboxPost(settings, store, lines, clock, lambda _: None)
     parts = PreparerParts(
         settings,
@@ -240,7 +243,7 @@ async def preview_run(
     )
     claim = RunClaim("preview", str(where.key), where.lane, b"", clock.now(), 1)
     preparer = RunPreparer(parts)
-    prepared = await preparer.prepare(claim, inbound, where)
+    prepared = await preparer.prepare(claim, message.said, where, message.inline)
     if isinstance(prepared, RunRefusal):
         raise BadRequest(prepared.failure.message, fix="`pal models` lists what can be used")
     plan = prepared.plan

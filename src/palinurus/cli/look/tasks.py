@@ -7,10 +7,9 @@ import os
 import sys
 from typing import Any
 
-from palinurus.cli.access.devices import connect_to_gateway
 from palinurus.cli.args import CommandParser, load_settings, to_json
-from palinurus.cli.reach import http
-from palinurus.cli.reach.client import find_gateway_address
+from palinurus.cli.reach.gateway import reach_gateway
+from palinurus.cli.reach.http import is_gateway_running
 from palinurus.cli.render import strip_controls
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.settings import Settings
@@ -34,14 +33,11 @@ def run_tasks(argv: list[str]) -> int:
 
 async def fetch_tasks(settings: Settings, clock: Clock, status: str) -> list[dict[str, Any]]:
     """What the gateway says. Raises GatewayUnreachable."""
-    if not await http.is_gateway_alive(find_gateway_address(settings)):
+    if not await is_gateway_running(settings):
         raise GatewayUnreachable("no gateway is running, so nothing goes on", fix="`pal gateway` starts it")
-    link = await connect_to_gateway(settings, clock)
-    try:
-        answer = await link.call("tasks.list", {"limit": 500, **({"status": status} if status else {})})
+    async with reach_gateway(settings, clock) as gateway:
+        answer = await gateway.call("tasks.list", {"limit": 500, **({"status": status} if status else {})})
         return list(answer["tasks"])
-    finally:
-        await link.close()
 
 
 def format_task_rows(found: list[dict[str, Any]], now: int) -> str:

@@ -1,7 +1,7 @@
 """A chosen silence: the model answers with the token NO_REPLY and nothing is sent. A stray HEARTBEAT_OK, the token of
 heartbeats, goes the same way: alone it says nothing, before or behind a text it is left out.
 
-`Hush` holds the token back while it comes in pieces; text that only looked like it is let go.
+`SilenceFilter` holds the token back while it comes in pieces; text that only looked like it is let go.
 """
 
 from __future__ import annotations

@@ -20,13 +20,14 @@ from palinurus.gateway.methods import (
     system,
     tasks,
     tools,
+    tree,
     usage,
     why,
 )
 from palinurus.gateway.rpc import GatewayMethod, make_method_table
 
 _FAMILIES = (
-    *(system, devices, chat, why, agent, sessions, change, checkpoints, usage, agents),
+    *(system, devices, chat, why, agent, sessions, change, checkpoints, tree, usage, agents),
     *(menus, tools, skills, tasks, approvals, config, cron, channels, setup),
 )
 METHODS: dict[str, GatewayMethod] = make_method_table(*(family.METHODS for family in _FAMILIES))

@@ -17,7 +17,7 @@ from palinurus.gateway.context import MethodContext, SessionParams, make_sender,
 from palinurus.gateway.methods import agents, menus
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import project_entry, project_history
-from palinurus.inbox.control import is_stop_word
+from palinurus.inbox.message import is_stop_word
 from palinurus.sessions.entries import MessageEntry
 from palinurus.store.port import Acceptance, InboxRow
 

@@ -11,11 +11,11 @@ import importlib.util
 import os
 from collections.abc import AsyncIterator, Sequence
 
-from palinurus.abort import Abort, Aborted
+from palinurus.abort import Aborted
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
 from palinurus.core.calls.events import TextCallDecoder
-from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest, StreamDecoder
+from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest, StopSignal, StreamDecoder
 from palinurus.providers.errors import end_broken_stream, make_failed
 from palinurus.providers.local.runtime import ENGINE, GRACE, LocalRuntime, RuntimeDied
 from palinurus.providers.local.weights import WEIGHTS, list_pulled, locate_weights
@@ -55,8 +55,8 @@ class LocalModel:
         self._timer: asyncio.Task[None] | None = None
         self._settling: asyncio.Task[None] | None = None
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
-        """Events as they come; the last is Done or Failed."""
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
+        """Events as they come; the last is StreamDone or StreamFailed."""
         found = self._file(request)
         if isinstance(found, ModelFailure):
             yield make_failed(request, found)
@@ -86,7 +86,7 @@ class LocalModel:
 
     # --- one answer --------------------------------------------------------------------------------------------
 
-    async def _answer(self, request: ModelRequest, path: str, stop: Abort) -> AsyncIterator[list[ModelEvent]]:
+    async def _answer(self, request: ModelRequest, path: str, stop: StopSignal) -> AsyncIterator[list[ModelEvent]]:
         decoder: StreamDecoder = WIRE.decoder(request)
         try:
             runtime = await self._ready(path, request.model.context_window, stop)
@@ -108,8 +108,8 @@ class LocalModel:
         except Aborted as error:
             yield end_broken_stream(request, decoder, ModelFailure("aborted", error.reason))
 
-    async def _ready(self, path: str, context: int, stop: Abort) -> LocalRuntime:
-        """The runtime with this model in it. Raises Died, Aborted."""
+    async def _ready(self, path: str, context: int, stop: StopSignal) -> LocalRuntime:
+        """The runtime with this model in it. Raises RuntimeDied, Aborted."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

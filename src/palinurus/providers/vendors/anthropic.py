@@ -1,4 +1,4 @@
-"""Anthropic: the Claude models at their maker's."""
+"""Anthropic: the Claude models at their maker's, and inside the claude command line."""
 
 from __future__ import annotations
 
@@ -7,28 +7,6 @@ from typing import Any
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.vendor import Vendor, make_thinking_model
 from palinurus.providers.vendors import claude, tiers
-
-# The claude command line as a provider: it does whole runs (`agent/runtimes/claude.py`), with its own sign-in. The
-# level goes along as an argument.
-
-
-def build_effort_arguments(level: str, model_id: str = "") -> tuple[str, ...]:
-    """`--effort` and the word for a level that thinks; nothing for off. Its words are those of `output_config`."""
-    if level in ("off", "none", ""):
-        return ()
-    return ("--effort", claude.choose_claude_effort(level, model_id or "claude-opus-4-8"))
-
-
-CLAUDE_PROGRAM = Vendor(
-    id="claude-cli",
-    name="Claude Code (program)",
-    api="runtime",
-    base_url="",
-    keyless=True,
-    profile=claude.resolve_model_profile,
-    reasons=claude.can_claude_reason,
-)
-
 
 _HOSTS = ("api.anthropic.com",)
 _TIERS = ("auto", "standard_only")
@@ -61,5 +39,26 @@ VENDOR = Vendor(
     ),
     profile=claude.resolve_model_profile,
     shape=shape_anthropic_body,
+    reasons=claude.can_claude_reason,
+)
+
+
+# --- the claude command line: it does whole runs (`agent/runtimes/claude.py`), with its own sign-in -----------
+
+
+def build_effort_arguments(level: str, model_id: str = "") -> tuple[str, ...]:
+    """`--effort` and the word for a level that thinks; nothing for off. Its words are those of `output_config`."""
+    if level in ("off", "none", ""):
+        return ()
+    return ("--effort", claude.choose_claude_effort(level, model_id or "claude-opus-4-8"))
+
+
+CLAUDE_PROGRAM = Vendor(
+    id="claude-cli",
+    name="Claude Code (program)",
+    api="runtime",
+    base_url="",
+    keyless=True,
+    profile=claude.resolve_model_profile,
     reasons=claude.can_claude_reason,
 )

@@ -14,7 +14,7 @@ from palinurus.providers.vendors.custom import Body
 # --- Vercel AI Gateway: an Anthropic-compatible address -------------------------------------------------------
 
 _XHIGH = re.compile(r"openai/gpt-(5\.[45].*|5\.3-codex|5\.2(-codex)?|5\.1-codex)")
-_XHIGH_BUDGET = 32_768
+_BUDGETS = {**claude.BUDGETS, "xhigh": 32_768, "max": 32_768}
 
 
 def resolve_vercel_profile(model: ModelSpec) -> ThinkingProfile:
@@ -28,15 +28,8 @@ def resolve_vercel_profile(model: ModelSpec) -> ThinkingProfile:
 
 def shape_vercel_body(body: Body, request: ModelRequest) -> Body:
     """Claude's own fields for Claude; a thinking budget, which the gateway translates, for the rest."""
-    model = request.model
-    shaped = claude.shape_claude_body(body, request)
-    if claude.is_claude(model.ref.model):
-        return shaped
-    if request.level in ("xhigh", "max") and shaped.get("thinking", {}).get("type") == "enabled":
-        most = min(shaped["max_tokens"] - claude.BUDGETS["high"] + _XHIGH_BUDGET, model.max_tokens)
-        if most > _XHIGH_BUDGET:
-            shaped = {**shaped, "thinking": {"type": "enabled", "budget_tokens": _XHIGH_BUDGET}, "max_tokens": most}
-    return shaped
+    budgets = claude.BUDGETS if claude.is_claude(request.model.ref.model) else _BUDGETS
+    return claude.shape_claude_body(body, request, budgets)
 
 
 VERCEL_AI_GATEWAY = Vendor(

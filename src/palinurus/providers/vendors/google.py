@@ -65,7 +65,9 @@ def build_thinking_config(request: ModelRequest) -> dict[str, Any] | None:
     level = "high" if request.level in ("xhigh", "max") else request.level
     on = level not in ("off", "none", "")
     budget = request.model.params.get("thinkingBudget")
-    if isinstance(budget, int) and not isinstance(budget, bool):
+    if not isinstance(budget, int) or isinstance(budget, bool):
+        budget = thinking.read_budget(request.model, request.level, level) if on else None
+    if budget is not None:
         return _numeric(kind, budget)
     if kind in _WORDS:
         word = _WORDS[kind].get(level if on else "off")

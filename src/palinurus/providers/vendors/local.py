@@ -13,18 +13,6 @@ from palinurus.core.prompt.facts import PromptContribution
 from palinurus.core.types.model import ModelRequest, ModelSpec, TokenPrice
 from palinurus.core.types.vendor import Vendor, VendorModel
 
-# The model inside the program: scripted, offline, no key.
-
-BUILTIN = Vendor(
-    id="builtin",
-    name="Built in",
-    api="builtin",
-    base_url="",
-    keyless=True,
-    models=(VendorModel("demo", "Demo (scripted)", context_window=200_000, max_tokens=8192, price=TokenPrice()),),
-)
-
-
 # compat: promptMode and toolNames are for whoever makes the prompt; textToolCalls for whoever reads the answer.
 _SHORT: dict[str, Any] = {
     "promptMode": "none",
@@ -121,4 +109,15 @@ VENDOR = Vendor(
     profile=lambda model: thinking.OFF_PROFILE,
     shape=shape_local_body,
     prompt=contribute_prompt,
+)
+
+
+# The model inside the program: scripted, offline, no key.
+BUILTIN = Vendor(
+    id="builtin",
+    name="Built in",
+    api="builtin",
+    base_url="",
+    keyless=True,
+    models=(VendorModel("demo", "Demo (scripted)", price=TokenPrice()),),
 )

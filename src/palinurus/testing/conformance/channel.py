@@ -38,8 +38,8 @@ LIMIT = 10.0  # seconds for anything to happen
 _CLOCK = SystemClock()
 
 
-async def wait_until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT):
+async def wait_until(true: Callable[[], bool], seconds: float = LIMIT) -> None:
+    async with asyncio.timeout(seconds):
         while not true():
             await _CLOCK.sleep(0.005)
 
@@ -145,9 +145,7 @@ class ChannelSuite:
     async def _again(self, world: ChannelHarness, true: Callable[[], bool]) -> None:
         """It comes by itself, or at the latest after a reconnect."""
         try:
-            async with asyncio.timeout(2):
-                while not true():
-                    await _CLOCK.sleep(0.01)
+            await wait_until(true, seconds=2)
         except TimeoutError:
             await world.restart()
             await wait_until(true)

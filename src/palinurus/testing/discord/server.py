@@ -1,4 +1,4 @@
-"""The fake Discord: its REST API with its checks, limits and errors, and the people in front of it (`Platform`)."""
+"""The fake Discord: its REST API with its checks, limits and errors, and the people in front of it (`FakePlatform`)."""
 
 from __future__ import annotations
 
@@ -238,17 +238,19 @@ class FakeDiscord(FakePlatform):
         status, code, words = _FAULTS[cast("SendTrouble", fault)]
         return make_error(status, code, words, _LONG if fault == "long" else None)
 
-    def _found(self, request: web.Request) -> dict[str, Any] | None:
-        return self.world.message(request.match_info["chat"], request.match_info["message"])
+    def _found(self, request: web.Request) -> dict[str, Any]:
+        """The message that is meant. Raises Discord's answer where there is none."""
+        found = self.world.message(request.match_info["chat"], request.match_info["message"])
+        if found is None:
+            text = json.dumps({"message": "Unknown Message", "code": 10008})
+            raise web.HTTPNotFound(text=text, content_type="application/json")
+        return found
 
     async def _get(self, request: web.Request) -> web.Response:
-        found = self._found(request)
-        return web.json_response(found) if found else make_error(404, 10008, "Unknown Message")
+        return web.json_response(self._found(request))
 
     async def _patch(self, request: web.Request) -> web.Response:
         found, body = self._found(request), await request.json()
-        if found is None:
-            return make_error(404, 10008, "Unknown Message")
         if found["author"]["id"] != ME:
             return make_error(403, 50005, "Cannot edit a message authored by another user")
         if wrong := find_refusal(body, []):
@@ -258,22 +260,16 @@ class FakeDiscord(FakePlatform):
 
     async def _delete(self, request: web.Request) -> web.Response:
         found = self._found(request)
-        if found is None:
-            return make_error(404, 10008, "Unknown Message")
         self.world.messages[request.match_info["chat"]].remove(found)
         return web.Response(status=204)
 
     async def _pin(self, request: web.Request) -> web.Response:
         found = self._found(request)
-        if found is None:
-            return make_error(404, 10008, "Unknown Message")
         found["pinned"] = request.method == "PUT"
         return web.Response(status=204)
 
     async def _react(self, request: web.Request) -> web.Response:
         found, emoji = self._found(request), request.match_info["emoji"]
-        if found is None:
-            return make_error(404, 10008, "Unknown Message")
         rest = [one for one in found.get("reactions", ()) if one["emoji"]["name"] != emoji]
         ours = {"emoji": {"id": None, "name": emoji}, "me": True, "count": 1}
         found["reactions"] = [*rest, ours] if request.method == "PUT" else rest

@@ -20,7 +20,7 @@ from palinurus.clock import SystemClock
 from palinurus.core.types.channel import ChannelHttpRequest, SendTrouble
 from palinurus.testing.loopback import LoopbackHttp, abort_connection
 from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage
-from palinurus.testing.slack.state import ME, METHODS, MY_BOT, TEAM, FakeSlackState, SlackForm
+from palinurus.testing.slack.state import ME, MY_BOT, TEAM, FakeSlackState, SlackForm
 
 BOT, APP, SIGNING = "xoxb-fake-bot", "xapp-fake-app", "signing-secret"
 
@@ -143,11 +143,7 @@ class FakeSlack(FakePlatform, FakeSlackState):
         """A request as Slack makes it in mode http; `late` seconds old."""
         at = str(self._clock.now() // 1000 - late)
         signature = hmac.new(secret.encode(), f"v0:{at}:".encode() + body, hashlib.sha256).hexdigest()
-        headers = {
-            "content-type": kind,
-            "x-slack-request-timestamp": at,
-            "x-slack-signature": f"v0={signature}",
-        }
+        headers = {"content-type": kind, "x-slack-request-timestamp": at, "x-slack-signature": f"v0={signature}"}
         return ChannelHttpRequest("POST", headers, {}, body)
 
     # --- the socket
@@ -195,8 +191,7 @@ class FakeSlack(FakePlatform, FakeSlackState):
             return web.Response(status=503, text="unavailable")
         if trouble in _ERRORS:
             return _no(_ERRORS[trouble])
-        step = METHODS.get(method)
-        answer = step(self, form) if step else "unknown_method"
+        answer = self.answer(method, form)
         if trouble == "cut":
             return abort_connection(request)
         return _no(answer) if isinstance(answer, str) else web.json_response({"ok": True, **answer})

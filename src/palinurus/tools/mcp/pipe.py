@@ -17,6 +17,7 @@ import anyio
 import mcp_types
 from mcp.shared.message import SessionMessage
 
+from palinurus.clock import SystemClock
 from palinurus.tools.commands import descendants
 from palinurus.tools.mcp.port import McpWatch
 from palinurus.tools.sandbox.launch import ChildLaunch, start_child
@@ -128,7 +129,7 @@ async def _ended(process: subprocess.Popen[bytes], mark: str, since: int) -> Non
     for _ in range(100 if left else 0):  # who was killed is there for a moment more
         if not await asyncio.to_thread(descendants.find_descendants, process.pid, mark, since):
             break
-        await asyncio.sleep(0.01)
+        await SystemClock().sleep(0.01)
 
 
 async def _waited(process: subprocess.Popen[bytes]) -> None:

@@ -18,8 +18,10 @@ from typing import NamedTuple
 from palinurus.core.types.sandbox import SandboxSpec
 from palinurus.tools.sandbox import landlock, seccomp, syscalls
 
-# What a contained thread gives up: the way to new privileges, and most of what root may do.
-
+SPARES = 4  # threads kept ready, each for another cell
+RULES = 16  # sets of rules kept
+_YIELDS = 2000
+_ERRORS = (OSError, ValueError, subprocess.SubprocessError)
 _NO_NEW_PRIVS, _BOUNDING_READ, _BOUNDING_DROP = 38, 23, 24
 _AMBIENT, _AMBIENT_CLEAR = 47, 4
 _VERSION = 0x20080522
@@ -71,12 +73,6 @@ def _held() -> tuple[int, int]:
                 value = int(line.split()[1], 16)
                 return value & 0xFFFFFFFF, value >> 32
     return 0, 0
-
-
-SPARES = 4  # threads kept ready, each for another cell
-RULES = 16  # sets of rules kept
-_YIELDS = 2000
-_ERRORS = (OSError, ValueError, subprocess.SubprocessError)
 
 
 class ConfinementKey(NamedTuple):

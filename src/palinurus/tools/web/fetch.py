@@ -1,4 +1,4 @@
-"""web_fetch: one page as markdown or text, wrapped as untrusted. Goes through the door; parses nothing itself."""
+"""web_fetch: one page as markdown or text, wrapped as untrusted. Goes through the egress guard, parses nothing."""
 
 from __future__ import annotations
 
@@ -20,11 +20,20 @@ from palinurus.tools.web.cache import FetchCache
 from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest, FetchResponse
 from palinurus.tools.web.reader import FormatReader
 
-# Bytes of a page -> text: by BOM, then the header, then what the page says of itself, then by trying. Pure.
-#
-# Only codecs of writing systems are used; a page cannot name one that does something else (zip, punycode, utf-7).
-
+LEAST = 100  # characters
+_FRAME = 600  # characters of JSON around the text, besides addresses
+_PARSING = 15.0  # seconds a page may take to be read
+_PAPER = 10 << 20  # bytes of a PDF
+_PAGES = 20
+_TYPES = re.compile(
+    r"text/|application/(?:json|xml|xhtml\+xml|pdf|javascript|ecmascript|x-javascript|yaml|x-yaml|toml|ld\+json|rtf"
+    r"|x-ndjson|graphql|sql|octet-stream)\b|application/[\w.-]+\+(?:json|xml)|image/svg\+xml"
+)
+_HTML = ("text/html", "application/xhtml+xml")
+_JSON = re.compile(r"(?:application|text)/(?:[\w.-]+\+)?json\b")
+_MARKDOWN = ("text/markdown", "text/x-markdown")
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+# Only codecs of writing systems; a page cannot name one that does something else (zip, punycode, utf-7).
 _KNOWN = re.compile(
     r"utf-?8|utf-?16(?:-?[lb]e)?|us-ascii|ascii|iso-?8859-?\d{1,2}|latin-?\d|windows-?\d{3,4}|cp\d{3,4}|koi8-?[rut]"
     r"|shift[_-]?jis|sjis|euc-?(?:jp|kr)|iso-?2022-?jp|gb(?:k|2312|18030)|big5(?:-?hkscs)?|mac[a-z-]{0,16}|tis-?620"
@@ -37,7 +46,8 @@ _MEANT = {"iso-8859-1": "windows-1252", "latin-1": "windows-1252", "latin1": "wi
 
 
 def decode_page(data: bytes, told: str = "") -> str:
-    """The text; what cannot be read is replaced."""
+    """The text: by BOM, then `told` by the header, then what the page says of itself, then by trying. What cannot be
+    read is replaced."""
     for mark, name in _BOMS:
         if data.startswith(mark):
             return data[len(mark) :].decode(name, "replace")
@@ -58,24 +68,10 @@ def decode_page(data: bytes, told: str = "") -> str:
         return data.decode("utf-8" if late else "windows-1252", "replace")
 
 
-LEAST = 100  # characters
-_FRAME = 600  # characters of JSON around the text, besides addresses
-_PARSING = 15.0  # seconds a page may take to be read
-_PAPER = 10 << 20  # bytes of a PDF
-_PAGES = 20
-_TYPES = re.compile(
-    r"text/|application/(?:json|xml|xhtml\+xml|pdf|javascript|ecmascript|x-javascript|yaml|x-yaml|toml|ld\+json|rtf"
-    r"|x-ndjson|graphql|sql|octet-stream)\b|application/[\w.-]+\+(?:json|xml)|image/svg\+xml"
-)
-_HTML = ("text/html", "application/xhtml+xml")
-_JSON = re.compile(r"(?:application|text)/(?:[\w.-]+\+)?json\b")
-_MARKDOWN = ("text/markdown", "text/x-markdown")
-
-
 class FetchSource(NamedTuple):
     """What web_fetch works with."""
 
-    door: EgressGuard
+    egress: EgressGuard
     settings: WebFetchSettings
     clock: Clock
     pages: FormatReader
@@ -133,10 +129,10 @@ async def _fetch(
 async def _read(source: FetchSource, url: str, mode: str) -> CachedPage:
     settings = source.settings
     limits = FetchLimits(settings.size, settings.timeout, settings.redirects, _TYPES)
-    came = await source.door.get(FetchRequest(url), limits)
+    came = await source.egress.get(FetchRequest(url), limits)
     if came.type == "application/pdf" or came.data.startswith(b"%PDF-"):
         if came.cut and source.papers is not None:  # half a PDF is none
-            came = await source.door.get(FetchRequest(url), limits._replace(size=max(_PAPER, settings.size)))
+            came = await source.egress.get(FetchRequest(url), limits._replace(size=max(_PAPER, settings.size)))
         text, how = await _paper(source, came), "pdf"
     else:
         text, how = await _text(source, came, mode)

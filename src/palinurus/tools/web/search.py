@@ -1,4 +1,4 @@
-"""web_search: ask the configured engine, through the door; hits come back wrapped as untrusted.
+"""web_search: ask the configured engine, through the egress guard; hits come back wrapped as untrusted.
 
 What engines want and answer is in `engine.py`; here are the tool, the cache and errors in words.
 """
@@ -56,7 +56,7 @@ _WRONG: dict[int, str] = {
 class SearchSource(NamedTuple):
     """What web_search works with."""
 
-    door: EgressGuard
+    egress: EgressGuard
     settings: WebSearchSettings
     clock: Clock
     pages: FormatReader
@@ -142,7 +142,7 @@ async def _ask(source: SearchSource, engine: SearchEngine, asked: WebQuery) -> E
     opened = normalize_allowed_host(place.base.split("://", 1)[-1].split("/", 1)[0]) if settings.base_url else None
     rules = OpenHosts(frozenset({opened}) if opened else frozenset())
     redirects = 2 if engine.pick else 0  # a key is not carried around
-    came = await source.door.get(
+    came = await source.egress.get(
         FetchRequest(call.url, call.headers, call.body, rules), FetchLimits(_SIZE, settings.timeout, redirects)
     )
     return read_answer(engine, await _answer(source, engine, came))

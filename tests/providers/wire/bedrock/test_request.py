@@ -21,8 +21,7 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.core.types.model import Prompt
-from palinurus.providers.wire.bedrock import WIRE
-from palinurus.providers.wire.bedrock.request import build_turns
+from palinurus.providers.wire.bedrock import WIRE, build_turns
 from palinurus.providers.wire.history import EMPTY_MESSAGE, NO_IMAGE, OPENING
 from providers.kit import READ, info, request
 

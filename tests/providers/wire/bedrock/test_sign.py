@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from palinurus.providers.wire import SigningKeys
-from palinurus.providers.wire.bedrock.sign import SigningScope, parse_region, sign_headers
+from palinurus.providers.wire.aws import SigningScope, parse_region, sign_headers
 
 KEYS = SigningKeys("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
 SCOPE = SigningScope("us-east-1", "service", "20150830T123600Z")

@@ -10,7 +10,7 @@ import pytest
 
 from palinurus.cli.args import load_settings
 from palinurus.cli.reach.embedded import EmbeddedGateway
-from palinurus.cli.reach.link import RunningGateway, find_connection_source
+from palinurus.cli.reach.gateway import RunningGateway, find_connection_source
 from palinurus.clock import SystemClock
 from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked
 from palinurus.gateway import token
