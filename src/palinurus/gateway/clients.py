@@ -1,4 +1,4 @@
-"""All clients: what methods see of the gateway (`rpc.GatewayPort`) and what connections need.
+"""All clients: what methods see of the gateway, and what connections need.
 
 Holds who is connected, what they are told, presence, health and the beat. Nothing here is durable but the pairing.
 """

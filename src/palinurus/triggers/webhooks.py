@@ -27,7 +27,7 @@ from palinurus.core.window import SlidingWindow
 from palinurus.plugins.hooks import Hooks
 from palinurus.store.records import Records
 from palinurus.triggers.events import SystemEvent, SystemEvents
-from palinurus.triggers.message import ReplyDestination, find_last_destination, make_main_key, make_trigger_message
+from palinurus.triggers.message import ReplyDestination, find_last_destination, make_main_key
 from palinurus.triggers.ports import TriggerPort
 
 # Headers in which senders say which delivery this is; the first that is there counts.
@@ -307,16 +307,11 @@ class Webhooks:
             if held.push:
                 text += " Your final answer is sent to the person as it is; NO_REPLY sends nothing."
         sender = Sender(f"hook:{asked.hook}"[:200], clean_label(asked.name, 80), allowed=True)
-        return make_trigger_message(
-            ReplyDestination(held.target, held.push),
-            sender,
-            f"hook:{ident}",
-            text,
-            at=self._port.clock.now(),
-            key=key,
-            options=msgspec.structs.replace(asked.options, trigger="hook", queue="followup"),
-            source=_source(asked),
-        )
+        options = msgspec.structs.replace(asked.options, trigger="hook", queue="followup")
+        return Inbound(
+            held.target, sender, f"hook:{ident}", text, self._port.clock.now(), session=str(key), agent=key.agent,
+            options=options, system=True, push=held.push, source=_source(asked),
+        )  # fmt: skip
 
     async def _sweep(self, now: int) -> None:
         """Forget old deliveries, now and then."""

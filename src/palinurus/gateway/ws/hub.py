@@ -234,7 +234,7 @@ class ClientHub:
         return [seat.member for seat in self._seats.values()]
 
     def broadcast(self, event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
-        """To everyone who may see it, numbered. A number is used up even if the event is then dropped."""
+        """To everyone who may see the event (of EVENTS), numbered: also an event that is dropped uses up a number."""
         kind = EVENTS[event]
         head, body = frames.encode_event_head(event), frames.encode_json(payload)
         pos, version = self.ring.add(event, body) if kind.kept else None, self.state_version(event)
