@@ -41,7 +41,7 @@ async def handle_history(visit: RouteRequest) -> web.StreamResponse | HttpFault:
     first = make_history_page(str(key), project_history(transcript, limit, before=cursor or None))
     if "text/event-stream" not in request.headers.get("Accept", ""):
         return http.reply_json(first)
-    return await _follow(request, host, reader, str(key), first, len(list_visible_entries(transcript)))
+    return await _follow(request, host, reader, str(key), first=first, told=len(list_visible_entries(transcript)))
 
 
 def make_history_page(key: str, shown: list[dict[str, Any]]) -> dict[str, Any]:

@@ -209,7 +209,10 @@ async def run_message_action(call: MethodCall, asked: MessageActionParams) -> di
         if not words.strip():
             raise MethodError("params.message is missing")
         return await send_message(
-            call, MessageSendParams(to, words, asked.channel, asked.idempotency_key, asked.account_id, thread)
+            call,
+            MessageSendParams(
+                to, words, asked.channel, asked.idempotency_key, account_id=asked.account_id, thread_id=thread
+            ),
         )
     target = Target(asked.channel, to, asked.account_id, thread)
     done = await _chats(call).lines.act(target, asked.action, params)

@@ -244,7 +244,14 @@ async def inject_chat_note(call: MethodCall, asked: ChatInjectParams) -> dict[st
     now = here.program.clock.now()
     text = f"[{asked.label}]\n\n{asked.message}" if asked.label else asked.message
     note = AssistantMessage(
-        (TextBlock(text),), "palinurus", "openclaw", "gateway-injected", TokenUsage(), "stop", None, now
+        (TextBlock(text),),
+        "palinurus",
+        "openclaw",
+        "gateway-injected",
+        usage=TokenUsage(),
+        stopReason="stop",
+        errorMessage=None,
+        timestamp=now,
     )
     lines = transcript.add(note, "", now)
     await here.program.store.write(lines)
