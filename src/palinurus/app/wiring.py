@@ -30,7 +30,6 @@ from palinurus.app.background import (
 from palinurus.app.channels import make_signin_kit, open_channels
 from palinurus.app.media import make_upload_saver
 from palinurus.app.models import CompactionCallbacks, make_compactions
-from palinurus.app.pipeline import ReplyPipeline
 from palinurus.app.receivers import ChannelReceivers
 from palinurus.app.signin import SignInRunner
 from palinurus.app.tools import ToolboxViews, make_toolbox
@@ -48,6 +47,7 @@ from palinurus.inbox.dispatch import Dispatcher
 from palinurus.inbox.message import InboxMessage, MessageReader
 from palinurus.inbox.receivers import ChatChannels
 from palinurus.outbox.deliver import Deliverer
+from palinurus.outbox.pipeline import ReplyPipeline
 from palinurus.outbox.post import OutboxPost
 from palinurus.plugins.hooks import Hooks
 from palinurus.plugins.load import PluginSet

@@ -27,14 +27,13 @@ from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.inbox.commands import runs
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall, CommandContext, is_admin
-from palinurus.inbox.commands.facts import change_record, gather_facts
 from palinurus.inbox.commands.info import format_status_card
 from palinurus.inbox.commands.levels import DirectiveContext, apply_directives
-from palinurus.inbox.commands.models import find_meant_model, list_models
 from palinurus.inbox.commands.reset import make_session_id
 from palinurus.inbox.commands.table import TABLE, describe_unknown
 from palinurus.inbox.message import CONTROL_LANE, InboxMessage, is_stop_word
 from palinurus.inbox.policy import QueuePolicy
+from palinurus.services.facts import change_record, find_meant_model, gather_facts, list_models
 from palinurus.sessions.lifecycle import MessageMoment, find_current_session, make_end_payload, make_start_payload
 from palinurus.store.port import InboxItem, RunClaim, Settlement, TurnOutcome
 

@@ -18,7 +18,7 @@ from palinurus.gateway.methods.patch import SessionPatchError, make_record_chang
 from palinurus.gateway.methods.sessions import Label
 from palinurus.gateway.rpc import ADMIN, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
-from palinurus.inbox.commands.facts import change_record, gather_facts
+from palinurus.services.facts import change_record, gather_facts
 from palinurus.sessions import lifecycle
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript

@@ -10,7 +10,7 @@ from palinurus.gateway.context import SessionKeyParams, refuse_busy
 from palinurus.gateway.methods.change import create_branch
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
-from palinurus.inbox.commands.facts import change_record
+from palinurus.services.facts import change_record
 from palinurus.sessions.compactions import CompactionCheckpoint, list_checkpoints, make_undo_entry
 from palinurus.sessions.entries import to_millis
 from palinurus.sessions.transcript import Transcript

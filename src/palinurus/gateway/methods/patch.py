@@ -11,8 +11,7 @@ from typing import Any
 from palinurus.core.levels import spellings, thinking
 from palinurus.core.types.model import ModelSpec
 from palinurus.inbox.commands.command import CommandContext
-from palinurus.inbox.commands.facts import SessionFacts, gather_facts
-from palinurus.inbox.commands.models import find_meant_model
+from palinurus.services.facts import SessionFacts, find_meant_model, gather_facts
 
 _NO_MODEL = (
     "providerOverride", "modelOverride", "modelOverrideSource", "authProfileOverride", "authProfileOverrideSource",

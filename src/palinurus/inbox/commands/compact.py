@@ -12,7 +12,7 @@ import msgspec
 from palinurus.agent.compaction.compactor import CompactionCoordinator, CompactionRequest, compact_by_hand
 from palinurus.core.types.model import ModelSpec, Prompt
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall
-from palinurus.inbox.commands.facts import change_record, find_session_model, format_tokens
+from palinurus.services.facts import change_record, find_session_model, format_tokens
 from palinurus.sessions.compactions import CompactionCheckpoint, list_checkpoints, make_undo_entry
 from palinurus.sessions.entries import LEAF_TYPE, CompactionEntry, CustomEntry, KnownEntry
 from palinurus.sessions.record import SessionRecord

@@ -18,9 +18,9 @@ from palinurus.core.history.tokens import CHARS_PER_TOKEN, ModelCalibration, est
 from palinurus.core.policy.decide import explain_tool_verdict
 from palinurus.core.types.inbound import Route
 from palinurus.inbox.commands.command import ChatCommand, CommandAnswer, CommandCall
-from palinurus.inbox.commands.facts import find_session_model, format_tokens, gather_facts
 from palinurus.inbox.commands.levels import get_effective_level
 from palinurus.inbox.commands.options import format_queue
+from palinurus.services.facts import find_session_model, format_tokens, gather_facts, list_models
 from palinurus.store.port import UsageRow
 
 # /context [list|detail|json]: what the next model call is made of, and how large each part is.
@@ -273,3 +273,12 @@ def _about(command: ChatCommand) -> str:
     also = f"\nAlso: {', '.join('/' + a for a in command.aliases)}" if command.aliases else ""
     owner = "\nFor the owner only." if command.scope == "owner" else ""
     return f"/{command.name}{' ' + command.usage if command.usage else ''}\n{command.help}{also}{owner}"
+
+
+# /models: what can be chosen with /model, numbered.
+
+
+async def run_models(call: CommandCall) -> CommandAnswer:
+    """/models [TEXT]: all, or those whose name holds the text."""
+    now = find_session_model(call.desk.catalog, call.agent, call.record)
+    return CommandAnswer(list_models(call.desk.catalog, call.agent, str(now.ref), call.args.strip().lower()))

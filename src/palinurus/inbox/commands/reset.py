@@ -15,8 +15,8 @@ from palinurus.agent.plan.opening import STARTUP_FLAG
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelSpec
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall
-from palinurus.inbox.commands.facts import change_record, find_session_model
 from palinurus.inbox.commands.runs import make_followup
+from palinurus.services.facts import change_record, find_session_model
 from palinurus.sessions.lifecycle import make_reset_payload, roll_over
 from palinurus.sessions.record import SessionRecord
 
