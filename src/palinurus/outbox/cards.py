@@ -14,6 +14,7 @@ from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.drafts import call_platform
 from palinurus.store.port import Store
+from palinurus.store.records import Records
 
 KIND = "card"  # of the records, by the id of the question
 MARK = ".a-"  # in a client id: what follows is the id of the question (`blocks.py`)
@@ -34,7 +35,7 @@ class ApprovalCards:
     def __init__(
         self, store: Store, channels: Mapping[str, Channel], spawn: Callable[[Callable[[], Awaitable[object]]], object]
     ) -> None:
-        self._store = store
+        self._records = Records(store, KIND, CardMessage)
         self._channels = channels
         self._spawn = spawn
         self._decided: dict[str, str] = {}  # words by question, of this process
@@ -56,25 +57,24 @@ class ApprovalCards:
 
     async def load(self, open_ones: Collection[str]) -> None:
         """At the start: cards of questions that were closed while nobody looked."""
-        for row in await self._store.list_records(KIND):
-            if row.key not in open_ones:
-                self.on_decided(row.key, CLOSED)
+        for question in await self._records.all():
+            if question not in open_ones:
+                self.on_decided(question, CLOSED)
 
     async def _keep(self, question: str, card: CardMessage) -> None:
-        await self._store.put_record(KIND, question, msgspec.json.encode(card))
+        await self._records.put(question, card)
         if question in self._decided:
             await self._mend(question)
 
     async def _mend(self, question: str) -> None:
-        kept = await self._store.get_record(KIND, question)
-        if kept is None:  # not shown yet, or set right already
+        card = await self._records.get(question)
+        if card is None:  # not shown yet, or set right already
             return
-        card = msgspec.json.decode(kept.data, type=CardMessage)
         channel = self._channels.get(card.target.channel)
         if channel is not None:
-            text = f"{card.text.rsplit(chr(10), 1)[0]}\n— {self._decided[question]}"
+            text = f"{card.text.rsplit(chr(10), 1)[0]}\n— {self._decided.get(question, CLOSED)}"
             await call_platform(channel.act(card.target, EditAction(card.message_id, text, plain=True)))
-        await self._store.put_record(KIND, question, None)
+        await self._records.drop(question)
 
 
 def parse_question_id(client_id: str) -> str:
