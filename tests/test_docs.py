@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -60,3 +61,13 @@ def test_where_is_everything() -> None:
     assert not [name for name in sorted(named) if not (source / name).is_file()]
     folders = {path.parent.relative_to(source).as_posix() for path in source.rglob("*.py")}
     assert not folders - {Path(name).parent.as_posix() for name in named}
+
+
+def test_new_names_exist() -> None:
+    """What docs/renames.md promises to embedders and plugin authors can be imported."""
+    text = (ROOT / "docs" / "renames.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `[\w.]+` \| `([\w.]+)` \|$", text, re.MULTILINE)
+    assert len(named) > 100
+    for name in named:
+        module, _, attribute = ("palinurus." + name.removeprefix("palinurus.")).rpartition(".")
+        assert hasattr(importlib.import_module(module), attribute), name

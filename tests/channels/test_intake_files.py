@@ -150,3 +150,28 @@ async def test_a_message_without_files_is_not_asked_for_and_a_disk_that_cannot_a
     await clock.advance(10)
     got = await going
     assert tries == 3 and [one.name for one in got.files] == ["cat"]
+
+
+async def test_what_is_too_large_is_not_even_fetched_and_is_named_briefly(tmp_path: Path) -> None:
+    async def nobody(file: RemoteFile) -> AsyncGenerator[bytes, None]:
+        raise AssertionError("it was fetched")
+        yield b""
+
+    own = make_channel_kit("telegram", str(tmp_path), {"botToken": "1:x", "mediaMaxMb": 1})
+    got = await fetch_message_files(own, MESSAGE, [RemoteFile("n" * 200, "image/png", "id", 2 * 1024 * 1024)], nobody)
+    assert got.text == f"look\n[{'n' * 80} is larger than 1 MB (mediaMaxMb) and was not taken]" and got.files == ()
+
+
+async def test_a_file_is_tried_again_only_where_that_may_help(tmp_path: Path) -> None:
+    own, tries = make_channel_kit("telegram", str(tmp_path), {"botToken": "1:x"}), list[str]()
+
+    async def breaking(file: RemoteFile) -> AsyncGenerator[bytes, None]:
+        tries.append(file.name)
+        if file.name == "never" or tries.count(file.name) < 3:
+            raise FileUnavailable("could not be fetched", again=file.name != "never")
+        yield b"whole"
+
+    files = [RemoteFile("never", "", ""), RemoteFile("late", "audio/ogg", "", voice=True)]
+    got = await fetch_message_files(own, MESSAGE, files, breaking)
+    assert tries == ["never", "late", "late", "late"] and got.text == "look\n[never could not be fetched]"
+    assert [(one.name, one.size, one.voice) for one in got.files] == [("late", 5, True)]

@@ -144,10 +144,17 @@ def test_without_credentials_the_message_names_both_ways() -> None:
     found = credentials.find_key("amazon-bedrock", None, VENDOR, {"AWS_ACCESS_KEY_ID": "only"}, False)
     assert isinstance(found, ModelFailure)
     assert "AWS_BEARER_TOKEN_BEDROCK, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in found.message
-    assert credentials.find_key_source(None, VENDOR, KEYS) == "AWS_ACCESS_KEY_ID"
     signer = credentials.find_signer(VENDOR, KEYS)
     assert signer is not None and SECRET not in repr(signer)
     assert credentials.find_key("amazon-bedrock", None, VENDOR, KEYS, False) == Secret()
+
+
+def test_models_that_credentials_can_sign_for_are_listed_but_never_chosen_by_themselves() -> None:
+    catalog = Catalog(settings(), KEYS)
+    assert catalog.key_source("amazon-bedrock") == "AWS_ACCESS_KEY_ID"
+    assert "amazon-bedrock" in {model.ref.provider for model in catalog.all()}
+    assert catalog.default(agent()).ref.provider == "builtin"
+    assert Catalog(settings(), {"AWS_ACCESS_KEY_ID": "only"}).key_source("amazon-bedrock") == ""
 
 
 def test_the_time_of_a_signature() -> None:

@@ -112,6 +112,6 @@ def _inbound(path: str, name: str) -> Inbound:
         Sender(sender, owner=True),
         str(data.get("id", name)),
         str(data["text"]),
-        int(os.path.getmtime(path) * 1000),
+        at=int(os.path.getmtime(path) * 1000),
         session=str(data.get("session", "")),
     )

@@ -1,4 +1,4 @@
-"""Who is calling. The one place where a `Caller` is made: no address, header or flag in a request grants anything,
+"""Who is calling. The one place where an `HttpCaller` is made: no address, header or flag in a request grants anything,
 only the credential does. Order: request target, Host, Origin, limiter, credential. No I/O.
 """
 
@@ -20,15 +20,15 @@ from palinurus.gateway.limits import LoginFailures, canonicalize_address
 from palinurus.gateway.rpc import ADMIN, READ, SCOPES, WRITE, has_scope
 
 RouteScope: TypeAlias = Literal["chat", "read", "control"]
-ROUTE_SCOPES: dict[RouteScope, str] = {
-    "chat": WRITE,
-    "read": READ,
-    "control": ADMIN,
-}  # what a route's scope is among clients
+# What a route's scope is among clients.
+ROUTE_SCOPES: dict[RouteScope, str] = {"chat": WRITE, "read": READ, "control": ADMIN}
 OWNER_SCOPES: frozenset[RouteScope] = frozenset(ROUTE_SCOPES)
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 NARROW = "x-openclaw-scopes"  # a proxy may lower what its user can do
 LEAKY = frozenset({"token", "access_token", "devicetoken", "device_token", "password", "auth"})  # never in a URL
+
+_BEARER = {"WWW-Authenticate": "Bearer"}
+_REFUSED = HttpFault(401, "Unauthorized", "unauthorized", code="invalid_api_key", headers=_BEARER, close=True)
 
 
 class HttpCaller(msgspec.Struct, frozen=True):
@@ -84,45 +84,33 @@ class GatewayAuth:
             return make_bad_request("exactly one Host header is required", code="bad_host")
         name = _name(peer.hosts[0])
         if name not in self._names and not (name and name == _name(peer.local)):
-            return HttpFault(
-                421,
-                "this Host is not served; add it to gateway.allowedHosts if it is yours",
-                code="bad_host",
-                close=True,
-            )
+            text = "this Host is not served; add it to gateway.allowedHosts if it is yours"
+            return HttpFault(421, text, code="bad_host", close=True)
         if peer.origins and not self._own(peer):
-            return HttpFault(
-                403, "requests from this origin are not allowed", "forbidden", code="bad_origin", close=True
-            )
+            text = "requests from this origin are not allowed"
+            return HttpFault(403, text, "forbidden", code="bad_origin", close=True)
         query = peer.target.partition("?")[2]
         if query and any(key.lower() in LEAKY for key, _ in parse_qsl(query[:8192], keep_blank_values=True)):
-            return HttpFault(
-                400, "credentials do not belong in a URL; use a header", code="credential_in_url", close=True
-            )
+            text = "credentials do not belong in a URL; use a header"
+            return HttpFault(400, text, code="credential_in_url", close=True)
         return None
 
     def identify_caller(self, peer: GatewayPeer) -> HttpCaller | HttpFault:
-        """The caller of a request that passed `door`, or why there is none."""
+        """The caller of a request that passed `check_request`, or why there is none."""
         if self.mode == "none":
             return HttpCaller("owner", OWNER_SCOPES, peer.address, "none")
         if self.mode == "trusted-proxy":
             user = self.find_proxy_user(peer)
             if user is None:
-                return _refused()
+                return _REFUSED
             return HttpCaller(user, _routes(narrow_scopes(peer, SCOPES)), peer.address, "proxy")
         if len(peer.credentials) != 1:
-            return _refused()
+            return _REFUSED
         if not peer.known:
             wait = self.wait(peer.address)
             if wait > 0:
-                return HttpFault(
-                    429,
-                    "too many wrong credentials; try again later",
-                    "rate_limit_error",
-                    code="auth_locked",
-                    headers={"Retry-After": str(int(wait) + 1)},
-                    close=True,
-                )
+                text, after = "too many wrong credentials; try again later", {"Retry-After": str(int(wait) + 1)}
+                return HttpFault(429, text, "rate_limit_error", code="auth_locked", headers=after, close=True)
         scheme, _, secret = peer.credentials[0].partition(" ")
         if scheme.lower() == "bearer" and self.is_secret(secret):
             return HttpCaller("owner", OWNER_SCOPES, peer.address, self.mode)
@@ -130,7 +118,7 @@ class GatewayAuth:
         if holder is not None:
             return HttpCaller(f"device:{holder.device}", _routes(holder.scopes), peer.address, "device")
         self.count_failure(peer.address)
-        return _refused()
+        return _REFUSED
 
     def is_secret(self, secret: str) -> bool:
         """Whether it is the secret in force. Never true where there is none."""
@@ -204,12 +192,6 @@ def _usable(settings: GatewaySettings, secret: str | None) -> None:
     else:
         return
     raise ConfigError((problem,))
-
-
-def _refused() -> HttpFault:
-    return HttpFault(
-        401, "Unauthorized", "unauthorized", code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"}, close=True
-    )
 
 
 def _digest(text: str) -> bytes:

@@ -30,7 +30,7 @@ OURS = frozenset({"webchat", "gateway"})  # channels whose event ids are their c
 
 
 class RunBroadcaster:
-    """Implements `inbox.feed.Follower`."""
+    """Implements `inbox.feed.RunFollower`."""
 
     def __init__(self, gateway: GatewayPort, program: CommandContext, reader: SessionReader) -> None:
         self._gateway = gateway
@@ -38,6 +38,7 @@ class RunBroadcaster:
         self._reader = reader
         self._runs: dict[str, RunView] = {}  # by inbox id
         self._names: dict[str, str] = {}  # run id -> inbox id
+        self._aliases: dict[str, list[str]] = {}  # inbox id -> run ids of messages that were taken into its run
         self._ended: OrderedDict[str, tuple[RunView, AgentEnd]] = OrderedDict()
         self._starters: OrderedDict[str, str] = OrderedDict()  # run id -> connection
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -83,12 +84,7 @@ class RunBroadcaster:
     # --- the follower ----------------------------------------------------------------------------------------
 
     def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
-        self._known(item, session, inbound)
-
-    def on_started(self, item: str, session: str, inbound: Inbound) -> None:
-        self._known(item, session, inbound)
-
-    def _known(self, item: str, session: str, inbound: Inbound) -> None:
+        """A run that will be; known from now on."""
         if item in self._runs:
             return
         name = session.partition(":")[2] if session.partition(":")[0].partition("/")[0] == CONTROL_LANE else session
@@ -101,6 +97,8 @@ class RunBroadcaster:
         self._runs[item] = run
         self._names[ident] = item
 
+    on_started = on_accepted
+
     def on_event(self, item: str, event: RunEvent) -> None:
         run = self._runs.get(item)
         if run is None:
@@ -112,7 +110,10 @@ class RunBroadcaster:
         if isinstance(event, MessageEnd | AgentEnd):
             self._appended(run.session, item)
         if isinstance(event, AgentEnd):
-            self._over(run, event)
+            for name in (run.id, *self._aliases.get(item, ())):
+                self._ended[name] = (run, event)
+            while len(self._ended) > ENDED:
+                self._ended.popitem(last=False)
 
     def on_merged(self, item: str, into: str) -> None:
         """A message that was taken into another's run has no events of its own; its client is told which run."""
@@ -120,24 +121,18 @@ class RunBroadcaster:
         if run is None:
             return
         self._names[run.id] = into
+        self._aliases.setdefault(into, []).append(run.id)
         if other is not None:
             payload = {"runId": run.id, "sessionKey": run.session, "into": other.id, "phase": "steered"}
             self._push(run, RunPush("session", "session.operation", {**payload, "operation": "steer"}))
 
     def on_ended(self, item: str) -> None:
         self._runs.pop(item, None)
-        timer = self._timers.pop(item, None)
-        if timer is not None:
+        self._aliases.pop(item, None)
+        if (timer := self._timers.pop(item, None)) is not None:
             timer.cancel()
         if len(self._names) > 4 * ENDED:
             self._names = {name: at for name, at in self._names.items() if at in self._runs}
-
-    def _over(self, run: RunView, event: AgentEnd) -> None:
-        names = [name for name, item in self._names.items() if item == run.item]
-        for name in {run.id, *names}:
-            self._ended[name] = (run, event)
-        while len(self._ended) > ENDED:
-            self._ended.popitem(last=False)
 
     # --- sending ---------------------------------------------------------------------------------------------
 

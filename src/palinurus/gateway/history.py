@@ -53,7 +53,7 @@ def make_history_page(key: str, shown: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 class _Watcher:
-    """Wakes when something may have been added to one session. Implements `inbox.feed.Follower`."""
+    """Wakes when something may have been added to one session. Implements `inbox.feed.RunFollower`."""
 
     def __init__(self, session: str) -> None:
         self.wake = asyncio.Event()

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
 from palinurus.core.types.model import ModelFailure
 from palinurus.errors import BadRequest, DiskFull, Draining, NotFound, PalinurusError, QueueFull, Unauthorized
@@ -132,54 +133,46 @@ def join_headers(request: web.BaseRequest) -> dict[str, str]:
     return {key.lower(): ", ".join(request.headers.getall(key)) for key in request.headers}
 
 
-class _Row(msgspec.Struct, frozen=True):
-    status: int
-    type: str
-    code: str | None = None
-    retry: bool = False
-    headers: dict[str, str] = {}
-
-
 # Errors of the program. The first class that fits wins, so children stand before parents.
-_ERRORS: tuple[tuple[type[PalinurusError], _Row], ...] = (
-    (BadRequest, _Row(400, "invalid_request_error")),
-    (Unauthorized, _Row(401, "unauthorized")),
-    (NotFound, _Row(404, "not_found")),
-    (QueueFull, _Row(429, "rate_limit_error", "queue_full", True, {"Retry-After": "5"})),
-    (Draining, _Row(503, "api_error", "draining", True, {"Retry-After": "5"})),
-    (DiskFull, _Row(507, "api_error", "disk_full")),
-    (PalinurusError, _Row(500, "api_error")),
+_ERRORS: tuple[tuple[type[PalinurusError], HttpFault], ...] = (
+    (BadRequest, HttpFault(400, "", "invalid_request_error")),
+    (Unauthorized, HttpFault(401, "", "unauthorized")),
+    (NotFound, HttpFault(404, "", "not_found")),
+    (QueueFull, HttpFault(429, "", "rate_limit_error", code="queue_full", headers={"Retry-After": "5"}, retry=True)),
+    (Draining, HttpFault(503, "", "api_error", code="draining", headers={"Retry-After": "5"}, retry=True)),
+    (DiskFull, HttpFault(507, "", "api_error", code="disk_full")),
+    (PalinurusError, HttpFault(500, "", "api_error")),
 )
 
 # Why a run failed -> what its caller is told. 401 and 403 would say that the *caller's* key is wrong: a bad
 # provider key is the gateway's trouble, hence 502.
-_RUNS: dict[str, _Row] = {
-    "auth": _Row(502, "api_error", "provider_auth"),
-    "billing": _Row(502, "api_error", "provider_billing"),
-    "rate_limit": _Row(429, "rate_limit_error", "provider_rate_limit"),
-    "overloaded": _Row(503, "api_error", "provider_overloaded"),
-    "timeout": _Row(408, "api_error", "timeout"),
-    "overflow": _Row(400, "invalid_request_error", "context_length_exceeded"),
-    "not_found": _Row(404, "invalid_request_error", "model_not_found"),
-    "refused": _Row(400, "invalid_request_error", "content_filter"),
-    "aborted": _Row(409, "api_error", "aborted"),
-    "config": _Row(500, "api_error", "config"),
+_RUNS: dict[str, HttpFault] = {
+    "auth": HttpFault(502, "", "api_error", code="provider_auth"),
+    "billing": HttpFault(502, "", "api_error", code="provider_billing"),
+    "rate_limit": HttpFault(429, "", "rate_limit_error", code="provider_rate_limit"),
+    "overloaded": HttpFault(503, "", "api_error", code="provider_overloaded"),
+    "timeout": HttpFault(408, "", "api_error", code="timeout"),
+    "overflow": HttpFault(400, "", "invalid_request_error", code="context_length_exceeded"),
+    "not_found": HttpFault(404, "", "invalid_request_error", code="model_not_found"),
+    "refused": HttpFault(400, "", "invalid_request_error", code="content_filter"),
+    "aborted": HttpFault(409, "", "api_error", code="aborted"),
+    "config": HttpFault(500, "", "api_error", code="config"),
 }
-_RUN = _Row(502, "api_error", "provider_error")
+_RUN = HttpFault(502, "", "api_error", code="provider_error")
 
 # Outcomes of a message for which no failure is known (another process ran it, or it never ran).
-_OUTCOMES: dict[str, _Row] = {
-    "failed": _Row(500, "api_error", "failed"),
-    "refused": _Row(403, "api_error", "refused"),
-    "aborted": _Row(409, "api_error", "aborted"),
-    "dead": _Row(500, "api_error", "dead"),
+_OUTCOMES: dict[str, HttpFault] = {
+    "failed": HttpFault(500, "", "api_error", code="failed"),
+    "refused": HttpFault(403, "", "api_error", code="refused"),
+    "aborted": HttpFault(409, "", "api_error", code="aborted"),
+    "dead": HttpFault(500, "", "api_error", code="dead"),
 }
 
 
 def make_error_fault(exc: PalinurusError) -> HttpFault:
     """What a caller is told about an exception of ours."""
     row = next(row for kind, row in _ERRORS if isinstance(exc, kind))
-    return HttpFault(row.status, str(exc), row.type, code=row.code, headers=row.headers, retry=row.retry)
+    return replace(row, message=str(exc))
 
 
 def make_outcome_fault(outcome: str | None, note: str, failure: ModelFailure | None) -> HttpFault | None:
@@ -194,7 +187,7 @@ def make_outcome_fault(outcome: str | None, note: str, failure: ModelFailure | N
     headers: dict[str, str] = {}
     if failure and failure.retry_after is not None:
         headers["Retry-After"] = str(max(1, round(failure.retry_after)))
-    return HttpFault(row.status, message, row.type, code=row.code, headers=headers)
+    return replace(row, message=message, headers=headers)
 
 
 HEADERS = {

@@ -23,14 +23,9 @@ from palinurus.gateway.health import GatewayMetrics
 from palinurus.gateway.history import handle_history
 from palinurus.gateway.http import HttpFault, RouteRequest, make_bad_request
 from palinurus.gateway.invoke import handle_invoke
+from palinurus.gateway.openai import endpoints
 from palinurus.gateway.openai.completions import find_model, list_models
-from palinurus.gateway.openai.endpoints import (
-    CHAT_DIALECT,
-    RESPONSES_DIALECT,
-    OutcomeWaits,
-    handle_completion,
-    handle_embeddings,
-)
+from palinurus.gateway.openai.endpoints import OutcomeWaits
 from palinurus.gateway.page import PAGE_PATHS, WebPage
 from palinurus.gateway.port import GatewayHost
 from palinurus.gateway.webhooks import ChannelEndpoint, WebhookEndpoint, to_local_path
@@ -276,15 +271,16 @@ def _ready(visit: RouteRequest) -> RouteAnswer:
 
 
 def _chat(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
-    if not visit.host.settings.gateway.chat_completions:
+    ours = visit.request.headers.get("x-palinurus-events") == "1"  # `pal agent` and `pal chat --plain` are no API users
+    if not ours and not visit.host.settings.gateway.chat_completions:
         return HttpFault(404, "chat completions are switched off (gateway.http.endpoints.chatCompletions)", "not_found")
-    return handle_completion(visit, visit.gateway.clock, visit.gateway.waits, CHAT_DIALECT)
+    return endpoints.handle_completion(visit, visit.gateway.clock, visit.gateway.waits, endpoints.CHAT_DIALECT)
 
 
 def _responses(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
     if not visit.host.settings.gateway.responses:
         return HttpFault(404, "responses are switched off (gateway.http.endpoints.responses)", "not_found")
-    return handle_completion(visit, visit.gateway.clock, visit.gateway.waits, RESPONSES_DIALECT)
+    return endpoints.handle_completion(visit, visit.gateway.clock, visit.gateway.waits, endpoints.RESPONSES_DIALECT)
 
 
 def _channel(visit: RouteRequest) -> Awaitable[RouteAnswer]:
@@ -317,7 +313,7 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", re.compile(r"/v1/models/(?P<id>.+)"), "model", "read", find_model),
     HttpRoute("POST", re.compile(r"/v1/chat/completions"), "chat", "chat", _chat),
     HttpRoute("POST", re.compile(r"/v1/responses"), "responses", "chat", _responses),
-    HttpRoute("POST", re.compile(r"/v1/embeddings"), "embeddings", "chat", handle_embeddings),
+    HttpRoute("POST", re.compile(r"/v1/embeddings"), "embeddings", "chat", endpoints.handle_embeddings),
     HttpRoute("POST", re.compile(r"/tools/invoke"), "invoke", "control", handle_invoke),
     HttpRoute("GET", re.compile(r"/metrics"), "metrics", "read", _metrics),
     HttpRoute("GET", re.compile(r"/sessions/(?P<key>[^/]+)/history"), "history", "read", handle_history),

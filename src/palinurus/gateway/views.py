@@ -12,15 +12,7 @@ from palinurus.core.levels.thinking import ThinkingRow, make_thinking_row
 from palinurus.core.stream.answer import read_answer
 from palinurus.core.text import cut_line
 from palinurus.core.types.keys import SessionKey, parse_session_key
-from palinurus.core.types.messages import (
-    AssistantMessage,
-    ImageBlock,
-    Message,
-    TextBlock,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.core.types.model import ModelSpec
 from palinurus.errors import StateBroken
 from palinurus.gateway.rpc import MethodError
@@ -243,7 +235,7 @@ def _result(message: ToolResult, cut: Callable[[str], str]) -> dict[str, Any]:
     return {**made, "details": message.details} if message.details is not None else made
 
 
-_SHOWN: dict[type[Message], Callable[[Any, Callable[[str], str]], dict[str, Any]]] = {
+_SHOWN: dict[type, Callable[[Any, Callable[[str], str]], dict[str, Any]]] = {
     UserMessage: _user,
     AssistantMessage: _assistant,
     ToolResult: _result,

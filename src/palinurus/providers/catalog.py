@@ -17,7 +17,7 @@ from palinurus.core.types.model import ModelFailure, ModelSpec, TokenPrice
 from palinurus.core.types.vendor import Vendor, VendorModel
 from palinurus.providers import VENDORS, load_row
 from palinurus.providers.address import is_local_url
-from palinurus.providers.credentials import KeyProfile, find_key, gather_profiles, load_stored
+from palinurus.providers.credentials import KeyProfile, find_key, find_signer, gather_profiles, load_stored
 from palinurus.providers.local.weights import list_pulled
 from palinurus.providers.prices import find_price
 
@@ -50,7 +50,8 @@ class Catalog:
         return found
 
     def default(self, agent: AgentSettings) -> ModelSpec:
-        """Configured; else the first vendor whose key is in the environment; else Ollama; else the demo.
+        """Configured; else the first vendor whose key is in the environment (credentials to sign with are there for
+        other things too and do not count); else Ollama; else the demo.
 
         A configured model that is no longer there gives way to the first one the config lists; if it lists none,
         the model is returned without an API: asking it fails with the reason.
@@ -117,17 +118,19 @@ class Catalog:
     def key(self, info: ModelSpec) -> Secret | ModelFailure:
         """The API key for this model's provider."""
         name = info.ref.provider
-        return find_key(name, self.provider(name), self.vendor(name), self.environ, is_local_url(info.base_url))
+        return find_key(name, self.provider(name), self.vendor(name), self.environ, local=is_local_url(info.base_url))
 
     def profiles(self, provider: str) -> tuple[KeyProfile, ...]:
         """All keys of a provider, as far as auth.order decides in order."""
         if self._stored is None:
             self._stored = load_stored(self.settings.home, self.settings.default_agent)
-        return gather_profiles(provider, self.settings, self.vendor(provider), self.environ, self._stored)
+        return gather_profiles(provider, self.settings, self.vendor(provider), self.environ, stored=self._stored)
 
     def key_source(self, provider: str) -> str:
         """Where the first key comes from: "config", a variable's name, auth.profiles.…, or "" for none."""
-        return next((profile.source for profile in self.profiles(provider)), "")
+        vendor = self.vendor(provider)
+        signing = vendor.signing if vendor is not None and find_signer(vendor, self.environ) else None
+        return next((profile.source for profile in self.profiles(provider)), signing.access if signing else "")
 
     # --- inside ------------------------------------------------------------------------------------------------
 
@@ -223,7 +226,7 @@ class Catalog:
             return configured[0]
         for name in self._names():
             vendor = self.vendor(name)
-            if vendor is not None and vendor.models and not vendor.keyless and self.key_source(name):
+            if vendor is not None and vendor.models and not vendor.keyless and self.profiles(name):
                 return ModelRef(name, vendor.models[0].id)
         return ModelRef("ollama", self.ollama[0]) if self.ollama else DEMO_REF
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from palinurus.config.settings import ProviderSettings, Secret, Settings
-from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec
+from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.wire import SigningKeys
 
@@ -46,16 +46,6 @@ def find_key(
         pair = f", {vendor.signing.access} and {vendor.signing.secret}," if vendor.signing else ""
         return ModelFailure("config", f"no API key for {vendor.name}: set {vendor.keys[0]}{pair} or {where}")
     return ModelFailure("config", f"no API key for {provider}: set {where}")
-
-
-def find_key_source(settings: ProviderSettings | None, vendor: Vendor | None, environ: Mapping[str, str]) -> str:
-    """Where the key comes from, for people: "config", the variable's name, or ""."""
-    if settings is not None and settings.api_key:
-        return "config"
-    named = next((n for n in (vendor.keys if vendor else ()) if environ.get(n, "").strip()), "")
-    if not named and vendor is not None and vendor.signing and find_signer(vendor, environ) is not None:
-        return vendor.signing.access
-    return named
 
 
 def find_signer(vendor: Vendor | None, environ: Mapping[str, str]) -> SigningKeys | None:
@@ -111,36 +101,6 @@ class KeyLease(msgspec.Struct, frozen=True):
     model: str = ""
     at: int = 0
     others: tuple[str, ...] = ()  # what else the provider has
-
-
-class KeySource(Protocol):
-    """Where `pick` looks: the catalog."""
-
-    settings: Settings
-
-    def profiles(self, provider: str) -> tuple[KeyProfile, ...]: ...
-
-    def key(self, info: ModelSpec) -> Secret | ModelFailure: ...
-
-
-class KeyKeeper(Protocol):
-    """Hands out keys and hears how they did. The implementation is `rotation.KeyRotation`."""
-
-    async def pick(self, request: ModelRequest, place: KeySource) -> KeyLease | ModelFailure:
-        """The key for this call, or why there is none."""
-        ...
-
-    def has_spare(self, key: KeyLease, failure: ModelFailure) -> bool:
-        """Would another key of the provider be worth a try after this failure?"""
-        ...
-
-    def report(self, key: KeyLease, failure: ModelFailure | None) -> bool:
-        """How the call ended; None: well. Returns whether another try may do better now."""
-        ...
-
-    def forget(self, session: str) -> None:
-        """The session chooses its key anew."""
-        ...
 
 
 def gather_profiles(
@@ -237,7 +197,7 @@ def _entry(ident: str, body: dict[str, Any]) -> KeyProfile | None:
         provider.strip().lower(),
         Secret(secret),
         mode,
-        expires if isinstance(expires, int) and not isinstance(expires, bool) else 0,
-        Secret(renewal if isinstance(renewal, str) else ""),
-        "auth-profiles.json",
+        expires=expires if isinstance(expires, int) and not isinstance(expires, bool) else 0,
+        renewal=Secret(renewal if isinstance(renewal, str) else ""),
+        source="auth-profiles.json",
     )

@@ -116,7 +116,9 @@ def decide_message(request: ModelRequest) -> AssistantMessage:
     content: tuple[TextBlock | ToolCall, ...] = (TextBlock(step.text),)
     if step.tool:
         stop, content = "toolUse", (ToolCall(f"demo_{len(request.messages)}", step.tool, step.args),)
-    return AssistantMessage(content, model.api, model.ref.provider, model.ref.model, TokenUsage(cost=TokenCost()), stop)
+    return AssistantMessage(
+        content, model.api, model.ref.provider, model.ref.model, usage=TokenUsage(cost=TokenCost()), stopReason=stop
+    )
 
 
 def _done(request: ModelRequest, at: int) -> tuple[tuple[ToolCall, ToolResult], ...]:

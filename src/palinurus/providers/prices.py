@@ -66,6 +66,6 @@ def _price(row: PriceRow) -> TokenPrice:
         row.output,
         row.input if row.cacheRead is None else row.cacheRead,
         row.input if row.cacheWrite is None else row.cacheWrite,
-        row.above,
-        None if row.long is None else _price(row.long),
+        above=row.above,
+        long=None if row.long is None else _price(row.long),
     )

@@ -43,7 +43,7 @@ from palinurus.providers import (
 from palinurus.providers.address import is_local_url, show_host
 from palinurus.providers.backoff import choose_wait
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.credentials import KeyKeeper, KeyLease
+from palinurus.providers.credentials import KeyLease
 from palinurus.providers.errors import (
     classify_refusal,
     clip_message,
@@ -98,7 +98,7 @@ class ProviderModels:
         limits: HttpTimeouts | None = None,
         chance: Callable[[], float] = random.random,
         http: HttpClient | None = None,
-        keys: KeyKeeper | None = None,
+        keys: KeyRotation | None = None,
     ) -> None:
         self._catalog = catalog
         self._clock = clock
@@ -232,7 +232,8 @@ class ProviderModels:
             signs = wire.sign is not None and not key
             signer = credentials.find_signer(vendor, self._catalog.environ) if signs else None
             if wire.sign is not None and signer is not None:
-                headers.update(wire.sign(url, headers, data, signer, format_stamp(self._clock.now())))
+                signer = signer._replace(at=format_stamp(self._clock.now()))
+                headers.update(wire.sign(url, headers, data, signer))
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             return ModelFailure("format", f"the request cannot be written down: {type(error).__name__}")
         bad = next((name for name, value in headers.items() if _CONTROL.search(name + value)), None)
@@ -241,7 +242,7 @@ class ProviderModels:
                 "config", f"{model.ref.provider}: the header or key {bad!r} holds a forbidden character"
             )
         hidden = collect_secrets(key, model.headers) + tuple(signer or ())[:3]
-        return PreparedCall(request, wire, url, data, headers, self._limit(model), hidden)
+        return PreparedCall(request, wire, url, data, headers=headers, limits=self._limit(model), secrets=hidden)
 
     def _add_key(self, headers: dict[str, str], model: ModelSpec, header: str, key: Secret) -> dict[str, str]:
         """The headers with the key in `header`, or where the config wants it; what the config says itself wins."""
@@ -266,7 +267,7 @@ class ProviderModels:
         decoder: StreamDecoder = call.wire.decoder(call.request)
         answer: HttpAnswer | None = None
         try:
-            answer = await self._http.post(call.url, call.body, call.headers, call.limits, stop)
+            answer = await self._http.post(call.url, call.body, call.headers, call.limits, stop=stop)
             if answer.status != 200 or answer.type in _SPEECHLESS:
                 yield [make_failed(call.request, await self._refusal(call, answer))]
                 return

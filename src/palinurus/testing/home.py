@@ -28,7 +28,6 @@ class HomeSnapshot(msgspec.Struct, frozen=True):
     outbox: tuple[dict[str, Any], ...]
     files: dict[str, tuple[bytes, ...]]
     shown: tuple[dict[str, Any], ...] = ()  # what the spool channel wrote
-    journal: int = 0  # transcript lines that are only in the database
     sick: str = ""  # what SQLite's own check says, "" when it is content
 
 
@@ -44,12 +43,11 @@ def read_snapshot(home: str) -> HomeSnapshot:
         sick = str(conn.execute("PRAGMA integrity_check").fetchone()[0])
         inbox = tuple(dict(row) for row in conn.execute("SELECT * FROM inbox ORDER BY seq"))
         outbox = tuple(dict(row) for row in conn.execute("SELECT * FROM outbox ORDER BY seq"))
-        journal = int(conn.execute("SELECT count(*) FROM journal").fetchone()[0])
     files = {}
     for path in sorted(glob.glob(os.path.join(home, "agents", "*", "sessions", "*.jsonl"))):
         with open(path, "rb") as handle:
             files[os.path.relpath(path, home)] = tuple(handle.read().split(b"\n"))
-    return HomeSnapshot(inbox, outbox, files, tuple(read_delivered(home)), journal, "" if sick == "ok" else sick)
+    return HomeSnapshot(inbox, outbox, files, tuple(read_delivered(home)), sick="" if sick == "ok" else sick)
 
 
 def check_snapshot(story: HomeSnapshot) -> list[str]:

@@ -313,4 +313,4 @@ def _shown(mail: EmailMessage) -> VisibleMessage:
     assert body is not None
     files = tuple(one.get_filename() or "" for one in mail.iter_attachments())
     text = str(body.get_content()).replace("\r\n", "\n").removesuffix("\n")
-    return VisibleMessage(str(mail["Message-ID"]), text, files, (), str(mail["In-Reply-To"] or ""))
+    return VisibleMessage(str(mail["Message-ID"]), text, files, (), reply_to=str(mail["In-Reply-To"] or ""))

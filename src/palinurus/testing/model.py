@@ -104,7 +104,7 @@ class ScriptedTurn(msgspec.Struct, frozen=True):
     thinking: str = ""
     calls: tuple[tuple[str, dict[str, Any]], ...] = ()
     failure: ModelFailure | None = None
-    usage: TokenUsage = TokenUsage(10, 5, 0, 0, 15)
+    usage: TokenUsage = TokenUsage(10, 5, 0, 0, totalTokens=15)
     gates: tuple[tuple[int, StreamGate], ...] = ()  # (n, gate): stand at gate before the n-th event, counted from 0
     length: bool = False  # stopped because the token limit was reached
 

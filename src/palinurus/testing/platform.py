@@ -89,7 +89,7 @@ class FakePlatform:
         """A human writes; "" = the usual chat with the usual person. A chat named "group" is a group. `times` > 1: the
         platform tells us the same event again. `more` are further fields of the message, as the platform calls them.
         Returns the platform's id of the message."""
-        return await self._say(HumanMessage(text, chat, sender, event, mention, times), more)
+        return await self._say(HumanMessage(text, chat, sender, event, mention=mention, times=times), more)
 
     async def _say(self, said: HumanMessage, more: dict[str, Any]) -> str:
         raise NotImplementedError
@@ -136,7 +136,7 @@ class FastClock(SystemClock):
 
 
 class FileMemo:
-    """Implements `Memo` with files, so that it outlives the client it was given to."""
+    """Implements `AccountMemo` with files, so that it outlives the client it was given to."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -175,6 +175,6 @@ def make_channel_kit(name: str, folder: str, own: dict[str, Any], clock: Clock |
     section = wrap_secrets(own, ("channels", name))
     settings = resolve_accounts(Config(), {name: section}, {}, [])[name]["default"]
     now = clock or FastClock()
-    files = ChannelFiles(os.path.join(folder, "inbound"), (folder,), settings.media, EgressGuard(), now)
+    files = ChannelFiles(os.path.join(folder, "inbound"), (folder,), settings.media, EgressGuard(), clock=now)
     menu = (("help", "what you can say"), ("status", "how it goes"))
     return ChannelKit(settings, settings.own, now, files, FileMemo(os.path.join(folder, "memo")), folder, _all, menu)

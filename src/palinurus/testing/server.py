@@ -1,7 +1,8 @@
-"""A fake provider on 127.0.0.1: OpenAI Chat Completions and Anthropic Messages from a script, with faults.
+"""A fake provider on 127.0.0.1: OpenAI Chat Completions and Anthropic Messages from a script, with faults; and one that
+hears (transcriptions).
 
-In a test: `async with ModelServer([say("hi"), status(429)]) as server: … server.url …`. As a process of its own,
-driven by the words of `marker.py`: `python -m palinurus.testing.server --port N [--script FILE]`; it writes its
+In a test: `async with ModelServer([say("hi"), respond_status(429)]) as server: … server.url …`. As a process of its
+own, driven by the words of `markers.py`: `python -m palinurus.testing.server --port N [--script FILE]`; it writes its
 address as one line to standard output.
 """
 
@@ -22,8 +23,6 @@ from palinurus.testing import markers, wire
 from palinurus.testing.loopback import EVERY_REQUEST, LoopbackHttp, abort_connection
 from palinurus.testing.model import ScriptedTurn, ScriptStep, resolve_step, say
 
-# A provider that hears: POST …/audio/transcriptions on loopback, the multipart form of OpenAI's API, one answer.
-
 
 class AudioUpload(NamedTuple):
     """One request. Header names are lower-case."""
@@ -35,8 +34,8 @@ class AudioUpload(NamedTuple):
 
 
 class FakeTranscriber:
-    """Hears the same words in everything, or fails with `status`; `answer` goes before both. While `gate` is not set,
-    nobody is answered."""
+    """POST …/audio/transcriptions, the multipart form of OpenAI's API. Hears the same words in everything, or fails
+    with `status`; `answer` goes before both. While `gate` is not set, nobody is answered."""
 
     def __init__(self, words: str, *, status: int = 200, answer: Callable[[], web.Response] | None = None) -> None:
         self.words = words

@@ -99,7 +99,7 @@ class FakeSignal(FakePlatform):
     def visible_messages(self, chat: str = "") -> list[VisibleMessage]:
         where = GROUP if chat == "group" else self.person(chat)[0]
         return [
-            VisibleMessage(str(one["timestamp"]), one["text"], tuple(one["media"]), (), one["quote"])
+            VisibleMessage(str(one["timestamp"]), one["text"], tuple(one["media"]), (), reply_to=one["quote"])
             for one in self.seen
             if one["to"] == where
         ]

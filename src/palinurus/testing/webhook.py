@@ -127,7 +127,7 @@ class FakeWebhook(FakePlatform):
                 one["text"],
                 tuple(file["name"] for file in one.get("files", ())),
                 tuple(button["label"] for button in one.get("buttons", ())),
-                one.get("replyTo", ""),
+                reply_to=one.get("replyTo", ""),
             )
             for one in self.seen
             if one["to"] == (chat or "human")
@@ -141,7 +141,7 @@ class FakeWebhook(FakePlatform):
     async def _receive(self, request: web.Request) -> web.StreamResponse:
         data = await request.read()
         headers = {name.lower(): value for name, value in request.headers.items()}
-        if not verify_signature("generic", SECRET, headers, data, self._clock.now()):
+        if not verify_signature("generic", SECRET, headers, data, now=self._clock.now()):
             return web.json_response({"error": "wrong signature"}, status=401)
         body = msgspec.json.decode(data)
         self.requests.append(body)

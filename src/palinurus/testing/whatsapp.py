@@ -89,7 +89,7 @@ class FakeWhatsApp(FakePlatform):
     def visible_messages(self, chat: str = "") -> list[VisibleMessage]:
         where = GROUP if chat == "group" else self.person(chat)
         return [
-            VisibleMessage(one["id"], _read(one["text"]), tuple(one["media"]), (), one["quote"])
+            VisibleMessage(one["id"], _read(one["text"]), tuple(one["media"]), (), reply_to=one["quote"])
             for one in self.seen
             if one["to"] == where
         ]
@@ -148,7 +148,7 @@ class FakeWhatsApp(FakePlatform):
 
 
 class FakeWhatsAppClient:
-    """Implements `channels.whatsapp.port.Client`."""
+    """Implements `channels.whatsapp.port.WhatsAppClient`."""
 
     def __init__(self, people: FakeWhatsApp) -> None:
         self._people = people

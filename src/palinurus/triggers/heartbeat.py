@@ -19,22 +19,16 @@ from palinurus.config.sections.schedule import HeartbeatSettings
 from palinurus.config.zones import find_zone
 from palinurus.core.levels.parse import read_prompt
 from palinurus.core.prompt.facts import HEARTBEAT_PROMPT
+from palinurus.core.schedule import heartbeat
 from palinurus.core.schedule.fire import DAY_MS
-from palinurus.core.schedule.heartbeat import (
-    WATCH_CHANGED,
-    HeartbeatObservation,
-    HeartbeatPage,
-    HeartbeatState,
-    HeartbeatVerdict,
-    judge_heartbeat,
-    parse_heartbeat_page,
-)
+from palinurus.core.schedule.heartbeat import HeartbeatObservation, HeartbeatPage, HeartbeatState, HeartbeatVerdict
 from palinurus.core.stream.heartbeat import find_last_word, judge_heartbeat_reply
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import HeartbeatOptions, Inbound, Sender, TurnOptions
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import Draining, NotFound, PalinurusError
 from palinurus.sessions.record import SessionRecord
+from palinurus.store.records import Records
 from palinurus.triggers.events import NOTHING, SystemEvents
 from palinurus.triggers.message import HeartbeatTarget, make_main_key, make_trigger_message, resolve_target
 from palinurus.triggers.ports import TriggerPort
@@ -106,6 +100,7 @@ class AgentHeartbeat:
         self.settings = settings
         self._port = port
         self._events = events
+        self._kept = Records(port.store, KIND, HeartbeatState)
         self._beat = HeartbeatState()
         self._task: asyncio.Task[None] | None = None
         self._digest = ""  # of HEARTBEAT.md, as the last look saw it
@@ -124,13 +119,7 @@ class AgentHeartbeat:
 
     async def load(self, now: int) -> None:
         """What is remembered. A beat that ran when we were stopped is the inbox's to finish; then it is counted."""
-        kept = await self._port.store.get_record(KIND, self.agent)
-        try:
-            self._beat = (
-                msgspec.json.decode(kept.data, type=HeartbeatState) if kept is not None else HeartbeatState(last=now)
-            )
-        except msgspec.DecodeError:
-            self._beat = HeartbeatState(last=now)
+        self._beat = await self._kept.get(self.agent) or HeartbeatState(last=now)
         # A start is a new chance for what had stopped: keys and budgets may have changed.
         self._beat = msgspec.structs.replace(self._beat, stopped="", last=min(self._beat.last, now))
 
@@ -174,13 +163,13 @@ class AgentHeartbeat:
             return HeartbeatVerdict(False, "requests-in-flight")
         workspace = self._port.settings.agents[self.agent].workspace
         text = await asyncio.to_thread(_read, os.path.join(workspace, FILE))
-        page = parse_heartbeat_page(text)
+        page = heartbeat.parse_heartbeat_page(text)
         self._digest = _hash(text) if page.text or page.tasks else ""
         await self._watched(now)
         if self._wanted and not self._beat.stopped:
             self._wanted = False
             return HeartbeatVerdict(True, "requested", page.tasks)
-        return judge_heartbeat(self._beat, await self._seen(page, now))
+        return heartbeat.judge_heartbeat(self._beat, await self._seen(page, now))
 
     async def _seen(self, page: HeartbeatPage, now: int) -> HeartbeatObservation:
         row = await self._port.store.session(str(self.key))
@@ -227,7 +216,7 @@ class AgentHeartbeat:
         lines = [*([told.text, ""] if told.text else []), prompt.strip() or HEARTBEAT_PROMPT]
         if verdict.tasks:
             lines += ["", "Tasks that are due:", *(f"- {task.name}: {task.prompt}" for task in verdict.tasks)]
-        if verdict.why == WATCH_CHANGED:
+        if verdict.why == heartbeat.WATCH_CHANGED:
             lines += ["", f"The watched command prints something else than before: {own.watch}"]
         here = datetime.fromtimestamp(now / 1000, _zone(own.timezone))
         lines += ["", f"Current time: {here:%A, %Y-%m-%d %H:%M} ({here.tzname()})"]
@@ -311,7 +300,7 @@ class AgentHeartbeat:
 
     async def _save(self, **changes: Any) -> None:
         self._beat = msgspec.structs.replace(self._beat, **changes)
-        await self._port.store.put_record(KIND, self.agent, msgspec.json.encode(self._beat))
+        await self._kept.put(self.agent, self._beat)
 
     async def close(self) -> None:
         """Stop waiting."""

@@ -14,7 +14,7 @@ from palinurus.core.schedule.job import make_job, patch_job
 from palinurus.core.types.inbound import Sender, TurnOptions
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import BadRequest, NotFound
-from palinurus.tools.program.cron import CronJobMaker, SchedulerListener
+from palinurus.tools.program.cron import CronJobMaker, SchedulerListener, SchedulerPort
 from palinurus.triggers.cron import CronRunner
 from palinurus.triggers.events import SystemEvent, SystemEvents
 from palinurus.triggers.heartbeat import AgentHeartbeat
@@ -29,8 +29,8 @@ LEAST = 0.05
 SWITCH = ("heartbeats", "off")  # the record that is there while people have switched them off
 
 
-class Scheduler:
-    """Implements `tools.program.cron.SchedulerPort`."""
+class Scheduler(SchedulerPort):
+    """The timer, and the jobs and heartbeats it looks at. What callers may ask for is said in `SchedulerPort`."""
 
     def __init__(self, port: TriggerPort, events: SystemEvents) -> None:
         self._listeners: list[SchedulerListener] = []
@@ -106,23 +106,19 @@ class Scheduler:
     # --- jobs
 
     def status(self) -> dict[str, Any]:
-        """See `SchedulerPort`."""
         dues = [held.due for held in self._jobs.all() if held.due is not None]
         enabled = self._port.settings.cron.enabled
         next_at = min(dues, default=None) if enabled else None
         return {"enabled": enabled, "storePath": "state.db", "jobs": len(self._jobs.all()), "nextWakeAtMs": next_at}
 
     def jobs(self, disabled: bool = False) -> list[dict[str, Any]]:
-        """See `SchedulerPort`."""
         found = [held for held in self._jobs.all() if disabled or held.job.enabled]
         return [held.describe() for held in sorted(found, key=lambda held: (held.due is None, held.due or 0))]
 
     def job(self, ident: str) -> dict[str, Any]:
-        """See `SchedulerPort`."""
         return self._jobs.find(ident).describe()
 
     async def add(self, asked: dict[str, Any], maker: CronJobMaker) -> dict[str, Any]:
-        """See `SchedulerPort`."""
         if (known := self._jobs.get(maker.ident)) is not None:
             return known.describe()
         asked = self._placed(asked, maker)
@@ -157,7 +153,6 @@ class Scheduler:
         return made
 
     async def update(self, ident: str, patch: dict[str, Any]) -> dict[str, Any]:
-        """See `SchedulerPort`."""
         held, now = self._jobs.find(ident), self._port.clock.now()
         try:
             job = patch_job(held.job, patch, now, self._tz)
@@ -167,7 +162,6 @@ class Scheduler:
         return self._changed("updated", held)
 
     async def remove(self, ident: str) -> bool:
-        """See `SchedulerPort`."""
         try:
             held = self._jobs.find(ident)
         except NotFound:
@@ -177,7 +171,6 @@ class Scheduler:
         return True
 
     async def run(self, ident: str, *, force: bool = True) -> dict[str, Any]:
-        """See `SchedulerPort`."""
         held, now = self._jobs.find(ident), self._port.clock.now()
         if held.starting or held.state.item or held.state.pending:
             return {"ok": True, "enqueued": False, "ran": False, "reason": "already-running"}
@@ -186,7 +179,7 @@ class Scheduler:
         return {"ok": True, "enqueued": True, "runId": await self._cron.force(held, now)}
 
     async def runs(self, ident: str = "", limit: int = 50) -> list[dict[str, Any]]:
-        """See `SchedulerPort`. A job that is gone is known by its whole id."""
+        """A job that is gone is known by its whole id."""
         try:
             ident = self._jobs.find(ident).job.id if ident else ""
         except NotFound:
@@ -205,7 +198,6 @@ class Scheduler:
     # --- telling a session something
 
     async def wake(self, text: str, *, now: bool, session: str = "", source: str = "") -> None:
-        """See `SchedulerPort`."""
         settings, at = self._port.settings, self._port.clock.now()
         default = settings.default_agent
         key = parse_session_key(session, default) if session else make_main_key(settings, default)
@@ -225,21 +217,17 @@ class Scheduler:
         )
 
     def waiting(self) -> list[str]:
-        """See `SchedulerPort`."""
         return self.events.texts()
 
     # --- heartbeats
 
     def last_heartbeat(self) -> dict[str, Any] | None:
-        """See `SchedulerPort`."""
         return self._last
 
     def heartbeats(self) -> dict[str, dict[str, Any]]:
-        """See `SchedulerPort`."""
         return {agent: beat.describe() for agent, beat in self._beats.items()}
 
     async def set_heartbeats(self, on: bool) -> None:
-        """See `SchedulerPort`."""
         await self._port.store.put_record(*SWITCH, None if on else b"off")
         for beat in self._beats.values():
             beat.enable(on)
@@ -248,7 +236,6 @@ class Scheduler:
     # --- who follows
 
     def follow(self, listener: SchedulerListener) -> Callable[[], None]:
-        """See `SchedulerPort`."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 

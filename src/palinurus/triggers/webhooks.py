@@ -22,13 +22,7 @@ from palinurus.core import webhooks
 from palinurus.core.types.inbound import NO_OPTIONS, Inbound, Sender, Target, TurnOptions, read_options
 from palinurus.core.types.keys import SessionKey, escape_key_part, parse_session_key
 from palinurus.core.untrusted import clean_label, make_inert, wrap_untrusted
-from palinurus.core.webhooks import (
-    WEBHOOK_NOT_FOUND,
-    WEBHOOK_UNAUTHORIZED,
-    WebhookAnswer,
-    WebhookHead,
-    refuse_webhook,
-)
+from palinurus.core.webhooks import WebhookAnswer, WebhookHead
 from palinurus.core.window import SlidingWindow
 from palinurus.plugins.hooks import Hooks
 from palinurus.triggers.events import SystemEvent, SystemEvents
@@ -179,12 +173,12 @@ class Webhooks:
         """How many bytes of body may be read? A signature is only looked for here; it is checked over the body."""
         settings = self._port.settings.webhooks
         if not settings.enabled:
-            return WEBHOOK_NOT_FOUND
+            return webhooks.WEBHOOK_NOT_FOUND
         named = self._named(head.name)
         if any(self._proof(hook, head, None) is not None for hook in named):
             return settings.size
         known = not named and _same(_token(head.headers), settings.token.reveal())
-        return WEBHOOK_NOT_FOUND if known else WEBHOOK_UNAUTHORIZED
+        return webhooks.WEBHOOK_NOT_FOUND if known else webhooks.WEBHOOK_UNAUTHORIZED
 
     async def take(self, head: WebhookHead, body: bytes) -> WebhookAnswer:
         """Raises PalinurusError kinds of the inbox: stopping, full queue, full disk, unknown agent."""
@@ -192,7 +186,7 @@ class Webhooks:
             (hook, proof) for hook in self._named(head.name) if (proof := self._proof(hook, head, body)) is not None
         ]
         if not found:
-            return WEBHOOK_UNAUTHORIZED
+            return webhooks.WEBHOOK_UNAUTHORIZED
         first = found[0][0]
         wait = self._rate.count(first.id, self._port.clock.monotonic(), first.rate)
         if wait > 0:
@@ -200,18 +194,18 @@ class Webhooks:
         try:
             payload = msgspec.json.decode(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
-            return refuse_webhook(400, "the body is not JSON")
+            return webhooks.refuse_webhook(400, "the body is not JSON")
         if not isinstance(payload, dict):
-            return refuse_webhook(400, "the body is not a JSON object")
+            return webhooks.refuse_webhook(400, "the body is not a JSON object")
         hook, proof = next(
             ((hook, proof) for hook, proof in found if hook.source in ("", payload.get("source"))), (None, "")
         )
         if hook is None:
-            return WEBHOOK_NOT_FOUND
+            return webhooks.WEBHOOK_NOT_FOUND
         headers = {name: value for name, value in head.headers.items() if name not in _SECRET}
         asked = read_webhook_request(hook, head.name, payload, headers, self._port.settings.webhooks)
         if isinstance(asked, str):
-            return refuse_webhook(400, asked)
+            return webhooks.refuse_webhook(400, asked)
         return await self._go(await self._changed(asked, payload, headers), proof)
 
     def _named(self, name: str) -> list[MappedHookSettings]:
@@ -255,9 +249,9 @@ class Webhooks:
         digest = hashlib.sha256(f"{asked.hook}\n{ident}".encode("utf-8", "replace")).hexdigest()[:40] if ident else ""
         key = self._key(asked, digest)
         if key is None or key.agent not in settings.agents:
-            return refuse_webhook(400, "not a session of a known agent")
+            return webhooks.refuse_webhook(400, "not a session of a known agent")
         if settings.webhooks.prefixes and asked.session and not key.rest.startswith(settings.webhooks.prefixes):
-            return refuse_webhook(400, "hooks may not use that session (hooks.allowedSessionKeyPrefixes)")
+            return webhooks.refuse_webhook(400, "hooks may not use that session (hooks.allowedSessionKeyPrefixes)")
         held = await self._held(asked, key, digest)
         if held.done:
             return WebhookAnswer(200, {"ok": True, "mode": "next-heartbeat", "duplicate": True})

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 
+from palinurus.config.settings import AgentSettings
 from palinurus.errors import StateUnwritable
 
 NAMES: tuple[str, ...] = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md")
@@ -51,6 +53,13 @@ def ensure_workspace(workspace: str, skip: bool = False) -> list[str]:
 def is_new_workspace(workspace: str) -> bool:
     """True if none of the files is there: a brand-new workspace."""
     return not any(os.path.lexists(os.path.join(workspace, name)) for name in (*NAMES, *OTHERS, FIRST))
+
+
+def make_new_workspaces(agents: Iterable[AgentSettings]) -> None:
+    """The files of workspaces that are brand-new; what is there stays as it is."""
+    for agent in agents:
+        if is_new_workspace(agent.workspace):
+            ensure_workspace(agent.workspace, agent.skip_bootstrap)
 
 
 def read_template(name: str) -> bytes:

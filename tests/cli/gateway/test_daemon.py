@@ -77,14 +77,14 @@ def test_a_life_in_the_background(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert daemon.show_service_status(here) == 3
     assert daemon.start_service(here) == 0
     try:
-        place = daemon.find_running_gateway(here)
+        place = daemon.find_running_gateway(here.home)
         assert place is not None
         assert daemon.show_service_status(here) == 0 and daemon.start_service(here) == 0
         assert "already running" in capsys.readouterr().out
         assert "is running" in Path(here.log).read_text() and os.stat(here.log).st_mode & 0o077 == 0
         assert daemon.restart_service(here) == 0
-        again = daemon.find_running_gateway(here)
+        again = daemon.find_running_gateway(here.home)
         assert again is not None and again.pid != place.pid
     finally:
         assert daemon.stop_service(here) == 0
-    assert daemon.find_running_gateway(here) is None and daemon.stop_service(here) == 0
+    assert daemon.find_running_gateway(here.home) is None and daemon.stop_service(here) == 0

@@ -57,6 +57,16 @@ async def test_events_and_outcome(server: GatewayServer, host: FakeHost) -> None
     assert (host.seen[0].session, host.seen[0].options) == ("agent:work:x", TurnOptions(model="acme/one"))
 
 
+async def test_our_own_terminal_needs_no_openai_endpoint(host: FakeHost, tmp_path: Path) -> None:
+    host.settings = settings(str(tmp_path), chat_completions=False)
+    gateway = GatewayServer(host, SystemClock(), TOKEN)
+    await gateway.start("127.0.0.1", 0)
+    assert (await told(remote(gateway)))[1].text == "Hello"
+    address = http.GatewayEndpoint("127.0.0.1", gateway.port, TOKEN)
+    assert (await http.send_request(address, "POST", "/v1/chat/completions", b"{}")).status == 404
+    await gateway.stop()
+
+
 async def test_a_failed_turn_has_its_reason(server: GatewayServer, host: FakeHost) -> None:
     host.outcome = "failed"
     host.script = lambda i: words("par", end="error", failure=ModelFailure("overloaded", "busy"))

@@ -107,7 +107,7 @@ class DiscordChannel(AccountChannel):
         rest = self._opened()
         try:
             if await self._signed_in(rest):
-                reader = DiscordReader(self._kit, rest, self._me, submit, self._up)
+                reader = DiscordReader(self._kit, rest, self._me, submit, up=self._up)
                 await reader.load()
                 gateway = DiscordGateway(rest, reader.parsers)
                 try:

@@ -205,7 +205,7 @@ def encode_button(text: str, number: int) -> str:
 
 
 def explain_discord_error(exc: Exception) -> channel.SendFailure:
-    """What an exception of `Rest.request` means. Says nothing that is in the request."""
+    """What an exception of `DiscordRest.request` means. Says nothing that is in the request."""
     if isinstance(exc, DiscordRateLimit):
         return channel.SendFailure(
             "Discord wants fewer requests for a moment", "limited", exc.retry_after, exc.everywhere

@@ -1,7 +1,7 @@
 """The connection to Discord: discord.py's routes and its gateway socket, without its client and its caches.
 
 Every request is tried once and fails as an exception: what is said again, and when, is the outbox's business. The
-address is a value of each `Rest`; the gateway's address is what that server names. Knows nothing of messages.
+address is a value of each `DiscordRest`; the gateway's address is what that server names. Knows nothing of messages.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DiscordRest(HTTPClient):
         self._free: dict[str, float] = {}  # when a used-up limit is over, in the loop's time
 
     async def request(self, route: Route, *, files: Any = None, form: Any = None, **options: Any) -> Any:
-        """Raises HTTPException, Limited, aiohttp.ClientError or TimeoutError. `files` is never used by us."""
+        """Raises HTTPException, DiscordRateLimit, aiohttp.ClientError or TimeoutError. `files` is never used by us."""
         bucket = f"{route.key}:{route.major_parameters}"
         self._check(_EVERYWHERE)
         self._check(bucket)
@@ -95,7 +95,7 @@ class DiscordRest(HTTPClient):
         await self._web.close()
 
     def _check(self, bucket: str) -> None:
-        """Raises Limited before a request that would only be counted against us."""
+        """Raises DiscordRateLimit before a request that would only be counted against us."""
         left = self._free.get(bucket, 0.0) - self.loop.time()
         if left > 0:
             raise DiscordRateLimit(left, bucket == _EVERYWHERE)

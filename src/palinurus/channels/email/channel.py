@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import NamedTuple, NoReturn, cast
 
@@ -106,8 +108,8 @@ def _server(kit: ChannelKit, which: str, address: str) -> wire.MailServer:
         port if isinstance(port, int) else _PORTS[which, tls],
         tls,
         str(own.get("username") or address),
-        password,
-        str(own.get("tlsCaFile") or ""),
+        secret=password,
+        trust=str(own.get("tlsCaFile") or ""),
     )
 
 
@@ -281,7 +283,7 @@ class EmailChannel(AccountChannel):
         if kept and not subject.lower().startswith("re:"):
             subject = f"Re: {subject}"
         before = known.references or ((reply.target.thread,) if MESSAGE_ID.fullmatch(reply.target.thread) else ())
-        return outbound.MailEnvelope(self._address, self._kit.text("name"), subject, before, self._kit.clock.now())
+        return outbound.MailEnvelope(self._address, self._kit.text("name"), subject, before, at=self._kit.clock.now())
 
     async def _remembered(self, reply: Reply, ident: str) -> None:
         """The next mail of the thread refers to this one too."""
@@ -294,33 +296,31 @@ class EmailChannel(AccountChannel):
 
     # blocking, in a thread
 
+    @contextmanager
+    def _signed_in(self) -> Iterator[wire.ImapConnection]:
+        with closing(wire.ImapConnection(self._imap)) as imap:
+            imap.connect()
+            yield imap
+
     def _looked(self, ident: str) -> bool:
         """Is the mail among those that were sent, or did our own copy arrive?"""
-        imap = wire.ImapConnection(self._imap)
         try:
-            imap.connect()
-            folders = dict.fromkeys(
-                one for one in (imap.find_sent_folder(self._kit.text("sentFolder")), self._folder) if one
-            )
-            return any(imap.has(folder, ident) for folder in folders)
+            with self._signed_in() as imap:
+                sent = imap.find_sent_folder(self._kit.text("sentFolder"))
+                return any(imap.has(folder, ident) for folder in dict.fromkeys((sent, self._folder)) if folder)
         except (wire.ImapLoginRefused, *wire.IMAP_ERRORS) as exc:
             log.warning("email %s: cannot look for a sent mail: %s", self._kit.account, exc)
             return False
-        finally:
-            imap.close()
 
     def _filed(self, ident: str, data: bytes) -> None:
         """A copy among the sent mails, where the server keeps none itself."""
-        imap = wire.ImapConnection(self._imap)
         try:
-            imap.connect()
-            folder = imap.find_sent_folder(self._kit.text("sentFolder"))
-            if folder and not imap.has(folder, ident):
-                imap.append(folder, data)
+            with self._signed_in() as imap:
+                folder = imap.find_sent_folder(self._kit.text("sentFolder"))
+                if folder and not imap.has(folder, ident):
+                    imap.append(folder, data)
         except (wire.ImapLoginRefused, *wire.IMAP_ERRORS) as exc:
             log.info("email %s: no copy of a sent mail is kept: %s", self._kit.account, exc)
-        finally:
-            imap.close()
 
 
 def _thread(to: str, root: str) -> str:

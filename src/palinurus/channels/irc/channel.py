@@ -55,11 +55,11 @@ def _plan(kit: ChannelKit) -> IrcSettings:
         re.sub(r"[^\w-]", "", kit.text("username", "palinurus"))[:10] or "palinurus",
         kit.text("realname", "Palinurus, a personal agent"),
         tuple(dict.fromkeys(room for room in named if room.startswith(ROOM_PREFIXES))),
-        kit.account,
-        str(services.get("account") or ""),
-        read_secret(services.get("password")),
-        read_secret(kit.own.get("password")),
-        str(services.get("service") or "NickServ"),
+        account=kit.account,
+        login=str(services.get("account") or ""),
+        secret=read_secret(services.get("password")),
+        password=read_secret(kit.own.get("password")),
+        service=str(services.get("service") or "NickServ"),
     )
 
 

@@ -98,8 +98,8 @@ def parse_message(line: IrcLine, here: IrcContext, fallback: str, now: int) -> I
         read_sender(line, here),
         line.tags.get("msgid") or fallback,
         text,
-        at,
-        "group" if group else "direct",
+        at=at,
+        kind="group" if group else "direct",
         mentioned=mentioned,
         title=room if group else "",
     )

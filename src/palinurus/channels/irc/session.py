@@ -78,7 +78,7 @@ class IrcSession:
         return [b"CAP LS 302\r\n", *first, format_line("NICK", self.nick), user]
 
     def feed(self, got: IrcLine) -> list[bytes]:
-        """Take in a line. Raises Refusal."""
+        """Take in a line. Raises IrcRefusal."""
         if "!" in got.source:
             self._saw(got)
         handler = _HANDLERS.get(got.command)

@@ -90,7 +90,7 @@ def parse_message(event: Mapping[str, Any], room: str, around: MatrixContext) ->
         Sender(sender, around.name, bot=kind == "m.notice"),
         str(event["event_id"]),
         normalize_command(text.strip(), around.commands),
-        at if isinstance(at, int) else 0,
+        at=at if isinstance(at, int) else 0,
         kind=around.kind,
         mentioned=named or around.kind == "direct" or (around.quote is not None and around.quote.sender == around.me),
         title=around.title,

@@ -48,8 +48,8 @@ def parse_event(params: dict[str, Any], me: SignalIdentity, account: str) -> Inb
         Sender(uuid or number, _text(envelope.get("sourceName"))[:200], also=(number,) if uuid and number else ()),
         f"{uuid or number}:{stamp}",
         text,
-        stamp,
-        "group" if ident else "direct",
+        at=stamp,
+        kind="group" if ident else "direct",
         reply_to=quote.id if quote else "",
         mentioned=mentioned or to_us,
         title=_text(group.get("groupName"))[:200],
@@ -94,7 +94,7 @@ def _file(one: dict[str, Any], stamp: int) -> RemoteFile:
     # A phone's own recordings have no name; songs that people send do.
     voice = mime.startswith("audio/") and not name
     known = size if isinstance(size, int) else 0
-    return RemoteFile(name or f"signal-{stamp}", mime, _text(one.get("id")), known, voice)
+    return RemoteFile(name or f"signal-{stamp}", mime, _text(one.get("id")), known, voice=voice)
 
 
 def _dict(value: Any) -> dict[str, Any]:

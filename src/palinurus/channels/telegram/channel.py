@@ -340,7 +340,7 @@ class TelegramChannel(AccountChannel):
         if heard is not None:
             target, event = self._known(heard.inbound.target), heard.inbound.event
             log.warning("telegram %s: too many messages in %s; some are refused", self._kit.account, target.to)
-            await self._out.send(Reply(target, BUSY, f"busy/{event}", "notice", event, plain=True))
+            await self._out.send(Reply(target, BUSY, f"busy/{event}", "notice", reply_to=event, plain=True))
 
     # groups that get a new id
 

@@ -112,8 +112,8 @@ def _pressed(query: CallbackQuery, me: TelegramIdentity) -> TelegramInbound | No
         _person(query.from_user),
         f"press/{query.id}",
         "",
-        int(message.date.timestamp() * 1000),
-        _KINDS.get(message.chat.type, "group"),
+        at=int(message.date.timestamp() * 1000),
+        kind=_KINDS.get(message.chat.type, "group"),
         mentioned=True,
         pressed=str(message.message_id),
         title=message.chat.title or "",
@@ -140,8 +140,8 @@ def _said(message: Message, me: TelegramIdentity) -> TelegramInbound | None:
         sender,
         f"{message.chat.id}:{message.message_id}",
         text or "[mentioned you]",
-        int(message.date.timestamp() * 1000),
-        _KINDS.get(message.chat.type, "group"),
+        at=int(message.date.timestamp() * 1000),
+        kind=_KINDS.get(message.chat.type, "group"),
         reply_to=str(answered.message_id) if answered is not None else "",
         mentioned=meant or _ours(answered, me),
         title=message.chat.title or "",
@@ -211,8 +211,8 @@ def _files(message: Message) -> tuple[RemoteFile, ...]:
         largest = message.photo[-1]
         return (RemoteFile("photo.jpg", "image/jpeg", largest.file_id, largest.file_size or 0),)
     if message.voice:
-        voice = message.voice
-        return (RemoteFile("voice.ogg", voice.mime_type or "audio/ogg", voice.file_id, voice.file_size or 0, True),)
+        told = message.voice
+        return (RemoteFile("voice.ogg", told.mime_type or "audio/ogg", told.file_id, told.file_size or 0, voice=True),)
     if message.video_note:
         note = message.video_note
         return (RemoteFile("video-note.mp4", "video/mp4", note.file_id, note.file_size or 0),)

@@ -45,14 +45,14 @@ def convert_message(message: Any) -> WhatsAppMessage | None:
         format_jid(source.Chat),
         known[0] if known else "",
         words,
-        at if at > 100_000_000_000 else at * 1000,
-        tuple(known[1:]),
-        info.Pushname,
-        bool(source.IsGroup),
-        bool(source.IsFromMe),
-        tuple(context.mentionedJID) if context is not None else (),
-        _quote(context),
-        _media(body),
+        at=at if at > 100_000_000_000 else at * 1000,
+        also=tuple(known[1:]),
+        name=info.Pushname,
+        group=bool(source.IsGroup),
+        mine=bool(source.IsFromMe),
+        mentions=tuple(context.mentionedJID) if context is not None else (),
+        quoted=_quote(context),
+        media=_media(body),
     )
 
 
@@ -100,7 +100,7 @@ def _media(body: Any) -> RemoteFile | None:
             part = getattr(body, name)
             called = getattr(part, "fileName", "") or _NAMES.get(name, "file")
             kind = str(part.mimetype).partition(";")[0]
-            return RemoteFile(called, kind, body, int(part.fileLength), name == "audioMessage" and bool(part.PTT))
+            return RemoteFile(called, kind, body, int(part.fileLength), voice=name == "audioMessage" and bool(part.PTT))
     return None
 
 

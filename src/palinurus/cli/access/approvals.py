@@ -16,27 +16,28 @@ from typing import NamedTuple
 import msgspec
 
 from palinurus.cli.args import JSON, Verb, find_agent, load_settings, make_arg, parse_verb, to_json
-from palinurus.cli.reach.gateway import reach_gateway
-from palinurus.cli.reach.http import is_gateway_running
+from palinurus.cli.reach.gateway import reach_program
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
+from palinurus.config.load import LoadedConfig
 from palinurus.config.sections import approvals
 from palinurus.config.settings import Settings
 from palinurus.core.policy.command import RUNNERS, list_program_names
 from palinurus.core.types.approval import CommandRule
 from palinurus.errors import BadRequest, NotFound, StateLocked
-from palinurus.inbox.commands.owner import DECISION_WORDS, describe_answer, list_questions
-from palinurus.services.approvals import KIND, ApprovalBoard, ApprovalRow
-from palinurus.store.sqlite import open_store
+from palinurus.inbox.commands.owner import DECISION_WORDS, list_questions
+from palinurus.services.approvals import KIND, ApprovalRow
 from palinurus.store.sqlite.reader import open_reader
 from palinurus.tools.commands.environ import build_search_path
 
-BY = "pal approvals"
-
 
 class ApprovalsCommand(NamedTuple):
-    settings: Settings
+    loaded: LoadedConfig
     options: argparse.Namespace
+
+    @property
+    def settings(self) -> Settings:
+        return self.loaded.settings
 
     @property
     def file(self) -> str:
@@ -46,7 +47,7 @@ class ApprovalsCommand(NamedTuple):
 def run_approvals(argv: list[str]) -> int:
     """The command. Raises PalinurusError for what a person has to know."""
     options = parse_verb("approvals", "Decide about what the agent asks leave for.", VERBS, argv)
-    text, code = options.run(ApprovalsCommand(load_settings(os.environ).settings, options))
+    text, code = options.run(ApprovalsCommand(load_settings(os.environ), options))
     print(strip_controls(text))
     return int(code)
 
@@ -66,29 +67,19 @@ def _list(asked: ApprovalsCommand) -> tuple[str, int]:
 
 
 def _answer(asked: ApprovalsCommand) -> tuple[str, int]:
-    return asyncio.run(_answered(asked.settings, asked.options.id, asked.options.decision))
+    return asyncio.run(_answered(asked.loaded, asked.options.id, asked.options.decision))
 
 
-async def _answered(settings: Settings, ident: str, decision: str) -> tuple[str, int]:
-    """Through the gateway if one runs, else in the store."""
-    clock = SystemClock()
-    if await is_gateway_running(settings):
-        params = {"message": f"/approve {ident} {decision}", "idempotencyKey": str(uuid.uuid4())}
-        async with reach_gateway(settings, clock) as gateway:
-            said = (await gateway.call("agent", params, final=True))["result"]["payloads"]
-        text = "\n".join(str(part["text"]) for part in said)
-        return text, 1 if text.startswith("Nothing changed") else 0
+async def _answered(loaded: LoadedConfig, ident: str, decision: str) -> tuple[str, int]:
+    """As /approve does it: in the gateway if one runs, else in the store."""
+    params = {"message": f"/approve {ident} {decision}", "idempotencyKey": str(uuid.uuid4())}
     try:
-        store = await open_store(settings.home, clock)
+        async with reach_program(loaded, os.environ, SystemClock()) as program:
+            said = (await program.call("agent", params, final=True))["result"]["payloads"]
     except StateLocked as exc:
         raise StateLocked(exc.message, fix="type /approve there, or stop it first") from None
-    try:
-        found = await ApprovalBoard(store, clock, os.path.join(settings.home, approvals.APPROVALS_FILE)).answer(
-            ident, decision, BY
-        )
-        return describe_answer(found), 1 if found.problem else 0
-    finally:
-        await store.close()
+    text = "\n".join(str(part["text"]) for part in said)
+    return text, 1 if text.startswith("Nothing changed") else 0
 
 
 def _allowlist(asked: ApprovalsCommand) -> tuple[str, int]:

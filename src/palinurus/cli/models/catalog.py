@@ -113,7 +113,7 @@ def describe_providers(catalog: Catalog) -> dict[str, Any]:
     providers = []
     for name in dict.fromkeys((*catalog.settings.providers, *VENDORS)):
         vendor, configured = catalog.vendor(name), catalog.provider(name)
-        key = catalog.key_source(name) or credentials.find_key_source(configured, vendor, catalog.environ)
+        key = catalog.key_source(name)
         if configured is None and not key and not (name == "ollama" and catalog.ollama):
             continue
         base = (configured.base_url if configured else "") or (vendor.base_url if vendor else "")

@@ -1,5 +1,5 @@
-"""The running gateway over its own protocol: one call for a command, a connection for the screen and for the bridges.
-What it refuses is a PalinurusError like all others. Knows nothing of what is called.
+"""The gateway's methods for commands, the screen and the bridges: those of the gateway that runs, by its own protocol,
+or without one those of the program in this process. A refusal is a PalinurusError like all others.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.reach.http import find_gateway_address, is_gateway_running
@@ -20,6 +20,14 @@ from palinurus.gateway.rpc import MethodError
 
 if TYPE_CHECKING:
     from palinurus.cli.tui.session import ConnectionSource
+
+
+class Program(Protocol):
+    """What a command calls."""
+
+    async def call(self, method: str, params: Any = None, *, final: bool = False) -> Any:
+        """The payload of the answer. Raises PalinurusError with the refusal."""
+        ...
 
 
 class GatewayConnection:
@@ -73,6 +81,28 @@ async def reach_gateway(settings: Settings, clock: Clock) -> AsyncIterator[Gatew
         yield GatewayConnection(link)
     finally:
         await link.close()
+
+
+@asynccontextmanager
+async def reach_program(
+    loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, session: str = ""
+) -> AsyncIterator[Program]:
+    """The gateway's methods: of the one that runs, else on the state as it is on disk, with nothing running.
+
+    In the second case `session` must have no message that waits: a turn that was cut off must find the conversation as
+    it left it. Raises StateLocked, StateError kinds, BadRequest, Unauthorized, GatewayUnreachable.
+    """
+    if await is_gateway_running(loaded.settings):
+        async with reach_gateway(loaded.settings, clock) as gateway:
+            yield gateway
+        return
+    part: Any = load_part(PARTS["open"])
+    program = await part(loaded, environ, clock)
+    try:
+        await program.refuse_waiting(session)
+        yield program
+    finally:
+        await program.close()
 
 
 def call_gateway(settings: Settings, method: str, params: Mapping[str, Any]) -> Any:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from palinurus.cli.args import read_session_key
 from palinurus.cli.render import strip_controls
-from palinurus.clock import Clock
 from palinurus.core.types.keys import SessionKey
-from palinurus.errors import BadRequest, NotFound, StateLocked
+from palinurus.errors import NotFound
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
-from palinurus.store.port import Store
-from palinurus.store.sqlite import open_store
 from palinurus.store.sqlite.reader import open_reader
 
 
@@ -39,32 +34,6 @@ def find_session(home: str, text: str) -> SessionOnDisk:
     record = SessionRecord.decode(row.data)
     path = record.path(key.agent)
     return SessionOnDisk(key, record, path, os.path.join(home, path))
-
-
-@asynccontextmanager
-async def hold_store(home: str, doing: str, clock: Clock) -> AsyncIterator[Store]:
-    """The store, ours alone. Raises StateLocked while a gateway runs."""
-    try:
-        store = await open_store(home, clock)
-    except StateLocked as exc:
-        raise StateLocked(
-            f"cannot {doing} while a gateway runs: {exc.message}", fix="stop the gateway, do it, start it again"
-        ) from exc
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-async def recover_journal(store: Store, key: SessionKey) -> None:
-    """Bring the transcript files up to date with the journal. Raises BadRequest if messages of the session wait:
-    a turn that was cut off must find the conversation as it left it."""
-    waiting = [row for row in await store.recover() if row.session == str(key)]
-    if waiting:
-        raise BadRequest(
-            f"{len(waiting)} message{'s' if len(waiting) > 1 else ''} of {key} still wait for an answer",
-            fix="start the gateway and let it answer them first",
-        )
 
 
 def warn_unreadable(transcript: Transcript) -> None:

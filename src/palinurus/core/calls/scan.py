@@ -37,8 +37,8 @@ _GLUE = " \t\r\n;,"
 class TextCallScanner:
     """One answer. `feed` returns text to show; `close` returns the rest, texts and calls in order."""
 
-    def __init__(self, offer: forms.CallableTools) -> None:
-        self._offer = offer
+    def __init__(self, tools: forms.CallableTools) -> None:
+        self._tools = tools
         self._before = "\n"  # the character before `_text`
         self._text = ""  # not decided yet; short
         self._until: re.Pattern[str] | None = None  # inside a block that is not looked at: what ends it
@@ -63,7 +63,7 @@ class TextCallScanner:
         rest = "".join(self._held) if self._held is not None else self._text
         if self._held is None or len(rest) > MAX_HELD:
             return [rest] if rest else []
-        return _settled(_segments(rest, self._before, self._offer))
+        return _settled(_segments(rest, self._before, self._tools))
 
     def held(self) -> str:
         """Everything that has not been shown, as it came; the answer ends otherwise than with `close`."""
@@ -75,7 +75,7 @@ class TextCallScanner:
         """Decide about the next place of interest. False when more text is needed."""
         if self._until is not None:
             return self._skip(out)
-        found, verdict = _opening(self._before + self._text, 1, self._offer)
+        found, verdict = _opening(self._before + self._text, 1, self._tools)
         if found is None:
             self._release(out, _safe(self._before + self._text) - 1)
             return False
@@ -118,7 +118,7 @@ def _closing(found: re.Match[str]) -> re.Pattern[str]:
 
 
 def _opening(
-    text: str, at: int, offer: forms.CallableTools, *, whole: bool = False
+    text: str, at: int, tools: forms.CallableTools, *, whole: bool = False
 ) -> tuple[re.Match[str] | None, bool | None]:
     """The next opening from `at` on, and whether a call may begin there; None: it depends on what comes.
 
@@ -129,9 +129,9 @@ def _opening(
         if kind in ("mark", "think"):
             return found, True
         if kind == "fence":
-            return found, _block(text, found, offer, whole)
+            return found, _block(text, found, tools, whole)
         start = found.start("bare")
-        verdict = may_begin_call(text[start : start + WINDOW], offer.schemas)
+        verdict = may_begin_call(text[start : start + WINDOW], tools.schemas)
         if verdict is not False:
             return found, verdict if verdict or not whole else True
         # An indented [TOOL_CALLS] is found from its bracket on.
@@ -139,7 +139,7 @@ def _opening(
     return None, None
 
 
-def _block(text: str, found: re.Match[str], offer: forms.CallableTools, whole: bool) -> bool | None:
+def _block(text: str, found: re.Match[str], tools: forms.CallableTools, whole: bool) -> bool | None:
     """May the fenced block that opens here hold a call?"""
     line, newline, inside = text[found.end() : found.end() + WINDOW].partition("\n")
     if not newline:
@@ -157,7 +157,7 @@ def _block(text: str, found: re.Match[str], offer: forms.CallableTools, whole: b
             return None
     if inside[0] not in "[{":
         return False
-    verdict = may_begin_call(inside, offer.schemas)
+    verdict = may_begin_call(inside, tools.schemas)
     return False if verdict is None and full else verdict
 
 
@@ -230,13 +230,13 @@ class _Bare(str):
     calls: tuple[forms.TextCall, ...] = ()
 
 
-def _segments(text: str, before: str, offer: forms.CallableTools) -> list[str | tuple[forms.TextCall, ...]]:
+def _segments(text: str, before: str, tools: forms.CallableTools) -> list[str | tuple[forms.TextCall, ...]]:
     """Texts, marked calls (tuples) and bare calls (`_Bare`) in order."""
     text = before + text
     out: list[str | tuple[forms.TextCall, ...]] = []
     at = start = 1
     for _ in range(MAX_TRIES):
-        found, verdict = _opening(text, at, offer, whole=True)
+        found, verdict = _opening(text, at, tools, whole=True)
         if found is None:
             break
         if not verdict or found.lastgroup == "think":
@@ -245,7 +245,7 @@ def _segments(text: str, before: str, offer: forms.CallableTools) -> list[str | 
                 break
             at = end.end()
             continue
-        form = _form(text, found, offer)
+        form = _form(text, found, tools)
         if form is None:
             at = found.end()
             continue
@@ -263,14 +263,14 @@ def _segments(text: str, before: str, offer: forms.CallableTools) -> list[str | 
     return out
 
 
-def _form(text: str, found: re.Match[str], offer: forms.CallableTools) -> forms.TextCallMatch | None:
+def _form(text: str, found: re.Match[str], tools: forms.CallableTools) -> forms.TextCallMatch | None:
     kind = found.lastgroup
     if kind == "mark":
         mark = found.group("mark")
-        return forms.MARKED_FORMS[mark](text, found.start() if mark == "<function=" else found.end(), offer)
+        return forms.MARKED_FORMS[mark](text, found.start() if mark == "<function=" else found.end(), tools)
     if kind == "bare":
-        return forms.parse_bare(text, found.start("bare"), offer)
-    return forms.parse_fenced(text, text.find("\n", found.end()) + 1 or len(text), offer)
+        return forms.parse_bare(text, found.start("bare"), tools)
+    return forms.parse_fenced(text, text.find("\n", found.end()) + 1 or len(text), tools)
 
 
 def _settled(parts: list[str | tuple[forms.TextCall, ...]]) -> list[AnswerSegment]:

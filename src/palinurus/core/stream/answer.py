@@ -51,7 +51,7 @@ class LiveText:
         return []
 
     def _begin(self) -> None:
-        self._tags, self._marks, self._hush = TagReader(enforce=self._enforce), MarkReader(), SilenceFilter()
+        self._tags, self._marks, self._silence = TagReader(enforce=self._enforce), MarkReader(), SilenceFilter()
         self._sent: list[str] = []  # text shown of this message
         self._known = 0  # how many of these the machines have seen
         self._idle = False
@@ -61,18 +61,18 @@ class LiveText:
         if skipped := "".join(self._sent[self._known :]):
             self._tags.pass_over(skipped)
             self._marks.pass_over(skipped)
-            self._hush.pass_over(skipped)
+            self._silence.pass_over(skipped)
         shown: list[ShownPiece] = []
         for piece in self._tags.feed(delta):
             self._piece(piece, shown)
         self._known = len(self._sent)
-        self._idle = self._tags.idle and self._marks.idle and self._hush.idle
+        self._idle = self._tags.idle and self._marks.idle and self._silence.idle
         return shown
 
     def _piece(self, piece: TagPiece, shown: list[ShownPiece]) -> None:
         kind, text = piece
         if kind == "text":
-            self._say(self._hush.feed(self._marks.feed(text)), shown)
+            self._say(self._silence.feed(self._marks.feed(text)), shown)
         elif kind == "thinking":
             self._touched = True
             if self._reasoning:
@@ -80,7 +80,7 @@ class LiveText:
         else:  # what it comes to is known at the end of the message
             self._touched = True
             if kind == "retract":
-                self._marks, self._hush = MarkReader(), SilenceFilter()
+                self._marks, self._silence = MarkReader(), SilenceFilter()
                 self._sent.clear()
                 shown.append(("replace", ""))
 

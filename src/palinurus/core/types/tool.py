@@ -142,8 +142,8 @@ class ToolSettings(msgspec.Struct, frozen=True):
 class Tool(msgspec.Struct, frozen=True):
     """A tool: `await run(ctx, **arguments)`, arguments already coerced and checked against `parameters`.
 
-    `run` returns Output or raises ToolFailure; other exceptions become an error result at the one door
-    (`tools/call`) and a line in the log.
+    `run` returns ToolOutput or raises ToolFailure; other exceptions become an error result in `tools/call`
+    and a line in the log.
     """
 
     name: str

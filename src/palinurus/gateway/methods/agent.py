@@ -72,7 +72,9 @@ async def run_agent(call: MethodCall, asked: AgentRunParams) -> dict[str, Any]:
         raise MethodError("message or attachment required")
     model = f"{asked.provider}/{asked.model}" if asked.provider and asked.model else asked.model or ""
     options = TurnOptions(model, asked.thinking or "")
-    inbound = await chat.make_inbound(call, key, asked, options)
+    inbound = await chat.make_inbound(
+        call, key, options, event=asked.idempotency_key, text=asked.message, attached=asked.attachments
+    )
     began = here.program.clock.now()
     accepted = await chat.submit_inbound(call, inbound)
     run = asked.idempotency_key
@@ -106,14 +108,10 @@ def _answer(here: MethodContext, run: str, row: InboxRow, began: int) -> dict[st
 
 def _spent(end: AgentEnd) -> dict[str, Any]:
     last = next((m for m in reversed(end.messages) if isinstance(m, AssistantMessage)), None)
-    usage = {
-        "input": end.usage.input,
-        "output": end.usage.output,
-        "cacheRead": end.usage.cacheRead,
-        "cacheWrite": end.usage.cacheWrite,
-        "total": end.usage.totalTokens,
-    }
-    return {"provider": last.provider if last else "", "model": last.model if last else "", "usage": usage}
+    used = end.usage
+    usage = {"input": used.input, "output": used.output, "cacheRead": used.cacheRead, "cacheWrite": used.cacheWrite}
+    model = {"provider": last.provider if last else "", "model": last.model if last else ""}
+    return {**model, "usage": {**usage, "total": used.totalTokens}}
 
 
 async def wait_for_agent(call: MethodCall, asked: AgentWaitParams) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""agents.*: which agents there are, and their workspace files. Only the named files of a workspace can be touched."""
+"""agents.*: which agents there are, changing them in the config, their workspace files, and looking into their memory.
+
+Only the named files of a workspace can be touched, and no file of an agent is ever deleted here.
+"""
 
 from __future__ import annotations
 
@@ -13,41 +16,30 @@ from msgspec import Meta
 
 from palinurus.config import rewrite
 from palinurus.config.settings import AgentSettings
-from palinurus.core.levels.thinking import make_thinking_row as level_row
 from palinurus.core.types.keys import parse_agent_id
-from palinurus.errors import ConfigError, PalinurusError
 from palinurus.files import read_plain_file, write_whole_file
+from palinurus.gateway.context import MainSessionParams, require
+from palinurus.gateway.methods.config import translate_config_errors
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.workspace.bootstrap import FIRST, NAMES, OTHERS
 
-# memory.search: looking into an agent's memory as the agent itself does. Ours; for pages that show memories.
 
-
-class MemorySearchParams(MethodParams, frozen=True):
+class MemorySearchParams(MainSessionParams, frozen=True, kw_only=True):
     query: Annotated[str, Meta(min_length=1, max_length=2000)]
-    agent_id: NonEmpty | None = None
-    session_key: NonEmpty | None = None
     limit: Annotated[int, Meta(ge=1, le=50)] | None = None
     min_score: Annotated[float, Meta(ge=0, le=1)] | None = None
 
 
 async def search_memory(call: MethodCall, asked: MemorySearchParams) -> dict[str, Any]:
     """Search an agent's memory as its own tool does."""
-    here = call.context
-    key = here.reader.key(asked.session_key or here.program.settings.session.main_key, asked.agent_id)
-    if here.program.recall is None:
-        raise MethodError("there is no memory here", code="UNAVAILABLE")
-    found = await here.program.recall.search(key.agent, str(key), asked.query, asked.limit, asked.min_score)
+    key = asked.resolve(call)
+    memory = require(call.program.recall, "there is no memory here")
+    found = await memory.search(key.agent, str(key), asked.query, asked.limit, least=asked.min_score)
     made: dict[str, Any] = {"agentId": key.agent, "results": msgspec.to_builtins(found.hits)}
     if found.disabled:
         made |= {"disabled": True, "reason": found.disabled}
     return {**made, "note": found.note} if found.note else made
 
-
-MEMORY_METHODS: tuple[GatewayMethod, ...] = (GatewayMethod("memory.search", READ, MemorySearchParams, search_memory),)
-
-
-# agents.create, agents.update and agents.delete: changes of the config. Files of an agent are never deleted here.
 
 MAIN = "main"
 _OTHER = re.compile(r"[^a-z0-9_-]+")
@@ -70,8 +62,11 @@ class AgentUpdateParams(MethodParams, frozen=True):
     avatar: str | None = None
 
 
-class AgentDeleteParams(MethodParams, frozen=True):
+class AgentFilesParams(MethodParams, frozen=True):
     agent_id: NonEmpty
+
+
+class AgentDeleteParams(AgentFilesParams, frozen=True):
     delete_files: bool | None = None
 
 
@@ -183,38 +178,19 @@ def _named(text: str) -> str:
 
 async def _change(call: MethodCall, make: Callable[[Any], Any]) -> None:
     program = call.program
-    try:
+    with translate_config_errors():
         await asyncio.to_thread(rewrite.adjust_config, program.settings.home, program.environ, make)
-    except ConfigError as exc:
-        issues = [{"path": p.path, "message": p.message} for p in exc.problems]
-        raise MethodError(f"invalid config: {exc.problems[0]}", details={"issues": issues}) from None
-    except PalinurusError as exc:
-        raise MethodError(exc.message, code="UNAVAILABLE") from None
-
-
-ROSTER_METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("agents.create", ADMIN, AgentCreateParams, create_agent),
-    GatewayMethod("agents.update", ADMIN, AgentUpdateParams, update_agent),
-    GatewayMethod("agents.delete", ADMIN, AgentDeleteParams, delete_agent),
-)
 
 
 FILES = (*NAMES, FIRST, *OTHERS)
 LARGEST = 1_000_000  # characters of one file
 
 
-class AgentFilesParams(MethodParams, frozen=True):
-    agent_id: NonEmpty
-
-
-class AgentFileParams(MethodParams, frozen=True):
-    agent_id: NonEmpty
+class AgentFileParams(AgentFilesParams, frozen=True):
     name: NonEmpty
 
 
-class AgentWriteParams(MethodParams, frozen=True):
-    agent_id: NonEmpty
-    name: NonEmpty
+class AgentWriteParams(AgentFileParams, frozen=True):
     content: Annotated[str, Meta(max_length=LARGEST)]
 
 
@@ -230,7 +206,6 @@ async def list_agents(call: MethodCall, asked: None) -> dict[str, Any]:
     shown = []
     for ident, agent in settings.agents.items():
         model = program.catalog.default(agent)
-        levels = level_row(model, program.catalog.vendor(model.ref.provider))
         shown.append(
             {
                 "id": ident,
@@ -239,7 +214,7 @@ async def list_agents(call: MethodCall, asked: None) -> dict[str, Any]:
                 "identity": {n: v for n, v in agent.identity.items() if isinstance(v, str) and v},
                 "agentRuntime": {"id": "palinurus", "source": "implicit"},
                 "model": {"primary": str(model.ref), "fallbacks": list(agent.fallbacks)},
-                **msgspec.to_builtins(levels),
+                **msgspec.to_builtins(call.context.reader.levels(model)),
             }
         )
     scope = "global" if settings.session.scope == "global" else "per-sender"
@@ -332,6 +307,10 @@ def _write(path: str, content: str) -> None:
 
 METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("agents.list", READ, None, list_agents),
+    GatewayMethod("agents.create", ADMIN, AgentCreateParams, create_agent),
+    GatewayMethod("agents.update", ADMIN, AgentUpdateParams, update_agent),
+    GatewayMethod("agents.delete", ADMIN, AgentDeleteParams, delete_agent),
+    GatewayMethod("memory.search", READ, MemorySearchParams, search_memory),
     GatewayMethod("agent.identity.get", READ, AgentIdentityParams, get_agent_identity),
     GatewayMethod("agents.files.list", READ, AgentFilesParams, list_agent_files),
     GatewayMethod("agents.files.get", READ, AgentFileParams, read_agent_file),

@@ -14,18 +14,9 @@ from msgspec import Meta
 from palinurus.config.rewrite import digest_config
 from palinurus.config.sections import approvals
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
+from palinurus.gateway import rpc
 from palinurus.gateway.context import require
-from palinurus.gateway.rpc import (
-    ADMIN,
-    APPROVALS,
-    GatewayMethod,
-    GatewayPort,
-    MethodCall,
-    MethodError,
-    MethodParams,
-    NonEmpty,
-    NoParams,
-)
+from palinurus.gateway.rpc import GatewayMethod, GatewayPort, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 from palinurus.services.approvals import ApprovalBoard, ApprovalRow
 
 PREFIX = "plugin:"
@@ -342,15 +333,15 @@ async def _open(call: MethodCall, ident: str) -> ApprovalRow:
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("exec.approval.list", APPROVALS, NoParams, list_exec_approvals),
-    GatewayMethod("exec.approval.get", APPROVALS, ApprovalIdParams, get_approval),
-    GatewayMethod("exec.approval.resolve", APPROVALS, ApprovalResolveParams, resolve_approval),
-    GatewayMethod("exec.approval.request", APPROVALS, ExecApprovalParams, request_exec_approval),
-    GatewayMethod("exec.approval.waitDecision", APPROVALS, ApprovalIdParams, wait_for_decision),
-    GatewayMethod("plugin.approval.list", APPROVALS, NoParams, list_plugin_approvals),
-    GatewayMethod("plugin.approval.resolve", APPROVALS, ApprovalResolveParams, resolve_approval),
-    GatewayMethod("plugin.approval.request", APPROVALS, PluginApprovalParams, request_plugin_approval),
-    GatewayMethod("plugin.approval.waitDecision", APPROVALS, ApprovalIdParams, wait_for_decision),
-    GatewayMethod("exec.approvals.get", ADMIN, NoParams, get_approval_rules),
-    GatewayMethod("exec.approvals.set", ADMIN, ApprovalRulesParams, set_approval_rules),
+    GatewayMethod("exec.approval.list", rpc.APPROVALS, NoParams, list_exec_approvals),
+    GatewayMethod("exec.approval.get", rpc.APPROVALS, ApprovalIdParams, get_approval),
+    GatewayMethod("exec.approval.resolve", rpc.APPROVALS, ApprovalResolveParams, resolve_approval),
+    GatewayMethod("exec.approval.request", rpc.APPROVALS, ExecApprovalParams, request_exec_approval),
+    GatewayMethod("exec.approval.waitDecision", rpc.APPROVALS, ApprovalIdParams, wait_for_decision),
+    GatewayMethod("plugin.approval.list", rpc.APPROVALS, NoParams, list_plugin_approvals),
+    GatewayMethod("plugin.approval.resolve", rpc.APPROVALS, ApprovalResolveParams, resolve_approval),
+    GatewayMethod("plugin.approval.request", rpc.APPROVALS, PluginApprovalParams, request_plugin_approval),
+    GatewayMethod("plugin.approval.waitDecision", rpc.APPROVALS, ApprovalIdParams, wait_for_decision),
+    GatewayMethod("exec.approvals.get", rpc.ADMIN, NoParams, get_approval_rules),
+    GatewayMethod("exec.approvals.set", rpc.ADMIN, ApprovalRulesParams, set_approval_rules),
 )

@@ -214,12 +214,18 @@ async def branch_session(call: MethodCall, asked: SessionBranchParams) -> dict[s
 
 
 async def create_branch(
-    call: MethodCall, seen: SessionSnapshot, transcript: Transcript, target: str | None, *, label: str | None = None
+    call: MethodCall,
+    seen: SessionSnapshot,
+    transcript: Transcript,
+    target: str | None,
+    *,
+    label: str | None = None,
+    key: SessionKey | None = None,
 ) -> tuple[SessionKey, SessionRecord]:
     """A new session with what was said in `seen` up to the entry `target`."""
     assert seen.record is not None
     here, program, now = call.context, call.program, call.program.clock.now()
-    key = here.reader.key(f"dashboard:{uuid.uuid4()}", seen.key.agent)
+    key = key or here.reader.key(f"dashboard:{uuid.uuid4()}", seen.key.agent)
     record = lifecycle.make_branch_record(seen.record, seen.key, key, now, str(uuid.uuid4()))
     record = msgspec.structs.replace(record, label=label)
     await lifecycle.create_branch(program.settings.home, program.store, transcript, record, key, target, now)

@@ -16,18 +16,9 @@ from palinurus.config.sections.channels import AccountSettings
 from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Target
 from palinurus.errors import PalinurusError
+from palinurus.gateway import rpc
 from palinurus.gateway.context import require
-from palinurus.gateway.rpc import (
-    ADMIN,
-    PAIRING,
-    READ,
-    WRITE,
-    GatewayMethod,
-    MethodCall,
-    MethodError,
-    MethodParams,
-    NonEmpty,
-)
+from palinurus.gateway.rpc import GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.inbox.pairing import VALID, PairedPerson, PairingStranger, make_notice_id
 from palinurus.inbox.receivers import ChannelAccountState, ChatChannels
 from palinurus.tools.program.signin import CHANNEL, SignInsPort, SignInState
@@ -240,7 +231,7 @@ async def list_pairings(call: MethodCall, asked: PairingListParams) -> dict[str,
 async def approve_pairing(call: MethodCall, asked: PairingCodeParams) -> dict[str, Any]:
     """Let somebody in; `notify` tells them."""
     chats = _chats(call)
-    done = _done(await chats.pairing.approve(asked.code, call.client.principal, first=call.client.may(ADMIN)))
+    done = _done(await chats.pairing.approve(asked.code, call.client.principal, first=call.client.may(rpc.ADMIN)))
     if asked.notify and (reply := done.reply()) is not None:
         await chats.say(reply)
     return _paired(done)
@@ -280,16 +271,16 @@ def _chats(call: MethodCall) -> ChatChannels:
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("web.login.start", ADMIN, LoginStartParams, start_login),
-    GatewayMethod("web.login.wait", ADMIN, LoginWaitParams, wait_for_login),
-    GatewayMethod("channels.status", READ, ChannelStatusParams, get_channel_status),
-    GatewayMethod("channels.start", ADMIN, ChannelAccountParams, start_channel),
-    GatewayMethod("channels.stop", ADMIN, ChannelAccountParams, stop_channel),
-    GatewayMethod("channels.logout", ADMIN, ChannelAccountParams, log_out_channel),
-    GatewayMethod("send", WRITE, MessageSendParams, send_message),
-    GatewayMethod("message.action", WRITE, MessageActionParams, run_message_action),
-    GatewayMethod("pairing.list", PAIRING, PairingListParams, list_pairings),
-    GatewayMethod("pairing.approve", PAIRING, PairingCodeParams, approve_pairing),
-    GatewayMethod("pairing.reject", PAIRING, PairingCodeParams, reject_pairing),
-    GatewayMethod("pairing.revoke", PAIRING, PairedPersonParams, revoke_pairing),
+    GatewayMethod("web.login.start", rpc.ADMIN, LoginStartParams, start_login),
+    GatewayMethod("web.login.wait", rpc.ADMIN, LoginWaitParams, wait_for_login),
+    GatewayMethod("channels.status", rpc.READ, ChannelStatusParams, get_channel_status),
+    GatewayMethod("channels.start", rpc.ADMIN, ChannelAccountParams, start_channel),
+    GatewayMethod("channels.stop", rpc.ADMIN, ChannelAccountParams, stop_channel),
+    GatewayMethod("channels.logout", rpc.ADMIN, ChannelAccountParams, log_out_channel),
+    GatewayMethod("send", rpc.WRITE, MessageSendParams, send_message),
+    GatewayMethod("message.action", rpc.WRITE, MessageActionParams, run_message_action),
+    GatewayMethod("pairing.list", rpc.PAIRING, PairingListParams, list_pairings),
+    GatewayMethod("pairing.approve", rpc.PAIRING, PairingCodeParams, approve_pairing),
+    GatewayMethod("pairing.reject", rpc.PAIRING, PairingCodeParams, reject_pairing),
+    GatewayMethod("pairing.revoke", rpc.PAIRING, PairedPersonParams, revoke_pairing),
 )

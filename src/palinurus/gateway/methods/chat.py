@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -91,7 +91,10 @@ async def send_chat(call: MethodCall, asked: ChatSendParams) -> dict[str, Any]:
         raise MethodError("message or attachment required")
     fast = "" if asked.fast_mode is None else "on" if asked.fast_mode else "off"
     options = TurnOptions(asked.model or "", asked.thinking or "", fast)
-    accepted = await submit_inbound(call, await make_inbound(call, key, asked, options))
+    inbound = await make_inbound(
+        call, key, options, event=asked.idempotency_key, text=asked.message, attached=asked.attachments
+    )
+    accepted = await submit_inbound(call, inbound)
     if accepted.duplicate:
         status = "ok" if accepted.state == "done" else "in_flight"
         return {"runId": asked.idempotency_key, "status": status}
@@ -103,29 +106,17 @@ def _halts(text: str) -> bool:
     return is_stop_word(text) or text.strip().lower() == "/stop"
 
 
-class ClientMessage(Protocol):
-    """What a client said, whichever method it used."""
-
-    @property
-    def message(self) -> str: ...
-
-    @property
-    def attachments(self) -> list[Any] | None: ...
-
-    @property
-    def idempotency_key(self) -> str: ...
-
-
-async def make_inbound(call: MethodCall, key: SessionKey, asked: ClientMessage, options: TurnOptions) -> Inbound:
-    """It as a message to a session; its files are on disk. Raises MethodError."""
-    program = call.program
-    images, files = await attachments.keep_attachments(asked.attachments, program.keep)
+async def make_inbound(
+    call: MethodCall, key: SessionKey, options: TurnOptions, *, event: str, text: str, attached: list[Any] | None
+) -> Inbound:
+    """What a client said as a message to a session; its files are on disk. Raises MethodError."""
+    images, files = await attachments.keep_attachments(attached, call.program.keep)
     return Inbound(
         Target(CHANNEL, to=str(key)),
         make_sender(call.client),
-        asked.idempotency_key,
-        asked.message,
-        program.clock.now(),
+        event,
+        text,
+        at=call.program.clock.now(),
         images=images,
         files=files,
         session=str(key),

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from palinurus.gateway.context import SessionKeyParams, refuse_busy
 from palinurus.gateway.methods.change import create_branch
+from palinurus.gateway.methods.tree import append_lines
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
-from palinurus.services.facts import change_record
 from palinurus.sessions.compactions import CompactionCheckpoint, list_checkpoints, make_undo_entry
 from palinurus.sessions.entries import to_millis
 from palinurus.sessions.transcript import Transcript
-from palinurus.store.port import SessionRow
 
 
 class CheckpointParams(SessionKeyParams, frozen=True, kw_only=True):
@@ -76,18 +73,9 @@ async def restore_checkpoint(call: MethodCall, asked: CheckpointParams) -> dict[
     assert seen.record is not None
     key = str(seen.key)
     refuse_busy(call, key)
-    now = here.program.clock.now()
     if not point.undone:
-        mark = transcript.mark()
-        try:
-            await here.program.store.write(transcript.add_entry(make_undo_entry(point.entry.id), now))
-        except BaseException:
-            transcript.rollback(mark)
-            raise
-        data = msgspec.json.encode({"totalTokensFresh": False, "updatedAt": now})
-        await here.program.store.touch(SessionRow(key, seen.key.agent, seen.record.sessionId, now, data))
-        here.program.changed(key, change_record(seen.record, {"totalTokensFresh": False}, now))
-        here.broadcaster.announce_change(key, "checkpoint-restore")
+        undo, reason = make_undo_entry(point.entry.id), "checkpoint-restore"
+        await append_lines(call, seen, transcript, lambda now: transcript.add_entry(undo, now), reason=reason)
     made = {"ok": True, "key": key, "sessionId": seen.record.sessionId, "entry": await here.reader.find_row(key)}
     return {**made, "checkpoint": _shown(seen, point._replace(undone=True, counts=False))}
 

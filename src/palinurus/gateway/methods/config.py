@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -19,8 +20,6 @@ from palinurus.config.secrets import redact_config
 from palinurus.errors import BadRequest, ConfigError, PalinurusError
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 
-# config.explain: what a key is, what it is set to, where that comes from, and when a change acts. Ours.
-
 
 class ConfigKeyParams(MethodParams, frozen=True):
     path: Annotated[str, Meta(min_length=1, max_length=1024)]
@@ -33,16 +32,8 @@ async def explain_config_key(call: MethodCall, asked: ConfigKeyParams) -> dict[s
     def look() -> KeyExplanation:
         return explain_key(load_config(program.settings.home, program.environ), asked.path)
 
-    try:
-        found = await asyncio.to_thread(look)
-    except PalinurusError as exc:
-        raise MethodError(exc.message) from None
+    found = await asyncio.to_thread(look)
     return dict(msgspec.to_builtins(found, enc_hook=str))
-
-
-EXPLAIN_METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("config.explain", ADMIN, ConfigKeyParams, explain_config_key),
-)
 
 
 class ConfigSetParams(MethodParams, frozen=True):
@@ -59,10 +50,6 @@ class ConfigApplyParams(ConfigSetParams, frozen=True):
 
 class ConfigPatchParams(ConfigApplyParams, frozen=True):
     replace_paths: tuple[NonEmpty, ...] = ()
-
-
-class ConfigLookupParams(MethodParams, frozen=True):
-    path: Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
 async def get_config(call: MethodCall, asked: NoParams) -> dict[str, Any]:
@@ -107,9 +94,11 @@ async def merge_config(call: MethodCall, asked: ConfigPatchParams) -> dict[str, 
     return await _write(lambda: rewrite.merge_config(home, program.environ, asked.base_hash, asked.raw, whole))
 
 
-async def _write(work: Callable[[], ConfigChange]) -> dict[str, Any]:
+@contextmanager
+def translate_config_errors() -> Iterator[None]:
+    """What is wrong with a config that somebody wants written, as clients are told it."""
     try:
-        done = await asyncio.to_thread(work)
+        yield
     except ConfigError as exc:
         issues = [{"path": p.path, "message": p.message} for p in exc.problems]
         first = issues[0]
@@ -119,6 +108,11 @@ async def _write(work: Callable[[], ConfigChange]) -> dict[str, Any]:
         raise MethodError(exc.message) from None
     except PalinurusError as exc:
         raise MethodError(exc.message, code="UNAVAILABLE", retryable=True) from None
+
+
+async def _write(work: Callable[[], ConfigChange]) -> dict[str, Any]:
+    with translate_config_errors():
+        done = await asyncio.to_thread(work)
     return {
         "ok": True,
         "path": done.file,
@@ -136,7 +130,7 @@ async def get_config_schema(call: MethodCall, asked: NoParams) -> dict[str, Any]
     return {"schema": made, "uiHints": outline.build_hints(), "version": __version__, "generatedAt": at}
 
 
-async def lookup_config_key(call: MethodCall, asked: ConfigLookupParams) -> dict[str, Any]:
+async def lookup_config_key(call: MethodCall, asked: ConfigKeyParams) -> dict[str, Any]:
     """One key and what is below it."""
     found = await asyncio.to_thread(outline.lookup_key, asked.path)
     if found is None:
@@ -145,10 +139,11 @@ async def lookup_config_key(call: MethodCall, asked: ConfigLookupParams) -> dict
 
 
 METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("config.explain", ADMIN, ConfigKeyParams, explain_config_key),
     GatewayMethod("config.get", READ, NoParams, get_config),
     GatewayMethod("config.set", ADMIN, ConfigSetParams, replace_config),
     GatewayMethod("config.apply", ADMIN, ConfigApplyParams, replace_config, write=True),
     GatewayMethod("config.patch", ADMIN, ConfigPatchParams, merge_config, write=True),
     GatewayMethod("config.schema", ADMIN, NoParams, get_config_schema),
-    GatewayMethod("config.schema.lookup", READ, ConfigLookupParams, lookup_config_key),
+    GatewayMethod("config.schema.lookup", READ, ConfigKeyParams, lookup_config_key),
 )

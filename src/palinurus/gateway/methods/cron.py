@@ -9,19 +9,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from palinurus.core.schedule.fire import unfold_history
+from palinurus.gateway import rpc
 from palinurus.gateway.context import MainSessionParams, cut_page, require
-from palinurus.gateway.rpc import (
-    ADMIN,
-    READ,
-    WRITE,
-    GatewayMethod,
-    GatewayPort,
-    MethodCall,
-    MethodError,
-    MethodParams,
-    NonEmpty,
-    NoParams,
-)
+from palinurus.gateway.rpc import GatewayMethod, GatewayPort, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 from palinurus.tools.program.cron import CronJobMaker, SchedulerPort
 
 
@@ -187,7 +177,7 @@ async def list_cron_runs(call: MethodCall, asked: CronHistoryParams) -> dict[str
 
 async def wake_session(call: MethodCall, asked: WakeParams) -> dict[str, Any]:
     """Tell a session something: now, as a turn of its own, or with its next turn."""
-    source = "" if call.client.may(ADMIN) else f"client {call.client.info.id}"[:80]
+    source = "" if call.client.may(rpc.ADMIN) else f"client {call.client.info.id}"[:80]
     key = str(asked.resolve(call))
     await _schedules(call).wake(asked.text, now=asked.mode == "now", session=key, source=source)
     return {"ok": True}
@@ -212,16 +202,16 @@ async def set_heartbeats(call: MethodCall, asked: HeartbeatSwitchParams) -> dict
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("cron.status", READ, NoParams, get_cron_status),
-    GatewayMethod("cron.list", READ, CronListParams, list_cron_jobs),
-    GatewayMethod("cron.get", READ, CronJobParams, get_cron_job),
-    GatewayMethod("cron.runs", READ, CronHistoryParams, list_cron_runs),
-    GatewayMethod("cron.add", ADMIN, CronAddParams, add_cron_job),
-    GatewayMethod("cron.update", ADMIN, CronUpdateParams, update_cron_job),
-    GatewayMethod("cron.remove", ADMIN, CronJobParams, remove_cron_job),
-    GatewayMethod("cron.run", ADMIN, CronRunParams, run_cron_job),
-    GatewayMethod("wake", WRITE, WakeParams, wake_session),
-    GatewayMethod("system-event", ADMIN, SystemEventParams, queue_system_event),
-    GatewayMethod("last-heartbeat", READ, NoParams, get_last_heartbeat),
-    GatewayMethod("set-heartbeats", ADMIN, HeartbeatSwitchParams, set_heartbeats),
+    GatewayMethod("cron.status", rpc.READ, NoParams, get_cron_status),
+    GatewayMethod("cron.list", rpc.READ, CronListParams, list_cron_jobs),
+    GatewayMethod("cron.get", rpc.READ, CronJobParams, get_cron_job),
+    GatewayMethod("cron.runs", rpc.READ, CronHistoryParams, list_cron_runs),
+    GatewayMethod("cron.add", rpc.ADMIN, CronAddParams, add_cron_job),
+    GatewayMethod("cron.update", rpc.ADMIN, CronUpdateParams, update_cron_job),
+    GatewayMethod("cron.remove", rpc.ADMIN, CronJobParams, remove_cron_job),
+    GatewayMethod("cron.run", rpc.ADMIN, CronRunParams, run_cron_job),
+    GatewayMethod("wake", rpc.WRITE, WakeParams, wake_session),
+    GatewayMethod("system-event", rpc.ADMIN, SystemEventParams, queue_system_event),
+    GatewayMethod("last-heartbeat", rpc.READ, NoParams, get_last_heartbeat),
+    GatewayMethod("set-heartbeats", rpc.ADMIN, HeartbeatSwitchParams, set_heartbeats),
 )

@@ -1,4 +1,4 @@
-"""models.*: what can be chosen, and which providers have a key."""
+"""models.*: what can be chosen, and which providers have a key. commands.list: what people can type, for menus."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.levels.thinking import make_thinking_row as level_row
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelFailure
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodParams, NonEmpty
 from palinurus.inbox.commands.table import build_menu
-
-# commands.list: what people can type, for completion and menus.
 
 
 class CommandListParams(MethodParams, frozen=True):
@@ -56,9 +53,6 @@ async def list_commands(call: MethodCall, asked: CommandListParams) -> dict[str,
     return {"commands": rows}
 
 
-COMMAND_METHODS: tuple[GatewayMethod, ...] = (GatewayMethod("commands.list", READ, CommandListParams, list_commands),)
-
-
 class ModelListParams(MethodParams, frozen=True):
     view: str | None = None
 
@@ -87,7 +81,7 @@ async def list_models(call: MethodCall, asked: ModelListParams | None) -> dict[s
                 "reasoning": bool(model.reasoning),
                 "input": ["text", "image"] if model.vision else ["text"],
                 "available": available,
-                **msgspec.to_builtins(level_row(model, program.catalog.vendor(model.ref.provider))),
+                **msgspec.to_builtins(call.context.reader.levels(model)),
             }
         )
     return {"models": shown}
@@ -108,6 +102,7 @@ async def get_auth_status(call: MethodCall, asked: None) -> dict[str, Any]:
 
 
 METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("commands.list", READ, CommandListParams, list_commands),
     GatewayMethod("models.list", READ, ModelListParams, list_models),
     GatewayMethod("models.authStatus", READ, None, get_auth_status),
 )

@@ -7,25 +7,10 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from palinurus.core.text import cut_line
+from palinurus.gateway import rpc, views
 from palinurus.gateway.context import MethodContext, SessionKeyParams, cut_page
-from palinurus.gateway.rpc import (
-    ALL_SESSIONS,
-    READ,
-    GatewayMethod,
-    MethodCall,
-    MethodError,
-    MethodParams,
-    NonEmpty,
-    make_session_topic,
-)
-from palinurus.gateway.views import (
-    SessionSnapshot,
-    derive_title,
-    extract_text,
-    list_visible_entries,
-    preview_last_message,
-    project_history,
-)
+from palinurus.gateway.rpc import GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.views import SessionSnapshot
 
 Label = Annotated[str, Meta(min_length=1, max_length=512)]
 
@@ -113,10 +98,10 @@ def _wanted(here: MethodContext, seen: SessionSnapshot, asked: SessionListParams
 
 async def _described(here: MethodContext, seen: SessionSnapshot, row: dict[str, Any], asked: SessionListParams) -> None:
     transcript = await here.reader.transcript(seen)
-    shown = list_visible_entries(transcript) if transcript is not None else []
+    shown = views.list_visible_entries(transcript) if transcript is not None else []
     if asked.include_derived_titles and not row.get("label"):
-        row["derivedTitle"] = derive_title(shown) or row["key"]
-    if asked.include_last_message and (text := preview_last_message(shown)):
+        row["derivedTitle"] = views.derive_title(shown) or row["key"]
+    if asked.include_last_message and (text := views.preview_last_message(shown)):
         row["lastMessagePreview"] = text
 
 
@@ -126,11 +111,11 @@ async def preview_sessions(call: MethodCall, asked: SessionPreviewParams) -> dic
     found = []
     for name in asked.keys[:64]:
         seen, transcript = await here.reader.open(here.reader.key(name))
-        messages = project_history(transcript, 4 * asked.limit, asked.max_chars) if transcript is not None else []
+        messages = views.project_history(transcript, 4 * asked.limit, asked.max_chars) if transcript is not None else []
         shown = [
             {"role": m["role"], "text": cut_line(text, asked.max_chars)}
             for m in messages
-            if m["role"] in ("user", "assistant") and (text := extract_text(m))
+            if m["role"] in ("user", "assistant") and (text := views.extract_text(m))
         ]
         found.append({"key": name, "status": "ok" if seen.record else "missing", "items": shown[-asked.limit :]})
     return {"ts": here.program.clock.now(), "previews": found}
@@ -162,43 +147,43 @@ async def resolve_session(call: MethodCall, asked: SessionResolveParams) -> dict
 async def get_session_messages(call: MethodCall, asked: SessionGetParams) -> dict[str, Any]:
     """Its messages."""
     _, transcript = await call.context.reader.open(asked.resolve(call))
-    return {"messages": project_history(transcript, asked.limit) if transcript is not None else []}
+    return {"messages": views.project_history(transcript, asked.limit) if transcript is not None else []}
 
 
 async def subscribe_sessions(call: MethodCall, asked: None) -> dict[str, Any]:
     """Hear of every session from now on."""
-    call.gateway.follow(call.client.conn, ALL_SESSIONS)
+    call.gateway.follow(call.client.conn, rpc.ALL_SESSIONS)
     return {"subscribed": True}
 
 
 async def unsubscribe_sessions(call: MethodCall, asked: None) -> dict[str, Any]:
     """… and no more."""
-    call.gateway.unfollow(call.client.conn, ALL_SESSIONS)
+    call.gateway.unfollow(call.client.conn, rpc.ALL_SESSIONS)
     return {"subscribed": False}
 
 
 async def subscribe_messages(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:
     """Hear of one session's messages."""
     key = str(asked.resolve(call))
-    call.gateway.follow(call.client.conn, make_session_topic(key))
+    call.gateway.follow(call.client.conn, rpc.make_session_topic(key))
     return {"subscribed": True, "key": key}
 
 
 async def unsubscribe_messages(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:
     """… and no more."""
     key = str(asked.resolve(call))
-    call.gateway.unfollow(call.client.conn, make_session_topic(key))
+    call.gateway.unfollow(call.client.conn, rpc.make_session_topic(key))
     return {"subscribed": False, "key": key}
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("sessions.list", READ, SessionListParams, list_sessions),
-    GatewayMethod("sessions.preview", READ, SessionPreviewParams, preview_sessions),
-    GatewayMethod("sessions.describe", READ, SessionDescribeParams, describe_session),
-    GatewayMethod("sessions.resolve", READ, SessionResolveParams, resolve_session, listed=False),
-    GatewayMethod("sessions.get", READ, SessionGetParams, get_session_messages, listed=False),
-    GatewayMethod("sessions.subscribe", READ, None, subscribe_sessions),
-    GatewayMethod("sessions.unsubscribe", READ, None, unsubscribe_sessions),
-    GatewayMethod("sessions.messages.subscribe", READ, SessionKeyParams, subscribe_messages),
-    GatewayMethod("sessions.messages.unsubscribe", READ, SessionKeyParams, unsubscribe_messages),
+    GatewayMethod("sessions.list", rpc.READ, SessionListParams, list_sessions),
+    GatewayMethod("sessions.preview", rpc.READ, SessionPreviewParams, preview_sessions),
+    GatewayMethod("sessions.describe", rpc.READ, SessionDescribeParams, describe_session),
+    GatewayMethod("sessions.resolve", rpc.READ, SessionResolveParams, resolve_session, listed=False),
+    GatewayMethod("sessions.get", rpc.READ, SessionGetParams, get_session_messages, listed=False),
+    GatewayMethod("sessions.subscribe", rpc.READ, None, subscribe_sessions),
+    GatewayMethod("sessions.unsubscribe", rpc.READ, None, unsubscribe_sessions),
+    GatewayMethod("sessions.messages.subscribe", rpc.READ, SessionKeyParams, subscribe_messages),
+    GatewayMethod("sessions.messages.unsubscribe", rpc.READ, SessionKeyParams, unsubscribe_messages),
 )

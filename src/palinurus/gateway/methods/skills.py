@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from typing import Annotated, Any
 
@@ -109,26 +110,19 @@ async def update_skill(call: MethodCall, asked: SkillUpdateParams) -> dict[str, 
         wanted["apiKey"] = asked.api_key.strip()
     for name, value in (asked.env or {}).items():
         wanted[f"env.{name}"] = value
+    home, environ = program.settings.home, program.environ
     try:
         for name, value in wanted.items():
-            path = ("skills", "entries", asked.skill_key, *name.split(".", 1))
+            path = show_path(("skills", "entries", asked.skill_key, *name.split(".", 1)))
             if value == "":
-                await asyncio.to_thread(_unset, program, show_path(path))
+                with contextlib.suppress(NotFound):
+                    await asyncio.to_thread(rewrite.unset_config_key, home, environ, path)
             elif value != MARKER:
-                await asyncio.to_thread(
-                    rewrite.set_config_key, program.settings.home, program.environ, show_path(path), value
-                )
+                await asyncio.to_thread(rewrite.set_config_key, home, environ, path, value)
     except PalinurusError as exc:
         raise MethodError(exc.message) from None
     shown = {name: value if isinstance(value, bool) else MARKER for name, value in wanted.items() if value != ""}
     return {"ok": True, "skillKey": asked.skill_key, "config": shown}
-
-
-def _unset(program: CommandContext, key: str) -> None:
-    try:
-        rewrite.unset_config_key(program.settings.home, program.environ, key)
-    except NotFound:
-        return
 
 
 METHODS: tuple[GatewayMethod, ...] = (

@@ -1,4 +1,4 @@
-"""Methods about the program as a whole: status, logs, identity and nodes."""
+"""Methods about the program as a whole: health, who is here, status, logs, identity and nodes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from palinurus.gateway.rpc import ADMIN, PAIRING, READ, GatewayMethod, MethodCal
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.gateway.ws.device import encode_base64url
 
-# Methods about the gateway itself that need nothing but it: health and who is here.
-
 
 class HealthParams(MethodParams, frozen=True):
     probe: bool = False
@@ -31,12 +29,6 @@ async def get_health(call: MethodCall, params: HealthParams) -> Any:
 async def get_presence(call: MethodCall, params: NoParams) -> Any:
     """Everyone present."""
     return call.gateway.presence()
-
-
-CORE_METHODS = (
-    GatewayMethod("health", READ, HealthParams, get_health),
-    GatewayMethod("system-presence", READ, NoParams, get_presence),
-)
 
 
 RECENT = 10
@@ -146,6 +138,8 @@ async def list_node_pairs(call: MethodCall, asked: NoParams) -> dict[str, Any]:
 
 
 METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("health", READ, HealthParams, get_health),
+    GatewayMethod("system-presence", READ, NoParams, get_presence),
     GatewayMethod("status", READ, SystemStatusParams, get_status),
     GatewayMethod("logs.tail", READ, LogTailParams, tail_log),
     GatewayMethod("gateway.identity.get", READ, NoParams, get_gateway_identity),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Annotated, Any, NamedTuple
 
@@ -14,25 +14,17 @@ from palinurus.gateway.rpc import READ, GatewayMethod, MethodCall, MethodError, 
 from palinurus.gateway.views import extract_text, project_history
 from palinurus.store.port import UsageRow
 
-# Sums over the ledger, as clients read them.
-
-
-def sum_spent(calls: Iterable[UsageRow]) -> dict[str, Any]:
-    """Sums. A call without a price counts in `missingCostEntries`; it is not free."""
-    made = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0, "missingCostEntries": 0}
-    spent = 0.0
-    for call in calls:
-        made["input"] += call.input
-        made["output"] += call.output
-        made["cacheRead"] += call.cache_read
-        made["cacheWrite"] += call.cache_write
-        made["totalTokens"] += call.input + call.output + call.cache_read + call.cache_write
-        made["missingCostEntries"] += call.cost is None
-        spent += call.cost or 0.0
-    return {**made, "totalCost": spent}
-
-
 Count = Annotated[int, Meta(ge=1)]
+_TOKENS = {"input": "input", "output": "output", "cacheRead": "cache_read", "cacheWrite": "cache_write"}
+
+
+def sum_spent(calls: Sequence[UsageRow]) -> dict[str, Any]:
+    """Sums. A call without a price counts in `missingCostEntries`; it is not free."""
+    made: dict[str, Any] = {name: sum(getattr(call, own) for call in calls) for name, own in _TOKENS.items()}
+    made["totalTokens"] = sum(made.values())
+    made["missingCostEntries"] = sum(call.cost is None for call in calls)
+    return {**made, "totalCost": sum((call.cost or 0.0 for call in calls), 0.0)}
+
 
 DAYS = 30
 RANGES = {"7d": 7, "30d": 30, "90d": 90, "1y": 365, "all": 36_500}
@@ -117,13 +109,12 @@ async def get_session_usage(call: MethodCall, asked: SessionUsageParams) -> dict
 
 
 def _aggregates(calls: list[UsageRow], window: UsageWindow, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    channels: dict[str, list[UsageRow]] = {}
+    n, channels = len(calls), dict[str, list[UsageRow]]()
     where = {row["key"]: row.get("channel") or "webchat" for row in rows}
     for call in calls:
         channels.setdefault(where[call.session], []).append(call)
     return {
-        "messages": {"total": len(calls), "user": 0, "assistant": len(calls), "toolCalls": 0, "toolResults": 0}
-        | {"errors": 0},
+        "messages": {"total": n, "user": 0, "assistant": n, "toolCalls": 0, "toolResults": 0, "errors": 0},
         "tools": {"totalCalls": 0, "uniqueTools": 0, "tools": []},
         "byModel": [
             {"provider": own[0].provider, "model": own[0].model, "count": len(own), "totals": sum_spent(own)}
@@ -141,10 +132,8 @@ def _aggregates(calls: list[UsageRow], window: UsageWindow, rows: list[dict[str,
 
 def _daily(day: str, own: list[UsageRow]) -> dict[str, Any]:
     sums = sum_spent(own)
-    return {"date": day, "tokens": sums["totalTokens"], "cost": sums["totalCost"], "messages": len(own)} | {
-        "toolCalls": 0,
-        "errors": 0,
-    }
+    made = {"date": day, "tokens": sums["totalTokens"], "cost": sums["totalCost"], "messages": len(own)}
+    return {**made, "toolCalls": 0, "errors": 0}
 
 
 def _activity(own: list[UsageRow], window: UsageWindow) -> dict[str, Any]:

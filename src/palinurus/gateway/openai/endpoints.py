@@ -24,14 +24,7 @@ from palinurus.core.types.inbound import decode_inbound
 from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.gateway import http
-from palinurus.gateway.http import (
-    HttpFault,
-    RouteRequest,
-    make_bad_request,
-    make_error_fault,
-    make_outcome_fault,
-    read_body,
-)
+from palinurus.gateway.http import HttpFault, RouteRequest
 from palinurus.gateway.openai import completions, responses
 from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, make_reply
 from palinurus.gateway.openai.stream import AnswerStream, CompletionStream, ResponseStream, pump_stream
@@ -53,21 +46,23 @@ class _Body(msgspec.Struct, frozen=True):
 async def handle_embeddings(visit: RouteRequest) -> web.StreamResponse | HttpFault:
     """Answer one request."""
     program = visit.host.desk
-    data = await read_body(visit.request)
+    data = await http.read_body(visit.request)
     if isinstance(data, HttpFault):
         return data
     try:
         asked = msgspec.json.decode(data or b"{}", type=_Body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
-        return make_bad_request(f"the body is not understood: {exc}")
+        return http.make_bad_request(f"the body is not understood: {exc}")
     texts = [asked.input] if isinstance(asked.input, str) else asked.input
     if not 0 < len(texts) <= EMBEDDING_TEXTS or not all(0 < len(text) <= EMBEDDING_CHARS for text in texts):
-        return make_bad_request(f"input: 1 to {EMBEDDING_TEXTS} texts of 1 to {EMBEDDING_CHARS} characters", "input")
+        return http.make_bad_request(
+            f"input: 1 to {EMBEDDING_TEXTS} texts of 1 to {EMBEDDING_CHARS} characters", "input"
+        )
     made = await program.embed(texts) if program is not None and program.embed is not None else "it is not there"
     if isinstance(made, str):
         return HttpFault(503, f"there is no model for embeddings: {made}", "api_error", code="no_embeddings")
     if asked.dimensions not in (None, len(made[0])):
-        return make_bad_request(f"the model has {len(made[0])} dimensions", "dimensions")
+        return http.make_bad_request(f"the model has {len(made[0])} dimensions", "dimensions")
     rows = [{"object": "embedding", "index": at, "embedding": _as(asked, row)} for at, row in enumerate(made)]
     count = sum(len(text) // 4 + 1 for text in texts)  # as near as clients need it
     usage = {"prompt_tokens": count, "total_tokens": count}
@@ -103,7 +98,7 @@ class OutcomeWaits:
                 raise
             return _stopping(keyed)
         except PalinurusError as exc:
-            return make_error_fault(exc)
+            return http.make_error_fault(exc)
         finally:
             self._tasks.discard(task)
             task.cancel()
@@ -160,7 +155,7 @@ async def handle_completion(
 ) -> web.StreamResponse | HttpFault:
     """Answer one request, or say why not."""
     request, host = visit.request, visit.host
-    data = await read_body(request)
+    data = await http.read_body(request)
     if isinstance(data, HttpFault):
         return data
     ask = dialect.read(data, request.headers, host.settings, host.catalog, clock.now())
@@ -178,7 +173,9 @@ async def handle_completion(
     if isinstance(row, HttpFault):
         return row
     end = None if accepted.duplicate else last.end
-    fault = _mismatch(ask, accepted, row) or make_outcome_fault(row.outcome, row.note, end.failure if end else None)
+    fault = _mismatch(ask, accepted, row) or http.make_outcome_fault(
+        row.outcome, row.note, end.failure if end else None
+    )
     if fault is not None:
         return fault
     usage = end.usage if end else await _used(host, row)
@@ -216,7 +213,9 @@ async def _conclude(
         frames.finish(OpenAiReply(), row)
         return
     end = None if accepted.duplicate else frames.end
-    fault = _mismatch(ask, accepted, row) or make_outcome_fault(row.outcome, row.note, end.failure if end else None)
+    fault = _mismatch(ask, accepted, row) or http.make_outcome_fault(
+        row.outcome, row.note, end.failure if end else None
+    )
     usage = end.usage if end else await _used(host, row)
     told = make_reply(ask, end, row, usage)
     outcome = {"id": row.id, "session": row.session, "outcome": row.outcome, "text": told.text, "usage": usage}
@@ -229,7 +228,7 @@ async def _submit(host: GatewayHost, ask: OpenAiRequest, listener: AnswerStream 
         return await host.submit(ask.inbound, sink=listener.feed)
     except PalinurusError as exc:
         log.warning("message refused: %s", exc.message)
-        return make_error_fault(exc)
+        return http.make_error_fault(exc)
 
 
 def _mismatch(ask: OpenAiRequest, accepted: Acceptance, row: InboxRow) -> HttpFault | None:

@@ -13,18 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from aiohttp import WSMsgType, web
 
 from palinurus.errors import PalinurusError
-from palinurus.gateway import limits
+from palinurus.gateway import limits, rpc
 from palinurus.gateway.auth import GatewayPeer
-from palinurus.gateway.rpc import (
-    ADMIN,
-    NODE,
-    ConnectedClient,
-    GatewayMethod,
-    MethodCall,
-    MethodError,
-    serve_call,
-    to_method_error,
-)
+from palinurus.gateway.rpc import ConnectedClient, GatewayMethod, MethodCall, MethodError
 from palinurus.gateway.ws import frames, handshake
 from palinurus.gateway.ws.handshake import ClientLogin, LoginRefusal, PairingNeeded
 from palinurus.gateway.ws.hub import OutgoingFrames
@@ -182,7 +173,7 @@ class ClientConnection:
                 await self._gateway.pairing.note_connected(outcome.params.device.id)
             return "", outcome
         except PalinurusError as error:
-            return "", LoginRefusal(outcome.id, to_method_error(error))
+            return "", LoginRefusal(outcome.id, rpc.to_method_error(error))
         except MethodError as error:
             return "", LoginRefusal(outcome.id, error)
 
@@ -247,13 +238,13 @@ class ClientConnection:
         """Why this client may not call this, if so."""
         client = self.client
         if method is None:
-            if not client.may(ADMIN):
-                return MethodError(f"missing scope: {ADMIN}")
+            if not client.may(rpc.ADMIN):
+                return MethodError(f"missing scope: {rpc.ADMIN}")
             return MethodError(
                 "connect is only valid as the first request" if name == "connect" else f"unknown method: {name}"
             )
         if not client.may(method.scope):
-            if method.scope != NODE:
+            if method.scope != rpc.NODE:
                 return MethodError(f"missing scope: {method.scope}")
             self._rebuffs += 1
             return MethodError(f"unauthorized role: {client.role}")
@@ -272,7 +263,7 @@ class ClientConnection:
             self._gateway, self.client, request.id, method.name, lambda payload: self._answer(request, payload)
         )
         try:
-            await serve_call(method, call, request.params)
+            await rpc.serve_call(method, call, request.params)
         except MethodError as error:
             self._add((frames.encode_refusal(request.id, error),))
 

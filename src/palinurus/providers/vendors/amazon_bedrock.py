@@ -91,7 +91,7 @@ VENDOR = Vendor(
         "AWS_SECRET_ACCESS_KEY",
         "AWS_SESSION_TOKEN",
         ("AWS_REGION", "AWS_DEFAULT_REGION"),
-        "us-east-1",
+        region="us-east-1",
     ),
     reasons=can_bedrock_reason,
 )

@@ -18,15 +18,15 @@ from palinurus.providers.vendors.custom import Body
 # --- servers of one's own -------------------------------------------------------------------------------------
 
 
-def _server(id: str, name: str, base_url: str, *keys: str, keyless: bool = True) -> Vendor:
+def _server(id: str, name: str, base_url: str, keys: tuple[str, ...], *, keyless: bool = True) -> Vendor:
     """Without quirks: thinking as the config describes it."""
-    rules = custom.resolve_custom_profile, custom.shape_custom_body
-    return Vendor(id, name, "openai-completions", base_url, keys, (), *rules, keyless=keyless)
+    profile, shape = custom.resolve_custom_profile, custom.shape_custom_body
+    return Vendor(id, name, "openai-completions", base_url, keys=keys, profile=profile, shape=shape, keyless=keyless)
 
 
-SGLANG = _server("sglang", "SGLang", "http://127.0.0.1:30000/v1", "SGLANG_API_KEY")
-LMSTUDIO = _server("lmstudio", "LM Studio", "http://127.0.0.1:1234/v1", "LMSTUDIO_API_KEY", "LM_API_TOKEN")
-LITELLM = _server("litellm", "LiteLLM", "http://127.0.0.1:4000", "LITELLM_API_KEY", keyless=False)  # a proxy
+SGLANG = _server("sglang", "SGLang", "http://127.0.0.1:30000/v1", ("SGLANG_API_KEY",))
+LMSTUDIO = _server("lmstudio", "LM Studio", "http://127.0.0.1:1234/v1", ("LMSTUDIO_API_KEY", "LM_API_TOKEN"))
+LITELLM = _server("litellm", "LiteLLM", "http://127.0.0.1:4000", ("LITELLM_API_KEY",), keyless=False)  # a proxy
 
 
 def _nemotron(model: ModelSpec) -> bool:
@@ -46,7 +46,7 @@ def shape_vllm_body(body: Body, request: ModelRequest) -> Body:
 
 
 VLLM = msgspec.structs.replace(
-    _server("vllm", "vLLM", "http://127.0.0.1:8000/v1", "VLLM_API_KEY"),
+    _server("vllm", "vLLM", "http://127.0.0.1:8000/v1", ("VLLM_API_KEY",)),
     profile=resolve_vllm_profile,
     shape=shape_vllm_body,
     reasons=lambda model_id: "nemotron-3" in model_id.lower(),

@@ -46,13 +46,14 @@ class SigningKeys(NamedTuple):
     secret_key: str
     token: str = ""
     region: str = ""
+    at: str = ""  # when it is signed: UTC as 20260131T235959Z
 
     def __repr__(self) -> str:
         return "Signer(***)"
 
 
-# (url, headers so far, body, credentials, UTC as 20260131T235959Z) -> headers to add
-Sign: TypeAlias = Callable[[str, dict[str, str], bytes, SigningKeys, str], dict[str, str]]
+# (url, headers so far, body, credentials) -> headers to add
+Sign: TypeAlias = Callable[[str, dict[str, str], bytes, SigningKeys], dict[str, str]]
 
 
 class ModelWire(msgspec.Struct, frozen=True):

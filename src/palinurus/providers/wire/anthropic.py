@@ -94,13 +94,10 @@ def _mark(params: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _system(request: ModelRequest, mark: dict[str, Any] | None) -> list[dict[str, Any]]:
-    out: list[dict[str, Any]] = []
-    if request.prompt.stable.strip():
-        out.append(_text(request.prompt.stable))
-        if mark:
-            out[0]["cache_control"] = mark
-    if request.prompt.volatile.strip():
-        out.append(_text(request.prompt.volatile))
+    prompt = request.prompt
+    out = [_text(text) for text in (prompt.stable, prompt.volatile) if not history.is_blank(text)]
+    if mark and not history.is_blank(prompt.stable):
+        out[0]["cache_control"] = mark
     return out
 
 
@@ -266,23 +263,20 @@ class AnthropicDecoder(SseDecoder):
         if delta is None:
             return
         index = event.index or 0
-        if delta.text or delta.thinking:
-            part = self._blocks.get(index)
-            if part is None:
-                if index in self._blocks:
-                    return
-                part = self._blocks[index] = self._builder.part("text" if delta.text else "thinking")
+        part, piece = self._blocks.get(index), delta.text or delta.thinking
+        if piece and index not in self._blocks:
+            part = self._blocks[index] = self._builder.part("text" if delta.text else "thinking")
+        if part is None:
+            return
+        if piece:
             if part.kind in ("text", "thinking"):
-                self._builder.grow(part, delta.text or delta.thinking or "")
+                self._builder.grow(part, piece)
         elif delta.partial_json:
-            part = self._blocks.get(index)
-            if part is not None and part.kind == "call":
+            if part.kind == "call":
                 self._inputs.pop(index, None)
                 self._builder.grow(part, delta.partial_json)
-        elif delta.signature:
-            part = self._blocks.get(index)
-            if part is not None and part.kind == "thinking":
-                part.signature = delta.signature  # comes whole; the official client replaces too
+        elif delta.signature and part.kind == "thinking":
+            part.signature = delta.signature  # comes whole; the official client replaces too
 
     def _start(self, event: AnthropicEvent) -> None:
         block, index = event.content_block, event.index or 0

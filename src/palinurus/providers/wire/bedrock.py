@@ -270,14 +270,14 @@ def read_usage(used: dict[str, Any]) -> TokenUsage:
     """Cached tokens are counted apart from input, as ours are."""
     plain, output = pick.get_count(used, "inputTokens"), pick.get_count(used, "outputTokens")
     read, write = pick.get_count(used, "cacheReadInputTokens"), pick.get_count(used, "cacheWriteInputTokens")
-    return TokenUsage(plain, output, read, write, pick.get_count(used, "totalTokens") or plain + output + read + write)
+    return TokenUsage(plain, output, read, write, totalTokens=pick.get_count(used, "totalTokens"))
 
 
-def sign_request(url: str, given: dict[str, str], body: bytes, signer: SigningKeys, at: str) -> dict[str, str]:
+def sign_request(url: str, given: dict[str, str], body: bytes, signer: SigningKeys) -> dict[str, str]:
     """The headers of a signed request. Only what no proxy touches is signed beside the host and the date."""
-    scope = SigningScope(parse_region(url, signer.region or "us-east-1"), "bedrock", at)
+    scope = SigningScope(parse_region(url, signer.region or "us-east-1"), "bedrock", signer.at)
     fixed = {name: value for name, value in given.items() if name.lower() == "content-type"}
-    return sign_headers("POST", url, fixed, body, signer, scope)
+    return sign_headers("POST", url, fixed, body, keys=signer, scope=scope)
 
 
 WIRE = ModelWire(

@@ -189,7 +189,9 @@ class AnswerBuilder:
     ) -> AssistantMessage:
         model = self.request.model
         usage = add_total_and_cost(self.usage, model.price)
-        return AssistantMessage(blocks, model.api, model.ref.provider, model.ref.model, usage, stop, error)
+        return AssistantMessage(
+            blocks, model.api, model.ref.provider, model.ref.model, usage=usage, stopReason=stop, errorMessage=error
+        )
 
     def _unique(self, ident: str, index: int) -> str:
         taken = self._taken
@@ -230,7 +232,7 @@ def _block(part: BlockDraft, stop: StopReason) -> TextBlock | ThinkingBlock | To
         args, invalid = {}, "the call names no tool"
     elif stop == "length" and (invalid is not None or not text):
         args, invalid = {}, "the call was cut off by the token limit"
-    return ToolCall(part.id, part.name, args, signature, invalid)
+    return ToolCall(part.id, part.name, args, signature, invalid=invalid)
 
 
 def add_total_and_cost(usage: TokenUsage, price: TokenPrice | None) -> TokenUsage:

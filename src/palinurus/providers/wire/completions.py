@@ -346,8 +346,7 @@ def read_usage(used: CompletionsTokens) -> TokenUsage:
     read = max(0, details.cached_tokens or used.prompt_cache_hit_tokens or 0)
     write = max(0, details.cache_write_tokens or 0)
     prompt, output = max(0, used.prompt_tokens or 0), max(0, used.completion_tokens or 0)
-    plain = max(0, prompt - read - write)
-    return TokenUsage(plain, output, read, write, used.total_tokens or plain + read + write + output)
+    return TokenUsage(max(0, prompt - read - write), output, read, write, totalTokens=used.total_tokens or 0)
 
 
 WIRE = ModelWire(encode=encode, decoder=CompletionsDecoder, path=build_path)

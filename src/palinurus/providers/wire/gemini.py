@@ -227,7 +227,7 @@ def read_usage(used: dict[str, Any]) -> TokenUsage:
     prompt = pick.get_count(used, "promptTokenCount") + pick.get_count(used, "toolUsePromptTokenCount")
     read = min(prompt, pick.get_count(used, "cachedContentTokenCount"))
     output = pick.get_count(used, "candidatesTokenCount") + pick.get_count(used, "thoughtsTokenCount")
-    return TokenUsage(prompt - read, output, read, 0, pick.get_count(used, "totalTokenCount") or prompt + output)
+    return TokenUsage(prompt - read, output, read, totalTokens=pick.get_count(used, "totalTokenCount"))
 
 
 WIRE = ModelWire(encode=encode, decoder=GeminiDecoder, path=build_path, key_header="x-goog-api-key")

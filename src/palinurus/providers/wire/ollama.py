@@ -183,8 +183,7 @@ class OllamaDecoder(AnswerDecoder[bytes]):
 
 def read_usage(chunk: dict[str, Any]) -> TokenUsage:
     """The server counts only tokens it evaluated; what its cache held it does not say."""
-    read, wrote = pick.get_count(chunk, "prompt_eval_count"), pick.get_count(chunk, "eval_count")
-    return TokenUsage(read, wrote, 0, 0, read + wrote)
+    return TokenUsage(pick.get_count(chunk, "prompt_eval_count"), pick.get_count(chunk, "eval_count"))
 
 
 WIRE = ModelWire(encode=encode, decoder=OllamaDecoder, path=lambda request: "/api/chat", whole=to_line)

@@ -389,7 +389,7 @@ def read_usage(used: dict[str, Any]) -> TokenUsage:
     """Input tokens include what came from the cache; ours do not."""
     total, output = pick.get_count(used, "input_tokens"), pick.get_count(used, "output_tokens")
     read = min(total, pick.get_count(used, "input_tokens_details", "cached_tokens"))
-    return TokenUsage(total - read, output, read, 0, pick.get_count(used, "total_tokens") or total + output)
+    return TokenUsage(total - read, output, read, totalTokens=pick.get_count(used, "total_tokens"))
 
 
 WIRE = ModelWire(encode=encode, decoder=ResponsesDecoder, path=lambda request: "/responses")

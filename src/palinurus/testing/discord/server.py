@@ -1,4 +1,4 @@
-"""The fake Discord: its REST API with its checks, limits and errors, and the people in front of it (`Platform`)."""
+"""The fake Discord: its REST API with its checks, limits and errors, and the people in front of it (`FakePlatform`)."""
 
 from __future__ import annotations
 

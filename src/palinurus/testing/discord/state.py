@@ -126,7 +126,7 @@ class FakeDiscordState:
                 strip_marks(one["content"]),
                 tuple(file["filename"] for file in one["attachments"]),
                 tuple(button["label"] for row in one["components"] for button in row["components"]),
-                (one.get("message_reference") or {}).get("message_id", ""),
+                reply_to=(one.get("message_reference") or {}).get("message_id", ""),
             )
             for one in self.messages.get(self.chat(chat)["id"], ())
             if one["author"]["id"] == ME

@@ -279,4 +279,4 @@ def _shown(ident: str, now: MatrixJson, first: MatrixJson) -> VisibleMessage:
     media = (now["filename"],) if "url" in now else ()
     about = first.get("m.relates_to") or {}
     answered = (about.get("m.in_reply_to") or {}).get("event_id", "")
-    return VisibleMessage(ident, "" if media else text, media, (), answered)
+    return VisibleMessage(ident, "" if media else text, media, (), reply_to=answered)

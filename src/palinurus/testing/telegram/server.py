@@ -115,14 +115,14 @@ class FakeTelegram(FakePlatform, FakeTelegramApi):
     def visible_messages(self, chat: str = "", thread: int = 0) -> list[VisibleMessage]:
         return [
             VisibleMessage(
-                str(one.id), one.text, one.media, tuple(label for label, _ in one.buttons), _id(one.reply_to)
+                str(one.id), one.text, one.media, tuple(label for label, _ in one.buttons), reply_to=_id(one.reply_to)
             )
             for one in self.messages
             if one.sender == ME["id"] and one.chat == CHATS[chat] and (not thread or one.thread == thread)
         ]
 
     def read(self, chat: str = "", thread: int = 0) -> list[str]:
-        """The texts of `shown`."""
+        """The texts of `visible_messages`."""
         return [one.text for one in self.visible_messages(chat, thread)]
 
     def calls_of(self, method: str) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from palinurus.files import NotPlainFile, open_plain_file
 from palinurus.workspace.texts import is_inside
 
 LONG_TERM = "MEMORY.md"
@@ -22,7 +23,6 @@ FILES = 2000  # looked at; more are left out
 BYTES = 1 << 20  # of one file; what follows is not searched
 DEPTH = 8
 _STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class MemoryFile(NamedTuple):
@@ -80,12 +80,12 @@ class MemoryRoots:
         """At most BYTES; None if there is no such file. Raises OSError."""
         try:
             with self._parent(real, make=False) as folder:
-                handle = os.open(os.path.basename(real), _READ, dir_fd=folder)
+                file = open_plain_file(os.path.basename(real), folder=folder)
         except FileNotFoundError:
             return None
-        with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise IsADirectoryError(f"{self.display_path(real)} is not a file")
+        except NotPlainFile:
+            raise IsADirectoryError(f"{self.display_path(real)} is not a file") from None
+        with file:
             return file.read(BYTES)
 
     def replace(self, real: str, data: bytes) -> None:
