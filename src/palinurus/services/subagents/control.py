@@ -1,4 +1,4 @@
-"""The sub-agents of this program: starting, listing, steering and ending them. Implements `tools.spawn.Nest`.
+"""The sub-agents of this program: starting, listing, steering and ending them. Implements `SubagentsPort`.
 
 A sub-agent is a session; its task, what it is steered with and its result are rows of the inbox like any message.
 At kill -9: one that is on disk goes on at the next start, and its result is told then; one that is not never was.
