@@ -252,15 +252,13 @@ class AccountChannel(BasicChannel):
         we are signed out; with `recheck` it goes on then too (and when we are refused), after so many seconds."""
         while True:
             ended = await attempt()
-            state: ChannelState = "reconnecting"
-            if ended.trouble == "signed_out" or (recheck and ended.trouble == "refused"):
-                state = "signed_out" if ended.trouble == "signed_out" else "failed"
-            self.set_status(state, ended.reason)
-            if state == "signed_out" and not recheck:
+            signed_out, refused = ended.trouble == "signed_out", bool(recheck) and ended.trouble == "refused"
+            self.set_status("signed_out" if signed_out else "failed" if refused else "reconnecting", ended.reason)
+            if signed_out and not recheck:
                 log.error("%s, account %s: %s", self.name, self._kit.account, ended.reason)
                 return
             log.info("%s, account %s: %s; again soon", self.name, self._kit.account, ended.reason)
-            usual = recheck if recheck and state != "reconnecting" else self._backoff.next_delay()
+            usual = recheck if signed_out or refused else self._backoff.next_delay()
             await self._kit.clock.sleep(ended.retry_after or usual)
 
     def tell_overrun(self, target: Target, event: str) -> None:

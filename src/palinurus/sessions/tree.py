@@ -173,9 +173,6 @@ def _line(entry: TranscriptEntry, parent: str | None) -> bytes:
     return encode_entry(msgspec.structs.replace(entry, parentId=parent, item=""))[1]
 
 
-# --- words ----------------------------------------------------------------------------------------------------
-
-
 def name_speaker(entry: TranscriptEntry) -> str:
     """One word for what kind of entry it is."""
     if isinstance(entry, MessageEntry):

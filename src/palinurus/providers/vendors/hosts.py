@@ -20,8 +20,8 @@ from palinurus.providers.vendors.custom import Body
 
 def _server(id: str, name: str, base_url: str, keys: tuple[str, ...], *, keyless: bool = True) -> Vendor:
     """Without quirks: thinking as the config describes it."""
-    profile, shape = custom.resolve_custom_profile, custom.shape_custom_body
-    return Vendor(id, name, "openai-completions", base_url, keys=keys, profile=profile, shape=shape, keyless=keyless)
+    profile = custom.resolve_custom_profile
+    return Vendor(id, name, "openai-completions", base_url, keys=keys, profile=profile, keyless=keyless)
 
 
 SGLANG = _server("sglang", "SGLang", "http://127.0.0.1:30000/v1", ("SGLANG_API_KEY",))

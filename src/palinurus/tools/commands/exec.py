@@ -30,13 +30,17 @@ from palinurus.tools.commands.table import CommandTable
 from palinurus.tools.define import define_tool
 from palinurus.tools.files.paths import expand_home, shorten_path
 
-# What a model is told when its command ran into the walls: programs only say "Permission denied". Pure.
-
+SHELL_MARK = {"OPENCLAW_SHELL": "exec"}
+MAX_COMMAND = 120_000  # bytes; the kernel takes 128 KB in one argument
+UPDATE = 0.25  # seconds between progress updates
+TAIL = 2000
+NO_TERMINAL = "Warning: there is no terminal here; ran without one"
 _REFUSED = re.compile(r"permission denied|read-only file system|operation not permitted|EACCES|EROFS|EPERM", re.I)
 
 
 def explain_refusal(cell: SandboxSpec, code: int, text: str) -> str:
-    """A note for a command that failed with such words inside a cell; "" for every other."""
+    """A note for a command that ran into the walls of a cell, of which programs only say "Permission denied"; "" for
+    every other."""
     if cell.kind == "none" or not code or not _REFUSED.search(text):
         return ""
     if cell.kind == "docker":
@@ -47,13 +51,6 @@ def explain_refusal(cell: SandboxSpec, code: int, text: str) -> str:
         f"have {ports if cell.connect is not None else 'any TCP port'}. The owner can open more "
         "(agents.defaults.sandbox: read, write, connect)."
     )
-
-
-SHELL_MARK = {"OPENCLAW_SHELL": "exec"}
-MAX_COMMAND = 120_000  # bytes; the kernel takes 128 KB in one argument
-UPDATE = 0.25  # seconds between progress updates
-TAIL = 2000
-NO_TERMINAL = "Warning: there is no terminal here; ran without one"
 
 
 class ExecArguments(msgspec.Struct, frozen=True):

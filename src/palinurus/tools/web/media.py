@@ -172,7 +172,7 @@ def parse_pages(text: str) -> list[int]:
 
 
 class ImageDescriber(Protocol):
-    """A model that sees. `providers.vision.Eyes` is one."""
+    """A model that sees. `providers.vision.VisionModel` is one."""
 
     async def describe(
         self, images: tuple[ImageBlock, ...], prompt: str, model: str, agent: str, session: str
