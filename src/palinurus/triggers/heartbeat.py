@@ -30,7 +30,7 @@ from palinurus.errors import Draining, NotFound, PalinurusError
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.records import Records
 from palinurus.triggers.events import NOTHING, SystemEvents
-from palinurus.triggers.message import HeartbeatTarget, make_main_key, make_trigger_message, resolve_target
+from palinurus.triggers.message import HeartbeatTarget, make_main_key, resolve_target
 from palinurus.triggers.ports import TriggerPort
 
 log = logging.getLogger(__name__)
@@ -234,10 +234,10 @@ class AgentHeartbeat:
         )
         sender = Sender("heartbeat", owner=True, allowed=True)
         event = f"heartbeat:{self.agent}:{now}"
-        text = "\n".join(lines)
-        return make_trigger_message(
-            to.destination, sender, event, text, at=now, key=key, options=options, source=told.source
-        )
+        return Inbound(
+            to.destination.target, sender, event, "\n".join(lines), now, session=str(key), agent=self.agent,
+            options=options, system=True, push=to.destination.push, source=told.source,
+        )  # fmt: skip
 
     def _follow(self, work: Callable[[], Awaitable[None]]) -> None:
         """See a beat to its end, beside everything else."""

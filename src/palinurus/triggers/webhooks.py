@@ -25,11 +25,10 @@ from palinurus.core.untrusted import clean_label, make_inert, wrap_untrusted
 from palinurus.core.webhooks import WebhookAnswer, WebhookHead
 from palinurus.core.window import SlidingWindow
 from palinurus.plugins.hooks import Hooks
+from palinurus.store.records import Records
 from palinurus.triggers.events import SystemEvent, SystemEvents
-from palinurus.triggers.message import ReplyDestination, find_last_destination, make_main_key, make_trigger_message
+from palinurus.triggers.message import ReplyDestination, find_last_destination, make_main_key
 from palinurus.triggers.ports import TriggerPort
-
-# What a webhook's body asks for, as one value: /hooks/wake, /hooks/agent, and mapped hooks with templates. Pure.
 
 # Headers in which senders say which delivery this is; the first that is there counts.
 DELIVERY = ("idempotency-key", "x-idempotency-key", "x-github-delivery", "x-delivery-id", "webhook-id")
@@ -160,7 +159,7 @@ class WebhookDelivery(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Webhooks:
-    """All of them. `opens` judges a request by its head, `take` does what its body says."""
+    """All of them. `judge_head` judges a request by its head, `take` does what its body says."""
 
     def __init__(self, port: TriggerPort, events: SystemEvents, hooks: Hooks) -> None:
         self._port = port
@@ -168,6 +167,7 @@ class Webhooks:
         self._hooks = hooks
         self._rate = SlidingWindow(1, 60.0)
         self._swept = 0
+        self._kept = Records(port.store, KIND, WebhookDelivery)
 
     def judge_head(self, head: WebhookHead) -> int | WebhookAnswer:
         """How many bytes of body may be read? A signature is only looked for here; it is checked over the body."""
@@ -274,13 +274,12 @@ class Webhooks:
     async def _held(self, asked: WebhookRequest, key: SessionKey, digest: str) -> WebhookDelivery:
         """Where replies go: decided once for a delivery, whatever has changed when it comes again."""
         record = f"{asked.hook} {digest}"
-        if digest and (kept := await self._port.store.get_record(KIND, record)) is not None:
-            return msgspec.json.decode(kept.data, type=WebhookDelivery)
+        if digest and (kept := await self._kept.get(record)) is not None:
+            return kept
         destination = await self._way(asked, key)
         made = WebhookDelivery(destination.target if destination.push else Target("hook", str(key)), destination.push)
-        if digest and not await self._port.store.put_record(KIND, record, msgspec.json.encode(made), expect=None):
-            kept = await self._port.store.get_record(KIND, record)
-            return msgspec.json.decode(kept.data, type=WebhookDelivery) if kept is not None else made
+        if digest and not await self._kept.swap(record, None, made):  # another request was faster
+            return await self._kept.get(record) or made
         return made
 
     async def _way(self, asked: WebhookRequest, key: SessionKey) -> ReplyDestination:
@@ -297,8 +296,7 @@ class Webhooks:
         text = _words(asked._replace(facts=asked.facts[:EVENT]))
         await self._events.add(SystemEvent(digest or uuid.uuid4().hex, str(key), text, now, _source(asked)))
         if digest:
-            done = msgspec.json.encode(msgspec.structs.replace(held, done=True))
-            await self._port.store.put_record(KIND, f"{asked.hook} {digest}", done)
+            await self._kept.put(f"{asked.hook} {digest}", msgspec.structs.replace(held, done=True))
 
     def _message(self, asked: WebhookRequest, key: SessionKey, held: WebhookDelivery, ident: str) -> Inbound:
         text = _words(asked)
@@ -309,16 +307,11 @@ class Webhooks:
             if held.push:
                 text += " Your final answer is sent to the person as it is; NO_REPLY sends nothing."
         sender = Sender(f"hook:{asked.hook}"[:200], clean_label(asked.name, 80), allowed=True)
-        return make_trigger_message(
-            ReplyDestination(held.target, held.push),
-            sender,
-            f"hook:{ident}",
-            text,
-            at=self._port.clock.now(),
-            key=key,
-            options=msgspec.structs.replace(asked.options, trigger="hook", queue="followup"),
-            source=_source(asked),
-        )
+        options = msgspec.structs.replace(asked.options, trigger="hook", queue="followup")
+        return Inbound(
+            held.target, sender, f"hook:{ident}", text, self._port.clock.now(), session=str(key), agent=key.agent,
+            options=options, system=True, push=held.push, source=_source(asked),
+        )  # fmt: skip
 
     async def _sweep(self, now: int) -> None:
         """Forget old deliveries, now and then."""

@@ -15,8 +15,9 @@ from palinurus.config.rewrite import digest_config
 from palinurus.config.sections import approvals
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
 from palinurus.gateway import rpc
+from palinurus.gateway.clients import GatewayClients
 from palinurus.gateway.context import require
-from palinurus.gateway.rpc import GatewayMethod, GatewayPort, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
+from palinurus.gateway.rpc import GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 from palinurus.services.approvals import ApprovalBoard, ApprovalRow
 
 PREFIX = "plugin:"
@@ -85,7 +86,7 @@ class ApprovalRulesParams(MethodParams, frozen=True):
 # events
 
 
-def attach_approvals(gateway: GatewayPort, board: ApprovalBoard) -> Callable[[], None]:
+def attach_approvals(gateway: GatewayClients, board: ApprovalBoard) -> Callable[[], None]:
     """Tell clients of every question and every end of one. Returns the function that ends it."""
 
     def told(what: str, row: ApprovalRow) -> None:

@@ -132,31 +132,22 @@ async def _every(call: MethodCall) -> list[dict[str, Any]]:
 
 
 def _open(one: OpenPromise) -> dict[str, Any]:
-    return {
-        "id": one.id,
-        "kind": "promise",
-        "runtime": "agent",
-        "status": "open",
-        "title": one.text[:TITLE],
-        "agentId": one.agent,
-        "sessionKey": one.session,
-        "createdAt": one.at,
-    }
+    return _task(one.id, "promise", "open", one.text[:TITLE]) | _place(one.agent, one.session, one.at)
 
 
 def _run(run: RunView) -> dict[str, Any]:
-    made = {
-        "id": run.item,
-        "kind": "run",
-        "runtime": "agent",
-        "status": "running" if run.started else "queued",
-        "title": " ".join(run.inbound.text.split())[:TITLE],
-        "agentId": run.agent,
-        "sessionKey": run.session,
-        "runId": run.id,
-        "createdAt": run.inbound.at,
-    }
+    title = " ".join(run.inbound.text.split())[:TITLE]
+    made = _task(run.item, "run", "running" if run.started else "queued", title) | {"runId": run.id}
+    made |= _place(run.agent, run.session, run.inbound.at)
     return {**made, "startedAt": run.started} if run.started else made
+
+
+def _task(ident: str, kind: str, status: str, title: str) -> dict[str, Any]:
+    return {"id": ident, "kind": kind, "runtime": "agent", "status": status, "title": title}
+
+
+def _place(agent: str, session: str, at: int) -> dict[str, Any]:
+    return {"agentId": agent, "sessionKey": session, "createdAt": at}
 
 
 METHODS: tuple[GatewayMethod, ...] = (

@@ -181,12 +181,6 @@ class _Seat:
         self.positions = RESUME_CAP in member.client.caps
 
 
-class ResumeResult(NamedTuple):
-    """What became of a wish to go on: the events missed, or None and the client must read everything anew."""
-
-    missed: list[PastEvent] | None
-
-
 class ClientHub:
     """The members. All calls return at once."""
 
@@ -197,9 +191,10 @@ class ClientHub:
         self._names: dict[str, _Seat] = {}
         self._gone = ReconnectWindow(monotonic)
 
-    def join(self, member: HubMember, resume: ResumePoint | None = None) -> ResumeResult | None:
+    def join(self, member: HubMember, resume: ResumePoint | None = None) -> list[PastEvent] | None:
         """From now on events reach it. With `resume` it first takes up what it was before; see `replay`.
 
+        Returns the events it missed; None: it must read everything anew.
         Joining and looking at the past are one step: nothing is missed and nothing comes twice.
         """
         seat = _Seat(member)
@@ -212,7 +207,7 @@ class ClientHub:
             seat.names |= left.names
             self._names.update(dict.fromkeys(left.names, seat))
         past = self.ring.since(resume.pos) if resume.epoch == self.epoch else None
-        return ResumeResult(None if past is None else [p for p in past if self._concerns(seat, p)])
+        return None if past is None else [p for p in past if self._concerns(seat, p)]
 
     def replay(self, conn: str, missed: Iterable[PastEvent]) -> None:
         """Send what was missed. To be called right after hello-ok was queued, in the same step as `join`."""
@@ -239,7 +234,7 @@ class ClientHub:
         return [seat.member for seat in self._seats.values()]
 
     def broadcast(self, event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
-        """To everyone who may see it, numbered. A number is used up even if the event is then dropped."""
+        """To everyone who may see the event (of EVENTS), numbered: also an event that is dropped uses up a number."""
         kind = EVENTS[event]
         head, body = frames.encode_event_head(event), frames.encode_json(payload)
         pos, version = self.ring.add(event, body) if kind.kept else None, self.state_version(event)
