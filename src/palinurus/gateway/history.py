@@ -32,7 +32,7 @@ async def handle_history(visit: RouteRequest) -> web.StreamResponse | HttpFault:
         return make_bad_request(
             f"limit is 1 to {MOST}; cursor is the nextCursor of an answer", "limit", code="invalid_value"
         )
-    program = host.desk
+    program = host.program
     reader = SessionReader(program) if program is not None else None
     _, transcript = await reader.read(str(key)) if reader is not None else (None, None)
     if reader is None or transcript is None:

@@ -316,7 +316,7 @@ def _path(call: MethodCall) -> str:
 
 
 def _board(call: MethodCall) -> ApprovalBoard:
-    return require(call.program.board, "nobody can be asked here")
+    return require(call.program.approvals, "nobody can be asked here")
 
 
 async def _known(board: ApprovalBoard, ident: str) -> ApprovalRow:

@@ -21,8 +21,7 @@ from palinurus.gateway.methods.sessions import Label
 from palinurus.gateway.rpc import ADMIN, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.inbox.commands.command import CommandContext
-from palinurus.inbox.commands.facts import SessionFacts, change_record, gather_facts
-from palinurus.inbox.commands.models import find_meant_model
+from palinurus.services.facts import SessionFacts, change_record, find_meant_model, gather_facts
 from palinurus.sessions import lifecycle
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript

@@ -21,7 +21,7 @@ from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.inbox.commands.command import CommandContext
-from palinurus.inbox.commands.facts import find_session_model
+from palinurus.services.facts import find_session_model
 from palinurus.sessions.record import SessionRecord
 
 LABELS = {"fs": "Files", "ui": "UI", "mcp": "MCP"}

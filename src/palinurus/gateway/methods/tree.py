@@ -14,7 +14,7 @@ from palinurus.gateway.context import SessionKeyParams, refuse_busy
 from palinurus.gateway.methods.change import create_branch
 from palinurus.gateway.rpc import ADMIN, WRITE, GatewayMethod, MethodCall, NonEmpty, NoParams
 from palinurus.gateway.views import SessionSnapshot
-from palinurus.inbox.commands.facts import change_record
+from palinurus.services.facts import change_record
 from palinurus.sessions import tree
 from palinurus.sessions.entries import LabelEntry
 from palinurus.sessions.imports import import_transcript

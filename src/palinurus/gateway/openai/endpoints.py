@@ -45,7 +45,7 @@ class _Body(msgspec.Struct, frozen=True):
 
 async def handle_embeddings(visit: RouteRequest) -> web.StreamResponse | HttpFault:
     """Answer one request."""
-    program = visit.host.desk
+    program = visit.host.program
     data = await http.read_body(visit.request)
     if isinstance(data, HttpFault):
         return data
