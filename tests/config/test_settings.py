@@ -1,4 +1,5 @@
-from palinurus.config.settings import AgentSettings, ExecSettings, ModelSettings, ProviderSettings, Secret, Settings
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
+from palinurus.config.settings import AgentSettings, ExecSettings, Secret, Settings
 
 CANARY = "canary-1618033"
 

@@ -1,14 +1,15 @@
 """Sections of the config: a class is a section, a field is a key. The field is the only declaration a key has.
 
 Its annotation says how it is written and what it becomes (`kinds.py`), its default what applies when it is left out;
-`key` adds what else there is to say. Everything that is known of keys (checks, forms, explanations) is read from here.
+`option` adds what else there is to say. Everything known of keys (checks, forms, explanations) is read from here.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, TypeVar, get_type_hints
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import msgspec
 from msgspec import NODEFAULT
@@ -21,23 +22,24 @@ S = TypeVar("S", bound="Section")
 
 
 class KeySpec(NamedTuple):
-    """What `key` said."""
+    """What `option` said."""
 
     default: Any
     about: str = ""
     at: str | None = ""
 
 
-def key(default: Any = NODEFAULT, about: str = "", at: str | None = "") -> Any:
+def option(default: Any = NODEFAULT, about: str = "", at: str | None = "") -> Any:
     """A field: its default, one sentence for people, and its place in the section (a.b.c) if that is not its own name.
 
     `a:b.c`: what stands below `a` is free-form, and not checked. None: no key; the section fills the field in itself.
+    `.`: no key either, but the name that the section stands under.
     """
     return KeySpec(default, about, at)
 
 
 class SectionMeta(msgspec.StructMeta):
-    """Takes the words of `key` out of the class body, so that msgspec sees plain defaults."""
+    """Takes the words of `option` out of the class body, so that msgspec sees plain defaults."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], body: dict[str, Any], /, **options: Any) -> SectionMeta:
         specs = {field: spec for field, spec in body.items() if isinstance(spec, KeySpec)}
@@ -83,15 +85,23 @@ class SectionKind(Kind):
         return [] if self.cls.LOOSE else list_declared(self.cls).list_keys()
 
 
+class Unfilled(SectionKind):
+    """A section that is checked here and stays as written: it is one layer of several, read when they are merged."""
+
+    def read(self, value: Any, here: ConfigPlace) -> Any:
+        return value
+
+
 class Section(msgspec.Struct, frozen=True, metaclass=SectionMeta):
     """A part of the config file. A key that is absent or null has its default."""
 
     __specs__: ClassVar[dict[str, KeySpec]]
+    ALWAYS: ClassVar[bool] = False  # `settle` has a say even if the section is not written
     LOOSE: ClassVar[bool] = False  # free-form: what does not fit counts as not written
     KNOWN: ClassVar[Mapping[str, Any]] = {}  # key -> how it is written; `settle` or somebody above reads it
     UNREAD: ClassVar[Mapping[str, Any]] = {}  # the same; nobody reads it
 
-    def settle(self: S, raw: Mapping[str, Any], here: ConfigPlace) -> S:
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         """Itself once more, with what follows from several keys; what is wrong is noted at `here`."""
         return self
 
@@ -105,6 +115,11 @@ class DeclaredKey(NamedTuple):
     default: Any = NODEFAULT
     about: str = ""
     loose: bool = False  # not checked: what does not fit counts as not written
+
+    @property
+    def always(self) -> bool:
+        """Is it read even if it is not written?"""
+        return isinstance(self.kind, SectionKind) and self.kind.cls.ALWAYS
 
 
 class KeyTree(Kind):
@@ -145,7 +160,7 @@ class KeyTree(Kind):
     def describe(self) -> Schema:
         made = {name: kind.describe() for name, kind in self.keys.items()}
         for key in self.fields:
-            if len(key.at) == 1 and isinstance(key.default, str | int | float):
+            if len(key.at) == 1 and isinstance(key.default, str | int | float) and key.kind.fits(key.default or None):
                 made[str(key.at[0])]["default"] = key.default
         return {"type": "object", "properties": made, "required": self.required, "additionalProperties": False}
 
@@ -159,15 +174,19 @@ class KeyTree(Kind):
 @cache
 def list_declared(cls: type[Section]) -> KeyTree:
     """The keys of a section, as the file has them."""
-    tree, hints = KeyTree(), get_type_hints(cls, include_extras=True)
+    tree = KeyTree()
+    hints = {name: form for base in reversed(cls.__mro__) for name, form in inspect.get_annotations(base).items()}
     defaults = (NODEFAULT,) * len(cls.__struct_fields__) + cls.__struct_defaults__
     defaults = defaults[-len(cls.__struct_fields__) :]
     for field, name, default in zip(cls.__struct_fields__, cls.__struct_encode_fields__, defaults, strict=True):
         spec = cls.__specs__.get(field, KeySpec(default))
         if spec.at is None:
             continue
+        if spec.at == ".":
+            tree.fields.append(DeclaredKey(field, (), Kind()))
+            continue
         place = spec.at or (name if name != field else camel_case(field))
-        top, colon, below = place.partition(":")
+        top, colon, _ = place.partition(":")
         at: Path = tuple(place.replace(":", ".").split("."))
         declared = DeclaredKey(field, at, make_kind(hints[field]), default, spec.about, bool(colon) or cls.LOOSE)
         tree.fields.append(declared)
@@ -189,10 +208,19 @@ def fill_section(cls: type[S], raw: Mapping[str, Any], here: ConfigPlace) -> S:
     """The section that `raw` says. It has been checked, unless the section is loose."""
     values: dict[str, Any] = {}
     for key in list_declared(cls).fields:
+        if not key.at:
+            values[key.field] = str(here.path[-1])
+            continue
         found: Any = raw
         for part in key.at:
             found = found.get(part) if isinstance(found, dict) else None
-        if found is None or (key.loose and not key.kind.fits(found)):
+        if found is None and key.always:
+            found = {}
+        if found is None:
+            continue
+        if key.loose and not key.kind.fits(found):
+            if text := key.kind.refuse(key.default):
+                here.below(*key.at).odd("", text)
             continue
         value = key.kind.read(found, here.below(*key.at))
         if value is not msgspec.UNSET:

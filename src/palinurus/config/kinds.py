@@ -91,6 +91,10 @@ class Kind:
         """The value as the program uses it; UNSET: the default applies."""
         return value
 
+    def refuse(self, default: Any) -> str:
+        """What is said of a value that does not fit in a free-form section; "" = nothing."""
+        return ""
+
     def describe(self) -> Schema:
         """As JSON schema."""
         return {}

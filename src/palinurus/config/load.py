@@ -96,11 +96,12 @@ def judge_config(text: str, file: str, home: str, environ: Mapping[str, str]) ->
     findings: list[ConfigFinding] = []
     env = collect_variables(raw, environ)
     value = expand_variables(raw, env, findings)
-    config = _convert(value, ConfigPlace(home, environ, findings))
+    here = ConfigPlace(home, environ, findings)
+    config = _convert(value, here)
     settings = None
     if config is not None:
         version = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
-        settings = resolve_settings(config, home, environ, version, findings)
+        settings = resolve_settings(config, here, version)
     if any(finding.fatal for finding in findings):
         settings = None
     problems = locate_findings(findings, text, file) if findings else ()

@@ -6,42 +6,44 @@ in; with a fatal one among them the result is not to be used.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from palinurus.config import durations, paths
-from palinurus.config.expand import resolve_secret
-from palinurus.config.findings import ConfigFinding
+from palinurus.config import paths
+from palinurus.config.declare import fill_section
+from palinurus.config.findings import ConfigPlace
+from palinurus.config.forms import ModelSpec, choose_model
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
-from palinurus.config.schema.agents import AgentDefaults, AgentEntry, AgentModelSection, AgentsSection, HeartbeatSection
-from palinurus.config.schema.models import ModelSection, ProviderSection
+from palinurus.config.schema.agents import AgentDefaults, AgentEntry, AgentModelSection, AgentsSection
 from palinurus.config.schema.tools import ExecSection, FsSection, LoopDetectionSection, ToolsSection
-from palinurus.config.schema.words import ModelChoiceSection, ModelSpec
 from palinurus.config.secrets import wrap_secrets
-from palinurus.config.sections import bindings, credentials, gateway, maintenance, mcp, people, plugins, prompts, web
+from palinurus.config.sections import bindings, people, prompts
 from palinurus.config.sections.approvals import resolve_approvals
-from palinurus.config.sections.audio import resolve_audio
+from palinurus.config.sections.audio import AudioSettings, read_older_audio
 from palinurus.config.sections.channels import resolve_accounts
-from palinurus.config.sections.context import resolve_compaction, resolve_context
+from palinurus.config.sections.context import ContextSettings, TurnSection
 from palinurus.config.sections.delivery import resolve_delivery
+from palinurus.config.sections.gateway import GatewaySettings
 from palinurus.config.sections.policy import resolve_policy
 from palinurus.config.sections.prompts import add_prompt_settings
 from palinurus.config.sections.runtimes import resolve_runtimes
 from palinurus.config.sections.sandbox import SandboxContext, resolve_sandbox
-from palinurus.config.sections.schedule import resolve_cron, resolve_heartbeats
+from palinurus.config.sections.schedule import (
+    HeartbeatSettings,
+    UpkeepSettings,
+    resolve_heartbeats,
+    resolve_visibility,
+)
 from palinurus.config.sections.subagents import resolve_reach, resolve_subagents
 from palinurus.config.sections.tools import confines_patches, resolve_messaging, resolve_processes, resolve_taint
-from palinurus.config.sections.webhooks import resolve_webhooks
+from palinurus.config.sections.web import WebSettings
 from palinurus.config.settings import (
     AgentSettings,
     ExecSettings,
     LaneSettings,
-    ModelSettings,
-    ProviderSettings,
     QueueSettings,
     Secret,
     SessionSettings,
@@ -51,34 +53,20 @@ from palinurus.config.settings import (
 from palinurus.core.types.keys import parse_agent_id
 
 UNLIMITED = 2_147_483.0  # seconds; what OpenClaw's timers can hold at most, here for "no limit"
+_RESULT = "toolResultMaxChars"
 NEVER = 1_000_000  # a count no run reaches
 
 _BOX: Path = ("agents", "defaults", "sandbox")  # also for what an agent's own says: the message names the value
-_PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_URL = re.compile(r"https?://[^\s/]", re.IGNORECASE)
-_CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d|24:00", re.ASCII)
 
 
-class ResolveContext(NamedTuple):
-    """What every part of the resolution needs."""
-
-    home: str
-    environ: Mapping[str, str]
-    findings: list[ConfigFinding]
-
-    def bad(self, path: Path, message: str, hint: str = "", *, fatal: bool = True) -> None:
-        self.findings.append(ConfigFinding(path, message, hint, fatal))
-
-
-def resolve_settings(
-    config: Config, home: str, environ: Mapping[str, str], version: str, findings: list[ConfigFinding]
-) -> Settings:
-    """The settings; what is wrong is added to `findings`."""
-    scene, section = ResolveContext(home, environ, findings), config.agents or AgentsSection()
+def resolve_settings(config: Config, scene: ConfigPlace, version: str) -> Settings:
+    """The settings; what is wrong is noted at `scene`."""
+    home, environ, findings, _ = scene
+    section = config.agents or AgentsSection()
     (agents, default), written = _agents(section, scene), {key: entry for _, key, entry in _entries(section)}
     agents = prompts.add_workspace_settings(add_prompt_settings(agents, written, config), written, config)
-    _durations(config, scene)
-    providers = (config.models.providers if config.models else None) or {}
+    config.budgets.check_agents(agents, scene)
+    _check_webhooks(config, scene)
     written_channels = {k: wrap_secrets(v, ("channels", k)) for k, v in (config.channels or {}).items()}
     usual = written_channels.pop("defaults", {})
     channels = {k: v for k, v in written_channels.items() if v.get("enabled") is not False}
@@ -87,32 +75,32 @@ def resolve_settings(
         home=home,
         agents=agents,
         default_agent=default,
-        providers={key: _provider(key, body, scene) for key, body in providers.items()},
+        providers=config.models.providers,
         tools=_tools(config.tools or ToolsSection(), scene),
-        gateway=gateway.resolve_gateway(config, environ, findings),
+        gateway=_gateway(config),
         lanes=_lanes(config),
         queue=_queue(config),
-        session=msgspec.structs.replace(_session(config), upkeep=maintenance.resolve_upkeep(config, findings)),
+        session=_session(config),
         bindings=bindings.resolve_bindings(config, agents, findings),
-        auth=credentials.resolve_auth(config, environ, findings),
-        budgets=credentials.resolve_budgets(config, agents, findings),
+        auth=config.auth,
+        budgets=config.budgets,
         skills=prompts.resolve_skills(config, home, environ, findings),
-        web=web.resolve_web(config, environ, findings),
-        audio=resolve_audio(config, findings),
-        image_models=web.resolve_image_models(config),
-        context=resolve_context(config),
+        web=_web(config, scene),
+        audio=_audio(config, scene),
+        image_models=_image_models(section.defaults or AgentDefaults()),
+        context=_context(config, written),
         policy=resolve_policy(config, agents, findings),
         reach=resolve_reach(config, agents),
         messaging=resolve_messaging(config),
         subagents=resolve_subagents(config, agents),
-        compaction=resolve_compaction(config),
-        heartbeats=resolve_heartbeats(config, written, default),
-        cron=resolve_cron(config, agents[default].user_timezone),
-        webhooks=resolve_webhooks(config, environ, findings),
-        mcp=mcp.resolve_mcp(config, home, environ, findings),
+        compaction=(section.defaults or AgentDefaults()).compaction,
+        heartbeats=_heartbeats(config, written, default, scene),
+        cron=msgspec.structs.replace(config.cron, timezone=agents[default].user_timezone),
+        webhooks=config.hooks,
+        mcp=config.mcp,
         runtimes=resolve_runtimes(config, written, agents),
-        plugins=plugins.resolve_plugins(config, home, environ, findings),
-        scripts=plugins.resolve_scripts(config, home, environ),
+        plugins=config.plugins,
+        scripts=config.hooks.scripts,
         channels=channels,
         accounts=resolve_accounts(config, channels, usual, findings),
         people=people.resolve_people(config, written, agents, findings),
@@ -139,19 +127,19 @@ def _env(section: dict[str, Any]) -> dict[str, Secret]:
 _AGENT_ID = "an agent id is letters, digits, - and _, 64 at most"
 
 
-def _agents(section: AgentsSection, scene: ResolveContext) -> tuple[dict[str, AgentSettings], str]:
+def _agents(section: AgentsSection, scene: ConfigPlace) -> tuple[dict[str, AgentSettings], str]:
     defaults = section.defaults or AgentDefaults()
     entries: dict[str, AgentEntry] = {}
     chosen = ""
     for path, written, entry in _entries(section):
         if (key := parse_agent_id(written)) is None:
-            scene.bad(path, _AGENT_ID, "give it a short name such as 'work'")
+            scene.below(*path).bad("", _AGENT_ID, "give it a short name such as 'work'")
         elif key in entries:
-            scene.bad(path, f"there are two agents with the id {key!r}", "rename one")
+            scene.below(*path).bad("", f"there are two agents with the id {key!r}", "rename one")
         else:
             entries[key] = entry
             if entry.default and chosen:
-                scene.bad((*path[:-1], "default"), f"{chosen!r} is the default already", "remove one", fatal=False)
+                scene.below(*path[:-1]).odd("default", f"{chosen!r} is the default already", "remove one")
             elif entry.default:
                 chosen = key
     chosen = chosen or next(iter(entries), "main")
@@ -167,7 +155,7 @@ def _entries(section: AgentsSection) -> list[tuple[Path, str, AgentEntry]]:
     return [*listed, *mapped]
 
 
-def _agent(key: str, entry: AgentEntry, defaults: AgentDefaults, chosen: str, scene: ResolveContext) -> AgentSettings:
+def _agent(key: str, entry: AgentEntry, defaults: AgentDefaults, chosen: str, scene: ConfigPlace) -> AgentSettings:
     models = {**(defaults.models or {}), **(entry.models or {})}
     model, fallbacks = _choice(entry.model, defaults.model)
     limit = defaults.timeout_seconds
@@ -205,8 +193,7 @@ def _first(*options: Any) -> Any:
 
 def _choice(own: ModelSpec | None, shared: ModelSpec | None) -> tuple[str, tuple[str, ...]]:
     """Primary and fallbacks. A model of the agent's own is strict: it has only the fallbacks it names itself."""
-    first = ModelChoiceSection(own) if isinstance(own, str) else own or ModelChoiceSection()
-    second = ModelChoiceSection(shared) if isinstance(shared, str) else shared or ModelChoiceSection()
+    first, second = choose_model(own), choose_model(shared)
     inherited = None if first.primary else second.fallbacks
     fallbacks = first.fallbacks if first.fallbacks is not None else inherited
     return (first.primary or second.primary or "").strip(), tuple(fallbacks or ())
@@ -217,7 +204,7 @@ def _params(models: Mapping[str, AgentModelSection], entry: AgentEntry) -> dict[
     return {ref: {**body.params, **(entry.params or {})} for ref, body in models.items() if body.params}
 
 
-def _workspace(key: str, entry: AgentEntry, defaults: AgentDefaults, chosen: str, scene: ResolveContext) -> str:
+def _workspace(key: str, entry: AgentEntry, defaults: AgentDefaults, chosen: str, scene: ConfigPlace) -> str:
     shared = defaults.workspace or ""
     if entry.workspace:
         path = entry.workspace
@@ -228,67 +215,18 @@ def _workspace(key: str, entry: AgentEntry, defaults: AgentDefaults, chosen: str
     return paths.expand_path(path, scene.environ, scene.home)
 
 
-# models
-
-
-def _provider(key: str, body: ProviderSection, scene: ResolveContext) -> ProviderSettings:
-    path: Path = ("models", "providers", key)
-    if not _PROVIDER.fullmatch(key):
-        scene.bad(path, "a provider id is letters, digits, '.', '-' and '_', 64 at most")
-    base = (body.base_url or "").strip().rstrip("/")
-    if base and not _URL.match(base):
-        scene.bad((*path, "baseUrl"), "must start with http:// or https://", "such as http://127.0.0.1:11434/v1")
-    headers = {
-        name: resolve_secret(value, (*path, "headers", name), scene.environ, scene.findings, fatal=False).reveal()
-        for name, value in (body.headers or {}).items()
-    }
-    names: set[str] = set()
-    for index, model in enumerate(body.models or []):
-        if model.id in names:
-            scene.bad((*path, "models", index, "id"), "this model is listed twice", fatal=False)
-        names.add(model.id)
-    return ProviderSettings(
-        id=key,
-        base_url=base,
-        api=body.api or "",
-        api_key=resolve_secret(body.api_key, (*path, "apiKey"), scene.environ, scene.findings, fatal=False),
-        headers=headers,
-        models=tuple(_model(model, body) for model in body.models or ()),
-        timeout=float(body.timeout_seconds) if body.timeout_seconds else None,
-        auth_header=body.auth_header,
-        params=body.params or {},
-    )
-
-
-def _model(body: ModelSection, provider: ProviderSection) -> ModelSettings:
-    cost = {key: float(value) for key, value in _plain(body.cost).items() if key != "tieredPricing"}
-    return ModelSettings(
-        id=body.id,
-        name=body.name or "",
-        api=body.api or "",
-        reasoning=body.reasoning,
-        input=None if body.input is None else tuple(body.input),
-        cost=cost if body.cost is not None else None,
-        context_window=body.context_window or provider.context_window,
-        max_tokens=body.max_tokens or provider.max_tokens,
-        headers=body.headers or {},
-        compat=body.compat or {},
-        params=body.params or {},
-    )
-
-
 # tools, lanes, sessions
 
 
-def _tools(section: ToolsSection, scene: ResolveContext) -> ToolsSettings:
+def _tools(section: ToolsSection, scene: ConfigPlace) -> ToolsSettings:
     own = section.exec or ExecSection()
     loops = section.loop_detection or LoopDetectionSection()
     base = ToolsSettings()
     warn = loops.warning_threshold or base.loop_warn
     stop = loops.critical_threshold or max(base.loop_stop, warn * 2)
     if stop <= warn:
-        path = "criticalThreshold" if loops.critical_threshold else "warningThreshold"
-        scene.bad(("tools", "loopDetection", path), f"the run would stop (at {stop}) before it was warned (at {warn})")
+        name = "criticalThreshold" if loops.critical_threshold else "warningThreshold"
+        scene.bad(f"tools.loopDetection.{name}", f"the run would stop (at {stop}) before it was warned (at {warn})")
     limit = _first(own.timeout_sec, own.timeout_seconds)
     return ToolsSettings(
         workspace_only=bool((section.fs or FsSection()).workspace_only),
@@ -304,6 +242,65 @@ def _tools(section: ToolsSection, scene: ResolveContext) -> ToolsSettings:
     )
 
 
+def _gateway(config: Config) -> GatewaySettings:
+    """With what other sections say. diagnostics.enabled and .otel.enabled, unless traces are switched off there."""
+    told = config.diagnostics or {}
+    otel = told.get("otel")
+    wanted = isinstance(otel, dict) and otel.get("enabled") is True and otel.get("traces") is not False
+    return msgspec.structs.replace(
+        config.gateway,
+        json_logs=config.logging is not None and config.logging.console_style == "json",
+        spans=wanted and told.get("enabled") is not False,
+    )
+
+
+def _check_webhooks(config: Config, scene: ConfigPlace) -> None:
+    if config.hooks.token and config.hooks.token == config.gateway.token:
+        scene.bad("hooks.token", "is the gateway's own token", "webhooks need another one")
+
+
+def _web(config: Config, scene: ConfigPlace) -> WebSettings:
+    told: Any = (config.tools.web if config.tools else None) or {}
+    declared = {key: value for key, value in (config.env or {}).items() if isinstance(value, str)}
+    here = scene.below("tools", "web")._replace(environ={**declared, **scene.environ})
+    web = fill_section(WebSettings, told, here)
+    search = told.get("search") if isinstance(told.get("search"), dict) else {}
+    plugins = {name: {"config": entry.config} for name, entry in config.plugins.entries.items()}
+    return msgspec.structs.replace(web, search=web.search.choose_engine(search, plugins, here.below("search")))
+
+
+def _audio(config: Config, scene: ConfigPlace) -> AudioSettings:
+    """With the older audio.transcription, and media.ttlHours: how long files that came in are kept."""
+    media = (config.tools.media if config.tools else None) or {}
+    told: Any = media.get("audio") if isinstance(media.get("audio"), dict) else {}
+    made = fill_section(AudioSettings, told, scene.below("tools", "media", "audio"))
+    hours = (config.media or {}).get("ttlHours")
+    if isinstance(hours, int | float) and not isinstance(hours, bool) and hours > 0:
+        made = msgspec.structs.replace(made, keep=hours / 24)
+    if told.get("enabled") is False or told.get("models"):
+        return made
+    return msgspec.structs.replace(made, ways=(*made.ways, *read_older_audio(config.audio, scene)))
+
+
+def _image_models(defaults: AgentDefaults) -> tuple[str, ...]:
+    """agents.defaults.imageModel and its fallbacks, as written."""
+    chosen = choose_model(defaults.image_model)
+    return tuple(text.strip() for text in (chosen.primary or "", *(chosen.fallbacks or ())) if text.strip())
+
+
+def _context(config: Config, written: Mapping[str, AgentEntry]) -> ContextSettings:
+    defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
+    sizes = {parse_agent_id(key) or "": (entry.context_limits or {}).get(_RESULT) for key, entry in written.items()}
+    sizes[""] = (defaults.context_limits or {}).get(_RESULT)
+    nowhere = ConfigPlace("", {}, [])
+    turns = {name: body for name, body in (config.channels or {}).items() if name != "defaults"}
+    return ContextSettings(
+        pruning=defaults.context_pruning.make_rules(),
+        turns={name.lower(): fill_section(TurnSection, body, nowhere).make_limits() for name, body in turns.items()},
+        result_chars={key: size for key, size in sizes.items() if type(size) is int and size > 0},
+    )
+
+
 def _lanes(config: Config) -> LaneSettings:
     defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
     children = defaults.subagents
@@ -312,7 +309,7 @@ def _lanes(config: Config) -> LaneSettings:
     return LaneSettings(
         main=defaults.max_concurrent or base.main,
         subagent=(children.max_concurrent if children else None) or base.subagent,
-        cron=(config.cron.max_concurrent_runs if config.cron else None) or base.cron,
+        cron=config.cron.max_concurrent_runs or base.cron,
         queue_cap=(queue.cap if queue else None) or base.queue_cap,
     )
 
@@ -334,7 +331,8 @@ def _queue(config: Config) -> QueueSettings:
 
 def _session(config: Config) -> SessionSettings:
     section = config.session
-    base = SessionSettings()
+    upkeep = section.maintenance if section else UpkeepSettings()
+    base = SessionSettings(upkeep=msgspec.structs.replace(upkeep, cron_after=config.cron.session_retention))
     if section is None:
         return base
     reset = _plain(section.reset)
@@ -351,6 +349,7 @@ def _session(config: Config) -> SessionSettings:
         reset_by_type=by_type,
         reset_by_channel={key: _plain(body) for key, body in (section.reset_by_channel or {}).items()},
         identity_links=bindings.map_identity_links(section.identity_links or {}),
+        upkeep=base.upkeep,
     )
 
 
@@ -358,39 +357,11 @@ def _set(body: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in body.items() if value is not None}
 
 
-# durations and times of day
-
-
-def _durations(config: Config, scene: ResolveContext) -> None:
+def _heartbeats(
+    config: Config, written: Mapping[str, AgentEntry], default: str, scene: ConfigPlace
+) -> dict[str, HeartbeatSettings]:
+    own = {key: entry.heartbeat for name, entry in written.items() if (key := parse_agent_id(name))}
     defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
-    upkeep = config.session.maintenance if config.session else None
-    pruning = defaults.context_pruning
-    table: list[tuple[Path, str | int | bool | None, str]] = [
-        (("agents", "defaults", "contextPruning", "ttl"), pruning.ttl if pruning else None, "m"),
-        (("session", "maintenance", "pruneAfter"), upkeep.prune_after if upkeep else None, "d"),
-        (("session", "maintenance", "resetArchiveRetention"), upkeep.reset_archive_retention if upkeep else None, "d"),
-        (("cron", "sessionRetention"), config.cron.session_retention if config.cron else None, "h"),
-    ]
-    beats: list[tuple[Path, HeartbeatSection | None]] = [(("agents", "defaults", "heartbeat"), defaults.heartbeat)]
-    for path, _, entry in _entries(config.agents or AgentsSection()):
-        owner = path[:-1] if path[1] == "list" else path
-        beats.append(((*owner, "heartbeat"), entry.heartbeat))
-    for path, beat in beats:
-        if beat is not None:
-            table.append(((*path, "every"), beat.every, "m"))
-            _hours(beat, path, scene)
-    for path, value, unit in table:
-        if value is True or (
-            isinstance(value, str | int)
-            and not isinstance(value, bool)
-            and value != ""
-            and durations.parse_duration(value, unit) is None
-        ):
-            scene.bad(path, "is not a duration", "write it as 500ms, 30s, 15m, 2h or 7d")
-
-
-def _hours(beat: HeartbeatSection, path: Path, scene: ResolveContext) -> None:
-    hours = beat.active_hours
-    for name, value in (("start", hours.start), ("end", hours.end)) if hours else ():
-        if value and (not _CLOCK.fullmatch(value) or (name == "start" and value == "24:00")):
-            scene.bad((*path, "activeHours", name), "is not a time of day", "write it as 08:30 (24 hours)")
+    zone, seen = (defaults.user_timezone or "").strip(), resolve_visibility(config.channels or {})
+    made = resolve_heartbeats(own, defaults.heartbeat, default, scene)
+    return {key: msgspec.structs.replace(beat.for_user(zone), seen=seen) for key, beat in made.items()}

@@ -12,7 +12,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from palinurus.config.settings import ProviderSettings, Secret, Settings
+from palinurus.config.sections.models import ProviderSettings
+from palinurus.config.settings import Secret, Settings
 from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.wire import SigningKeys

@@ -24,7 +24,7 @@ from palinurus.cli.sessions.access import (
     warn_unreadable,
 )
 from palinurus.clock import Clock, SystemClock
-from palinurus.config.settings import UpkeepSettings
+from palinurus.config.sections.schedule import UpkeepSettings
 from palinurus.core.types.keys import SessionKey
 from palinurus.errors import BadRequest, NotFound
 from palinurus.sessions import files, lifecycle, tree

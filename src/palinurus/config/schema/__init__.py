@@ -9,40 +9,41 @@ import msgspec
 
 from palinurus.config.declare import fill_section
 from palinurus.config.findings import ConfigPlace
+from palinurus.config.forms import ConfigSection, Free
 from palinurus.config.schema.agents import AgentsSection
-from palinurus.config.schema.credentials import AuthSection, BudgetsSection
-from palinurus.config.schema.gateway import GatewaySection
-from palinurus.config.schema.models import ModelsSection
 from palinurus.config.schema.rest import (
-    CronSection,
-    HooksSection,
     LoggingSection,
     MessagesSection,
     MetaSection,
-    PluginsSection,
     SessionSection,
     SkillsSection,
     UiSection,
     UpdateSection,
 )
 from palinurus.config.schema.tools import ToolsSection
-from palinurus.config.schema.words import ConfigSection, Free
+from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
+from palinurus.config.sections.gateway import GatewaySettings
+from palinurus.config.sections.mcp import McpSettings
+from palinurus.config.sections.models import ModelsSection
+from palinurus.config.sections.plugins import PluginSettings
+from palinurus.config.sections.schedule import CronSettings
+from palinurus.config.sections.webhooks import WebhookSettings
 
 
 class Config(ConfigSection, frozen=True):
     """palinurus.json"""
 
     agents: AgentsSection | None = None
-    models: ModelsSection | None = None
-    gateway: GatewaySection | None = None
+    models: ModelsSection = ModelsSection()
+    gateway: GatewaySettings = GatewaySettings()
     tools: ToolsSection | None = None
     session: SessionSection | None = None
     messages: MessagesSection | None = None
     channels: dict[str, Free] | None = None
-    cron: CronSection | None = None
-    hooks: HooksSection | None = None
+    cron: CronSettings = CronSettings()
+    hooks: WebhookSettings = WebhookSettings()
     skills: SkillsSection | None = None
-    plugins: PluginsSection | None = None
+    plugins: PluginSettings = PluginSettings()
     logging: LoggingSection | None = None
     env: Free | None = None
     meta: MetaSection | None = None
@@ -55,8 +56,8 @@ class Config(ConfigSection, frozen=True):
     acp: Free | None = None
     approvals: Free | None = None
     audio: Free | None = None
-    auth: AuthSection | None = None
-    budgets: BudgetsSection | None = None
+    auth: AuthSettings = AuthSettings()
+    budgets: BudgetSettings = BudgetSettings()
     broadcast: Free | None = None
     browser: Free | None = None
     canvasHost: Free | None = None
@@ -65,7 +66,7 @@ class Config(ConfigSection, frozen=True):
     commitments: Free | None = None
     crestodian: Free | None = None
     diagnostics: Free | None = None
-    mcp: Free | None = None
+    mcp: McpSettings = McpSettings()
     media: Free | None = None
     memory: Free | None = None
     nodeHost: Free | None = None

@@ -4,9 +4,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from palinurus.config.schema.sandbox import SandboxSection
-from palinurus.config.schema.tools import AgentToolsSection, ToolPolicySection
-from palinurus.config.schema.words import (
+from palinurus.config.declare import Unfilled
+from palinurus.config.forms import (
     Amount,
     ConfigSection,
     Count,
@@ -15,11 +14,14 @@ from palinurus.config.schema.words import (
     IdentitySection,
     Level,
     ModelSpec,
-    Ratio,
     Size,
     Switch,
     Typing,
 )
+from palinurus.config.schema.sandbox import SandboxSection
+from palinurus.config.schema.tools import AgentToolsSection
+from palinurus.config.sections.context import CompactionSettings, PruningSection
+from palinurus.config.sections.schedule import HeartbeatSettings
 
 
 class AgentModelSection(ConfigSection, frozen=True):
@@ -30,33 +32,6 @@ class AgentModelSection(ConfigSection, frozen=True):
     streaming: bool | None = None
     agent_runtime: Free | None = None
     code_mode: bool | None = None
-
-
-class ActiveHoursSection(ConfigSection, frozen=True):
-    start: str | None = None
-    end: str | None = None
-    timezone: str | None = None
-
-
-class HeartbeatSection(ConfigSection, frozen=True):
-    every: str | None = None
-    active_hours: ActiveHoursSection | None = None
-    model: str | None = None
-    session: str | None = None
-    target: str | None = None
-    direct_policy: Literal["allow", "block"] | None = None
-    to: str | None = None
-    account_id: str | None = None
-    prompt: str | None = None
-    timeout_seconds: Count | None = None
-    ack_max_chars: Size | None = None
-    light_context: bool | None = None
-    isolated_session: bool | None = None
-    include_reasoning: bool | None = None
-    include_system_prompt_section: bool | None = None
-    suppress_tool_error_warnings: bool | None = None
-    skip_when_busy: bool | None = None
-    watch: str | None = None
 
 
 class SubagentsSection(ConfigSection, frozen=True):
@@ -71,55 +46,6 @@ class SubagentsSection(ConfigSection, frozen=True):
     allow_agents: list[str] | None = None
     require_agent_id: bool | None = None
     delegation_mode: Literal["suggest", "prefer"] | None = None
-
-
-class SoftTrimSection(ConfigSection, frozen=True):
-    max_chars: Size | None = None
-    head_chars: Size | None = None
-    tail_chars: Size | None = None
-
-
-class HardClearSection(ConfigSection, frozen=True):
-    enabled: bool | None = None
-    placeholder: str | None = None
-
-
-class PruningSection(ConfigSection, frozen=True):
-    mode: Literal["off", "cache-ttl", "aggressive"] | None = None
-    ttl: str | int | None = None
-    keep_last_assistants: Size | None = None
-    soft_trim_ratio: Ratio | None = None
-    hard_clear_ratio: Ratio | None = None
-    min_prunable_tool_chars: Size | None = None
-    tools: ToolPolicySection | None = None
-    soft_trim: SoftTrimSection | None = None
-    hard_clear: HardClearSection | None = None
-    max_chars_per_tool_result: Count | None = None
-    tool_result_head_ratio: Ratio | None = None
-    prune_after_turns: Size | None = None
-
-
-class CompactionSection(ConfigSection, frozen=True):
-    mode: Literal["default", "safeguard"] | None = None
-    provider: str | None = None
-    reserve_tokens: Size | None = None
-    keep_recent_tokens: Count | None = None
-    reserve_tokens_floor: Size | None = None
-    max_history_share: Annotated[float, msgspec.Meta(ge=0.1, le=0.9)] | None = None
-    custom_instructions: str | None = None
-    identifier_policy: Literal["strict", "off", "custom"] | None = None
-    identifier_instructions: str | None = None
-    recent_turns_preserve: Annotated[int, msgspec.Meta(ge=0, le=12)] | None = None
-    quality_guard: Free | None = None
-    post_index_sync: Literal["off", "async", "await"] | None = None
-    post_compaction_sections: list[str] | None = None
-    model: str | None = None
-    timeout_seconds: Count | None = None
-    memory_flush: Free | None = None
-    truncate_after_compaction: bool | None = None
-    max_active_transcript_bytes: str | Size | None = None
-    mid_turn_precheck: Free | bool | None = None
-    notify_user: bool | None = None
 
 
 class SharedAgentSection(ConfigSection, frozen=True):
@@ -150,7 +76,7 @@ class SharedAgentSection(ConfigSection, frozen=True):
     human_delay: Free | None = None
     typing_mode: Typing | None = None
     typing_interval_seconds: Count | None = None
-    heartbeat: HeartbeatSection | None = None
+    heartbeat: Annotated[Free | None, Unfilled(HeartbeatSettings)] = None
     subagents: SubagentsSection | None = None
     sandbox: SandboxSection | None = None
     runtime: Free | None = None
@@ -183,8 +109,8 @@ class AgentDefaults(SharedAgentSection, frozen=True):
     envelope_timestamp: Switch | None = None
     envelope_elapsed: Switch | None = None
     cli_backends: Free | None = None
-    context_pruning: PruningSection | None = None
-    compaction: CompactionSection | None = None
+    context_pruning: PruningSection = PruningSection()
+    compaction: CompactionSettings = CompactionSettings()
     elevated_default: Literal["off", "on", "ask", "full"] | None = None
     block_streaming_default: Switch | None = None
     block_streaming_break: Literal["text_end", "message_end"] | None = None

@@ -2,17 +2,17 @@
 
 from typing import Literal, TypeAlias
 
-from palinurus.config.schema.words import (
+from palinurus.config.forms import (
     ConfigSection,
     Count,
     Free,
     GroupChatSection,
     Hour,
     LogLevel,
-    SecretText,
     Size,
     Typing,
 )
+from palinurus.config.sections.schedule import UpkeepSettings
 
 QueueMode: TypeAlias = Literal["steer", "followup", "collect", "steer-backlog", "steer+backlog", "queue", "interrupt"]
 
@@ -28,17 +28,6 @@ class ResetByTypeSection(ConfigSection, frozen=True):
     dm: ResetSection | None = None
     group: ResetSection | None = None
     thread: ResetSection | None = None
-
-
-class MaintenanceSection(ConfigSection, frozen=True):
-    mode: Literal["enforce", "warn"] | None = None
-    prune_after: str | int | None = None
-    prune_days: Count | None = None
-    max_entries: Count | None = None
-    rotate_bytes: str | int | None = None
-    reset_archive_retention: str | int | bool | None = None
-    max_disk_bytes: str | int | None = None
-    high_water_bytes: str | int | None = None
 
 
 class AgentTurnsSection(ConfigSection, frozen=True):
@@ -66,7 +55,7 @@ class SessionSection(ConfigSection, frozen=True):
     agent_to_agent: AgentTurnsSection | None = None
     thread_bindings: Free | None = None
     write_lock: Free | None = None
-    maintenance: MaintenanceSection | None = None
+    maintenance: UpkeepSettings = UpkeepSettings()
 
 
 class QueueSection(ConfigSection, frozen=True):
@@ -100,36 +89,6 @@ class MessagesSection(ConfigSection, frozen=True):
     tts: Free | None = None
 
 
-class CronSection(ConfigSection, frozen=True):
-    enabled: bool | None = None
-    store: str | None = None
-    max_concurrent_runs: Count | None = None
-    retry: Free | None = None
-    webhook: str | None = None
-    webhook_token: SecretText | None = None
-    session_retention: str | bool | None = None
-    run_log: Free | None = None
-    failure_alert: Free | None = None
-    failure_destination: Free | None = None
-    triggers: Free | None = None
-
-
-class HooksSection(ConfigSection, frozen=True):
-    enabled: bool | None = None
-    path: str | None = None
-    token: SecretText | None = None
-    default_session_key: str | None = None
-    allow_request_session_key: bool | None = None
-    allowed_session_key_prefixes: list[str] | None = None
-    allowed_agent_ids: list[str] | None = None
-    max_body_bytes: Count | None = None
-    presets: list[str] | None = None
-    transforms_dir: str | None = None
-    mappings: list[Free] | None = None
-    gmail: Free | None = None
-    internal: Free | None = None
-
-
 class LoggingSection(ConfigSection, frozen=True):
     level: LogLevel | None = None
     file: str | None = None
@@ -160,17 +119,6 @@ class UpdateSection(ConfigSection, frozen=True):
     channel: Literal["stable", "beta", "dev", "extended-stable"] | None = None
     check_on_start: bool | None = None
     auto: Free | None = None
-
-
-class PluginsSection(ConfigSection, frozen=True):
-    enabled: bool | None = None
-    allow: list[str] | None = None
-    deny: list[str] | None = None
-    load: Free | None = None
-    slots: Free | None = None
-    entries: dict[str, Free] | None = None
-    installs: Free | None = None
-    bundled_discovery: str | None = None
 
 
 class SkillsSection(ConfigSection, frozen=True):

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from palinurus.config.schema.words import Amount, ConfigSection, Count, Free, Size
+from palinurus.config.forms import Amount, ConfigSection, Count, Free, Size
 
 
 class DockerSection(ConfigSection, frozen=True):

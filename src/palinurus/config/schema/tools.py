@@ -2,8 +2,8 @@
 
 from typing import Literal, TypeAlias
 
-from palinurus.config.declare import key
-from palinurus.config.schema.words import ConfigSection, Count, Free, ModelSpec, Size
+from palinurus.config.declare import option
+from palinurus.config.forms import ConfigSection, Count, Free, ModelSpec, Size
 
 Profile: TypeAlias = Literal["minimal", "coding", "messaging", "full"]
 
@@ -127,7 +127,7 @@ class ToolsSection(SharedToolsSection, frozen=True):
     agent_to_agent: AgentToAgentSection | None = None
     subagents: PolicyHolderSection | None = None
     tool_search: bool | Free | None = None
-    sessions_spawn: Free | None = key(None, at="sessions_spawn")
+    sessions_spawn: Free | None = option(None, at="sessions_spawn")
     experimental: Free | None = None
     browser: Free | None = None
     taint: TaintSection | None = None

@@ -39,9 +39,7 @@ class ToolPolicyReader:
     def __init__(self, config: Config, findings: list[ConfigFinding]) -> None:
         self._config = config
         self._findings = findings
-        plugins = (config.plugins.entries if config.plugins else None) or {}
-        servers = (config.mcp or {}).get("servers")
-        self._others = frozenset(name.lower() for name in (*plugins, *(servers if isinstance(servers, dict) else ())))
+        self._others = frozenset(name.lower() for name in (*config.plugins.entries, *config.mcp.named))
 
     def rules(self, agents: Collection[str]) -> ToolRules:
         """All of it."""
@@ -186,9 +184,9 @@ class ToolPolicyReader:
 
     def _narrowed(self) -> Iterator[tuple[str, str]]:
         """Models that the config gives only some tools."""
-        for name, body in ((self._config.models.providers if self._config.models else None) or {}).items():
-            for index, model in enumerate(body.models or ()):
-                if "toolNames" in (model.compat or {}):
+        for name, body in self._config.models.providers.items():
+            for index, model in enumerate(body.models):
+                if "toolNames" in model.compat:
                     path: Path = ("models", "providers", name, "models", index, "compat", "toolNames")
                     yield f"{name}/{model.id}", show_path(path)
 

@@ -3,20 +3,20 @@
 Several stand in sections that are otherwise free-form: what is not of the right kind there counts as not written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from palinurus.config import durations, paths
-from palinurus.config.expand import resolve_loose_secret
-from palinurus.config.findings import ConfigFinding
+from palinurus.config import paths
+from palinurus.config.declare import fill_section
+from palinurus.config.findings import ConfigFinding, ConfigPlace
+from palinurus.config.forms import merge_raw, resolve_loose_secret
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry, SharedAgentSection
 from palinurus.config.schema.rest import SkillsSection
+from palinurus.config.sections.schedule import HeartbeatSettings
 from palinurus.config.settings import AgentSettings, PromptSettings, Secret, SkillEntry, SkillSettings
 from palinurus.core.memory.results import read_memory_options
 from palinurus.core.types.keys import parse_agent_id
@@ -80,16 +80,13 @@ def _entry(key: str, body: dict[str, Any], environ: Mapping[str, str], findings:
     told = told if isinstance(told, dict) else {}
     return SkillEntry(
         enabled=body.get("enabled") is not False,
-        key=resolve_loose_secret(body.get("apiKey"), (*path, "apiKey"), environ, findings),
+        key=resolve_loose_secret(body.get("apiKey"), ConfigPlace("", environ, findings, (*path, "apiKey"))),
         env={name: Secret(value) for name, value in told.items() if isinstance(value, str)},
     )
 
 
 def _texts(value: Any) -> list[str]:
     return [one for one in value if isinstance(one, str) and one.strip()] if isinstance(value, list) else []
-
-
-HEARTBEAT = 1800.0  # seconds between heartbeats when nobody says
 
 
 def add_prompt_settings(
@@ -134,19 +131,9 @@ def _said(entry: AgentEntry, defaults: AgentDefaults, config: Config) -> dict[st
 
 
 def _heartbeat(entry: AgentEntry, defaults: AgentDefaults) -> dict[str, Any]:
-    own, shared = entry.heartbeat, defaults.heartbeat
-
-    def pick(name: str) -> Any:
-        found = (getattr(beat, name) for beat in (own, shared) if beat is not None)
-        return next((value for value in found if value is not None), None)
-
-    every = pick("every")
-    seconds = durations.parse_duration(every, "m") if every not in (None, "") else None
-    return {
-        "heartbeat": str(pick("prompt") or "").strip(),
-        "heartbeat_every": HEARTBEAT if seconds is None else float(seconds),
-        "heartbeat_section": pick("include_system_prompt_section") is not False,
-    }
+    told = merge_raw(entry.heartbeat, defaults.heartbeat)
+    beat = fill_section(HeartbeatSettings, told, ConfigPlace("", {}, []))
+    return {"heartbeat": beat.prompt, "heartbeat_every": beat.every, "heartbeat_section": beat.section}
 
 
 def _tool_only(entry: AgentEntry, config: Config) -> tuple[str, ...]:
@@ -165,9 +152,8 @@ def _delegation(section: SharedAgentSection) -> str | None:
 
 def _friendly(defaults: AgentDefaults, config: Config) -> bool:
     """Two spellings: promptOverlays.gpt5.personality, and the OpenAI plugin's older one."""
-    entries = (config.plugins.entries if config.plugins else None) or {}
     overlay = (defaults.prompt_overlays or {}).get("gpt5")
-    plugin = (entries.get("openai") or {}).get("config")
+    plugin = config.plugins.entries["openai"].config if "openai" in config.plugins.entries else None
     for section in (overlay, plugin):
         word = section.get("personality") if isinstance(section, dict) else None
         if word is not None:

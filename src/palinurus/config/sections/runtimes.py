@@ -65,17 +65,16 @@ def resolve_runtimes(config: Config, written: Mapping[str, AgentEntry], agents: 
     """The settings."""
     defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
     shared = _named(defaults.agent_runtime)
-    entries = (config.plugins.entries if config.plugins else None) or {}
-    server = _part(_part(entries.get(CODEX), "config"), "appServer")
+    server = _part(config.plugins.entries[CODEX].config, "appServer") if CODEX in config.plugins.entries else {}
     backends = defaults.cli_backends or {}
     bodies = {name: {**(server if name == CODEX else {}), **_part(backends, name)} for name in COMMANDS}
     bodies |= {name: body for name, body in backends.items() if name not in COMMANDS and _speaks(body)}
     own = {key: _chosen(entry) for key, entry in written.items() if entry.agent_runtime or entry.runtime}
     chosen = {key: own.get(key, shared) for key in agents}
     models = {name: _named(entry.agent_runtime) for name, entry in (defaults.models or {}).items()}
-    for ident, provider in ((config.models.providers if config.models else None) or {}).items():
-        models[ident] = _named(provider.agent_runtime)
-        models |= {f"{ident}/{model.id}": _named(model.agent_runtime) for model in provider.models or ()}
+    for ident, provider in config.models.providers.items():
+        models[ident] = provider.runtime
+        models |= {f"{ident}/{model.id}": model.runtime for model in provider.models}
     return RuntimeSettings(
         {name: _program(name, body) for name, body in bodies.items()},
         {key: name for key, name in chosen.items() if name in bodies},

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from palinurus.config.forms import ModelSpec
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import (
     AgentDefaults,
@@ -20,7 +21,6 @@ from palinurus.config.schema.agents import (
     SubagentsSection,
 )
 from palinurus.config.schema.tools import AgentToAgentSection, SessionToolsSection, ToolsSection
-from palinurus.config.schema.words import ModelSpec
 from palinurus.core.types.keys import parse_agent_id
 
 # Which sessions and agents a session may see and write to: tools.sessions, tools.agentToAgent, subagents.allowAgents.

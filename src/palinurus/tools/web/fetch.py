@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.config.settings import WebFetchSettings
+from palinurus.config.sections.web import WebFetchSettings
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.core.untrusted import clean_label, wrap_untrusted

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.config.settings import WebSearchSettings
+from palinurus.config.sections.web import WebSearchSettings
 from palinurus.core.policy.address import OpenHosts, normalize_allowed_host
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
