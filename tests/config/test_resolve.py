@@ -4,7 +4,8 @@ import pytest
 
 from configs import read_settings
 from palinurus.config.findings import ConfigFinding
-from palinurus.config.resolve import NEVER, UNLIMITED
+from palinurus.config.sections.agents import UNLIMITED
+from palinurus.config.sections.tools import NEVER
 from palinurus.config.settings import LaneSettings, Settings
 
 ENV = {"HOME": "/u"}

@@ -13,7 +13,8 @@ import pytest
 from palinurus.abort import Abort
 from palinurus.agent.mailbox import Mailbox
 from palinurus.clock import SystemClock
-from palinurus.config.settings import AgentSettings, LaneSettings, QueueSettings, Settings
+from palinurus.config.sections.session import QueueSettings
+from palinurus.config.settings import AgentSettings, LaneSettings, Settings
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply

@@ -33,7 +33,7 @@ def option(default: Any = NODEFAULT, about: str = "", at: str | None = "") -> An
     """A field: its default, one sentence for people, and its place in the section (a.b.c) if that is not its own name.
 
     `a:b.c`: what stands below `a` is free-form, and not checked. None: no key; the section fills the field in itself.
-    `.`: no key either, but the name that the section stands under.
+    `.`: no key either, but the name that the section stands under. `*`: a section whose keys stand among the others.
     """
     return KeySpec(default, about, at)
 
@@ -59,15 +59,20 @@ class SectionKind(Kind):
 
     word = "an object"
 
-    def __init__(self, cls: type[Section]) -> None:
-        self.cls = cls
+    def __init__(self, cls: type[Section], without: frozenset[str] = frozenset()) -> None:
+        self.cls, self.without = cls, without
+
+    @property
+    def tree(self) -> KeyTree:
+        """Its keys, but for those that cannot stand here."""
+        return list_declared(self.cls, self.without)
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, dict)
 
     def inspect(self, value: Any, path: Path, report: KindReport) -> None:
         if not self.cls.LOOSE:
-            list_declared(self.cls).inspect(value, path, report)
+            self.tree.inspect(value, path, report)
 
     def read(self, value: Any, here: ConfigPlace) -> Any:
         return fill_section(self.cls, value, here)
@@ -76,13 +81,13 @@ class SectionKind(Kind):
         if self.cls.LOOSE:
             return {"type": "object"}
         about = {"description": self.cls.__doc__} if self.cls.__dict__.get("__doc__") else {}
-        return {"title": self.cls.__name__, **about, **list_declared(self.cls).describe()}
+        return {"title": self.cls.__name__, **about, **self.tree.describe()}
 
     def step(self, part: str | int) -> Kind | None:
-        return Kind() if self.cls.LOOSE else list_declared(self.cls).step(part)
+        return Kind() if self.cls.LOOSE else self.tree.step(part)
 
     def list_keys(self) -> list[str]:
-        return [] if self.cls.LOOSE else list_declared(self.cls).list_keys()
+        return [] if self.cls.LOOSE else self.tree.list_keys()
 
 
 class Unfilled(SectionKind):
@@ -104,6 +109,13 @@ class Section(msgspec.Struct, frozen=True, metaclass=SectionMeta):
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         """Itself once more, with what follows from several keys; what is wrong is noted at `here`."""
         return self
+
+
+class NameKind(Kind):
+    """No value of the file, but the name that a section stands under."""
+
+    def read(self, value: Any, here: ConfigPlace) -> Any:
+        return str(here.path[-1])
 
 
 class DeclaredKey(NamedTuple):
@@ -138,6 +150,10 @@ class KeyTree(Kind):
     def put(self, at: Path, kind: Kind) -> None:
         """Have `kind` stand at `at`."""
         name = str(at[0])
+        if len(at) == 1 and isinstance(kind, KeyTree):
+            for key, inner in kind.keys.items():
+                self.put((name, key), inner)
+            return
         if len(at) == 1:
             self.keys[name] = kind
             return
@@ -172,7 +188,7 @@ class KeyTree(Kind):
 
 
 @cache
-def list_declared(cls: type[Section]) -> KeyTree:
+def list_declared(cls: type[Section], without: frozenset[str] = frozenset()) -> KeyTree:
     """The keys of a section, as the file has them."""
     tree = KeyTree()
     hints = {name: form for base in reversed(cls.__mro__) for name, form in inspect.get_annotations(base).items()}
@@ -182,8 +198,11 @@ def list_declared(cls: type[Section]) -> KeyTree:
         spec = cls.__specs__.get(field, KeySpec(default))
         if spec.at is None:
             continue
-        if spec.at == ".":
-            tree.fields.append(DeclaredKey(field, (), Kind()))
+        if spec.at in (".", "*"):
+            kind = make_kind(hints[field]) if spec.at == "*" else NameKind()
+            tree.fields.append(DeclaredKey(field, (), kind))
+            for below in kind.list_keys():
+                tree.put((below,), kind.step(below) or Kind())
             continue
         place = spec.at or (name if name != field else camel_case(field))
         top, colon, _ = place.partition(":")
@@ -195,6 +214,9 @@ def list_declared(cls: type[Section]) -> KeyTree:
             tree.required.append(str(at[0]))
     for name, form in {**cls.KNOWN, **cls.UNREAD}.items():
         tree.put(tuple(name.split(".")), make_kind(form))
+    for name in without:
+        del tree.keys[name]
+    tree.fields = [key for key in tree.fields if not key.at or key.at[0] in tree.keys]
     return tree
 
 
@@ -204,13 +226,14 @@ def camel_case(name: str) -> str:
     return first + "".join(word.title() for word in rest)
 
 
-def fill_section(cls: type[S], raw: Mapping[str, Any], here: ConfigPlace) -> S:
-    """The section that `raw` says. It has been checked, unless the section is loose."""
-    values: dict[str, Any] = {}
+def same_form(form: Any, names: str) -> dict[str, Any]:
+    """Several keys that are written in the same form, for `KNOWN` and `UNREAD`."""
+    return dict.fromkeys(names.split(), form)
+
+
+def fill_section(cls: type[S], raw: Mapping[str, Any], here: ConfigPlace, **values: Any) -> S:
+    """The section that `raw` says, and `values` that are no keys. It has been checked, unless the section is loose."""
     for key in list_declared(cls).fields:
-        if not key.at:
-            values[key.field] = str(here.path[-1])
-            continue
         found: Any = raw
         for part in key.at:
             found = found.get(part) if isinstance(found, dict) else None

@@ -33,6 +33,7 @@ Typing: TypeAlias = Literal["never", "instant", "thinking", "message"]
 LogLevel: TypeAlias = Literal["silent", "fatal", "error", "warn", "info", "debug", "trace"]
 
 Text: TypeAlias = Annotated[str, Written(str, str.strip)]
+Filled: TypeAlias = Annotated[str, Written(str, lambda text: text or msgspec.UNSET)]  # "" says nothing
 Lower: TypeAlias = Annotated[str, Written(str, lambda text: text.strip().lower())]
 LowerNames: TypeAlias = Annotated[
     Names, Written(list[str], lambda words: tuple(word.strip().lower() for word in words))
@@ -177,20 +178,26 @@ class SecretKind(Kind):
         return self.form.list_keys()
 
 
-class BareSecretKind(SecretKind):
-    """The same without blanks around it, and in free-form sections too: what is no secret at all is an empty one."""
+class LooseSecretKind(SecretKind):
+    """The same in free-form sections: what is no secret at all is an empty one."""
+
+    def __init__(self, *, strip: bool) -> None:
+        super().__init__(fatal=False)
+        self.strip = strip
 
     def fits(self, value: Any) -> bool:
         return True
 
     def read(self, value: Any, here: ConfigPlace) -> Any:
-        return Secret(resolve_loose_secret(value, here).reveal().strip())
+        found = resolve_loose_secret(value, here)
+        return Secret(found.reveal().strip()) if self.strip else found
 
 
 NeededSecret: TypeAlias = Annotated[Secret, SecretKind(fatal=True)]
 OptionalSecret: TypeAlias = Annotated[Secret, SecretKind(fatal=False)]
 RevealedSecret: TypeAlias = Annotated[str, SecretKind(fatal=False, reveal=True)]
-BareSecret: TypeAlias = Annotated[Secret, BareSecretKind(fatal=False)]
+LooseSecret: TypeAlias = Annotated[Secret, LooseSecretKind(strip=False)]
+BareSecret: TypeAlias = Annotated[Secret, LooseSecretKind(strip=True)]  # without blanks around it
 
 
 def resolve_secret(value: SecretText | None, here: ConfigPlace, *, fatal: bool = True) -> Secret:
@@ -261,6 +268,11 @@ def lay_over(base: T, *sections: Any) -> T:
         }
         base = msgspec.structs.replace(base, **told)
     return base
+
+
+def read_form(form: Any, value: Any, here: ConfigPlace) -> Any:
+    """A value that has been checked, as the program uses it."""
+    return None if value is None else make_kind(form).read(value, here)
 
 
 def merge_raw(*layers: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -166,9 +166,9 @@ def resolve_accounts(
     config: Config, channels: Mapping[str, dict[str, Any]], defaults: Mapping[str, Any], findings: list[ConfigFinding]
 ) -> dict[str, dict[str, AccountSettings]]:
     """By channel and account. A channel without `accounts` is one account, "default"."""
-    chat = config.messages.group_chat if config.messages else None
-    usual = {"historyLimit": chat.history_limit, **defaults} if chat and chat.history_limit else defaults
-    teams = AccessGroups(config.accessGroups or {}, findings)
+    most = config.messages.group_chat.history_limit
+    usual = {"historyLimit": most, **defaults} if most else defaults
+    teams = AccessGroups(config.access_groups, findings)
     return {
         name: {
             account: _account(name, account, {**usual, **body}, AccountContext(path, findings, teams))

@@ -37,9 +37,9 @@ class WebFetchSettings(Section, frozen=True):
     redirects: Annotated[int, between(0, 20, int)] = option(3, at="maxRedirects")
     cache: Annotated[float, between(0, scale=60)] = option(900.0, at="cacheTtlMinutes")  # seconds
     agent: Text = option("", at="userAgent")  # "" = ours
+    rules: OpenHosts = option(OpenHosts(), at=None)  # allowedHosts, allowPrivate, ssrfPolicy
     private: ToldBool = option(False, at="allowPrivate")
     ranges: Free = option({}, at="ssrfPolicy")
-    rules: OpenHosts = option(OpenHosts(), at=None)  # allowedHosts, allowPrivate, ssrfPolicy
 
     LOOSE: ClassVar = True
 
