@@ -5,11 +5,13 @@ The declarations of `schema` are the only source. No message quotes a secret.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from palinurus.config.findings import ConfigFinding
 from palinurus.config.keypath import Path
-from palinurus.config.kinds import Kind, KindReport, make_kind, name_kind
+from palinurus.config.kinds import KeyNote, Kind, KindReport, ListKind, MapKind, Written, make_kind, name_kind
 from palinurus.config.schema import Config
 
 
@@ -36,3 +38,37 @@ def list_keys_below(path: Path) -> list[str]:
     """The keys that can stand directly below `path`."""
     kind = describe_key(path)
     return kind.list_keys() if kind is not None else []
+
+
+def find_note(path: Path) -> KeyNote:
+    """What is declared of the key at `path`."""
+    around = describe_key(path[:-1]) if path else None
+    return (around.find_note(path[-1]) if around else None) or KeyNote()
+
+
+def find_default(path: Path) -> Any:
+    """What applies where the key is not written, in the form in which it would be written; None: cannot be said."""
+    kind, default = describe_key(path), find_note(path).default
+    if isinstance(default, tuple):
+        default = list(default)
+    return default if kind is not None and not isinstance(kind, Written) and kind.fits(default) else None
+
+
+def walk_keys(kind: Kind | None = None, path: Path = ()) -> Iterator[tuple[Path, Kind, KeyNote]]:
+    """Every declared key, the one around others first. `*` stands for any name, `[]` for any item of a list."""
+    kind = kind or make_kind(Config)
+    for name in kind.list_keys():
+        below = kind.step(name) or Kind()
+        yield (*path, name), below, kind.find_note(name) or KeyNote()
+        yield from walk_keys(below, (*path, name))
+    for option in kind.options:
+        if isinstance(option, ListKind):
+            yield from walk_keys(option.item, (*path, "[]"))
+        elif isinstance(option, MapKind):
+            yield from walk_keys(option.item, (*path, "*"))
+
+
+@cache
+def list_restart_keys() -> tuple[Path, ...]:
+    """The keys that are read only when the gateway starts."""
+    return tuple(path for path, _, note in walk_keys() if note.restart)

@@ -16,7 +16,7 @@ from msgspec import NODEFAULT
 
 from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_nearest
 from palinurus.config.keypath import Path
-from palinurus.config.kinds import Kind, KindReport, Schema, make_kind
+from palinurus.config.kinds import KeyNote, Kind, KindReport, Schema, make_kind
 
 S = TypeVar("S", bound="Section")
 
@@ -59,8 +59,10 @@ class SectionKind(Kind):
 
     word = "an object"
 
-    def __init__(self, cls: type[Section], without: frozenset[str] = frozenset()) -> None:
-        self.cls, self.without = cls, without
+    def __init__(
+        self, cls: type[Section], without: frozenset[str] = frozenset(), about: Mapping[str, str] | None = None
+    ) -> None:
+        self.cls, self.without, self.about = cls, without, about or {}
 
     @property
     def tree(self) -> KeyTree:
@@ -89,6 +91,10 @@ class SectionKind(Kind):
     def list_keys(self) -> list[str]:
         return [] if self.cls.LOOSE else self.tree.list_keys()
 
+    def find_note(self, part: str | int) -> KeyNote | None:
+        note = None if self.cls.LOOSE else self.tree.find_note(part)
+        return note._replace(about=self.about[str(part)]) if note and part in self.about else note
+
 
 class Unfilled(SectionKind):
     """A section that is checked here and stays as written: it is one layer of several, read when they are merged."""
@@ -105,6 +111,8 @@ class Section(msgspec.Struct, frozen=True, metaclass=SectionMeta):
     LOOSE: ClassVar[bool] = False  # free-form: what does not fit counts as not written
     KNOWN: ClassVar[Mapping[str, Any]] = {}  # key -> how it is written; `settle` or somebody above reads it
     UNREAD: ClassVar[Mapping[str, Any]] = {}  # the same; nobody reads it
+    GROUPS: ClassVar[Mapping[str, str]] = {}  # objects that hold several of the keys -> one sentence
+    RESTART: ClassVar[tuple[str, ...]] = ()  # keys that are read only when the gateway starts
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         """Itself once more, with what follows from several keys; what is wrong is noted at `here`."""
@@ -125,7 +133,6 @@ class DeclaredKey(NamedTuple):
     at: Path
     kind: Kind
     default: Any = NODEFAULT
-    about: str = ""
     loose: bool = False  # not checked: what does not fit counts as not written
 
     @property
@@ -143,23 +150,24 @@ class KeyTree(Kind):
         self.keys: dict[str, Kind] = {}
         self.fields: list[DeclaredKey] = []  # of the whole section; only at its top
         self.required: list[str] = []
+        self.notes: dict[str, KeyNote] = {}
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, dict)
 
-    def put(self, at: Path, kind: Kind) -> None:
+    def put(self, at: Path, kind: Kind, note: KeyNote) -> None:
         """Have `kind` stand at `at`."""
         name = str(at[0])
         if len(at) == 1 and isinstance(kind, KeyTree):
             for key, inner in kind.keys.items():
-                self.put((name, key), inner)
+                self.put((name, key), inner, kind.notes.get(key, KeyNote()))
             return
         if len(at) == 1:
-            self.keys[name] = kind
+            self.keys[name], self.notes[name] = kind, note
             return
         below = self.keys.setdefault(name, KeyTree())
         assert isinstance(below, KeyTree), f"{name} is a value, nothing can stand below it"
-        below.put(at[1:], kind)
+        below.put(at[1:], kind, note)
 
     def inspect(self, value: Any, path: Path, report: KindReport) -> None:
         for name, below in value.items():
@@ -186,6 +194,9 @@ class KeyTree(Kind):
     def list_keys(self) -> list[str]:
         return list(self.keys)
 
+    def find_note(self, part: str | int) -> KeyNote | None:
+        return self.notes.get(str(part))
+
 
 @cache
 def list_declared(cls: type[Section], without: frozenset[str] = frozenset()) -> KeyTree:
@@ -202,18 +213,31 @@ def list_declared(cls: type[Section], without: frozenset[str] = frozenset()) -> 
             kind = make_kind(hints[field]) if spec.at == "*" else NameKind()
             tree.fields.append(DeclaredKey(field, (), kind))
             for below in kind.list_keys():
-                tree.put((below,), kind.step(below) or Kind())
+                tree.put((below,), kind.step(below) or Kind(), kind.find_note(below) or KeyNote())
             continue
         place = spec.at or (name if name != field else camel_case(field))
         top, colon, _ = place.partition(":")
         at: Path = tuple(place.replace(":", ".").split("."))
-        declared = DeclaredKey(field, at, make_kind(hints[field]), default, spec.about, bool(colon) or cls.LOOSE)
+        declared = DeclaredKey(field, at, make_kind(hints[field]), default, bool(colon) or cls.LOOSE)
         tree.fields.append(declared)
-        tree.put(tuple(top.split(".")), make_kind(dict[str, Any]) if colon else declared.kind)
+        note = KeyNote(spec.about, default, restart=place in cls.RESTART)
+        if colon:
+            tree.put(tuple(top.split(".")), make_kind(dict[str, Any]), KeyNote())
+        else:
+            tree.put(at, declared.kind, note)
         if default is NODEFAULT:
             tree.required.append(str(at[0]))
     for name, form in {**cls.KNOWN, **cls.UNREAD}.items():
-        tree.put(tuple(name.split(".")), make_kind(form))
+        about = next((mark for mark in getattr(form, "__metadata__", ()) if isinstance(mark, str)), "")
+        note = KeyNote(about, acts=name not in cls.UNREAD, restart=name in cls.RESTART)
+        tree.put(tuple(name.split(".")), make_kind(form), note)
+    for name, about in cls.GROUPS.items():
+        *around, last = name.split(".")
+        group: Kind | None = tree
+        for part in around:
+            group = group.step(part) if group else None
+        assert isinstance(group, KeyTree), f"{name} is no group of keys"
+        group.notes[last] = KeyNote(about)
     for name in without:
         del tree.keys[name]
     tree.fields = [key for key in tree.fields if not key.at or key.at[0] in tree.keys]

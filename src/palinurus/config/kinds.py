@@ -40,6 +40,15 @@ class KindReport(NamedTuple):
     late: list[ConfigFinding]
 
 
+class KeyNote(NamedTuple):
+    """What a declaration says besides the kind."""
+
+    about: str = ""  # one sentence
+    default: Any = msgspec.UNSET  # as the program uses it
+    acts: bool = True  # False: known, and nobody reads it
+    restart: bool = False  # a change takes effect only when the gateway starts again
+
+
 class Kind:
     """Anything: the base of all others."""
 
@@ -106,6 +115,10 @@ class Kind:
     def list_keys(self) -> list[str]:
         """The keys that are known below."""
         return []
+
+    def find_note(self, part: str | int) -> KeyNote | None:
+        """What is declared of a key below."""
+        return None
 
 
 class LeafKind(Kind):
@@ -254,6 +267,20 @@ class MapKind(Kind):
         return self.item if isinstance(part, str) else None
 
 
+class NotedMap(MapKind):
+    """An object with names that nobody checks; of some of them there is something to say."""
+
+    def __init__(self, item: Any, **words: str) -> None:
+        super().__init__(make_kind(item))
+        self.words = words
+
+    def list_keys(self) -> list[str]:
+        return list(self.words)
+
+    def find_note(self, part: str | int) -> KeyNote | None:
+        return KeyNote(self.words[part]) if isinstance(part, str) and part in self.words else None
+
+
 class UnionKind(Kind):
     def __init__(self, kinds: tuple[Kind, ...]) -> None:
         self.kinds = kinds
@@ -277,6 +304,9 @@ class UnionKind(Kind):
 
     def list_keys(self) -> list[str]:
         return [name for kind in self.kinds for name in kind.list_keys()]
+
+    def find_note(self, part: str | int) -> KeyNote | None:
+        return next((note for kind in self.kinds if (note := kind.find_note(part))), None)
 
 
 class Written(Kind):

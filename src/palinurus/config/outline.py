@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from palinurus.config.explain import KEY_MEANINGS, needs_restart
+from palinurus.config.check import find_note, walk_keys
+from palinurus.config.explain import needs_restart
 from palinurus.config.keypath import Path, parse_path
 from palinurus.config.kinds import make_kind
 from palinurus.config.schema import Config
@@ -24,11 +25,11 @@ def build_json_schema() -> dict[str, Any]:
 @cache
 def build_hints() -> dict[str, dict[str, Any]]:
     """By key path (`*` for any item): what it means, and whether it is a secret."""
-    return {key.replace("[]", ".*"): _hint(key, words) for key, words in KEY_MEANINGS.items()}
+    found = (([str(part).replace("[]", "*") for part in path], note) for path, _, note in walk_keys())
+    return {".".join(path): _hint(tuple(path), note.about) for path, note in found if note.about}
 
 
-def _hint(key: str, words: str) -> dict[str, Any]:
-    path = tuple(key.replace("[]", "").split("."))
+def _hint(path: Path, words: str) -> dict[str, Any]:
     hint: dict[str, Any] = {"label": path[-1], "help": words}
     return {**hint, "sensitive": True} if is_secret(path) else hint
 
@@ -97,9 +98,9 @@ def _child(path: Path, name: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hinted(path: Path) -> dict[str, Any]:
-    key = ".".join("[]" if isinstance(part, int) else part for part in path).replace(".[]", "[]")
-    words = KEY_MEANINGS.get(key)
-    return {"hint": _hint(key, words), "hintPath": key.replace("[]", ".*")} if words else {}
+    words = find_note(path).about
+    shown = ".".join("*" if isinstance(part, int) else part for part in path)
+    return {"hint": _hint(path, words), "hintPath": shown} if words else {}
 
 
 def _reload(path: Path) -> str:

@@ -3,11 +3,12 @@
 Sections that nothing reads yet are known but free-form, so that a person's file gives no false alarms.
 """
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from palinurus.config.declare import Section, fill_section, option, same_form
 from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import Free
+from palinurus.config.kinds import NotedMap
 from palinurus.config.sections.agents import AgentsSection
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
 from palinurus.config.sections.gateway import GatewaySettings
@@ -27,6 +28,10 @@ from palinurus.config.sections.session import (
 from palinurus.config.sections.tools import ToolsSection
 from palinurus.config.sections.webhooks import WebhookSettings
 
+DEFAULTS = "What applies to every channel unless its own section says otherwise."
+OWNERS = "Who is the owner on chat channels, as channel:id; all rights."
+COMMANDERS = "Who may give commands, by channel; without it whoever a list names."
+
 
 class Config(Section, frozen=True):
     """palinurus.json"""
@@ -37,7 +42,9 @@ class Config(Section, frozen=True):
     tools: ToolsSection = option(ToolsSection(), "Which tools the agents have, and their limits.")
     session: SessionSettings = option(SessionSettings(), "How conversations are told apart and when they start anew.")
     messages: MessagesSection = MessagesSection()
-    channels: dict[str, Free] = option({}, "Where messages come from and go to, by channel (docs/channels.md).")
+    channels: Annotated[dict[str, Free], NotedMap(Free, defaults=DEFAULTS)] = option(
+        {}, "Where messages come from and go to, by channel (docs/channels.md)."
+    )
     cron: CronSettings = CronSettings()
     hooks: WebhookSettings = WebhookSettings()
     skills: SkillSettings = SkillSettings()
@@ -49,10 +56,11 @@ class Config(Section, frozen=True):
     auth: AuthSettings = option(AuthSettings(), "Several keys for one provider, and how long one that failed rests.")
     budgets: BudgetSettings = option(BudgetSettings(), "What may be spent; a soft limit warns once, a hard one stops.")
     broadcast: Free = option({}, "Chats whose messages go to several agents, by the chat's id.")
-    commands: Free = {}
+    commands: Annotated[Free, NotedMap(Any, ownerAllowFrom=OWNERS, allowFrom=COMMANDERS)] = {}
     mcp: McpSettings = McpSettings()
     written: Free = option({}, at=None)  # the whole as it is written
 
+    RESTART: ClassVar = ("channels",)
     KNOWN: ClassVar = same_form(Free, "audio diagnostics media memory tts")
     UNREAD: ClassVar = {
         "$schema": str,

@@ -232,7 +232,11 @@ DEFAULTS_ONLY = frozenset(
     "timeoutSeconds mediaMaxMb imageMaxDimensionPx imageQuality maxConcurrent additionalSystemPrompt promptOverlays "
     "silentReply silentReplyRewrite llm systemAgent".split()
 )
-Entry = Annotated[Free, Unfilled(AgentSettings, without=DEFAULTS_ONLY)]
+ENTRY_WORDS = {
+    "workspace": "The directory of this agent.",
+    "model": "This agent's model; it then has only the fallbacks it names itself.",
+}
+Entry = Annotated[Free, Unfilled(AgentSettings, DEFAULTS_ONLY, ENTRY_WORDS)]
 
 
 class AgentsSection(Section, frozen=True):

@@ -54,7 +54,7 @@ class AudioSettings(Section, frozen=True):
     LOOSE: ClassVar = True
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
-        written = raw.get("models")
+        written = raw.get("models") if raw.get("enabled") is not False else None
         found: list[TranscriptionMethod] = []
         for number, row in enumerate(written if isinstance(written, list) else ()):
             told = {"timeoutSeconds": raw.get("timeoutSeconds"), **row} if isinstance(row, dict) else {}
@@ -64,7 +64,7 @@ class AudioSettings(Section, frozen=True):
             else:
                 hint = "write {provider, model} or {type: 'cli', command}"
                 here.below("models", number).odd("", "names neither a provider nor a command", hint)
-        return msgspec.structs.replace(self, ways=() if raw.get("enabled") is False else tuple(found))
+        return msgspec.structs.replace(self, ways=tuple(found))
 
 
 def read_older_audio(section: Any, here: ConfigPlace) -> tuple[TranscriptionMethod, ...]:

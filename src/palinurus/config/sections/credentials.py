@@ -45,6 +45,8 @@ class AuthSettings(Section, frozen=True):
         "cooldowns.rateLimitedProfileRotations": Size,
     }
 
+    GROUPS: ClassVar = {"cooldowns": "How long keys rest after a billing failure, and when failures are forgotten."}
+
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         for ident, profile in self.profiles.items():
             if not profile.provider:

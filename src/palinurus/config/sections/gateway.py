@@ -80,6 +80,8 @@ class GatewaySettings(Section, frozen=True):
     proxy: TrustedProxySettings | None = option(None, at=None)  # auth_mode trusted-proxy
 
     ALWAYS: ClassVar = True
+    GROUPS: ClassVar = {"auth": "How clients prove who they are."}
+    RESTART: ClassVar = ("port", "bind", "customBindHost", "tls")
     KNOWN: ClassVar = {
         "customBindHost": Annotated[str, "The address to listen on when gateway.bind is custom."],
         "trustedProxies": list[str],

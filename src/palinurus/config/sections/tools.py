@@ -135,6 +135,8 @@ class AgentToolsSection(ToolProfileSection, frozen=True):
     )
     sandbox: ToolPolicySection | None = option(None, at="sandbox.tools")
 
+    GROUPS: ClassVar = {"loopDetection": "What happens when a tool is called again and again with the same arguments."}
+
     UNREAD: ClassVar = {
         **same_form(
             Count,
