@@ -266,8 +266,7 @@ def fill_section(cls: type[S], raw: Mapping[str, Any], here: ConfigPlace, **valu
         if found is None:
             continue
         if key.loose and not key.kind.fits(found):
-            if text := key.kind.refuse(key.default):
-                here.below(*key.at).odd("", text)
+            key.kind.refuse(found, key.default, here.below(*key.at))
             continue
         value = key.kind.read(found, here.below(*key.at))
         if value is not msgspec.UNSET:

@@ -108,9 +108,23 @@ class Told(Written):
         super().__init__(form, make)
         self.text, self.scale = text, scale
 
-    def refuse(self, default: Any) -> str:
+    def refuse(self, value: Any, default: Any, here: ConfigPlace) -> None:
         shown = str(default).lower() if isinstance(default, int) else f"{default / self.scale:g}"
-        return f"{self.text}; {shown} is used"
+        here.odd("", f"{self.text}; {shown} is used")
+
+
+class ToldWord(Kind):
+    """In a free-form section, one of some words; any other is a finding that stops."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def fits(self, value: Any) -> bool:
+        return value in self.words
+
+    def refuse(self, value: Any, default: Any, here: ConfigPlace) -> None:
+        text = f"{str(value)[:40]!r} is none of {', '.join(self.words)}"
+        here.bad("", text, suggest_nearest(str(value), self.words))
 
 
 def between(least: float, most: float = 1e9, make: Callable[[Any], Any] = float, scale: float = 1) -> Told:

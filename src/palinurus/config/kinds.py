@@ -100,9 +100,8 @@ class Kind:
         """The value as the program uses it; UNSET: the default applies."""
         return value
 
-    def refuse(self, default: Any) -> str:
-        """What is said of a value that does not fit in a free-form section; "" = nothing."""
-        return ""
+    def refuse(self, value: Any, default: Any, here: ConfigPlace) -> None:
+        """Note that a value of a free-form section does not fit, if that is worth a word."""
 
     def describe(self) -> Schema:
         """As JSON schema."""

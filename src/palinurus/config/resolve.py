@@ -82,7 +82,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         plugins=config.plugins,
         scripts=config.hooks.scripts,
         channels=channels,
-        accounts=resolve_accounts(config, channels, usual, here.findings),
+        accounts=resolve_accounts(config, channels, usual, here),
         people=resolve_people(config.written, layers, here),
         delivery=resolve_delivery(layers, shared, config.section("session"), config.messages),
         approvals=resolve_approvals(config.tools, tools, shared.get("elevatedDefault"), here.home),
