@@ -58,6 +58,7 @@ class SectionKind(Kind):
     """An object with known keys."""
 
     word = "an object"
+    holds = dict
 
     def __init__(
         self, cls: type[Section], without: frozenset[str] = frozenset(), about: Mapping[str, str] | None = None
@@ -68,9 +69,6 @@ class SectionKind(Kind):
     def tree(self) -> KeyTree:
         """Its keys, but for those that cannot stand here."""
         return list_declared(self.cls, self.without)
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, dict)
 
     def inspect(self, value: Any, path: Path, report: KindReport) -> None:
         if not self.cls.LOOSE:
@@ -145,15 +143,13 @@ class KeyTree(Kind):
     """An object inside a section that is no section itself: its keys are fields of the section around it."""
 
     word = "an object"
+    holds = dict
 
     def __init__(self) -> None:
         self.keys: dict[str, Kind] = {}
         self.fields: list[DeclaredKey] = []  # of the whole section; only at its top
         self.required: list[str] = []
         self.notes: dict[str, KeyNote] = {}
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, dict)
 
     def put(self, at: Path, kind: Kind, note: KeyNote) -> None:
         """Have `kind` stand at `at`."""

@@ -12,7 +12,7 @@ import msgspec
 from palinurus.config import durations
 from palinurus.config.declare import Section, option
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.kinds import Kind, Schema, Written, make_kind
+from palinurus.config.kinds import Kind, WrappedKind, Written, make_kind
 from palinurus.config.secrets import Secret
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -139,8 +139,7 @@ ToldBool: TypeAlias = Annotated[bool, Told(bool, bool, "must be true or false")]
 class Folders(Kind):
     """Paths in a free-form section; what is no text is passed over. Absolute when read."""
 
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, list)
+    holds = list
 
     def read(self, value: Any, here: ConfigPlace) -> Any:
         return tuple(here.folder(one) for one in value if isinstance(one, str) and one.strip())
@@ -164,32 +163,16 @@ class SecretRef(ConfigSection, frozen=True):
 SecretText: TypeAlias = str | SecretRef
 
 
-class SecretKind(Kind):
+class SecretKind(WrappedKind):
     """A secret written out, or a reference to where it is. One that is not found is a finding, and empty."""
 
     def __init__(self, *, fatal: bool, reveal: bool = False) -> None:
+        super().__init__(SecretText)
         self.fatal, self.reveal = fatal, reveal
-        self.form = make_kind(SecretText)
-
-    @property
-    def options(self) -> tuple[Kind, ...]:
-        return self.form.options
-
-    def accepts(self, value: Any) -> bool:
-        return self.form.accepts(value)
 
     def read(self, value: Any, here: ConfigPlace) -> Any:
         found = resolve_secret(self.form.read(value, here), here, fatal=self.fatal)
         return found.reveal() if self.reveal else found
-
-    def describe(self) -> Schema:
-        return self.form.describe()
-
-    def step(self, part: str | int) -> Kind | None:
-        return self.form.step(part)
-
-    def list_keys(self) -> list[str]:
-        return self.form.list_keys()
 
 
 class LooseSecretKind(SecretKind):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 
-from palinurus.config.declare import Section, fill_section, option
+from palinurus.config.declare import Section, fill_section, option, same_form
 from palinurus.config.findings import ConfigPlace, suggest_nearest
 from palinurus.config.forms import Count, Free, Millis, Names, NeededSecret, Port, Size, Text
 from palinurus.config.keypath import get_at
@@ -89,38 +89,29 @@ class GatewaySettings(Section, frozen=True):
     }
     UNREAD: ClassVar = {
         "mode": Annotated[Literal["local", "remote"], "local runs the gateway here; remote talks to one elsewhere."],
-        "auth.allowTailscale": bool,
-        "auth.rateLimit.maxAttempts": Count,
-        "auth.rateLimit.windowMs": Count,
-        "auth.rateLimit.lockoutMs": Count,
-        "auth.rateLimit.exemptLoopback": bool,
-        "controlUi.enabled": bool,
-        "controlUi.basePath": str,
-        "controlUi.root": str,
         "controlUi.embedSandbox": Literal["strict", "scripts", "trusted"],
-        "controlUi.allowExternalEmbedUrls": bool,
-        "controlUi.allowInsecureAuth": bool,
-        "controlUi.dangerouslyAllowHostHeaderOriginFallback": bool,
-        "controlUi.dangerouslyDisableDeviceAuth": bool,
-        "controlUi.chatMessageMaxWidth": str,
-        "http.endpoints.chatCompletions.maxBodyBytes": Count,
-        "http.endpoints.chatCompletions.maxImageParts": Size,
-        "http.endpoints.chatCompletions.maxTotalImageBytes": Count,
-        "http.endpoints.chatCompletions.images": Free,
-        "http.securityHeaders": Free,
-        "allowRealIpFallback": bool,
-        "tools": Free,
-        "webchat": Free,
-        "channelHealthCheckMinutes": Size,
-        "channelStaleEventThresholdMinutes": Count,
-        "channelMaxRestartsPerHour": Count,
-        "tailscale": Free,
-        "remote": Free,
-        "reload.debounceMs": Size,
-        "reload.deferralTimeoutMs": Size,
-        "tls": Free,
-        "push": Free,
-        "nodes": Free,
+        **same_form(
+            bool,
+            "auth.allowTailscale auth.rateLimit.exemptLoopback allowRealIpFallback controlUi.enabled "
+            "controlUi.allowExternalEmbedUrls controlUi.allowInsecureAuth controlUi.dangerouslyDisableDeviceAuth "
+            "controlUi.dangerouslyAllowHostHeaderOriginFallback",
+        ),
+        **same_form(str, "controlUi.basePath controlUi.root controlUi.chatMessageMaxWidth"),
+        **same_form(
+            Count,
+            "auth.rateLimit.maxAttempts auth.rateLimit.windowMs auth.rateLimit.lockoutMs "
+            "http.endpoints.chatCompletions.maxBodyBytes http.endpoints.chatCompletions.maxTotalImageBytes "
+            "channelStaleEventThresholdMinutes channelMaxRestartsPerHour",
+        ),
+        **same_form(
+            Size,
+            "http.endpoints.chatCompletions.maxImageParts channelHealthCheckMinutes reload.debounceMs "
+            "reload.deferralTimeoutMs",
+        ),
+        **same_form(
+            Free,
+            "http.endpoints.chatCompletions.images http.securityHeaders tools webchat tailscale remote tls push nodes",
+        ),
     }
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
