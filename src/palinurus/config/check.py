@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from palinurus.config.declare import SectionKind
 from palinurus.config.findings import ConfigFinding
 from palinurus.config.keypath import Path
 from palinurus.config.kinds import KeyNote, Kind, KindReport, ListKind, MapKind, Written, make_kind, name_kind
@@ -46,26 +47,27 @@ def find_note(path: Path) -> KeyNote:
     return (around.find_note(path[-1]) if around else None) or KeyNote()
 
 
-def find_default(path: Path) -> Any:
-    """What applies where the key is not written, in the form in which it would be written; None: cannot be said."""
-    kind, default = describe_key(path), find_note(path).default
-    if isinstance(default, tuple):
-        default = list(default)
-    return default if kind is not None and not isinstance(kind, Written) and kind.fits(default) else None
+def show_default(kind: Kind | None, note: KeyNote) -> Any:
+    """What applies where a key is not written, in the form in which it would be written; None: cannot be said."""
+    default = list(note.default) if isinstance(note.default, tuple) else note.default
+    known = isinstance(default, str | int | float | list) and not isinstance(kind, Written)
+    return default if kind is not None and known and kind.fits(default) else None
 
 
-def walk_keys(kind: Kind | None = None, path: Path = ()) -> Iterator[tuple[Path, Kind, KeyNote]]:
-    """Every declared key, the one around others first. `*` stands for any name, `[]` for any item of a list."""
-    kind = kind or make_kind(Config)
-    for name in kind.list_keys():
-        below = kind.step(name) or Kind()
-        yield (*path, name), below, kind.find_note(name) or KeyNote()
-        yield from walk_keys(below, (*path, name))
-    for option in kind.options:
-        if isinstance(option, ListKind):
-            yield from walk_keys(option.item, (*path, "[]"))
-        elif isinstance(option, MapKind):
-            yield from walk_keys(option.item, (*path, "*"))
+def walk_keys(
+    kind: Kind | None = None, path: Path = (), *, loose: bool = False
+) -> Iterator[tuple[Path, Kind, KeyNote]]:
+    """Every declared key, the one around others first; `loose`: also those of free-form sections. `*` stands for any
+    name, `[]` for any item of a list."""
+    for option in (kind or make_kind(Config)).options:
+        around = option.tree if isinstance(option, SectionKind) and loose else option
+        for name in around.list_keys():
+            below = around.step(name) or Kind()
+            yield (*path, name), below, around.find_note(name) or KeyNote()
+            yield from walk_keys(below, (*path, name), loose=loose)
+        if isinstance(option, ListKind | MapKind):
+            part = "[]" if isinstance(option, ListKind) else "*"
+            yield from walk_keys(option.item, (*path, part), loose=loose)
 
 
 @cache

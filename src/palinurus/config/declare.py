@@ -201,7 +201,7 @@ def list_declared(cls: type[Section], without: frozenset[str] = frozenset()) -> 
     hints = {name: form for base in reversed(cls.__mro__) for name, form in inspect.get_annotations(base).items()}
     defaults = (NODEFAULT,) * len(cls.__struct_fields__) + cls.__struct_defaults__
     defaults = defaults[-len(cls.__struct_fields__) :]
-    for field, name, default in zip(cls.__struct_fields__, cls.__struct_encode_fields__, defaults, strict=True):
+    for field, default in zip(cls.__struct_fields__, defaults, strict=True):
         spec = cls.__specs__.get(field, KeySpec(default))
         if spec.at is None:
             continue
@@ -211,7 +211,7 @@ def list_declared(cls: type[Section], without: frozenset[str] = frozenset()) -> 
             for below in kind.list_keys():
                 tree.put((below,), kind.step(below) or Kind(), kind.find_note(below) or KeyNote())
             continue
-        place = spec.at or (name if name != field else camel_case(field))
+        place = spec.at or camel_case(field)
         top, colon, _ = place.partition(":")
         at: Path = tuple(place.replace(":", ".").split("."))
         declared = DeclaredKey(field, at, make_kind(hints[field]), default, bool(colon) or cls.LOOSE)

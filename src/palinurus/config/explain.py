@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from palinurus.config import files, lines
-from palinurus.config.check import describe_key, find_default, find_note, list_keys_below, list_restart_keys
+from palinurus.config.check import describe_key, find_note, list_keys_below, list_restart_keys, show_default
 from palinurus.config.findings import suggest_nearest
 from palinurus.config.keypath import Path, get_at, has_at, parse_path, settle_path, show_path
 from palinurus.config.load import LoadedConfig
@@ -74,7 +74,7 @@ def explain_key(loaded: LoadedConfig, key: str) -> KeyExplanation:
 def find_effective(loaded: LoadedConfig, path: Path) -> Any:
     """What applies although the file does not say it; None if nothing does."""
     find = EFFECTIVE.get(show_path(path))
-    value = find(loaded.settings) if find else find_default(path)
+    value = find(loaded.settings) if find else show_default(describe_key(path), find_note(path))
     return MASK if isinstance(value, Secret) or (is_secret(path) and value and not isinstance(value, str)) else value
 
 

@@ -42,12 +42,6 @@ Seconds: TypeAlias = Annotated[float, Written(Count, float)]
 Millis: TypeAlias = Annotated[float, Written(Count, lambda ms: ms / 1000)]  # in seconds
 MillisOrNone: TypeAlias = Annotated[float, Written(Size, lambda ms: ms / 1000)]  # 0 is fine, too
 LooseMillis: TypeAlias = Annotated[float, Written(Amount, lambda ms: ms / 1000 if ms > 0 else msgspec.UNSET)]
-# In free-form sections: the entries that are texts; texts and numbers, as ids are written.
-Texts: TypeAlias = Annotated[
-    Names, Written(list[Any], lambda items: tuple(one for one in items if isinstance(one, str) and one.strip()))
-]
-Ids: TypeAlias = Annotated[Names, Written(list[Any], lambda items: tuple(list_ids(items)))]
-
 DURATION = ("is not a duration", "write it as 500ms, 30s, 15m, 2h or 7d")
 SIZE = ("is not a size", "write it as 500mb, 2gb or a number of bytes")
 UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30,
@@ -148,11 +142,7 @@ class Folders(Kind):
 FolderList: TypeAlias = Annotated[Names, Folders()]
 
 
-class ConfigSection(Section, frozen=True, rename="camel"):
-    """Base of sections that are kept as written. A key that is absent or null is None: the default applies."""
-
-
-class SecretRef(ConfigSection, frozen=True):
+class SecretRef(Section, frozen=True):
     """A secret kept elsewhere instead of in the file."""
 
     source: Literal["env", "file", "exec", "store"]
@@ -227,7 +217,7 @@ def resolve_loose_secret(value: Any, here: ConfigPlace) -> Secret:
     return resolve_secret(value, here, fatal=False) if isinstance(value, str | SecretRef) else Secret()
 
 
-class ModelChoiceSection(ConfigSection, frozen=True):
+class ModelChoiceSection(Section, frozen=True):
     primary: str | None = option(None, "The model that is asked first.")
     fallbacks: list[str] | None = option(None, "Models to try, in this order, when the first one fails.")
     timeout_ms: Count | None = None
@@ -241,7 +231,7 @@ def choose_model(spec: ModelSpec | None) -> ModelChoiceSection:
     return ModelChoiceSection(spec) if isinstance(spec, str) else spec or ModelChoiceSection()
 
 
-class IdentitySection(ConfigSection, frozen=True):
+class IdentitySection(Section, frozen=True):
     name: str | None = None
     theme: str | None = None
     emoji: str | None = None
@@ -250,7 +240,7 @@ class IdentitySection(ConfigSection, frozen=True):
     vibe: str | None = None
 
 
-class GroupChatSection(ConfigSection, frozen=True):
+class GroupChatSection(Section, frozen=True):
     mention_patterns: list[str] | None = option(None, "Regular expressions that name the agent in groups.")
     history_limit: Count | None = option(None, "How many unmentioned messages of a group come along as context.")
     visible_replies: str | None = None

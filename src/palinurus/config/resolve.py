@@ -48,7 +48,8 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
     if config.hooks.token and config.hooks.token == config.gateway.token:
         here.bad("hooks.token", "is the gateway's own token", "webhooks need another one")
     wrapped = {name: wrap_secrets(body, ("channels", name)) for name, body in config.channels.items()}
-    usual = wrapped.pop("defaults", {})
+    limit = config.messages.group_chat.history_limit
+    usual = {**({"historyLimit": limit} if limit else {}), **wrapped.pop("defaults", {})}
     channels = {name: body for name, body in wrapped.items() if body.get("enabled") is not False}
     codex = config.plugins.entries.get(CODEX)
     return Settings(
@@ -82,7 +83,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         plugins=config.plugins,
         scripts=config.hooks.scripts,
         channels=channels,
-        accounts=resolve_accounts(config, channels, usual, here),
+        accounts=resolve_accounts(channels, usual, config.access_groups, here),
         people=resolve_people(config.written, layers, here),
         delivery=resolve_delivery(layers, shared, config.section("session"), config.messages),
         approvals=resolve_approvals(config.tools, tools, shared.get("elevatedDefault"), here.home),

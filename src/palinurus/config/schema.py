@@ -5,11 +5,12 @@ Sections that nothing reads yet are known but free-form, so that a person's file
 
 from typing import Annotated, Any, ClassVar
 
-from palinurus.config.declare import Section, fill_section, option, same_form
+from palinurus.config.declare import Section, Unfilled, fill_section, option, same_form
 from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import Free
 from palinurus.config.kinds import NotedMap
 from palinurus.config.sections.agents import AgentsSection
+from palinurus.config.sections.channels import ChannelSection
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
 from palinurus.config.sections.gateway import GatewaySettings
 from palinurus.config.sections.mcp import McpSettings
@@ -42,7 +43,7 @@ class Config(Section, frozen=True):
     tools: ToolsSection = option(ToolsSection(), "Which tools the agents have, and their limits.")
     session: SessionSettings = option(SessionSettings(), "How conversations are told apart and when they start anew.")
     messages: MessagesSection = MessagesSection()
-    channels: Annotated[dict[str, Free], NotedMap(Free, defaults=DEFAULTS)] = option(
+    channels: Annotated[dict[str, Free], NotedMap(Unfilled(ChannelSection), defaults=DEFAULTS)] = option(
         {}, "Where messages come from and go to, by channel (docs/channels.md)."
     )
     cron: CronSettings = CronSettings()

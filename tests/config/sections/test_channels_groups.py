@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from palinurus.config.findings import ConfigFinding, ConfigPlace
-from palinurus.config.schema import convert_config
 from palinurus.config.sections.channels import AccessGroups, GroupSettings, resolve_accounts
 
 EVERY = ("*",)
@@ -11,9 +10,8 @@ EVERY = ("*",)
 
 def made(channel: str, section: dict[str, object]) -> tuple[dict[str, GroupSettings], list[ConfigFinding]]:
     findings: list[ConfigFinding] = []
-    return resolve_accounts(convert_config({}), {channel: section}, {}, ConfigPlace("", {}, findings))[channel][
-        "default"
-    ].groups, findings
+    found = resolve_accounts({channel: section}, {}, {}, ConfigPlace("", {}, findings))
+    return found[channel]["default"].groups, findings
 
 
 def test_groups_and_their_topics() -> None:

@@ -32,6 +32,7 @@ class TranscriptionMethod(Section, frozen=True):
     timeout: Annotated[float, Written(float, _seconds)] = option(60.0, at="timeoutSeconds")
 
     LOOSE: ClassVar = True
+    KNOWN: ClassVar = {"command": str, "args": list[str]}
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         command, args = raw.get("command"), raw.get("args")
@@ -52,6 +53,7 @@ class AudioSettings(Section, frozen=True):
     keep: float = option(14.0, at=None)
 
     LOOSE: ClassVar = True
+    KNOWN: ClassVar = {"enabled": bool, "timeoutSeconds": float, "models": list[TranscriptionMethod]}
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         written = raw.get("models") if raw.get("enabled") is not False else None
@@ -65,6 +67,14 @@ class AudioSettings(Section, frozen=True):
                 hint = "write {provider, model} or {type: 'cli', command}"
                 here.below("models", number).odd("", "names neither a provider nor a command", hint)
         return msgspec.structs.replace(self, ways=tuple(found))
+
+
+class MediaSection(Section, frozen=True):
+    """tools.media"""
+
+    audio: AudioSettings = AudioSettings()
+
+    LOOSE: ClassVar = True
 
 
 def read_older_audio(section: Any, here: ConfigPlace) -> tuple[TranscriptionMethod, ...]:

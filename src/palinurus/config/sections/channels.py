@@ -9,12 +9,11 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.config.declare import Section, fill_section, option
+from palinurus.config.declare import Section, fill_section, option, same_form
 from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_nearest
 from palinurus.config.forms import Count, Size, ToldWord, list_ids
 from palinurus.config.keypath import Path
 from palinurus.config.kinds import Written
-from palinurus.config.schema import Config
 from palinurus.core.policy.admission import EVERYBODY
 
 # Where a channel's section speaks of group chats, and of lists of people. Pure.
@@ -168,13 +167,25 @@ class AccountSettings(Section, frozen=True):
     LOOSE: ClassVar = True
 
 
+class ChannelSection(AccountSettings, frozen=True):
+    """channels.<id>: what all its accounts share, and the accounts."""
+
+    KNOWN: ClassVar = {
+        "accounts": dict[str, AccountSettings],
+        "enabled": bool,
+        "defaultAccount": str,
+        **same_form(list[str], "allowFrom groupAllowFrom"),
+        **same_form(dict[str, GroupSettings], "groups channels rooms guilds"),
+        "requireMention": bool,
+    }
+
+
 def resolve_accounts(
-    config: Config, channels: Mapping[str, dict[str, Any]], defaults: Mapping[str, Any], here: ConfigPlace
+    channels: Mapping[str, dict[str, Any]], usual: Mapping[str, Any], groups: Mapping[str, Any], here: ConfigPlace
 ) -> dict[str, dict[str, AccountSettings]]:
-    """By channel and account. A channel without `accounts` is one account, "default"."""
-    most = config.messages.group_chat.history_limit
-    usual = {"historyLimit": most, **defaults} if most else defaults
-    teams = AccessGroups(config.access_groups, here.findings)
+    """By channel and account. A channel without `accounts` is one account, "default". `usual` goes below each,
+    `groups` are the `accessGroups`."""
+    teams = AccessGroups(groups, here.findings)
     return {
         name: {
             account: _account(name, account, {**usual, **body}, teams, here.below(*path))

@@ -140,6 +140,7 @@ class McpSettings(Section, frozen=True):
     wait: float = option(5.0, at=None)  # seconds the first runs wait for servers that are still starting
 
     LOOSE: ClassVar = True
+    KNOWN: ClassVar = {"servers": dict[str, McpServerSettings]}
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         section = raw.get("servers")

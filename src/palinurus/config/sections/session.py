@@ -9,7 +9,6 @@ import msgspec
 from palinurus.config.declare import Section, Unfilled, option, same_form
 from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import (
-    ConfigSection,
     Count,
     FolderList,
     Free,
@@ -154,14 +153,17 @@ class SkillSettings(Section, frozen=True):
     UNREAD: ClassVar = same_form(Free, "install workshop")
 
 
-class LoggingSection(ConfigSection, frozen=True):
-    level: LogLevel | None = option(None, "How much is written to the log file.")
+class LoggingSection(Section, frozen=True):
     file: str | None = None
-    max_file_bytes: Count | None = None
-    console_level: LogLevel | None = None
     console_style: Literal["pretty", "compact", "json"] | None = None
-    redact_sensitive: Literal["off", "tools"] | None = None
-    redact_patterns: list[str] | None = None
+
+    UNREAD: ClassVar = {
+        "level": Annotated[LogLevel, "How much is written to the log file."],
+        "maxFileBytes": Count,
+        "consoleLevel": LogLevel,
+        "redactSensitive": Literal["off", "tools"],
+        "redactPatterns": list[str],
+    }
 
 
 class UiSection(Section, frozen=True):

@@ -6,11 +6,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 
-from palinurus.config.declare import Section, option, same_form
+from palinurus.config.declare import Section, Unfilled, option, same_form
 from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import Count, Free, LowerNames, ModelSpec, Names, Size
 from palinurus.config.kinds import Written
+from palinurus.config.sections.audio import MediaSection
 from palinurus.config.sections.models import VeiledSection
+from palinurus.config.sections.web import WebSettings
 from palinurus.core.types.approval import SAFE_HOSTS, TaintRules
 
 UNLIMITED = 2_147_483.0  # seconds; what OpenClaw's timers can hold at most, here for "no limit"
@@ -185,8 +187,8 @@ class ToolsSettings(msgspec.Struct, frozen=True):
 class ToolsSection(AgentToolsSection, frozen=True):
     """tools"""
 
-    web: Free = {}
-    media: Free = {}
+    web: Annotated[Free, Unfilled(WebSettings)] = {}
+    media: Annotated[Free, Unfilled(MediaSection)] = {}
     visibility: Visibility = option("tree", at="sessions.visibility")
     across: bool = option(False, at="agentToAgent.enabled")
     across_allow: LowerNames = option((), at="agentToAgent.allow")

@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
 
-from palinurus.config.declare import Section, option
+from palinurus.config.declare import Section, option, same_form
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.forms import Free, Lower, Text, ToldBool, between, resolve_loose_secret
+from palinurus.config.forms import Free, Lower, SecretText, Text, ToldBool, between, resolve_loose_secret
 from palinurus.config.secrets import Secret
 from palinurus.core.policy.address import OpenHosts, normalize_allowed_host
 
@@ -42,6 +42,7 @@ class WebFetchSettings(Section, frozen=True):
     ranges: Free = option({}, at="ssrfPolicy")
 
     LOOSE: ClassVar = True
+    KNOWN: ClassVar = {"allowedHosts": list[str]}
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         hosts = set[str]()
@@ -60,6 +61,13 @@ class WebFetchSettings(Section, frozen=True):
         )
 
 
+class EngineSection(Section, frozen=True):
+    """tools.web.search.<engine>"""
+
+    LOOSE: ClassVar = True
+    KNOWN: ClassVar = {"apiKey": SecretText, "baseUrl": str, "model": str}
+
+
 class WebSearchSettings(Section, frozen=True):
     """tools.web.search"""
 
@@ -73,6 +81,7 @@ class WebSearchSettings(Section, frozen=True):
     cache: Annotated[float, between(0, scale=60)] = option(900.0, at="cacheTtlMinutes")
 
     LOOSE: ClassVar = True
+    KNOWN: ClassVar = {"apiKey": SecretText, **same_form(EngineSection, " ".join(ENGINES))}
 
     def choose_engine(self, raw: Mapping[str, Any], plugins: Mapping[str, Any], here: ConfigPlace) -> Self:
         """The engine that is named; else the first that has a key; else the one that needs none."""

@@ -95,7 +95,7 @@ class WebhookSettings(Section, frozen=True):
     hooks: tuple[MappedHookSettings, ...] = option((), at=None)
     scripts: HookScriptSettings = option(HookScriptSettings(), at="internal")
 
-    KNOWN: ClassVar = {"token": SecretText, "mappings": list[Free], "presets": list[str]}
+    KNOWN: ClassVar = {"token": SecretText, "mappings": list[MappedHookSettings], "presets": list[str]}
     UNREAD: ClassVar = {"transformsDir": str, "gmail": Free}
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
