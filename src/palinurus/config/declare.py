@@ -6,9 +6,8 @@ Its annotation says how it is written and what it becomes (`kinds.py`), its defa
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import msgspec
@@ -124,19 +123,25 @@ class NameKind(Kind):
         return str(here.path[-1])
 
 
-class DeclaredKey(NamedTuple):
-    """A key of a section."""
+class DeclaredKey:
+    """A key of a section: field `field`, at `at` in the file."""
 
-    field: str
-    at: Path
-    kind: Kind
-    default: Any = NODEFAULT
-    loose: bool = False  # not checked: what does not fit counts as not written
+    def __init__(self, field: str, form: Any, spec: KeySpec, default: Any, loose: bool) -> None:
+        place = spec.at or camel_case(field)
+        self.field, self.form, self.about, self.default = field, form, spec.about, default
+        self.place, colon, _ = place.partition(":")  # what is checked; below it, everything goes
+        self.at: Path = () if place in (".", "*") else tuple(place.replace(":", ".").split("."))
+        self.free = bool(colon)
+        self.loose = loose or self.free  # not checked: what does not fit counts as not written
+
+    @cached_property
+    def kind(self) -> Kind:
+        return NameKind() if self.place == "." else make_kind(self.form)
 
     @property
     def always(self) -> bool:
         """Is it read even if it is not written?"""
-        return isinstance(self.kind, SectionKind) and self.kind.cls.ALWAYS
+        return isinstance(self.form, SectionMeta) and bool(self.form.ALWAYS)  # type: ignore[attr-defined]
 
 
 class KeyTree(Kind):
@@ -147,7 +152,6 @@ class KeyTree(Kind):
 
     def __init__(self) -> None:
         self.keys: dict[str, Kind] = {}
-        self.fields: list[DeclaredKey] = []  # of the whole section; only at its top
         self.required: list[str] = []
         self.notes: dict[str, KeyNote] = {}
 
@@ -179,9 +183,9 @@ class KeyTree(Kind):
 
     def describe(self) -> Schema:
         made = {name: kind.describe() for name, kind in self.keys.items()}
-        for key in self.fields:
-            if len(key.at) == 1 and isinstance(key.default, str | int | float) and key.kind.fits(key.default or None):
-                made[str(key.at[0])]["default"] = key.default
+        for name, note in self.notes.items():
+            if isinstance(note.default, str | int | float) and self.keys[name].fits(note.default or None):
+                made[name]["default"] = note.default
         return {"type": "object", "properties": made, "required": self.required, "additionalProperties": False}
 
     def step(self, part: str | int) -> Kind | None:
@@ -195,48 +199,44 @@ class KeyTree(Kind):
 
 
 @cache
+def list_fields(cls: type[Section]) -> tuple[DeclaredKey, ...]:
+    """The fields of a section that are keys."""
+    forms = {
+        name: form for base in reversed(cls.__mro__) for name, form in vars(base).get("__annotations__", {}).items()
+    }
+    missing = len(cls.__struct_fields__) - len(cls.__struct_defaults__)
+    defaults = dict(zip(cls.__struct_fields__, (*[NODEFAULT] * missing, *cls.__struct_defaults__), strict=True))
+    specs = {field: cls.__specs__.get(field, KeySpec(default)) for field, default in defaults.items()}
+    return tuple(
+        DeclaredKey(field, forms[field], spec, defaults[field], cls.LOOSE)
+        for field, spec in specs.items()
+        if spec.at is not None
+    )
+
+
+@cache
 def list_declared(cls: type[Section], without: frozenset[str] = frozenset()) -> KeyTree:
     """The keys of a section, as the file has them."""
     tree = KeyTree()
-    hints = {name: form for base in reversed(cls.__mro__) for name, form in inspect.get_annotations(base).items()}
-    defaults = (NODEFAULT,) * len(cls.__struct_fields__) + cls.__struct_defaults__
-    defaults = defaults[-len(cls.__struct_fields__) :]
-    for field, default in zip(cls.__struct_fields__, defaults, strict=True):
-        spec = cls.__specs__.get(field, KeySpec(default))
-        if spec.at is None:
-            continue
-        if spec.at in (".", "*"):
-            kind = make_kind(hints[field]) if spec.at == "*" else NameKind()
-            tree.fields.append(DeclaredKey(field, (), kind))
-            for below in kind.list_keys():
-                tree.put((below,), kind.step(below) or Kind(), kind.find_note(below) or KeyNote())
-            continue
-        place = spec.at or camel_case(field)
-        top, colon, _ = place.partition(":")
-        at: Path = tuple(place.replace(":", ".").split("."))
-        declared = DeclaredKey(field, at, make_kind(hints[field]), default, bool(colon) or cls.LOOSE)
-        tree.fields.append(declared)
-        note = KeyNote(spec.about, default, restart=place in cls.RESTART)
-        if colon:
-            tree.put(tuple(top.split(".")), make_kind(dict[str, Any]), KeyNote())
+    for key in list_fields(cls):
+        note = KeyNote(key.about, key.default, restart=key.place in cls.RESTART)
+        if not key.at:
+            for below in key.kind.list_keys():
+                tree.put((below,), key.kind.step(below) or Kind(), key.kind.find_note(below) or KeyNote())
+        elif key.free:
+            tree.put(tuple(key.place.split(".")), make_kind(dict[str, Any]), KeyNote())
         else:
-            tree.put(at, declared.kind, note)
-        if default is NODEFAULT:
-            tree.required.append(str(at[0]))
+            tree.put(key.at, key.kind, note)
+        if key.at and key.default is NODEFAULT:
+            tree.required.append(str(key.at[0]))
     for name, form in {**cls.KNOWN, **cls.UNREAD}.items():
         about = next((mark for mark in getattr(form, "__metadata__", ()) if isinstance(mark, str)), "")
         note = KeyNote(about, acts=name not in cls.UNREAD, restart=name in cls.RESTART)
         tree.put(tuple(name.split(".")), make_kind(form), note)
     for name, about in cls.GROUPS.items():
-        *around, last = name.split(".")
-        group: Kind | None = tree
-        for part in around:
-            group = group.step(part) if group else None
-        assert isinstance(group, KeyTree), f"{name} is no group of keys"
-        group.notes[last] = KeyNote(about)
+        tree.notes[name] = KeyNote(about)
     for name in without:
-        del tree.keys[name]
-    tree.fields = [key for key in tree.fields if not key.at or key.at[0] in tree.keys]
+        del tree.keys[name], tree.notes[name]
     return tree
 
 
@@ -253,7 +253,7 @@ def same_form(form: Any, names: str) -> dict[str, Any]:
 
 def fill_section(cls: type[S], raw: Mapping[str, Any], here: ConfigPlace, **values: Any) -> S:
     """The section that `raw` says, and `values` that are no keys. It has been checked, unless the section is loose."""
-    for key in list_declared(cls).fields:
+    for key in list_fields(cls):
         found: Any = raw
         for part in key.at:
             found = found.get(part) if isinstance(found, dict) else None
