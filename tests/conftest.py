@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Timing belongs in benchmarks: a loaded machine must not fail a property. `make torture` looks further.
+# Timing belongs in benchmarks: a loaded machine must not fail a property. `make test` draws the same examples every
+# time, so that red means a change; `make torture` draws new ones, and more of them.
 _SHARED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("ours", max_examples=50, **_SHARED)
-settings.register_profile("long", max_examples=300, **_SHARED)
+FURTHER = 6
+settings.register_profile("ours", max_examples=50, derandomize=True, **_SHARED)
+settings.register_profile("long", max_examples=50 * FURTHER, **_SHARED)
 settings.load_profile("ours")
 
 
@@ -29,11 +32,45 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--torture"):
+        for item in items:
+            _look_further(item)
         return
     skip = pytest.mark.skip(reason="long sweep: make torture")
     for item in items:
         if item.get_closest_marker("torture"):
             item.add_marker(skip)
+
+
+def _look_further(item: pytest.Item) -> None:
+    """A property that says how many examples it wants gets more of them too."""
+    function = getattr(item, "obj", None)
+    wanted = getattr(function, "_hypothesis_internal_use_settings", None)
+    if isinstance(wanted, settings):
+        more = settings(wanted, max_examples=wanted.max_examples * FURTHER)
+        getattr(function, "__func__", function)._hypothesis_internal_use_settings = more
+
+
+# What a skipped test would have needed, by the words of its reason, and the one command that brings it.
+NEEDS = {
+    "chromium": "apt-get install chromium",
+    "bubblewrap": "apt-get install bubblewrap",
+    "bwrap": "apt-get install bubblewrap",
+    "tmux": "apt-get install tmux",
+    "make torture": "make torture",
+}
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Says at the end what was not tested, and what would test it."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", ()):
+        text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reasons[text.removeprefix("Skipped: ")] += 1
+    if reasons:
+        terminalreporter.section("not tested here")
+    for reason, count in reasons.most_common():
+        command = next((command for word, command in NEEDS.items() if word in reason.lower()), "")
+        terminalreporter.line(f"{count:5}  {reason}" + (f"  ->  {command}" if command and command != reason else ""))
 
 
 @pytest.hookimpl(wrapper=True)

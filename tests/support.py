@@ -8,6 +8,7 @@ from palinurus.abort import Abort
 from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.plan.runplan import ModelCandidate, RunLimits, RunPlan
 from palinurus.agent.ports import RunPorts
+from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
@@ -15,6 +16,7 @@ from palinurus.core.types.messages import Message, UserMessage
 from palinurus.core.types.model import Model, Prompt
 from palinurus.core.types.outbound import RunVisibility
 from palinurus.core.types.tool import Tool, ToolOutput, ToolSettings, make_output
+from palinurus.inbox.message import InboxMessage, MessageReader
 from palinurus.plugins.hooks import Hooks
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.model import make_model_info
@@ -24,6 +26,17 @@ def inbound(text: str = "hello", **changes: Any) -> Inbound:
     return Inbound(
         **{"target": Target("fake", "chat"), "sender": Sender("human"), "event": "", "text": text, "at": 0, **changes}
     )
+
+
+def read(message: Inbound) -> InboxMessage:
+    """As the dispatcher reads it, where there is one agent."""
+    reader = MessageReader(Settings("/h", {"main": AgentSettings("main", "main", "/w")}, "main"))
+    return reader.read(message, reader.route(message))
+
+
+def is_control(message: Inbound) -> bool:
+    """Is it for the program, not for the model?"""
+    return read(message).control
 
 
 def tool(name: str, run: Any = None, **changes: Any) -> Tool:

@@ -1,4 +1,7 @@
-"""The ratchet: layers, purity, sizes, imports at the top, nothing on import. No exception list."""
+"""The ratchet: layers, purity, sizes, names, imports at the top, nothing on import. No exception list.
+
+Every test walks trees that are parsed once and names all places that break its rule.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-import pytest
-
+from names import measure
 from palinurus.late import PARTS
 
 ROOT = Path(__file__).parents[1]
@@ -37,17 +41,47 @@ IMPURE = {"os", "time", "asyncio", "pathlib", "random", "logging", "aiohttp", "s
 LAZY = {"__init__.py", "providers/__init__.py", "channels/__init__.py", "plugins/load.py", "cli/main.py", "late.py"}
 BORDERS = {"tools/call.py", "plugins/hooks.py"}  # besides task boundaries, which say so
 CLOCKS = {"time", "monotonic", "time_ns", "monotonic_ns", "perf_counter", "sleep"}
+EMPTY_WORDS = {"utils", "helpers", "manager", "service", "common", "base", "misc"}
 
-FILES = sorted(SRC.rglob("*.py"))
-FILE_LINES, FUNCTION_LINES, PARAMETERS = 400, 60, 7
-
-
-def name(path: Path) -> str:
-    return path.relative_to(SRC).as_posix()
+FILE_LINES, FUNCTION_LINES, PARAMETERS, FOLDER_FILES = 400, 60, 7, 25
 
 
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+class Source(NamedTuple):
+    """One file of the package, read and parsed once."""
+
+    name: str  # relative to the package, with slashes
+    text: str
+    tree: ast.Module
+
+    @property
+    def layer(self) -> str:
+        return self.name.split("/")[0].removesuffix(".py")
+
+    @property
+    def folder(self) -> str:
+        return self.name.rpartition("/")[0]
+
+    @property
+    def module(self) -> str:
+        return "palinurus." + self.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    def walk(self) -> Iterator[ast.AST]:
+        return ast.walk(self.tree)
+
+    def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+        return (node for node in self.walk() if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def _read(path: Path) -> Source:
+    text = path.read_text(encoding="utf-8")
+    return Source(path.relative_to(SRC).as_posix(), text, ast.parse(text))
+
+
+SOURCES = [_read(path) for path in sorted(SRC.rglob("*.py"))]
+
+
+def clean(found: list[str], rule: str) -> None:
+    assert not found, rule + ":\n" + "\n".join(found)
 
 
 def imports(node: ast.AST) -> Iterator[tuple[str, int]]:
@@ -66,126 +100,152 @@ def layer(dotted: str) -> str | None:
     return parts[1] if parts[0] == "palinurus" and len(parts) > 1 else None
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_layers(path: Path) -> None:
-    own = path.relative_to(SRC).parts[0].removesuffix(".py")
-    if own in ("__init__", "__main__"):
-        return
-    assert own in RANK, f"{own} stands in no line of the layer table"
-    for module, line in imports(tree(path)):
-        other = layer(module)
-        if other is None or other in (own, "__init__", "__version__"):
+def test_layers() -> None:
+    bad = []
+    for one in SOURCES:
+        if one.layer in ("__init__", "__main__"):
             continue
-        assert other in RANK, f"{name(path)}:{line} imports {module}, which stands in no line"
-        assert RANK[other] > RANK[own], f"{name(path)}:{line} may not import {module}"
+        if one.layer not in RANK:
+            bad.append(f"{one.name} stands in no line of the layer table")
+            continue
+        for module, line in imports(one.tree):
+            other = layer(module)
+            if other is None or other in (one.layer, "__init__", "__version__"):
+                continue
+            if other not in RANK or RANK[other] <= RANK[one.layer]:
+                bad.append(f"{one.name}:{line} may not import {module}")
+    clean(bad, "top may import lower lines only")
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if name(p).startswith(PURE)], ids=name)
-def test_purity(path: Path) -> None:
-    module = tree(path)
-    bad = [f"{m}:{n}" for m, n in imports(module) if m.split(".")[0] in IMPURE or m.startswith("palinurus.abort")]
-    assert not bad, f"{name(path)} imports {bad}"
-    waits = [n.lineno for n in ast.walk(module) if isinstance(n, ast.AsyncFunctionDef | ast.Await)]
-    assert not waits, f"{name(path)} is async in lines {waits}"
+def test_purity() -> None:
+    bad = []
+    for one in (s for s in SOURCES if s.name.startswith(PURE)):
+        for module, line in imports(one.tree):
+            if module.split(".")[0] in IMPURE or module.startswith("palinurus.abort"):
+                bad.append(f"{one.name}:{line} imports {module}")
+        for node in one.walk():
+            if isinstance(node, ast.AsyncFunctionDef | ast.Await):
+                bad.append(f"{one.name}:{node.lineno} is async")
+    clean(bad, f"{', '.join(PURE)} are pure")
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_sizes(path: Path) -> None:
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= FILE_LINES, f"{name(path)} has {lines} lines"
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+def test_sizes() -> None:
+    bad = []
+    for one in SOURCES:
+        lines = len(one.text.splitlines())
+        if lines > FILE_LINES:
+            bad.append(f"{one.name} has {lines} lines")
+        for node in one.functions():
             size = (node.end_lineno or 0) - node.lineno + 1
-            assert size <= FUNCTION_LINES, f"{name(path)}:{node.lineno} {node.name} has {size} lines"
             args = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             count = len([a for a in args if a.arg not in ("self", "cls")])
-            assert count <= PARAMETERS, f"{name(path)}:{node.lineno} {node.name} takes {count} parameters"
+            if size > FUNCTION_LINES:
+                bad.append(f"{one.name}:{node.lineno} {node.name} has {size} lines")
+            if count > PARAMETERS:
+                bad.append(f"{one.name}:{node.lineno} {node.name} takes {count} parameters")
+    for folder, count in Counter(one.folder for one in SOURCES).items():
+        if count > FOLDER_FILES:
+            bad.append(f"{folder}/ has {count} files")
+    clean(bad, "files, functions and folders stay small")
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_imports_at_the_top(path: Path) -> None:
-    module = tree(path)
-    deferred = [
-        inner.lineno
-        for node in ast.walk(module)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for inner in ast.walk(node)
-        if isinstance(inner, ast.Import | ast.ImportFrom)
-    ]
-    dynamic = [
-        n.lineno
-        for n in ast.walk(module)
-        if isinstance(n, ast.Call) and ast.unparse(n.func) in ("import_module", "importlib.import_module", "__import__")
-    ]
-    allowed = name(path) in LAZY
-    assert not deferred or allowed, f"{name(path)} imports inside functions, lines {deferred}"
-    assert not dynamic or allowed, f"{name(path)} loads modules by name, lines {dynamic}"
+def test_names() -> None:
+    """A class is named once in the tree; a function says what it does (`names.py` prints the figures)."""
+    found = measure(SRC)
+    clean(list(found.shared), "class names that two modules define")
+    clean(list(found.participles), "functions that begin with what has been done")
+    assert len(found.one_word) <= 0.15 * len(found.functions), found.one_word
+
+
+def test_imports_at_the_top() -> None:
+    bad = []
+    for one in (s for s in SOURCES if s.name not in LAZY):
+        for function in one.functions():
+            for inner in ast.walk(function):
+                if isinstance(inner, ast.Import | ast.ImportFrom):
+                    bad.append(f"{one.name}:{inner.lineno} imports inside a function")
+        for node in one.walk():
+            by_name = ("import_module", "importlib.import_module", "__import__")
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in by_name:
+                bad.append(f"{one.name}:{node.lineno} loads a module by name")
+    clean(bad, "imports stand at the top; what loads late is a row of a table")
 
 
 def test_parts_that_load_late_keep_to_the_layers() -> None:
     """`late.py` is the one table for what an idle program does not need (it was a third of its start): every use of a
     row is an import, and is held to what imports are held to."""
-    for path in (path for path in FILES if "late.load_part(" in path.read_text(encoding="utf-8")):
-        own = path.relative_to(SRC).parts[0].removesuffix(".py")
-        for node in ast.walk(tree(path)):
+    bad, used = [], 0
+    for one in (s for s in SOURCES if "late.load_part(" in s.text):
+        for node in one.walk():
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "late.load_part":
-                assert isinstance(node.args[0], ast.Constant), f"{name(path)}:{node.lineno} asks for no row by name"
-                other = layer(PARTS[node.args[0].value].partition(":")[0])
-                fine = other in (None, own) or RANK[str(other)] > RANK[own]
-                assert fine, f"{name(path)}:{node.lineno} may not ask for {node.args[0].value}"
+                used += 1
+                assert isinstance(node.args[0], ast.Constant), f"{one.name}:{node.lineno} asks for no row by name"
+                other = layer(PARTS[str(node.args[0].value)].partition(":")[0])
+                if other not in (None, one.layer) and RANK[str(other)] <= RANK[one.layer]:
+                    bad.append(f"{one.name}:{node.lineno} may not ask for {node.args[0].value}")
+    assert used, "nobody uses the table any more"
+    clean(bad, "late parts keep to the layers")
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_nothing_happens_on_import(path: Path) -> None:
+def test_nothing_happens_on_import() -> None:
     """At module level: definitions, constants, tables. No loops, no opening, no environment."""
-    for node in tree(path).body:
-        bad = isinstance(node, ast.For | ast.While | ast.With | ast.Try | ast.Delete | ast.Raise)
-        guard = isinstance(node, ast.If) and not (
-            "TYPE_CHECKING" in ast.unparse(node.test) or "__name__" in ast.unparse(node.test)
-        )
-        call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-        assert not (bad or guard or call), f"{name(path)}:{node.lineno} does something on import"
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            text = ast.unparse(node.value)
-            for word in ("open(", "os.environ", "getenv", "Thread(", "get_event_loop", "socket.socket("):
-                assert word not in text, f"{name(path)}:{node.lineno} touches the world on import: {word}"
+    bad = []
+    for one in SOURCES:
+        for node in one.tree.body:
+            acts = isinstance(node, ast.For | ast.While | ast.With | ast.Try | ast.Delete | ast.Raise)
+            guard = isinstance(node, ast.If) and not (
+                "TYPE_CHECKING" in ast.unparse(node.test) or "__name__" in ast.unparse(node.test)
+            )
+            call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+            if acts or guard or call:
+                bad.append(f"{one.name}:{node.lineno} does something on import")
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                text = ast.unparse(node.value)
+                for word in ("open(", "os.environ", "getenv", "Thread(", "get_event_loop", "socket.socket("):
+                    if word in text:
+                        bad.append(f"{one.name}:{node.lineno} touches the world on import: {word}")
+    clean(bad, "importing does nothing")
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_broad_excepts_only_at_borders(path: Path) -> None:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.ExceptHandler):
-            kinds = ast.unparse(node.type) if node.type else "bare"
-            if kinds in ("Exception", "bare"):
-                said = "boundary" in lines[node.lineno - 1] or "border" in lines[node.lineno - 1]
-                assert name(path) in BORDERS or said, f"{name(path)}:{node.lineno} catches everything"
+def test_broad_excepts_only_at_borders() -> None:
+    bad = []
+    for one in (s for s in SOURCES if s.name not in BORDERS):
+        lines = one.text.splitlines()
+        for node in one.walk():
+            if isinstance(node, ast.ExceptHandler) and (node.type is None or ast.unparse(node.type) == "Exception"):
+                said = lines[node.lineno - 1]
+                if "boundary" not in said and "border" not in said:
+                    bad.append(f"{one.name}:{node.lineno} catches everything")
+    clean(bad, "`except Exception` stands at borders, which say so")
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if name(p) not in ("clock.py",)], ids=name)
-def test_one_clock(path: Path) -> None:
+def test_one_clock() -> None:
     """Time comes from `clock.Clock`, so that tests can own it. (The command line may measure itself.)"""
-    if name(path).startswith(("cli/", "testing/")):
-        return
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            where = ast.unparse(node.func.value)
-            bad = (where == "time" and node.func.attr in CLOCKS) or (where == "asyncio" and node.func.attr == "sleep")
-            assert not bad, f"{name(path)}:{node.lineno} asks the clock behind `Clock`'s back"
+    bad = []
+    for one in (s for s in SOURCES if s.name != "clock.py" and s.layer not in ("cli", "testing")):
+        for node in one.walk():
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                where, what = ast.unparse(node.func.value), node.func.attr
+                if (where == "time" and what in CLOCKS) or (where == "asyncio" and what == "sleep"):
+                    bad.append(f"{one.name}:{node.lineno} asks the clock behind `Clock`'s back")
+    clean(bad, "one clock")
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_every_file_says_what_it_is(path: Path) -> None:
-    assert ast.get_docstring(tree(path)), f"{name(path)} has no docstring"
-    forbidden = {"utils", "helpers", "manager", "service", "common", "base", "misc"}
-    assert path.stem not in forbidden, f"{name(path)}: a word that says nothing"
+def test_every_file_says_what_it_is() -> None:
+    bad = [f"{one.name} has no docstring" for one in SOURCES if not ast.get_docstring(one.tree)]
+    bad += [f"{one.name}: a word that says nothing" for one in SOURCES if Path(one.name).stem in EMPTY_WORDS]
+    clean(bad, "every file says what it is")
 
 
 def test_prints_only_in_cli() -> None:
-    for path in FILES:
-        if not name(path).startswith(("cli/", "testing/")):
-            calls = [n for n in ast.walk(tree(path)) if isinstance(n, ast.Call) and ast.unparse(n.func) == "print"]
-            assert not calls, f"{name(path)}:{calls[0].lineno} prints"
+    bad = [
+        f"{one.name}:{node.lineno} prints"
+        for one in SOURCES
+        if one.layer not in ("cli", "testing")
+        for node in one.walk()
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "print"
+    ]
+    clean(bad, "only the command line prints")
 
 
 def test_version_imports_nothing_heavy() -> None:
@@ -203,9 +263,25 @@ def test_nothing_names_a_registry_or_this_machine() -> None:
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     hosts = ["pypi" + ".org", "registry.npm" + "js", "files.python" + "hosted"]
     words = re.compile("|".join([*map(re.escape, hosts), r"(?<![\w~.])/(?:wo" + "rk|ro" + "ot)/"]))
+    bad = []
     for line in tracked.splitlines():
         path = ROOT / line
         if path.suffix in (".py", ".md", ".toml", ".txt", ".json", ".yml", "") and path.is_file():
-            text = path.read_text(encoding="utf-8", errors="replace")
-            found = words.search(text)
-            assert not found, f"{line} names {found[0]}"
+            found = words.search(path.read_text(encoding="utf-8", errors="replace"))
+            if found:
+                bad.append(f"{line} names {found[0]}")
+    clean(bad, "no registry's host and no path of this machine")
+
+
+def test_what_is_decided_about_a_message_is_decided_once() -> None:
+    """`inbox/message.py` routes a message and reads its directives; everybody else gets what it found. (A configured
+    prompt is no message: `core/levels/parse.py` reads its directives.)"""
+    calls = [
+        f"{one.name}:{node.lineno} calls {called}"
+        for one in SOURCES
+        for node in one.walk()
+        if isinstance(node, ast.Call)
+        and (called := ast.unparse(node.func).split(".")[-1]) in ("route_inbound", "parse_directives")
+        and one.name != "core/levels/parse.py"
+    ]
+    assert len(calls) == 2 and all(call.startswith("inbox/message.py:") for call in calls), calls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -49,3 +50,24 @@ def test_files_named_in_the_tour_exist() -> None:
     text = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
     folders = {re.split(r"[ ,:*]", name)[0] for name in re.findall(r"\*\*([a-z/_.]+)", text)}
     assert folders and all((ROOT / "src" / "palinurus" / f).exists() for f in folders), folders
+
+
+def test_where_is_everything() -> None:
+    """docs/where.md names files that exist, and something of every folder of the package."""
+    source = ROOT / "src" / "palinurus"
+    text = (ROOT / "docs" / "where.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z0-9_/]+\.py)`", text))
+    assert len(named) > 100
+    assert not [name for name in sorted(named) if not (source / name).is_file()]
+    folders = {path.parent.relative_to(source).as_posix() for path in source.rglob("*.py")}
+    assert not folders - {Path(name).parent.as_posix() for name in named}
+
+
+def test_new_names_exist() -> None:
+    """What docs/renames.md promises to embedders and plugin authors can be imported."""
+    text = (ROOT / "docs" / "renames.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `[\w.]+` \| `([\w.]+)` \|$", text, re.MULTILINE)
+    assert len(named) > 100
+    for name in named:
+        module, _, attribute = ("palinurus." + name.removeprefix("palinurus.")).rpartition(".")
+        assert hasattr(importlib.import_module(module), attribute), name

@@ -51,3 +51,10 @@ def test_only_plain_files_up_to_the_limit_are_read(tmp_path: Path) -> None:
     handle = os.open(tmp_path, os.O_RDONLY)
     assert read_plain_file("a", 9, folder=handle) == b"12345"
     os.close(handle)
+
+
+def test_a_folder_is_not_read_and_leaves_no_handle_open(tmp_path: Path) -> None:
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(NotPlainFile, match="not a regular file"):
+        read_plain_file(str(tmp_path), 9)
+    assert os.listdir("/proc/self/fd") == before

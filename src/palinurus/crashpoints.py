@@ -1,14 +1,14 @@
 """Named crash points in the durable steps. Off unless a test arms one; then the process dies there.
 
 `PALINURUS_CRASH=name:k` kills the process with SIGKILL semantics (no cleanup, exit 137) at the k-th pass
-of `point(name)`. `app.py` reads the variable once at start; nothing happens on import.
+of `pass_crashpoint(name)`. `app` reads the variable once at start; nothing happens on import.
 """
 
 from __future__ import annotations
 
 import os
 
-# Every point that exists. `point()` with a name that is not here is a bug the tests find.
+# Every point that exists. `pass_crashpoint` with a name that is not here is a bug the tests find.
 NAMES: tuple[str, ...] = (
     "accept.before",  # the inbox row is about to be committed
     "accept.after",  # committed, the sender has not been told
@@ -47,29 +47,29 @@ NAMES: tuple[str, ...] = (
     "config.after",  # it has been
 )
 
-_armed: list[tuple[str, int]] = []
-_passed: dict[str, int] = {}
+
+class CrashSwitch:
+    """The point that a test has armed, if any, and how many passes are left."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.left = 0
+
+
+_SWITCH = CrashSwitch()
 
 
 def arm_crashpoint(spec: str) -> None:
     """Set `name:k` (k from 1). An empty string disarms. Raises ValueError on an unknown name."""
-    _armed.clear()
-    _passed.clear()
-    if not spec:
-        return
     name, _, count = spec.partition(":")
-    if name not in NAMES:
+    if name and name not in NAMES:
         raise ValueError(f"unknown crash point {name!r}")
-    _armed.append((name, int(count or 1)))
+    _SWITCH.name, _SWITCH.left = name, int(count or 1)
 
 
 def pass_crashpoint(name: str) -> None:
     """Die here if armed for this pass."""
-    if not _armed:
-        return
-    wanted, count = _armed[0]
-    if name != wanted:
-        return
-    _passed[name] = _passed.get(name, 0) + 1
-    if _passed[name] == count:
-        os._exit(137)
+    if name == _SWITCH.name:
+        _SWITCH.left -= 1
+        if not _SWITCH.left:
+            os._exit(137)

@@ -9,6 +9,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable
+from typing import BinaryIO
 
 
 class NotPlainFile(OSError):
@@ -59,16 +60,22 @@ def sync_folder(folder: str) -> None:
         os.close(handle)
 
 
-def read_plain_file(path: str, most: int, *, folder: int | None = None) -> bytes:
-    """The bytes of a regular file of at most `most` bytes; links are not followed, pipes are not waited for.
+def open_plain_file(path: str, *, folder: int | None = None) -> BinaryIO:
+    """A regular file, open for reading; links are not followed, pipes are not waited for.
 
     `folder` is the handle that a relative `path` starts from. Raises NotPlainFile, and OSError as `open` does.
     """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     handle = os.open(path, flags, dir_fd=folder)
-    with os.fdopen(handle, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise NotPlainFile(f"{path} is not a regular file")
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise NotPlainFile(f"{path} is not a regular file")
+    return os.fdopen(handle, "rb")
+
+
+def read_plain_file(path: str, most: int, *, folder: int | None = None) -> bytes:
+    """The bytes of a regular file of at most `most` bytes. Raises as `open_plain_file`."""
+    with open_plain_file(path, folder=folder) as stream:
         data = stream.read(most + 1)
     if len(data) > most:
         raise NotPlainFile(f"{path} is larger than {most:,} bytes")

@@ -38,8 +38,12 @@ class TaskSet:
         while self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
-    async def close(self) -> None:
-        """Cancel what is left and wait for its end. Raises nothing."""
+    def cancel(self) -> None:
+        """Have what is left end soon."""
         for task in tuple(self._tasks):
             task.cancel()
+
+    async def close(self) -> None:
+        """Cancel what is left and wait for its end. Raises nothing."""
+        self.cancel()
         await self.settle()

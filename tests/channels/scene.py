@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -20,11 +19,12 @@ from palinurus.core.types.model import Model
 from palinurus.testing.home import make_home
 from palinurus.testing.model import ScriptedModel
 from palinurus.testing.platform import FastClock
+from ports import reserve_port
 
 PROVIDER = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": [{"id": "m"}]}
 
 
-async def until(true: Callable[[], Any], seconds: float = 10) -> None:
+async def until(true: Callable[[], Any], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not true():
             await asyncio.sleep(0.005)
@@ -107,9 +107,7 @@ class Gateway:
     @contextmanager
     def up(self, crash: str = "") -> Iterator[Child]:
         """Running while inside; killed at the end if it still is."""
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = one.getsockname()[1]
+        self.port = reserve_port()
         kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
         above = os.path.dirname(self.home)
         env = {**kept, "HOME": above, "PALINURUS_HOME": self.home, "PALINURUS_CRASH": crash}

@@ -6,8 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from palinurus.channels.intake import ChatWorkers, discard_files, hand_in, hand_in_once
+from palinurus.channels.intake import ChatWorkers, discard_files, hand_in, hand_in_once, keep_receiving
+from palinurus.channels.kit import BasicChannel
+from palinurus.core.types.channel import SendResult, SubmitInbound
 from palinurus.core.types.inbound import Attachment, Inbound, Sender, Target
+from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest, QueueFull
 from palinurus.testing.clock import FakeClock, run_ready_tasks
 
@@ -113,3 +116,28 @@ async def test_files_of_a_message_that_is_not_let_in_go_and_of_one_that_waits_st
             with pytest.raises(type(answer)):
                 await hand_in_once(submit, message)
         assert file.exists() is stays
+
+
+async def test_a_receiver_that_ran_well_for_long_is_begun_again_at_once() -> None:
+    clock, runs = FakeClock(), 0
+
+    class Breaking(BasicChannel):
+        async def run(self, submit: SubmitInbound) -> None:
+            nonlocal runs
+            runs += 1
+            if runs == 6:  # the sixth time all goes well for a day
+                await clock.sleep(86_400)
+            raise RuntimeError("it breaks")
+
+        async def send(self, reply: Reply) -> SendResult:
+            raise NotImplementedError
+
+    async def submit(inbound: Inbound) -> str:
+        return ""
+
+    task = asyncio.ensure_future(keep_receiving(Breaking(), submit, clock, "test"))
+    await clock.advance(1 + 2 + 4 + 8 + 16)
+    assert runs == 6
+    await clock.advance(86_400 + 1)
+    assert runs == 7 and clock.slept[-1] == 2
+    task.cancel()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from channels.scene import asked, running, texts, until
-from palinurus.channels.intake import fetch_message_files
-from palinurus.channels.kit import ChannelFile
-from palinurus.core.types.inbound import Attachment, Inbound, Sender, Target
+from palinurus.channels.intake import FileUnavailable, RemoteFile, fetch_message_files
+from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.errors import DiskFull
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.discord.server import FakeDiscord
@@ -93,8 +92,8 @@ async def test_who_makes_us_fetch(tmp_path: Path, name: str) -> None:
         running(tmp_path / "h", model, fake, case.owner(fake), {"dmPolicy": "pairing", "streaming": "off"}) as app,
     ):
         await case.send(fake, Sends("huge.png", bytes(LARGE), stranger=True))
-        async with asyncio.timeout(10):
-            while not await app.gate.pairing.list_waiting():  # let in by nobody yet, but taken notice of
+        async with asyncio.timeout(60):
+            while not await app.admission.pairing.list_waiting():  # let in by nobody yet, but taken notice of
                 await asyncio.sleep(0.005)
         await case.send(fake, Sends("passing.png", b"by", group=True))
         await case.send(fake, Sends("mine.png", b"mine"))
@@ -111,8 +110,10 @@ async def test_who_makes_us_fetch(tmp_path: Path, name: str) -> None:
 MESSAGE = Inbound(Target("fake", "c"), Sender("2"), "e", "look", 1)
 
 
-async def fetch(file: ChannelFile) -> Attachment | str:
-    return Attachment("/x", file.name, file.mime, 1) if file.data else f"{file.name} is not there"
+async def fetch(file: RemoteFile) -> AsyncGenerator[bytes, None]:
+    if not file.source:
+        raise FileUnavailable("is not there")
+    yield file.source
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ async def test_what_is_not_fetched_is_named(tmp_path: Path, wanted: bool, text: 
 
     own = make_channel_kit("telegram", str(tmp_path), {"botToken": "1:x"})._replace(wanted=answer)
     got = await fetch_message_files(
-        own, MESSAGE, [ChannelFile("cat", "image/png", b"x"), ChannelFile("gone", "", b"")], fetch
+        own, MESSAGE, [RemoteFile("cat", "image/png", b"x"), RemoteFile("gone", "", b"")], fetch
     )
     assert (got.text, [one.name for one in got.files]) == (text, names)
 
@@ -145,7 +146,32 @@ async def test_a_message_without_files_is_not_asked_for_and_a_disk_that_cannot_a
 
     own = make_channel_kit("telegram", str(tmp_path), {"botToken": "1:x"}, clock)._replace(wanted=answer)
     assert await fetch_message_files(own, MESSAGE, [], fetch) is MESSAGE and tries == 0
-    going = asyncio.ensure_future(fetch_message_files(own, MESSAGE, [ChannelFile("cat", "image/png", b"x")], fetch))
+    going = asyncio.ensure_future(fetch_message_files(own, MESSAGE, [RemoteFile("cat", "image/png", b"x")], fetch))
     await clock.advance(10)
     got = await going
     assert tries == 3 and [one.name for one in got.files] == ["cat"]
+
+
+async def test_what_is_too_large_is_not_even_fetched_and_is_named_briefly(tmp_path: Path) -> None:
+    async def nobody(file: RemoteFile) -> AsyncGenerator[bytes, None]:
+        raise AssertionError("it was fetched")
+        yield b""
+
+    own = make_channel_kit("telegram", str(tmp_path), {"botToken": "1:x", "mediaMaxMb": 1})
+    got = await fetch_message_files(own, MESSAGE, [RemoteFile("n" * 200, "image/png", "id", 2 * 1024 * 1024)], nobody)
+    assert got.text == f"look\n[{'n' * 80} is larger than 1 MB (mediaMaxMb) and was not taken]" and got.files == ()
+
+
+async def test_a_file_is_tried_again_only_where_that_may_help(tmp_path: Path) -> None:
+    own, tries = make_channel_kit("telegram", str(tmp_path), {"botToken": "1:x"}), list[str]()
+
+    async def breaking(file: RemoteFile) -> AsyncGenerator[bytes, None]:
+        tries.append(file.name)
+        if file.name == "never" or tries.count(file.name) < 3:
+            raise FileUnavailable("could not be fetched", again=file.name != "never")
+        yield b"whole"
+
+    files = [RemoteFile("never", "", ""), RemoteFile("late", "audio/ogg", "", voice=True)]
+    got = await fetch_message_files(own, MESSAGE, files, breaking)
+    assert tries == ["never", "late", "late", "late"] and got.text == "look\n[never could not be fetched]"
+    assert [(one.name, one.size, one.voice) for one in got.files] == [("late", 5, True)]

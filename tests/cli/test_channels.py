@@ -119,7 +119,7 @@ async def test_beside_a_gateway(tmp_path: Path, printed: Printed, monkeypatch: p
         assert "does not exist" in printed()
         assert await asyncio.to_thread(run_channels, ["login", "fake"]) == 0
         assert "scan this, default: True" in printed()
-        assert here.app.lines.all()[0].running
+        assert here.app.receivers.all()[0].running
         assert await asyncio.to_thread(run_channels, ["logout", "fake"]) == 1
         assert "would not let go" in printed()
         channel.set_status("signed_out", "sign in again")

@@ -171,6 +171,6 @@ def test_refused(home: Path) -> None:
 
 
 def test_no_command_is_a_usage_error(home: Path, capsys: Out) -> None:
-    with pytest.raises(SystemExit) as caught:
+    with pytest.raises(BadRequest) as caught:
         run_config([])
-    assert caught.value.code == 2
+    assert caught.value.exit_code == 64 and "pal config --help" in caught.value.fix

@@ -106,7 +106,7 @@ def test_what_is_missing_or_wrong_is_said(home: Path, capsys: pytest.CaptureFixt
 
 
 async def test_a_running_gateway_does_it(home: Path) -> None:
-    options = cron._parser()
+    options = cron.make_cron_parser()
     model = ScriptedModel([say("It is blue.")])
     changes = {"gateway": {"auth": {"mode": "token", "token": TOKEN}}}
     async with running(home, model, **changes) as app:
@@ -118,11 +118,11 @@ async def test_a_running_gateway_does_it(home: Path) -> None:
             return await cron.perform_cron_command(app.settings, SystemClock(), options.parse_args(list(words)))
 
         assert "added" in await ask("add", "--every", "1h", "--message", "look", "--name", "sea", "--silent")
-        assert app.clockwork.job("sea")["delivery"] == {"mode": "none"}
+        assert app.scheduler.job("sea")["delivery"] == {"mode": "none"}
         assert (await ask("run", "sea")).startswith("started: manual:")
-        await until(lambda: "lastRunStatus" in app.clockwork.job("sea")["state"])
+        await until(lambda: "lastRunStatus" in app.scheduler.job("sea")["state"])
         assert "ok  sea: It is blue." in await ask("runs", "sea") and "ok" in await ask("why", "sea")
         with pytest.raises(BadRequest, match="no job is called"):
             await ask("pause", "nobody")
-        assert "removed" in await ask("rm", "sea") and app.clockwork.jobs(True) == []
+        assert "removed" in await ask("rm", "sea") and app.scheduler.jobs(True) == []
         await server.stop()

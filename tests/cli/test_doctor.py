@@ -16,13 +16,12 @@ from palinurus.core.types.approval import ApprovalRequest
 from palinurus.services.approvals import KIND, ApprovalRow
 from palinurus.store.sqlite import open_store
 from palinurus.triggers.jobs import JOB, STATE
+from ports import reserve_port
 
 
 @pytest.fixture
 def sound(demo: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = reserve_port()
     (demo / "palinurus.json").write_text(
         f'{{agents: {{defaults: {{model: "builtin/demo"}}}}, gateway: {{port: {port}}}}}'
     )

@@ -19,3 +19,12 @@ def test_keys_are_bounded() -> None:
     for key in "abc":
         window.count(key, 0)
     assert window.wait("a", 0) == 0 and window.wait("c", 0) > 0
+
+
+def test_a_key_may_have_a_limit_of_its_own() -> None:
+    window = SlidingWindow(1, 60)
+    assert [window.count("a", at, 3) for at in range(3)] == [0.0, 0.0, 0.0]
+    assert window.count("a", 10.0, 3) == 50.0
+    assert window.count("b", 10.0, 3) == 0.0  # its own count
+    assert window.count("a", 60.0, 3) == 0.0  # the first has left the minute
+    assert window.count("a", 60.5, 3) == 0.5

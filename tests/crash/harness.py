@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import sqlite3
 from contextlib import closing
 from typing import NamedTuple
@@ -19,6 +18,7 @@ import aiohttp
 
 from palinurus.testing import home
 from palinurus.testing.home import TOKEN, drop_message, get_spool_dir, get_work_dir, make_home, read_delivered
+from ports import reserve_port
 
 LIMIT = 30.0  # seconds for anything that must happen
 
@@ -47,9 +47,7 @@ class World:
 
     async def up(self, crash=""):
         """Start; returns False if it died before it was ready."""
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = one.getsockname()[1]
+        self.port = reserve_port()
         kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
         env = {**kept, "HOME": os.path.dirname(self.home), "PALINURUS_HOME": self.home, "PALINURUS_CRASH": crash}
         argv = ["gateway", "--port", str(self.port)]

@@ -51,7 +51,7 @@ def model() -> ScriptedModel:
 
 async def took(app: App, inbound: Inbound) -> bool:
     """Hand it in as a channel does; was there a turn or a command?"""
-    ident = await app.gate.take(inbound)
+    ident = await app.admission.take(inbound)
     if ident:
         await app.wait(ident)
     return bool(ident)
@@ -59,7 +59,7 @@ async def took(app: App, inbound: Inbound) -> bool:
 
 async def quiet(app: App) -> None:
     """Until everything that was to be said is said, with its receipt."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await app.store.list_due_replies("fake", 10**15):
             await asyncio.sleep(0.005)
 
@@ -70,7 +70,7 @@ async def test_a_stranger_gets_one_code_and_is_heard_once_approved(tmp_path: Pat
         assert await channel.receive("let me in", event="s1", sender=STRANGER, to="dm", times=2) == ["", ""]
         assert await channel.receive("hello?", event="s2", sender=STRANGER, to="dm") == [""]
         await until(lambda: bool(channel.seen))
-        (asking,) = await app.gate.pairing.list_waiting()
+        (asking,) = await app.admission.pairing.list_waiting()
         assert asking.code in channel.texts[0] and not mind.requests
         assert await took(app, message(f"/pairing approve {asking.code}", OWNER))
         await until(lambda: len(channel.seen) == 3)
@@ -89,7 +89,7 @@ async def test_a_code_fits_the_channel(tmp_path: Path) -> None:
         for _ in range(2):
             assert not await took(app, message("hi", STRANGER))
         await quiet(app)
-        (asking,) = await app.gate.pairing.list_waiting()
+        (asking,) = await app.admission.pairing.list_waiting()
     assert len(channel.seen) > 1 and all(len(text) <= 120 for text in channel.texts) and not channel.duplicate_ids
     assert sum(asking.code in text for text in channel.texts) == 2  # by itself, and in the command
 
@@ -98,11 +98,11 @@ async def test_the_owner_decides_in_the_chat(tmp_path: Path) -> None:
     async with running(tmp_path / "h", model(), FakeChannel(), **config()) as app:
 
         async def told(text: str) -> str:
-            return (await app.wait(await app.gate.take(message(text, OWNER)))).note
+            return (await app.wait(await app.admission.take(message(text, OWNER)))).note
 
         assert await told("/pairing") == "Nobody waits, and nobody was let in by a code."
         assert not await took(app, message("hi", STRANGER, sender=Sender(STRANGER, "the\nowner")))
-        (asking,) = await app.gate.pairing.list_waiting()
+        (asking,) = await app.admission.pairing.list_waiting()
         shown = await told("/pairing list")
         assert asking.code in shown and "fake:666" in shown and "“the owner”" in shown and "\n" not in shown
         assert "Nothing changed" in await told("/pairing approve AAAAAAAA")
@@ -112,8 +112,8 @@ async def test_the_owner_decides_in_the_chat(tmp_path: Path) -> None:
         for text in ("/pairing approve", "/pairing fly away", "/pairing a b c"):
             assert (await told(text)).startswith("Use /pairing")
         assert "for groups" in await told("/activation always")
-        assert "mention or" in (await app.wait(await app.gate.take(in_group("/activation maybe", OWNER)))).note
-        assert "requireMention" in (await app.wait(await app.gate.take(in_group("/activation", OWNER)))).note
+        assert "mention or" in (await app.wait(await app.admission.take(in_group("/activation maybe", OWNER)))).note
+        assert "requireMention" in (await app.wait(await app.admission.take(in_group("/activation", OWNER)))).note
 
 
 async def test_who_is_put_out_has_nothing_running_any_more(tmp_path: Path) -> None:
@@ -124,19 +124,19 @@ async def test_who_is_put_out_has_nothing_running_any_more(tmp_path: Path) -> No
         people = []
         for who in (STRANGER, "667"):
             assert not await took(app, message("hi", who))
-            asking = await app.gate.pairing.ask(message("hi", who))
+            asking = await app.admission.pairing.ask(message("hi", who))
             assert asking is not None
-            await app.gate.pairing.approve(asking.code, "test")
-            people.append(await app.gate.take(message("work", who)))
+            await app.admission.pairing.approve(asking.code, "test")
+            people.append(await app.admission.take(message("work", who)))
         for gate in gates:
             await gate.wait_reached()
-        waiting = await app.gate.take(message("more work", STRANGER, options=NO_OPTIONS))
-        await app.gate.pairing.revoke(f"fake:{STRANGER}")
+        waiting = await app.admission.take(message("more work", STRANGER, options=NO_OPTIONS))
+        await app.admission.pairing.revoke(f"fake:{STRANGER}")
         assert (await app.wait(people[0])).outcome == "aborted"
         assert (await app.wait(waiting)).outcome in ("aborted", "refused")
         gates[1].open()
         assert (await app.wait(people[1])).note in ("one", "two")
-        assert app.gate.guests._of == {}
+        assert app.admission.guests._of == {}
 
 
 async def test_the_code_is_said_once_also_after_a_restart(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ async def test_the_code_is_said_once_also_after_a_restart(tmp_path: Path) -> Non
         assert await first.receive("hi", event="s1", sender=STRANGER) == [""]
         await quiet(app)
     async with running(tmp_path / "h", model(), second, **config()) as app:
-        assert await app.gate.take(message("me again", STRANGER)) == ""
+        assert await app.admission.take(message("me again", STRANGER)) == ""
         assert await app.store.list_due_replies("fake", 10**15) == []
     assert len(first.seen) == 1 and second.seen == []
 
@@ -153,7 +153,7 @@ async def test_the_code_is_said_once_also_after_a_restart(tmp_path: Path) -> Non
 async def test_killed_between_the_code_and_its_reply_the_next_message_brings_it(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with running(tmp_path / "h", model(), channel, **config()) as app:
-        asking = await app.gate.pairing.ask(message("hi", STRANGER))  # on disk; the reply is not
+        asking = await app.admission.pairing.ask(message("hi", STRANGER))  # on disk; the reply is not
         assert asking is not None and await app.store.list_due_replies("fake", 10**15) == []
         assert not await took(app, message("hi", STRANGER)) and not await took(app, message("hi", STRANGER))
         await quiet(app)
@@ -177,7 +177,7 @@ async def test_what_a_direct_message_may(tmp_path: Path, section: dict[str, Any]
     async with running(tmp_path / "h", mind, FakeChannel(), **config(**section)) as app:
         for who, word in words.items():
             count = len(mind.requests)
-            ident = await app.gate.take(message("/whoami", who))
+            ident = await app.admission.take(message("/whoami", who))
             assert bool(ident) == bool(word), who
             if word:
                 note = (await app.wait(ident)).note
@@ -208,7 +208,7 @@ async def test_nobody_is_taken_for_the_owner(tmp_path: Path, impostor: Inbound) 
     mind = model()
     section = {"allowFrom": [MEMBER, GROUP], "groupAllowFrom": [MEMBER, GROUP], "groups": {GROUP: {}, OWNER: {}}}
     async with running(tmp_path / "h", mind, FakeChannel(), **config(**section)) as app:
-        assert await app.gate.take(impostor) == ""
+        assert await app.admission.take(impostor) == ""
     assert not mind.requests
 
 
@@ -243,8 +243,8 @@ async def test_no_kind_of_event_opens_the_group_to_a_stranger(tmp_path: Path, ki
     """S22; and the same event by a member does something, so that this proves the gate."""
     mind, channel = model(), FakeChannel()
     async with running(tmp_path / "h", mind, channel, **config()) as app:
-        assert await app.gate.take(kinds(STRANGER)[kind]) == ""
-        assert await app.gate.take(msgspec.structs.replace(kinds(STRANGER)[kind], mentioned=False)) == ""
+        assert await app.admission.take(kinds(STRANGER)[kind]) == ""
+        assert await app.admission.take(msgspec.structs.replace(kinds(STRANGER)[kind], mentioned=False)) == ""
         assert (
             await app.store.sessions() == []
             and not mind.requests
@@ -259,7 +259,7 @@ async def test_owner_commands_are_the_owners_also_in_an_open_group(tmp_path: Pat
     mind = model()
     async with running(tmp_path / "h", mind, FakeChannel(), **config(groupPolicy="open")) as app:
         for text in ("/config get agents", "/activation always", "/pairing list", "/elevated full", "/approve x deny"):
-            ident = await app.gate.take(in_group(text, who))
+            ident = await app.admission.take(in_group(text, who))
             note = (await app.wait(ident)).note
             assert note == "answer" if who == STRANGER else "owner" in note or "only" in note, (text, note)
         row = await app.store.session("agent:main:fake:group:-100")
@@ -278,7 +278,7 @@ async def test_only_whom_a_list_names_may_persist_a_level(tmp_path: Path) -> Non
 
 async def test_a_members_words_cannot_choose_their_session(tmp_path: Path) -> None:
     async with running(tmp_path / "h", model(), FakeChannel(), **config()) as app:
-        ident = await app.gate.take(
+        ident = await app.admission.take(
             in_group("hi", session="agent:main:main", agent="main", options=TurnOptions(model="x/y"))
         )
         assert (await app.wait(ident)).session == "agent:main:fake:group:-100"
@@ -292,10 +292,10 @@ async def test_being_let_into_direct_chats_opens_no_group(tmp_path: Path) -> Non
     del raw["commands"]
     async with running(tmp_path / "h", model(), FakeChannel(), **raw) as app:
         assert not await took(app, message("hi", STRANGER))
-        (asking,) = await app.gate.pairing.list_waiting()
-        done = await app.gate.pairing.approve(asking.code, "test")
+        (asking,) = await app.admission.pairing.list_waiting()
+        done = await app.admission.pairing.approve(asking.code, "test")
         assert not isinstance(done, str) and done.owner
-        ident = await app.gate.take(message("/whoami", STRANGER))
+        ident = await app.admission.take(message("/whoami", STRANGER))
         assert "owner" in (await app.wait(ident)).note
         assert not await took(app, in_group("hi", STRANGER))
 
@@ -334,7 +334,7 @@ async def test_context_is_kept_when_the_message_was_not_taken(tmp_path: Path) ->
         await took(app, in_group("remember me", mentioned=False))
         app.dispatcher.draining = True
         with pytest.raises(Exception, match="stopping"):
-            await app.gate.take(in_group("first try"))
+            await app.admission.take(in_group("first try"))
         app.dispatcher.draining = False
         assert await took(app, in_group("second try"))
     assert "remember me" in mind.requests[0].messages[-1].text
@@ -412,7 +412,7 @@ async def test_a_thousand_messages_of_a_hundred_strangers_cost_nothing(tmp_path:
     channel, mind = FakeChannel(), model()
     async with running(tmp_path / "h", mind, channel, **config()) as app:
         for number in range(1000):
-            assert await app.gate.take(message(f"m{number}", f"s{number % 100}")) == ""
+            assert await app.admission.take(message(f"m{number}", f"s{number % 100}")) == ""
         await quiet(app)
     assert not mind.requests and len(channel.seen) == 3 and not channel.duplicate_ids
 

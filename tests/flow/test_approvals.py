@@ -68,8 +68,8 @@ async def told(app: App, text: str, sender: Sender = OWNER) -> str:
 
 async def question(app: App, count: int = 1) -> ApprovalRow:
     """The one that waits."""
-    async with asyncio.timeout(10):
-        while len(rows := await app.board.pending()) < count:
+    async with asyncio.timeout(60):
+        while len(rows := await app.approvals.pending()) < count:
             await asyncio.sleep(0.005)
     return rows[-1]
 
@@ -92,7 +92,7 @@ async def test_the_card_comes_to_the_chat_and_approve_works_while_the_run_waits(
     async with running(tmp_path / "h", model, channel) as app:
         sent = await app.submit(typed("make X"))
         row = await question(app)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not channel.texts:
                 await asyncio.sleep(0.005)
         card = channel.texts[0]
@@ -126,7 +126,7 @@ async def test_only_the_owner_answers(tmp_path: Path) -> None:
         row = await question(app)
         assert await told(app, f"/approve {row.id} allow-once", MEMBER) == "Approvals are given by the owner only."
         assert await told(app, "/approve", MEMBER) == "Approvals are given by the owner only."
-        assert [r.id for r in await app.board.pending()] == [row.id]
+        assert [r.id for r in await app.approvals.pending()] == [row.id]
         helper = Sender("phone", allowed=True, scopes=("operator.approvals",))
         assert (await told(app, f"/approve {row.id} deny", helper)).startswith("Denied")
         await app.wait(sent.id)
@@ -157,8 +157,8 @@ async def test_stop_closes_the_question(tmp_path: Path) -> None:
         row = await question(app)
         await told(app, "/stop")
         assert (await app.wait(sent.id)).outcome == "aborted"
-        async with asyncio.timeout(10):
-            while await app.board.pending():
+        async with asyncio.timeout(60):
+            while await app.approvals.pending():
                 await asyncio.sleep(0.005)
         assert "no longer open" in await told(app, f"/approve {row.id} allow-once")
         assert not (workspace(app) / "X").exists()
@@ -221,7 +221,7 @@ async def test_elevated_levels_of_the_owner(tmp_path: Path, directive: str, fate
             assert not (outside / "X").exists()
             await told(app, f"/approve {row.id} allow-once")
         await app.wait(sent.id)
-        assert await app.board.pending() == []
+        assert await app.approvals.pending() == []
         assert (outside / "X").exists() is (fate != "run inside")
 
 
@@ -238,7 +238,7 @@ async def test_elevated_is_refused_to_others_and_where_it_is_switched_off(tmp_pa
             typed("/elevated full make X", MEMBER)
         )  # the owner's level does not lift a member's turn
         await app.wait(sent.id)
-        assert not (outside / "X").exists() and await app.board.pending() == []
+        assert not (outside / "X").exists() and await app.approvals.pending() == []
     async with running(tmp_path / "g", ScriptedModel([]), tools={"elevated": {"enabled": False}}) as app:
         said = await told(app, "/elevated on")
         assert said == "Elevated mode is not available: tools.elevated.enabled is false."
@@ -262,7 +262,7 @@ async def test_an_ordinary_turn_asks_nobody(tmp_path: Path) -> None:
     model = ScriptedModel([call_tools(("exec", {"command": "echo $((6*7)) > out && cat out"})), say("done")])
     async with running(tmp_path / "h", model) as app:
         await app.wait((await app.submit(typed("compute"))).id)
-        assert "42" in result(model).text and await app.board.pending() == []
+        assert "42" in result(model).text and await app.approvals.pending() == []
 
 
 async def test_a_client_that_cannot_answer_is_not_kept_waiting(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ async def test_a_client_that_cannot_answer_is_not_kept_waiting(tmp_path: Path) -
     async with running(tmp_path / "h", model) as app:
         sent = await app.submit(typed("make X", target=Target("http"), push=False))
         assert (await app.wait(sent.id)).note == "done"
-        assert "nobody is here" in result(model).text and len(await app.board.pending()) == 1
+        assert "nobody is here" in result(model).text and len(await app.approvals.pending()) == 1
 
 
 async def test_watchers_see_the_card_as_an_event(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ async def test_watchers_see_the_card_as_an_event(tmp_path: Path) -> None:
     async with running(tmp_path / "h", model) as app:
         sent = await app.submit(typed("make X", target=Target("terminal"), push=False), seen.append)
         row = await question(app)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not any(isinstance(e, ToolUpdate) and e.approval == row.id for e in seen):
                 await asyncio.sleep(0.005)
         await told(app, f"/approve {row.id} deny")

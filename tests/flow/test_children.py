@@ -96,13 +96,13 @@ def told(cast: Cast, who: str = "main") -> list[str]:
 
 
 async def settled(app: App) -> None:
-    async with asyncio.timeout(15):
-        while any(c.state != "told" for c in app.nest.registry.every()) or app.dispatcher.busy:
+    async with asyncio.timeout(60):
+        while any(c.state != "told" for c in app.subagents.registry.every()) or app.dispatcher.busy:
             await asyncio.sleep(0.005)
 
 
 def children(app: App) -> list[SubagentRecord]:
-    return app.nest.registry.every()
+    return app.subagents.registry.every()
 
 
 async def record(app: App, session: str) -> SessionRecord:
@@ -399,7 +399,7 @@ async def test_the_list_shows_what_runs_and_what_ran(tmp_path: Path) -> None:
         await ask(app, "/subagents", "e9")
         await until(lambda: len(channel.texts) == 3)
         assert "q (done," in channel.texts[-1] and "s (running," in channel.texts[-1]
-        assert app.nest.describe_open(MAIN)[0].startswith("Sub-agent “s”")
+        assert app.subagents.describe_open(MAIN)[0].startswith("Sub-agent “s”")
         gate.open()
         await settled(app)
 
@@ -494,7 +494,7 @@ async def test_a_fork_knows_the_conversation_and_no_open_calls(tmp_path: Path) -
         await until(lambda: len(channel.texts) == 2)
         cast.gate.open()
         await settled(app)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while [row.key for row in await app.store.sessions()] != [MAIN]:
                 await asyncio.sleep(0.005)
     (request,) = cast.heard["child"]
@@ -573,12 +573,12 @@ async def test_a_turn_that_was_cut_off_does_not_start_the_same_again(tmp_path: P
         return SpawnOrder(MAIN, call, asker, task)
 
     async with running(tmp_path / "h", Cast([say("never")], child=say("never")), **config()) as app:
-        first = await app.nest.spawn(order("c1"))
-        assert await app.nest.spawn(order("c1")) == first  # the same call
-        other = await app.nest.spawn(order("c2"))
+        first = await app.subagents.spawn(order("c1"))
+        assert await app.subagents.spawn(order("c1")) == first  # the same call
+        other = await app.subagents.spawn(order("c2"))
         assert other["runId"] != first["runId"]  # two of a kind, on purpose
     async with running(tmp_path / "h", Cast([say("never")], child=say("never")), **config()) as app:
-        again = [await app.nest.spawn(order(call)) for call in ("c8", "c9", "c10")]
+        again = [await app.subagents.spawn(order(call)) for call in ("c8", "c9", "c10")]
         assert {again[0]["runId"], again[1]["runId"]} == {first["runId"], other["runId"]}
         assert "before a restart" in again[0]["note"]
         assert again[2]["runId"] not in {first["runId"], other["runId"]} and len(children(app)) == 3
@@ -636,7 +636,7 @@ async def test_a_model_that_spawns_for_ever_is_held_at_the_cap(tmp_path: Path) -
 
     def main(request: ModelRequest) -> ScriptedTurn:
         nonlocal most, asked
-        most = max(most, app.nest.registry.active(MAIN))
+        most = max(most, app.subagents.registry.active(MAIN))
         asked += 1
         return say("enough") if asked > 12 else call_tools(*(spawn(f"job {asked} {n}") for n in range(20)))
 
@@ -707,9 +707,9 @@ async def test_old_ones_are_forgotten_with_their_sessions(tmp_path: Path) -> Non
         await started(app, channel, cast)
         await settled(app)
         (child,) = children(app)
-        await app.nest.sweep()
+        await app.subagents.sweep()
         assert children(app) == [child]
-        await app.nest.registry.change(child.id, ended=child.ended - 61 * 60_000)
-        await app.nest.sweep()
+        await app.subagents.registry.change(child.id, ended=child.ended - 61 * 60_000)
+        await app.subagents.sweep()
         assert children(app) == [] and await app.store.list_records("child") == []
         assert await app.store.session(child.session) is None

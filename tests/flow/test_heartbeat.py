@@ -56,7 +56,7 @@ async def test_what_it_found_and_what_it_was_told_stay(tmp_path: Path) -> None:
         await ask(app, "hello", "e1")
         assert (await beat(app))["status"] == "sent"
         assert (await beat(app))["status"] == "duplicate"  # nobody heard it twice, nor does the session
-        await app.clockwork.wake("The ship is in", now=False)
+        await app.scheduler.wake("The ship is in", now=False)
         assert (await beat(app))["status"] == "ok-token"
         assert await ask(app, "what do you know?", "e2") == "I know."
     seen = texts(model, 4)
@@ -123,12 +123,12 @@ async def test_what_may_be_seen_of_it_in_a_chat(
 
 async def test_switched_off_they_stay_off_over_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path / "h", ScriptedModel([]), **beating()) as app:
-        await app.clockwork.set_heartbeats(False)
+        await app.scheduler.set_heartbeats(False)
     async with running(tmp_path / "h", ScriptedModel([]), **beating()) as app:
-        assert app.clockwork.heartbeats()["main"]["enabled"] is False
-        await app.clockwork.set_heartbeats(True)
+        assert app.scheduler.heartbeats()["main"]["enabled"] is False
+        await app.scheduler.set_heartbeats(True)
     async with running(tmp_path / "h", ScriptedModel([]), **beating()) as app:
-        assert app.clockwork.heartbeats()["main"]["enabled"] is True
+        assert app.scheduler.heartbeats()["main"]["enabled"] is True
 
 
 async def test_the_watched_command_runs_as_the_agents_own_do(tmp_path: Path) -> None:
@@ -136,10 +136,10 @@ async def test_the_watched_command_runs_as_the_agents_own_do(tmp_path: Path) -> 
     beats = beating(watch="cat tide.txt; echo $OPENCLAW_SHELL")
     beats["agents"]["defaults"] |= OPEN
     async with running(tmp_path / "h", ScriptedModel([say("hi")], repeat=True), **beats) as app:
-        run = app.clockwork._doors.run
+        run = app.scheduler._port.run
         assert run is not None
-        key = app.clockwork._beats["main"].key
-        await app.clockwork.wake("The ship is in", now=False)
+        key = app.scheduler._beats["main"].key
+        await app.scheduler.wake("The ship is in", now=False)
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text("high\n")
         first = await run(key, app.settings.heartbeats["main"].watch, 5.0)
@@ -148,10 +148,10 @@ async def test_the_watched_command_runs_as_the_agents_own_do(tmp_path: Path) -> 
         page.write_text("low\n")
         assert await run(key, app.settings.heartbeats["main"].watch, 5.0) != first
         assert await run(key, "sleep 30", 0.05) is None  # over time
-        assert app.clockwork.events.has_waiting(KEY)  # a look takes nothing away from the next turn
+        assert app.scheduler.events.has_waiting(KEY)  # a look takes nothing away from the next turn
     denied = {"tools": {"deny": ["exec"]}, **beats}
     async with running(tmp_path / "h", ScriptedModel([]), **denied) as app:
-        run = app.clockwork._doors.run
+        run = app.scheduler._port.run
         assert run is not None and await run(key, "echo hi", 5.0) is None
 
 
@@ -174,13 +174,13 @@ async def test_an_idle_day_of_the_whole_program_costs_no_model_call(tmp_path: Pa
         asleep = clock.sleeper_count
         page.write_text("Look after the garden.\n")
         await minutes(31)
-        await until(lambda: app.clockwork.heartbeats()["main"]["count"] == 1)
+        await until(lambda: app.scheduler.heartbeats()["main"]["count"] == 1)
         await minutes(24 * 60, 15)
         assert len(model.requests) == 1
-        assert app.clockwork.heartbeats()["main"]["count"] == 1
+        assert app.scheduler.heartbeats()["main"]["count"] == 1
         page.write_text("Look after the garden and the dog.\n")
         await minutes(1)
-        await until(lambda: app.clockwork.heartbeats()["main"]["count"] == 2)
+        await until(lambda: app.scheduler.heartbeats()["main"]["count"] == 2)
         assert len(model.requests) == 2
     finally:
         await app.stop()

@@ -182,9 +182,9 @@ async def test_jobs_heartbeats_and_hooks_reach_the_accounts_of_configured_channe
         for to in ({"channel": "last"}, {"channel": "fake", "to": "9", "accountId": "home"}):
             job = {"name": "tea", "schedule": {"kind": "every", "everyMs": 86_400_000}, "sessionTarget": "isolated"}
             job |= {"payload": {"kind": "agentTurn", "message": "Tea"}, "delivery": {"mode": "announce", **to}}
-            made = await app.clockwork.add(job, CronJobMaker(agent="main"))
+            made = await app.scheduler.add(job, CronJobMaker(agent="main"))
             before = len(channel.seen)
-            await app.clockwork.run(made["id"])
+            await app.scheduler.run(made["id"])
             await until(lambda seen=before: len(channel.seen) > seen)
         assert (await here.post("agent", {"message": "A parcel came", "channel": "fake", "to": "7"}))[0] == 200
         await until(lambda: len(channel.seen) == 5)

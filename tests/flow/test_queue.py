@@ -16,7 +16,7 @@ from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.core.types.inbound import Target, TurnOptions
 from palinurus.core.types.messages import ToolResult, UserMessage
-from palinurus.errors import QueueFull
+from palinurus.errors import NotFound, QueueFull
 from palinurus.store.port import InboxRow
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, ScriptedTurn, StreamGate, call_tools, hold_at, say
@@ -42,7 +42,7 @@ async def running(home: Path, model: ScriptedModel, *channels: FakeChannel, **qu
         await app.stop()
 
 
-async def until(true: Callable[[], bool], seconds: float = 10) -> None:
+async def until(true: Callable[[], bool], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not true():
             await asyncio.sleep(0.002)
@@ -287,7 +287,8 @@ async def test_waiting_with_a_limit_stops_nothing(tmp_path: Path) -> None:
         assert now is not None and (now.state, now.outcome) == ("running", None)
         gate.open()
         assert (await app.wait(made.id)).note == "late"
-        assert await app.dispatcher.wait("nobody", 0.01) is None
+        with pytest.raises(NotFound):
+            await app.dispatcher.wait("nobody", 0.01)
 
 
 async def test_an_http_client_gets_its_own_turn_and_is_refused_at_once_when_too_many_wait(tmp_path: Path) -> None:

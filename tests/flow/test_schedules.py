@@ -33,12 +33,12 @@ async def ask(app: App, text: str, event: str) -> str:
 
 async def beat(app: App) -> dict[str, Any]:
     """Have one now; how it ended."""
-    own = app.clockwork._beats["main"]
+    own = app.scheduler._beats["main"]
     before = own.describe()["count"]
     own.request()
-    app.clockwork.nudge()
+    app.scheduler.nudge()
     await until(lambda: own.describe()["count"] > before and own._task is None)
-    last = app.clockwork.last_heartbeat()
+    last = app.scheduler.last_heartbeat()
     assert last is not None
     return last
 
@@ -53,19 +53,19 @@ async def test_a_reminder_asked_for_in_a_chat_is_seen_run_and_told_there_once(tm
     model, channel = ScriptedModel(script), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         assert await ask(app, "remind me of tea every day at 9", "e1") == "Set up."
-        (made,) = app.clockwork.jobs()
+        (made,) = app.scheduler.jobs()
         assert made["delivery"]["channel"] == "fake" and made["state"]["nextRunAtMs"] > app.clock.now()
-        assert (await app.clockwork.run("tea"))["enqueued"]
+        assert (await app.scheduler.run("tea"))["enqueued"]
         await until(lambda: channel.texts == ["Set up.", "Tea time!"])
-        await until(lambda: app.clockwork.job("tea")["state"].get("lastRunStatus") == "ok")
-        assert app.clockwork.events.has_waiting(KEY)
-        (run,) = await app.clockwork.runs("tea")
+        await until(lambda: app.scheduler.job("tea")["state"].get("lastRunStatus") == "ok")
+        assert app.scheduler.events.has_waiting(KEY)
+        (run,) = await app.scheduler.runs("tea")
         assert (run["status"], run["summary"], run["deliveryStatus"]) == ("ok", "Tea time!", "announced")
         assert [tool.name for tool in model.requests[2].tools] == ["read"]
         assert await ask(app, "did you remind me?", "e2") == "Yes, tea."
         assert "'tea' told the person: Tea time!" in model.requests[3].messages[-1].text
-        assert not app.clockwork.events.has_waiting(KEY)
-        assert await app.clockwork.runs("tea") == [run]
+        assert not app.scheduler.events.has_waiting(KEY)
+        assert await app.scheduler.runs("tea") == [run]
         await until(lambda: len(channel.texts) == 3)
     assert channel.texts == ["Set up.", "Tea time!", "Yes, tea."]
 
@@ -84,14 +84,14 @@ async def test_a_job_survives_the_end_of_the_program_and_its_fire_too(tmp_path: 
         await ask(app, "hello", "e1")
         payload = {"kind": "systemEvent", "text": "Tea"}
         from_ = {"schedule": {"kind": "every", "everyMs": 86_400_000}, "payload": payload, "name": "tea"}
-        await app.clockwork.add(from_, methods.CronJobMaker(agent="main"))
-        await app.clockwork.run("tea")
+        await app.scheduler.add(from_, methods.CronJobMaker(agent="main"))
+        await app.scheduler.run("tea")
         await until(lambda: len(model.requests) == 2)
     channel, again = FakeChannel(), ScriptedModel([say("Tea!")])
     async with running(tmp_path / "h", again, channel) as app:
         await until(lambda: channel.texts == ["Tea!"])
-        await until(lambda: app.clockwork.job("tea")["state"].get("lastRunStatus") == "ok")
-        assert len(await app.clockwork.runs("tea")) == 1
+        await until(lambda: app.scheduler.job("tea")["state"].get("lastRunStatus") == "ok")
+        assert len(await app.scheduler.runs("tea")) == 1
         await asyncio.sleep(0.05)
     assert channel.texts == ["Tea!"]
 
@@ -144,12 +144,12 @@ async def test_directives_of_the_prompt_act_and_reasoning_goes_along_if_asked_fo
 
 async def test_a_configuration_without_heartbeats_has_none(tmp_path: Path) -> None:
     async with running(tmp_path / "h", ScriptedModel([]), **beating(every="0m")) as app:
-        assert app.clockwork.heartbeats() == {}
+        assert app.scheduler.heartbeats() == {}
     (tmp_path / "i").mkdir()
     config = {**CONFIG, "agents": {**CONFIG["agents"], "list": [{"id": "a"}, {"id": "b", "heartbeat": {}}]}}
     (tmp_path / "i" / "palinurus.json").write_text(json.dumps(config))
     async with running(tmp_path / "i", ScriptedModel([]), agents=config["agents"]) as app:
-        assert list(app.clockwork.heartbeats()) == ["b"]  # who has a block of its own, and nobody else
+        assert list(app.scheduler.heartbeats()) == ["b"]  # who has a block of its own, and nobody else
 
 
 async def test_plugins_hear_of_every_change_of_a_job(tmp_path: Path) -> None:
@@ -157,11 +157,11 @@ async def test_plugins_hear_of_every_change_of_a_job(tmp_path: Path) -> None:
     async with running(tmp_path / "h", ScriptedModel([say("Blue.")]), FakeChannel()) as app:
         app.hooks.on("cron_changed", lambda event: heard.append(event))
         every = {"schedule": {"kind": "every", "everyMs": 86_400_000}, "payload": {"message": "look"}, "name": "sea"}
-        made = await app.clockwork.add(every, methods.CronJobMaker(agent="main"))
-        await app.clockwork.run("sea")
+        made = await app.scheduler.add(every, methods.CronJobMaker(agent="main"))
+        await app.scheduler.run("sea")
         await until(lambda: len(heard) == 3)
-        await app.clockwork.update("sea", {"enabled": False})
-        await app.clockwork.remove("sea")
+        await app.scheduler.update("sea", {"enabled": False})
+        await app.scheduler.remove("sea")
         await until(lambda: len(heard) == 5)
     assert [event["action"] for event in heard] == ["added", "started", "finished", "updated", "removed"]
     assert {event["jobId"] for event in heard} == {made["id"]}

@@ -54,8 +54,8 @@ async def test_commands_sub_agents_and_jobs_in_one_list(tmp_path: Path) -> None:
         await gate.wait_reached()
         job = {"name": "tea", "schedule": {"every": "1h", "everyMs": 3_600_000}, "payload": {"message": "make tea"}}
         await here.call("cron.add", **job)
-        await app.clockwork.run("tea")
-        await until(lambda: app.clockwork.job("tea")["state"].get("lastRunStatus") == "ok")
+        await app.scheduler.run("tea")
+        await until(lambda: app.scheduler.job("tea")["state"].get("lastRunStatus") == "ok")
         found = (await here.call("tasks.list"))["tasks"]
         assert {(task["kind"], task["status"], task["title"]) for task in found} == {
             ("command", "running", "sleep 30"),
@@ -92,10 +92,10 @@ async def test_a_promise_becomes_an_open_item_and_then_a_job(tmp_path: Path) -> 
         listed = await ask(app, "/tasks")
         assert "1. “I'll check the build again tomorrow.”" in listed
         refused = await ask(app, "/tasks accept 1", Sender("bob", allowed=True))
-        assert refused.startswith("⚠️") and not app.clockwork.jobs()
+        assert refused.startswith("⚠️") and not app.scheduler.jobs()
         assert "no open promise" in await ask(app, "/tasks accept 2")
         assert (await ask(app, "/tasks accept 1")).startswith("⏰")
-        (job,) = app.clockwork.jobs()
+        (job,) = app.scheduler.jobs()
         assert job["sessionTarget"] == f"session:{KEY}" and "check the build" in job["payload"]["message"]
         assert job["state"]["nextRunAtMs"] > app.clock.now() and job["delivery"]["channel"] == "fake"
         assert not await open_items(app)

@@ -128,13 +128,13 @@ async def test_wake_now_and_with_the_next_turn(tmp_path: Path) -> None:
         for _ in range(2):
             status, said = await here.post("wake", later, {**BEARER, "Idempotency-Key": "r1"})
             assert (status, said["mode"]) == (200, "next-heartbeat")
-        assert said["duplicate"] and len(here.app.clockwork.events.texts()) == 1
+        assert said["duplicate"] and len(here.app.scheduler.events.texts()) == 1
         row = await here.app.wait((await here.app.submit(inbound("and?", sender=owner.sender))).id)
         assert row.note == "Rain, you know."
         last = model.requests[-1].messages[-1]
         assert "rain\n<<<END_EXTERNAL" in last.text and last.source == "webhook wake"
         assert (await here.post("wake", later, {**BEARER, "Idempotency-Key": "r1"}))[1]["duplicate"]
-        assert not here.app.clockwork.events.texts()
+        assert not here.app.scheduler.events.texts()
 
 
 async def test_credentials(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ async def test_a_body_that_trickles_is_given_up(tmp_path: Path) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", here.server.port)
         head = f"POST /hooks/wake HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {HOOK}\r\n"
         writer.write(f"{head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{".encode())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert b" 408 " in await reader.readline()
             await reader.read()  # and the connection ends
         writer.close()
@@ -252,7 +252,7 @@ async def test_a_thousand_at_once(tmp_path: Path) -> None:
         answers = await asyncio.gather(*(here.post("many", {"n": 1}, headers) for headers in each))
         assert {status for status, _ in answers} == {200}
         assert len(await here.app.store.list_records("webhook")) == 20
-        assert len(here.app.clockwork.events.texts()) == 20
+        assert len(here.app.scheduler.events.texts()) == 20
 
 
 async def test_what_was_accepted_is_run_by_the_next_start_and_a_repeat_is_the_same_message(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The gate as a machine: tables of knocks, and modes that must not start."""
+"""The gate as a machine: tables of peers, and modes that must not start."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def gate(**options: object) -> GatewayAuth:
     return GatewayAuth(settings(**options).gateway, TOKEN, lambda: 0.0)  # type: ignore[arg-type]
 
 
-def knock(**changes: object) -> GatewayPeer:
+def peer(**changes: object) -> GatewayPeer:
     base = GatewayPeer("/", ("127.0.0.1:18789",), (), (f"Bearer {TOKEN}",), "127.0.0.1")
     return base._replace(**changes)
 
 
 def test_the_right_token_makes_the_owner() -> None:
-    found = gate().identify_caller(knock())
+    found = gate().identify_caller(peer())
     assert found == HttpCaller("owner", OWNER_SCOPES, "127.0.0.1", "token")
 
 
@@ -46,21 +46,21 @@ def test_the_right_token_makes_the_owner() -> None:
     ],
 )
 def test_everything_else_is_refused(credentials: tuple[str, ...]) -> None:
-    found = gate().identify_caller(knock(credentials=credentials))
+    found = gate().identify_caller(peer(credentials=credentials))
     assert isinstance(found, HttpFault) and found.status == 401
 
 
 @given(st.text(max_size=60))
 def test_no_other_text_opens(text: str) -> None:
-    found = gate().identify_caller(knock(credentials=(text,)))
+    found = gate().identify_caller(peer(credentials=(text,)))
     scheme, _, secret = text.partition(" ")
     assert isinstance(found, HttpFault) or (scheme.lower() == "bearer" and secret == TOKEN)
 
 
 def test_a_password_works_in_its_mode_and_the_token_does_not() -> None:
     guarded = gate(auth_mode="password", password=Secret("open sesame"))
-    assert isinstance(guarded.identify_caller(knock(credentials=("Bearer open sesame",))), HttpCaller)
-    assert isinstance(guarded.identify_caller(knock()), HttpFault)
+    assert isinstance(guarded.identify_caller(peer(credentials=("Bearer open sesame",))), HttpCaller)
+    assert isinstance(guarded.identify_caller(peer()), HttpFault)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_an_empty_token_does_not_start() -> None:
 
 def test_mode_none_still_checks_host_and_origin() -> None:
     guarded = gate(auth_mode="none")
-    assert isinstance(guarded.identify_caller(knock(credentials=())), HttpCaller)
-    assert guarded.check_request(knock(origins=("http://evil.example",))) is not None
-    assert guarded.check_request(knock(hosts=("evil.example",))) is not None
+    assert isinstance(guarded.identify_caller(peer(credentials=())), HttpCaller)
+    assert guarded.check_request(peer(origins=("http://evil.example",))) is not None
+    assert guarded.check_request(peer(hosts=("evil.example",))) is not None
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_mode_none_still_checks_host_and_origin() -> None:
 )
 def test_hosts(host: str, fine: bool) -> None:
     guarded = gate(allowed_hosts=("Mine.example",))
-    assert (guarded.check_request(knock(hosts=(host,), local="192.168.1.5")) is None) is fine
+    assert (guarded.check_request(peer(hosts=(host,), local="192.168.1.5")) is None) is fine
 
 
 @pytest.mark.parametrize(
@@ -138,21 +138,19 @@ def test_hosts(host: str, fine: bool) -> None:
 )
 def test_origins(origins: tuple[str, ...], fine: bool) -> None:
     guarded = gate(allowed_origins=("https://ui.example/",))
-    assert (guarded.check_request(knock(origins=origins)) is None) is fine
+    assert (guarded.check_request(peer(origins=origins)) is None) is fine
 
 
 def test_guesses_are_counted_for_all_addresses_together_too() -> None:
     guarded = gate()
     wrong = ("Bearer wrong",)
-    found = [
-        guarded.identify_caller(knock(credentials=wrong, address=f"10.0.{n // 250}.{n % 250}")) for n in range(400)
-    ]
+    found = [guarded.identify_caller(peer(credentials=wrong, address=f"10.0.{n // 250}.{n % 250}")) for n in range(400)]
     assert sum(isinstance(f, HttpFault) and f.status == 401 for f in found) == 100
-    assert isinstance(guarded.identify_caller(knock(known=True)), HttpCaller)
+    assert isinstance(guarded.identify_caller(peer(known=True)), HttpCaller)
 
 
 def test_a_request_without_a_credential_is_no_guess() -> None:
     guarded = gate()
     for _ in range(50):
-        guarded.identify_caller(knock(credentials=()))
-    assert isinstance(guarded.identify_caller(knock()), HttpCaller)
+        guarded.identify_caller(peer(credentials=()))
+    assert isinstance(guarded.identify_caller(peer()), HttpCaller)

@@ -12,9 +12,19 @@ import pytest
 
 from flow.test_app import running, until
 from palinurus.app import App
+from palinurus.errors import PalinurusError
 from palinurus.gateway import context
 from palinurus.gateway.methods import METHODS
-from palinurus.gateway.rpc import ADMIN, READ, WRITE, ClientDescription, ConnectedClient, MethodCall, MethodError
+from palinurus.gateway.rpc import (
+    ADMIN,
+    READ,
+    WRITE,
+    ClientDescription,
+    ConnectedClient,
+    MethodCall,
+    MethodError,
+    to_method_error,
+)
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 
 KEY = "agent:main:main"
@@ -35,8 +45,8 @@ class Face:
         self.settings, self.clock = app.settings, app.clock
         self.sent: list[tuple[str, str, dict[str, Any]]] = []
         self.topics: set[str] = set()
-        self.scene = context.make_context(self, app.desk)  # type: ignore[arg-type]
-        app.follow(self.scene.stage)
+        self.context = context.make_context(self, app.desk)  # type: ignore[arg-type]
+        app.follow(self.context.broadcaster)
 
     def broadcast(self, event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
         self.sent.append(("all", event, payload))
@@ -67,7 +77,10 @@ class Face:
         assert client.may(row.scope)
         given = msgspec.convert(params, row.params) if row.params is not None else None
         self.acks: list[Any] = []
-        return await row.run(MethodCall(self, client, "1", method, self.acks.append), given)  # type: ignore[arg-type]
+        try:
+            return await row.run(MethodCall(self, client, "1", method, self.acks.append), given)  # type: ignore[arg-type]
+        except PalinurusError as error:  # as rpc.serve_call does it
+            raise to_method_error(error) from error
 
     def events(self, name: str, **wanted: Any) -> list[dict[str, Any]]:
         return [p for _, e, p in self.sent if e == name and all(p.get(k) == v for k, v in wanted.items())]
@@ -78,7 +91,7 @@ async def face(home: Path, model: ScriptedModel) -> AsyncIterator[Face]:
     async with running(home, model) as app:
         made = Face(app)
         yield made
-        made.scene.stage.close()
+        made.context.broadcaster.close()
 
 
 def texts(home: Face, state: str) -> list[str]:
@@ -124,7 +137,7 @@ async def test_aborting_tells_before_it_is_over_who_stopped_what(tmp_path: Path)
     gate_ = StreamGate()
     async with face(tmp_path / "h", ScriptedModel([hold_at(say("slow"), gate_, 0)])) as gate:
         await gate.call("chat.send", sessionKey="main", message="go", idempotencyKey="k1")
-        await until(lambda: bool(gate.scene.stage.running(KEY)))
+        await until(lambda: bool(gate.context.broadcaster.running(KEY)))
         busy = await gate.call("chat.send", sessionKey="main", message="go", idempotencyKey="k1")
         assert busy["status"] == "in_flight"
         done = await gate.call("chat.abort", sessionKey="main")
@@ -223,3 +236,15 @@ async def test_a_writer_is_no_owner(tmp_path: Path) -> None:
         await gate.call("chat.send", writer, sessionKey="main", message="/config show", idempotencyKey="k")
         await until(lambda: bool(gate.events("chat", state="final")))
     assert texts(gate, "final") == ["/config is for the owner only."]
+
+
+async def test_the_main_session_is_not_stopped_by_a_delete_that_is_refused(tmp_path: Path) -> None:
+    gate_ = StreamGate()
+    async with face(tmp_path / "h", ScriptedModel([hold_at(say("slow"), gate_, 0)])) as gate:
+        await gate.call("chat.send", sessionKey="main", message="go", idempotencyKey="k1")
+        await until(lambda: bool(gate.context.broadcaster.running(KEY)))
+        with pytest.raises(MethodError, match="Cannot delete the main session"):
+            await gate.call("sessions.delete", key="main")
+        gate_.open()
+        await until(lambda: bool(gate.events("chat", state="final")))
+        assert not gate.events("chat", state="aborted")

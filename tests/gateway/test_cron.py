@@ -21,7 +21,7 @@ TURN = {"kind": "agentTurn", "message": "Look at the sea"}
 
 async def test_a_job_is_made_shown_changed_run_and_removed(tmp_path: Path) -> None:
     async with face(tmp_path / "h", ScriptedModel([say("It is blue.")])) as gate:
-        detach = cron.attach_schedules(gate, gate.host.clockwork)  # type: ignore[arg-type]
+        detach = cron.attach_schedules(gate, gate.host.scheduler)  # type: ignore[arg-type]
         job = await gate.call("cron.add", name="sea", schedule=EVERY, payload=TURN, wakeMode="now")
         assert job["sessionTarget"] == "isolated" and job["state"]["nextRunAtMs"] == job["createdAtMs"] + 3_600_000
         assert (await gate.call("cron.status"))["jobs"] == 1
@@ -49,7 +49,7 @@ async def test_a_row_of_missed_times_and_each_of_them(tmp_path: Path) -> None:
         entry |= {"summary": "9 due times missed", "missed": msgspec.to_builtins(row)}
         ran = {**entry, "ts": 1, "status": "ok", "runId": "y", "runAtMs": 7, "summary": "blue"}
         ran.pop("missed")
-        store = gate.host.clockwork._doors.store  # type: ignore[attr-defined]
+        store = gate.host.scheduler._port.store  # type: ignore[attr-defined]
         await store.put_record("jobruns", job["id"], msgspec.json.encode([entry, ran]))
         folded = await gate.call("cron.runs", id=job["id"])
         assert [e["summary"] for e in folded["entries"]] == ["9 due times missed", "blue"] and folded["total"] == 2
@@ -99,9 +99,9 @@ async def test_heartbeats_are_shown_and_switched(tmp_path: Path) -> None:
         assert await gate.call("last-heartbeat") is None
         (beat,) = (await gate.call("status"))["heartbeat"]["agents"]
         assert (beat["enabled"], beat["every"], beat["everyMs"]) == (True, "30m", 1_800_000)
-        gate.host.clockwork._beats["main"].request()
-        gate.host.clockwork.nudge()
-        await until(lambda: gate.host.clockwork.last_heartbeat() is not None)
+        gate.host.scheduler._beats["main"].request()
+        gate.host.scheduler.nudge()
+        await until(lambda: gate.host.scheduler.last_heartbeat() is not None)
         last = await gate.call("last-heartbeat")
         assert (last["status"], last["preview"], last["agentId"]) == ("skipped", "All dry.", "main")
         assert await gate.call("set-heartbeats", enabled=False) == {"ok": True, "enabled": False}

@@ -41,7 +41,7 @@ def test_forgets_addresses_rather_than_growing() -> None:
     tries = LoginFailures(lambda: 0.0)
     for number in range(ADDRESSES + 50):
         tries.count_failure(f"10.{number // 65536}.{number // 256 % 256}.{number % 256}")
-    assert len(tries._by) == ADDRESSES
+    assert len(tries._by._times) == ADDRESSES
 
 
 def test_the_oldest_silent_one_goes() -> None:

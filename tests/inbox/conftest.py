@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -18,9 +19,11 @@ from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import TokenUsage
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.control import CommandController
+from palinurus.inbox.message import InboxMessage, MessageReader
 from palinurus.inbox.route import build_item
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
+from palinurus.services.inbox import InboxPort
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, Settlement
@@ -67,13 +70,18 @@ class Office:
         self.events: list[RunEvent] = []
         self.answer = "the model's answer"
         self.hooked: list[tuple[str, dict[str, Any]]] = []
-        self.desk = desk._replace(
-            abort=self._abort, running=self.running.__contains__, submit=self._submit, wait=self._wait
+        self.inbox: Any = SimpleNamespace(
+            abort=self._abort,
+            running=self.running.__contains__,
+            submit=self._submit,
+            wait=self._wait,
+            clear=self._clear,
         )
+        self.desk = desk._replace(inbox=self.inbox)
         self.controller = CommandController(self.desk, self.replied.extend)
         self._count = 0
 
-    def _abort(self, session: str, reason: str) -> bool:
+    def _abort(self, session: str, reason: str, children: bool = True) -> bool:
         if session not in self.running:
             return False
         self.aborted.append((session, reason))
@@ -82,7 +90,7 @@ class Office:
 
     async def _submit(self, message: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Acceptance:
         self.submitted.append(message)
-        item, _ = build_item(message, self.desk.settings, self.clock)
+        item = build_item(message, self.read(message).route, self.clock)
         accepted: Acceptance = await self.store.accept(item, claim=True)
         if accepted.claim is not None:
             if sink is not None:
@@ -96,13 +104,21 @@ class Office:
         assert row is not None
         return row
 
+    async def _clear(self, session: str) -> int:
+        return 0
+
     def message(self, text: str, **changes: Any) -> Inbound:
         return inbound(text, **{"target": Target("telegram", "7"), "sender": OWNER, **changes})
+
+    def read(self, message: Inbound) -> InboxMessage:
+        """As the dispatcher reads it."""
+        reader = MessageReader(self.desk.settings, self.desk.commands)
+        return reader.read(message, reader.route(message))
 
     async def claim(self, message: Inbound) -> RunClaim:
         """Accepted as the dispatcher accepts controls."""
         self._count += 1
-        item, _ = build_item(message, self.desk.settings, self.clock)
+        item = build_item(message, self.read(message).route, self.clock)
         item = InboxItem(item.id, f"control/{self._count}", f"control:{KEY}", "control", item.body, item.at)
         accepted: Acceptance = await self.store.accept(item, claim=True)
         assert accepted.claim is not None
@@ -110,9 +126,9 @@ class Office:
 
     async def say(self, text: str, **changes: Any) -> str:
         message = self.message(text, **changes)
-        assert self.controller.control(message), text
+        assert self.read(message).control, text
         claim = await self.claim(message)
-        await self.controller.turn(claim, message, KEY, self)
+        await self.controller.turn(claim, self.read(message), self)
         row = await self.store.item(claim.id)
         assert row is not None and row.state == "done"
         return str(row.note)
@@ -155,10 +171,7 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
         Hooks(),
         clock,
         Transcripts(str(home)),
-        abort=lambda session, reason: False,
-        running=lambda session: False,
-        submit=None,  # type: ignore[arg-type]
-        wait=None,  # type: ignore[arg-type]
+        inbox=cast(InboxPort, None),  # the office is one
         tools={name: tool(name) for name in ("read", "exec")},
     )
     yield Office(home, desk, store, clock)

@@ -19,6 +19,7 @@ from palinurus.inbox.access import (
     RejectedMessage,
     find_group_settings,
 )
+from palinurus.inbox.message import MessageReader
 from palinurus.inbox.pairing import ChatPairing
 from palinurus.store.port import Store
 from palinurus.store.sqlite import open_store
@@ -36,7 +37,9 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 def door(tmp_path: Path, store: Store, clock: FakeClock | None = None, **section: Any) -> ChannelAccess:
     clock = clock or FakeClock(0)
     read = settings(tmp_path / "h", channels={"fake": {"allowFrom": ["2"], **section}, "spool": {"dir": "x"}})
-    return ChannelAccess(read, store, clock, ChatPairing(store, clock, owned=False), frozenset({"spool"}))
+    return ChannelAccess(
+        read, store, clock, ChatPairing(store, clock, owned=False), MessageReader(read), frozenset({"spool"})
+    )
 
 
 def wrote(who: str = "2", **changes: Any) -> Inbound:
@@ -55,7 +58,7 @@ async def test_only_what_a_platform_can_know_comes_through(tmp_path: Path, store
         "signed": True,
     }
     got = await door(tmp_path, store, allowFrom=["2"]).admit(wrote(**claims))
-    assert got == AdmittedMessage(wrote(sender=Sender("2", "Ann", allowed=True)))
+    assert isinstance(got, AdmittedMessage) and got.inbound == wrote(sender=Sender("2", "Ann", allowed=True))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ async def test_nobody_reads_in_the_owners_conversation(
     scope, owner = section.pop("scope", None), section.pop("owner", "1")
     rest = {"session": {"dmScope": scope}} if scope else {}
     read = settings(tmp_path / "h", channels={"fake": section}, commands={"ownerAllowFrom": [owner]}, **rest)
-    access = ChannelAccess(read, store, FakeClock(0), ChatPairing(store, FakeClock(0), owned=True))
+    access = ChannelAccess(read, store, FakeClock(0), ChatPairing(store, FakeClock(0), owned=True), MessageReader(read))
     got = await access.admit(wrote(who))
     assert isinstance(got, AdmittedMessage) and got.inbound.session == session
 
@@ -83,7 +86,7 @@ async def test_who_is_not_asked(tmp_path: Path, store: Store) -> None:
     access = door(tmp_path, store)
     for place in ("spool", "handed-in"):
         message = wrote(target=Target(place), sender=Sender("me", owner=True), session="s")
-        assert await access.admit(message) == AdmittedMessage(message)
+        assert (await access.admit(message)) == AdmittedMessage(message)
 
 
 @pytest.mark.parametrize("account", ["other", "", "Default"])

@@ -14,9 +14,9 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ImageBlock
 from palinurus.errors import QueueFull
 from palinurus.inbox.commands.reset import make_session_id
-from palinurus.inbox.control import CommandController, is_control
+from palinurus.inbox.control import CommandController
 from palinurus.testing.clock import LoopTick
-from support import inbound
+from support import inbound, is_control
 
 KEY = SessionKey("main", "main")
 OWNER, STRANGER = Sender("me", owner=True), Sender("who")
@@ -79,10 +79,10 @@ async def test_a_directive_reaches_disk_with_its_outcome(office: Any) -> None:
     message = office.message("/think high")
     claim = await office.claim(message)
     await office.store.yield_back(claim)
-    await office.controller.turn(claim, message, KEY, office)
+    await office.controller.turn(claim, office.read(message), office)
     assert await office.record() is None and office.replied == []
     again = await office.store.claim("control")
-    await office.controller.turn(again, message, KEY, office)
+    await office.controller.turn(again, office.read(message), office)
     assert (await office.record()).thinkingLevel == "high"
     assert len(office.replied) == 1 and len(await office.store.list_due_replies("telegram", office.clock.now())) == 1
 
@@ -96,7 +96,7 @@ async def test_a_command_that_breaks_is_answered(office: Any) -> None:
     def broken(session: str) -> bool:
         raise RuntimeError("secret detail")
 
-    office.controller = CommandController(office.desk._replace(running=broken), office.replied.extend)
+    office.inbox.running = broken
     assert await office.say("/status") == "⚠️ The command failed; the log says why."
 
 
@@ -106,14 +106,14 @@ async def test_a_command_that_kills_the_gateway_is_given_up(office: Any) -> None
     for _ in range(3):
         await office.store.recover()
         claim = await office.store.claim("control")
-    await office.controller.turn(claim, message, KEY, office)
+    await office.controller.turn(claim, office.read(message), office)
     row = await office.store.item(claim.id)
     assert row.outcome == "dead" and "not run" in row.note
 
 
 async def test_a_row_that_cannot_be_read_is_ended(office: Any) -> None:
     claim = await office.claim(office.message("/status"))
-    await office.controller.turn(claim, office.message(""), KEY, office)
+    await office.controller.turn(claim, office.read(office.message("")), office)
     assert (await office.store.item(claim.id)).outcome == "dead"
 
 
@@ -164,11 +164,11 @@ async def test_done_twice_after_a_crash_is_done_once(office: Any, push: bool) ->
 
     with pytest.raises(Died):
         dying = CommandController(office.desk._replace(store=Dying()), office.replied.extend)
-        await dying.turn(claim, message, KEY, office)
+        await dying.turn(claim, office.read(message), office)
     first = await office.record()
     await office.store.recover()
     again = await office.store.claim("control")
-    await office.controller.turn(again, message, KEY, office)
+    await office.controller.turn(again, office.read(message), office)
     assert (await office.store.item(claim.id)).outcome == "answered"
     assert await office.record() == first and first.sessionId == make_session_id(claim.id)
     assert len({m.event for m in office.submitted}) == 1
@@ -180,7 +180,7 @@ async def test_a_message_that_is_not_taken_is_explained(office: Any) -> None:
     async def full(message: Inbound, sink: Any = None) -> Any:
         raise QueueFull("20 messages already wait")
 
-    office.controller = CommandController(office.desk._replace(submit=full), office.replied.extend)
+    office.inbox.submit = full
     assert await office.say("/new hello") == "⚠️ 20 messages already wait"
     assert [r.text for r in office.replied] == ["✅ New session started · model: fake/m", "⚠️ 20 messages already wait"]
 
@@ -192,8 +192,8 @@ async def test_a_drain_hands_the_command_back(office: Any) -> None:
     abort = Abort()
     message = office.message("/new hello", push=False)
     claim = await office.claim(message)
-    controller = CommandController(office.desk._replace(wait=never), office.replied.extend)
-    task = asyncio.ensure_future(controller.turn(claim, message, KEY, office, abort))
+    office.inbox.wait = never
+    task = asyncio.ensure_future(office.controller.turn(claim, office.read(message), office, abort))
     while not office.submitted or (await office.store.item(claim.id)).state != "running":
         await LoopTick()
     for _ in range(50):

@@ -9,17 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from palinurus.abort import Abort
 from palinurus.agent.mailbox import Mailbox
+from palinurus.agent.turn import ClaimedMessage
 from palinurus.clock import SystemClock
 from palinurus.config.sections.session import QueueSettings
 from palinurus.config.settings import AgentSettings, LaneSettings, Settings
 from palinurus.core.types.events import AgentEnd, RunEvent
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import Inbound, InlineDirectives, Route, Sender
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest, Draining
 from palinurus.inbox.dispatch import Dispatcher
+from palinurus.inbox.message import InboxMessage, MessageReader
 from palinurus.store.port import RunClaim, Settlement, Store
 from palinurus.store.sqlite import open_store
 from support import inbound
@@ -34,13 +37,16 @@ class Turns:
         self._store = store
         self._gates: dict[str, asyncio.Event] = {}
         self.began: list[str] = []
+        self.inline: list[InlineDirectives] = []
         self.boxes: dict[str, Mailbox] = {}
 
     def gate(self, text: str) -> asyncio.Event:
         return self._gates.setdefault(text, asyncio.Event())
 
-    async def turn(self, claim: RunClaim, message: Inbound, abort: Abort, mailbox: Mailbox, audience: Any) -> None:
+    async def turn(self, claimed: ClaimedMessage, abort: Abort, mailbox: Mailbox, audience: Any) -> None:
+        claim, message = claimed.claim, claimed.inbound
         self.began.append(message.text)
+        self.inline.append(claimed.inline)
         self.boxes[message.text] = mailbox
         try:
             await abort.wait(self.gate(message.text).wait())
@@ -50,19 +56,24 @@ class Turns:
         await self._store.settle(claim, Settlement("answered", f"did {message.text}"))
 
 
+class Reader(MessageReader):
+    """Everything that begins with a slash is for the program."""
+
+    def read(self, inbound: Inbound, route: Route) -> InboxMessage:
+        return replace(super().read(inbound, route), control=inbound.text.startswith("/"))
+
+
 class Control:
-    """Everything that begins with a slash."""
+    """See `Reader`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.slow = asyncio.Event()
         self.done: list[str] = []
 
-    def control(self, message: Inbound) -> bool:
-        return message.text.startswith("/")
-
-    async def turn(self, claim: RunClaim, message: Inbound, key: Any, audience: Any, abort: Any = None) -> None:
-        assert str(key) == MAIN
+    async def turn(self, claim: RunClaim, asked: InboxMessage, audience: Any, abort: Any = None) -> None:
+        assert str(asked.route.key) == MAIN
+        message = asked.inbound
         if message.text == "/slow":
             await self.slow.wait()
         if message.text == "/break":
@@ -80,7 +91,7 @@ class World:
         return (await self.dispatcher.submit(inbound(text, **changes))).id
 
     async def outcome(self, ident: str) -> Any:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             row = await self.dispatcher.wait(ident)
         assert row is not None
         return row
@@ -93,7 +104,8 @@ async def world(tmp_path: Path, **changes: Any) -> AsyncIterator[World]:
     settings = Settings(str(tmp_path / "h"), agents, "main", **changes)
     turns, control = Turns(store), Control(store)
     told: list[Reply] = []
-    dispatcher = Dispatcher(settings, store, turns, SystemClock(), control, told.extend, 0.05)  # type: ignore[arg-type]
+    dispatcher = Dispatcher(settings, store, SystemClock(), Reader(settings), told.extend, 0.05)
+    dispatcher.attach(turns, control)  # type: ignore[arg-type]
     made = World(store, dispatcher, turns, control)
     made.told = told
     await dispatcher.resume()
@@ -108,7 +120,7 @@ async def world(tmp_path: Path, **changes: Any) -> AsyncIterator[World]:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not true():
             await asyncio.sleep(0.002)
 
@@ -261,3 +273,31 @@ async def test_nothing_starts_while_draining(tmp_path: Path) -> None:
             await w.send("late")
         assert w.turns.began == ["run"]
         assert [row.state for row in await w.store.list_waiting(MAIN)] == ["queued"]
+
+
+async def test_an_abort_ends_the_sub_agents_too_unless_told_otherwise(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        ended: list[str] = []
+        w.dispatcher.attach(w.turns, w.control, ended.append)  # type: ignore[arg-type]
+        await w.send("run")
+        await until(lambda: w.turns.began == ["run"])
+        assert w.dispatcher.abort(MAIN, "rpc") and ended == [MAIN]
+        await until(lambda: not w.dispatcher.running(MAIN))
+        assert not w.dispatcher.abort(MAIN, "rpc") and ended == [MAIN, MAIN]  # they outlive the run that started them
+        assert not w.dispatcher.abort(MAIN, "stop", children=False) and len(ended) == 2
+
+
+async def test_the_words_of_messages_that_were_dropped_are_no_directives(tmp_path: Path) -> None:
+    """The run is told of them before its own message; what they ask is asked by nobody."""
+    owner = {"sender": Sender("me", owner=True)}
+    async with world(tmp_path, queue=QueueSettings(mode="followup", cap=1, drop="summarize")) as w:
+        await w.send("run", **owner)
+        await until(lambda: w.turns.began == ["run"])
+        await w.send("please /model dear/est this", **owner)
+        last = await w.send("do /think high it", **owner)
+        w.turns.gate("run").set()
+        await until(lambda: len(w.turns.began) == 2)
+        assert "- please /model dear/est this" in w.turns.began[1] and w.turns.began[1].endswith("do it")
+        assert (w.turns.inline[1].thinking, w.turns.inline[1].model) == ("high", "")
+        w.turns.gate(w.turns.began[1]).set()
+        assert (await w.outcome(last)).outcome == "answered"

@@ -10,7 +10,7 @@ import pytest
 from palinurus.config.sections.session import QueueSettings
 from palinurus.core.types.inbound import Sender, Target, TurnOptions, read_options
 from palinurus.inbox.policy import NO_OVERRIDES, QueueOverrides, QueuePolicy, parse_mode, read_overrides, resolve_policy
-from support import inbound
+from support import inbound, read
 
 CONFIGURED = QueueSettings("followup", 1.0, 7, "old", {"telegram": "collect"}, {"telegram": 2.0})
 
@@ -51,11 +51,13 @@ def test_the_message_goes_before_the_session_the_channel_and_the_configuration()
     assert resolve_policy(inbound(**chat, options=asked), session, CONFIGURED) == QueuePolicy(
         "steer", 0.0, 2, "summarize"
     )
-    assert resolve_policy(inbound("do /queue collect this", **chat), session, CONFIGURED).mode == "collect"
+    directed = read(inbound("do /queue collect this", **chat))
+    assert resolve_policy(directed.inbound, session, CONFIGURED, directed.inline.queue).mode == "collect"
 
 
 def test_a_strangers_directive_is_text() -> None:
-    assert resolve_policy(inbound("do /queue interrupt this"), NO_OVERRIDES, QueueSettings()).mode == "steer"
+    message = read(inbound("do /queue interrupt this"))
+    assert resolve_policy(message.inbound, NO_OVERRIDES, QueueSettings(), message.inline.queue).mode == "steer"
 
 
 @pytest.mark.parametrize(

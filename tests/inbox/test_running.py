@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palinurus.core.types.inbound import Sender
 from palinurus.inbox import running
-from support import inbound
+from support import inbound, read
 
 
 def test_several_messages_as_one_turn() -> None:
@@ -24,8 +24,8 @@ def test_what_was_dropped_is_told_first() -> None:
 
 
 def test_only_a_trusted_senders_directives_are_taken_out() -> None:
-    assert running.strip_directives(inbound("do /think low this")).text == "do /think low this"
+    assert read(inbound("do /think low this")).said.text == "do /think low this"
     owner = inbound("do /think low this", sender=Sender("me", owner=True))
-    assert "/think" not in running.strip_directives(owner).text
+    assert "/think" not in read(owner).said.text
     path = inbound("see /etc/hosts", sender=Sender("me", owner=True))
-    assert running.strip_directives(path) == path
+    assert read(path).said == path

@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal, Optional
 import msgspec
 import pytest
 
+from palinurus.core.signature import parse_docstring
 from palinurus.core.types.messages import ImageBlock
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
-from palinurus.plugins.function import hook, make_async_handler, parse_docstring, to_output, tool
+from palinurus.plugins.function import hook, make_async_handler, to_output, tool
 from palinurus.tools.schema import check_arguments
 
 
@@ -195,3 +196,11 @@ def test_a_factory_is_a_default() -> None:
     def take(a: Unused) -> None: ...
 
     assert "required" not in take.parameters["properties"]["a"] or not take.parameters["properties"]["a"]["required"]
+
+
+def test_parameters_may_be_called_like_words_of_the_schema() -> None:
+    @tool
+    def name_it(title: str, default: int, enum: str = "") -> None: ...
+
+    assert list(name_it.parameters["properties"]) == ["title", "default", "enum"]
+    assert name_it.parameters["required"] == ["title", "default"]

@@ -6,7 +6,9 @@ from palinurus.config.sections.models import ProviderSettings
 from palinurus.config.settings import Secret
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.vendor import Vendor
-from palinurus.providers.credentials import build_key_headers, find_key, find_key_source
+from palinurus.providers.catalog import Catalog
+from palinurus.providers.credentials import build_key_headers, find_key
+from providers.kit import settings
 
 VENDOR = Vendor("v", "Vee", "openai-completions", "https://v.example", keys=("V_KEY", "V_OTHER"))
 OWN = ProviderSettings("v", api_key=Secret("from-config"))
@@ -17,12 +19,18 @@ def key(settings: ProviderSettings | None, vendor: Vendor | None, environ: dict[
     return found.reveal() if isinstance(found, Secret) else f"! {found.message}"
 
 
+def source(environ: dict[str, str], *own: ProviderSettings) -> str:
+    catalog = Catalog(settings(*own), environ)
+    catalog.vendors = {"v": VENDOR}
+    return catalog.key_source("v")
+
+
 def test_config_then_variables_in_order() -> None:
     assert key(OWN, VENDOR, {"V_KEY": "env"}) == "from-config"
     assert key(None, VENDOR, {"V_KEY": " ", "V_OTHER": " env "}) == "env"
-    assert find_key_source(OWN, VENDOR, {}) == "config"
-    assert find_key_source(None, VENDOR, {"V_OTHER": "x"}) == "V_OTHER"
-    assert find_key_source(None, None, {}) == ""
+    assert source({}, OWN) == "config"
+    assert source({"V_OTHER": "x"}) == "V_OTHER"
+    assert source({}) == "" and Catalog(settings(), {}).key_source("nobody") == ""
 
 
 def test_a_missing_key_names_the_variable_and_the_config_key() -> None:

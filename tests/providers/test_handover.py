@@ -20,6 +20,7 @@ from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers import FALLBACK_VENDORS, VENDORS, WIRES, load_row
+from palinurus.providers.vendors import custom
 from palinurus.providers.wire import compose_body
 from palinurus.providers.wire.arguments import encode_json
 from palinurus.testing.validators import check_request
@@ -88,7 +89,11 @@ def body(place: Place, messages: Sequence[Message], **changes: Any) -> dict[str,
     level = "off" if place.level == "never" else place.level
     asked = ModelRequest(place.info(), Prompt("You are a test.", "Now."), repair_history(messages), TOOLS, level)
     asked = msgspec.structs.replace(asked, **changes)
-    return dict(msgspec.json.decode(encode_json(compose_body(asked, load_row(WIRES, asked.model.api), place.vendor))))
+    return dict(
+        msgspec.json.decode(
+            encode_json(compose_body(asked, load_row(WIRES, asked.model.api), place.vendor, custom.VENDOR))
+        )
+    )
 
 
 def refusals(place: Place, sent: dict[str, Any]) -> list[str]:

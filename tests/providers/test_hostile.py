@@ -30,7 +30,7 @@ from palinurus.providers import VENDORS, WIRES, credentials, load_row
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.http import HttpTimeouts
 from palinurus.providers.stream import ProviderModels
-from palinurus.providers.wire.bedrock.frames import encode_frame
+from palinurus.providers.wire.aws import encode_frame
 from palinurus.testing.clock import START_MS
 from providers.kit import agent, decoded, info, request, settings
 

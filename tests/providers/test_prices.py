@@ -16,7 +16,7 @@ from palinurus.core.types.model import TokenPrice
 from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.providers import VENDORS
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.prices import PriceRow, add_cost, compute_cost, find_price, load_prices
+from palinurus.providers.prices import PriceRow, add_cost, find_price, load_prices
 from providers.kit import agent, info, settings
 
 
@@ -52,10 +52,10 @@ def test_a_cache_price_nobody_states_is_the_input_price() -> None:
 
 def test_arithmetic() -> None:
     price = TokenPrice(3, 15, 0.3, 3.75)
-    assert compute_cost(price, TokenUsage(1_000_000, 100_000, 2_000_000, 400_000)) == TokenCost(3.0, 1.5, 0.6, 1.5, 6.6)
+    assert price.compute_cost(TokenUsage(1_000_000, 100_000, 2_000_000, 400_000)) == TokenCost(3.0, 1.5, 0.6, 1.5, 6.6)
     long = TokenPrice(1, 2, above=100, long=TokenPrice(10, 20))
-    assert compute_cost(long, TokenUsage(100, 1)).total == pytest.approx(102 / 1e6)
-    assert compute_cost(long, TokenUsage(50, 1, 25, 26)).input == pytest.approx(500 / 1e6)
+    assert long.compute_cost(TokenUsage(100, 1)).total == pytest.approx(102 / 1e6)
+    assert long.compute_cost(TokenUsage(50, 1, 25, 26)).input == pytest.approx(500 / 1e6)
 
 
 def test_the_message_gets_its_cost_once_and_only_if_it_is_known() -> None:
@@ -83,5 +83,5 @@ def test_the_config_s_cost_wins_and_free_is_a_price() -> None:
 
 @given(st.builds(TokenUsage, *[st.integers(0, 10**9)] * 4), st.builds(TokenPrice, *[st.floats(0, 1000)] * 4))
 def test_the_sum_is_the_sum_and_never_negative(usage: TokenUsage, price: TokenPrice) -> None:
-    got = compute_cost(price, usage)
+    got = price.compute_cost(usage)
     assert got.total >= 0 and math.isclose(got.total, got.input + got.output + got.cacheRead + got.cacheWrite)

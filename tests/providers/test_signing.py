@@ -17,7 +17,8 @@ from palinurus.core.types.model import ModelEvent, ModelFailure, ModelSpec, Stre
 from palinurus.providers import VENDORS, credentials, load_row
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.stream import ProviderModels, format_stamp
-from palinurus.providers.wire.bedrock.sign import AwsCredentials, SigningScope, sign_headers
+from palinurus.providers.wire import SigningKeys
+from palinurus.providers.wire.aws import SigningScope, sign_headers
 from palinurus.testing.clock import START_MS
 from providers.kit import agent, recorded, request, settings
 
@@ -54,7 +55,7 @@ class Region:
             f"http://{given['Host']}{asked.raw_path}",
             signed,
             body,
-            AwsCredentials(ACCESS, SECRET, given.get("x-amz-security-token", "")),
+            SigningKeys(ACCESS, SECRET, given.get("x-amz-security-token", "")),
             SigningScope(scope[2], scope[3], given["x-amz-date"]),
         )
         self.seen.append({"path": asked.raw_path, "region": scope[2], "service": scope[3], "names": names})
@@ -144,10 +145,17 @@ def test_without_credentials_the_message_names_both_ways() -> None:
     found = credentials.find_key("amazon-bedrock", None, VENDOR, {"AWS_ACCESS_KEY_ID": "only"}, False)
     assert isinstance(found, ModelFailure)
     assert "AWS_BEARER_TOKEN_BEDROCK, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in found.message
-    assert credentials.find_key_source(None, VENDOR, KEYS) == "AWS_ACCESS_KEY_ID"
     signer = credentials.find_signer(VENDOR, KEYS)
     assert signer is not None and SECRET not in repr(signer)
     assert credentials.find_key("amazon-bedrock", None, VENDOR, KEYS, False) == Secret()
+
+
+def test_models_that_credentials_can_sign_for_are_listed_but_never_chosen_by_themselves() -> None:
+    catalog = Catalog(settings(), KEYS)
+    assert catalog.key_source("amazon-bedrock") == "AWS_ACCESS_KEY_ID"
+    assert "amazon-bedrock" in {model.ref.provider for model in catalog.all()}
+    assert catalog.default(agent()).ref.provider == "builtin"
+    assert Catalog(settings(), {"AWS_ACCESS_KEY_ID": "only"}).key_source("amazon-bedrock") == ""
 
 
 def test_the_time_of_a_signature() -> None:

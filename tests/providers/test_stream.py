@@ -113,6 +113,14 @@ async def test_text_and_calls(api: str) -> None:
             assert sent["x-api-key"] == CANARY and sent["anthropic-version"] and "authorization" not in sent
 
 
+async def test_auth_header_sends_the_key_as_a_bearer_token() -> None:
+    """models.providers.<id>.authHeader, for proxies that take no other."""
+    async with ModelServer([say("x")]) as server:
+        await Bench(server.url, "anthropic-messages", auth_header=True).ask()
+        sent = server.requests[0].headers
+        assert sent["authorization"] == f"Bearer {CANARY}" and "x-api-key" not in sent
+
+
 async def test_headers_of_the_config_win() -> None:
     async with ModelServer([say("x")]) as server:
         await Bench(server.url, headers={"Authorization": "Custom abcdefgh", "X-Extra": "1"}).ask()

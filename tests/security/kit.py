@@ -90,12 +90,12 @@ class Desk:
         self._app = app
         self._decision = decision
         self._tasks: set[asyncio.Task[Any]] = set()
-        app.board.listen(self._heard)
+        app.approvals.listen(self._heard)
 
     def _heard(self, what: str, row: ApprovalRow) -> None:
         if what == "requested":
             self.rows.append(row)
-            task = asyncio.ensure_future(self._app.board.answer(row.id, self._decision, "me"))
+            task = asyncio.ensure_future(self._app.approvals.answer(row.id, self._decision, "me"))
             self._tasks.add(task)
 
 

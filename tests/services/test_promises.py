@@ -39,7 +39,7 @@ class Stopped:
 
     async def add(self, asked: dict[str, Any], maker: CronJobMaker) -> dict[str, Any]:
         if self._late:
-            await self._app.clockwork.add(asked, maker)
+            await self._app.scheduler.add(asked, maker)
         raise StateUnwritable("killed")
 
 
@@ -50,10 +50,10 @@ async def test_killed_while_it_is_accepted_there_is_one_job_after_the_next_start
         with pytest.raises(StateUnwritable):
             await accept_promise(app.store, Stopped(app, late=late), one, app.clock.now() + HOUR)  # type: ignore[arg-type]
         assert await list_open_promises(app.store, app.clock.now()) == []  # not offered again, whatever comes
-        assert len(app.clockwork.jobs()) == late
+        assert len(app.scheduler.jobs()) == late
     for _ in range(2):
         async with running(tmp_path / "h", ScriptedModel([]), FakeChannel()) as app:
-            (job,) = app.clockwork.jobs()
+            (job,) = app.scheduler.jobs()
             assert job["id"] == one.job and "check tonight" in job["payload"]["message"]
             assert await app.store.list_records(KIND) == []
             assert "Promised" not in await ask(app, "/tasks")
@@ -65,19 +65,19 @@ async def test_a_job_that_ran_meanwhile_is_not_made_again(tmp_path: Path) -> Non
         one = await put(app, promised(app))
         with pytest.raises(StateUnwritable):
             await accept_promise(app.store, Stopped(app, late=True), one, app.clock.now())  # type: ignore[arg-type]
-        await until(lambda: app.clockwork.jobs(True) == [])
+        await until(lambda: app.scheduler.jobs(True) == [])
     async with running(tmp_path / "h", model, FakeChannel()) as app:
-        assert app.clockwork.jobs(True) == [] and await app.store.list_records(KIND) == []
-        assert len(await app.clockwork.runs(one.job)) == 1
+        assert app.scheduler.jobs(True) == [] and await app.store.list_records(KIND) == []
+        assert len(await app.scheduler.runs(one.job)) == 1
 
 
 async def test_accepted_twice_it_is_one_job_and_one_that_cannot_be_stays_open(tmp_path: Path) -> None:
     async with running(tmp_path / "h", ScriptedModel([]), FakeChannel()) as app:
         one, due = await put(app, promised(app)), app.clock.now() + HOUR
-        made = await accept_promise(app.store, app.clockwork, one, due)
-        assert made is not None and await accept_promise(app.store, app.clockwork, one, due) is None
-        assert not await close_promise(app.store, one) and len(app.clockwork.jobs()) == 1
+        made = await accept_promise(app.store, app.scheduler, one, due)
+        assert made is not None and await accept_promise(app.store, app.scheduler, one, due) is None
+        assert not await close_promise(app.store, one) and len(app.scheduler.jobs()) == 1
         other = await put(app, msgspec.structs.replace(promised(app, "i-1"), agent="nobody"))
         with pytest.raises(BadRequest):
-            await accept_promise(app.store, app.clockwork, other, due)
+            await accept_promise(app.store, app.scheduler, other, due)
         assert await list_open_promises(app.store, app.clock.now()) == [other]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -15,7 +15,8 @@ from palinurus.clock import SystemClock
 from palinurus.config.load import judge_config, load_config
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.keys import parse_session_key
-from palinurus.services.sessions import SessionDirectory, SessionInboxPort
+from palinurus.services.inbox import InboxPort
+from palinurus.services.sessions import SessionDirectory
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Store
@@ -54,10 +55,8 @@ def reaching(store: Store, home: Path, raw: dict[str, Any]) -> SessionDirectory:
     settings = judge_config(json.dumps(raw), "f", str(home / "home"), {"HOME": str(home)}).settings
     assert settings is not None
 
-    async def nobody(_: Any) -> Any:
-        raise AssertionError("nothing may be sent")
-
-    return SessionDirectory(settings, store, Transcripts(settings.home), FakeClock(), SessionInboxPort(nobody, nobody))
+    inbox = cast(InboxPort, None)  # nothing may be sent
+    return SessionDirectory(settings, store, Transcripts(settings.home), FakeClock(), inbox)
 
 
 ACROSS = {"enabled": True, "allow": ["main", "work"]}
@@ -188,8 +187,7 @@ async def test_a_letter_is_one_message_however_often_it_is_handed_over(tmp_path:
     try:
         for name in ("one", "two"):
             await turn(app, "hello", session=f"agent:main:{name}")
-        doors = SessionInboxPort(app.submit, app.wait)
-        reach = SessionDirectory(app.settings, app.store, Transcripts(app.settings.home), SystemClock(), doors)
+        reach = SessionDirectory(app.settings, app.store, Transcripts(app.settings.home), SystemClock(), app.dispatcher)
         letter = SessionMessage("agent:main:one", "run:call", "hi", "agent:main:two")
         first, again = await reach.send(letter), await reach.send(letter)
         assert first == again and first["reply"] == "ok" and len(model.requests) == 3
@@ -224,8 +222,7 @@ async def test_the_answer_also_goes_to_the_chat_the_session_is_about(tmp_path: P
         (ident,) = await channel.receive("hello", event="e1")
         await app.wait(ident)
         await turn(app, "hello", session="agent:main:one")
-        doors = SessionInboxPort(app.submit, app.wait)
-        reach = SessionDirectory(app.settings, app.store, Transcripts(app.settings.home), SystemClock(), doors)
+        reach = SessionDirectory(app.settings, app.store, Transcripts(app.settings.home), SystemClock(), app.dispatcher)
         row = await app.store.session(MAIN)
         assert row is not None
         record = SessionRecord.decode(row.data)

@@ -9,11 +9,12 @@ import pytest
 from palinurus.config.sections.session import QueueSettings
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.errors import BadRequest, Draining, QueueFull
-from palinurus.inbox.control import is_control
 from palinurus.inbox.policy import NO_OVERRIDES, resolve_policy
 from palinurus.services.wake import SessionWaker, make_notice_message
+from palinurus.store.port import Acceptance
 from palinurus.testing.clock import FakeClock
 from palinurus.tools.commands.table import CommandNotice
+from support import is_control, read
 
 ASKER = Inbound(Target("fake", "chat", thread="t"), Sender("me", owner=True), "e1", "do it", 5, reply_to="r")
 
@@ -36,7 +37,7 @@ def test_what_a_command_prints_is_never_a_directive(text: str) -> None:
     message = make_notice_message(notice(text), 0)
     assert not message.may_command and not is_control(message)
     assert (
-        resolve_policy(message, NO_OVERRIDES, QueueSettings()).mode
+        resolve_policy(message, NO_OVERRIDES, QueueSettings(), read(message).inline.queue).mode
         == resolve_policy(make_notice_message(notice(), 0), NO_OVERRIDES, QueueSettings()).mode
     )
 
@@ -48,11 +49,12 @@ class Door:
         self.answers = list(answers)
         self.seen: list[Inbound] = []
 
-    async def __call__(self, message: Inbound) -> Any:
+    async def submit(self, message: Inbound) -> Any:
         self.seen.append(message)
         answer = self.answers.pop(0)
         if answer is not None:
             raise answer
+        return Acceptance(message.event, False, "queued")
 
 
 @pytest.mark.parametrize(

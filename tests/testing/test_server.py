@@ -128,3 +128,15 @@ async def test_as_a_process_of_its_own():
 def test_a_script_file():
     script = read_script(b'[{"say": "a"}, {"status": 500, "body": "x"}, {"turn": {"text": "b"}, "cut": 3}]')
     assert script[0].text == "a" and script[1].body == b"x" and (script[2].turn.text, script[2].cut) == ("b", 3)
+
+
+async def test_a_server_that_was_stopped_is_the_same_when_it_starts_again() -> None:
+    server = ModelServer(default=stall_stream(say("never")))
+    async with server:
+        first = server.url
+    async with server, aiohttp.ClientSession() as http:
+        assert server.url == first
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                async with http.post(f"{server.url}/chat/completions", json={"stream": True, "messages": []}) as answer:
+                    await answer.read()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.tools.coerce import ArgumentMismatch, convert_value, decode_json_text, repair_surrogates, to_storable
+from palinurus.core.text import repair_surrogates
+from palinurus.tools.coerce import ArgumentMismatch, convert_value, decode_json_text, to_storable
 
 
 def test_half_surrogates_become_storable() -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from palinurus.tools import persona
 
+WATCHES = persona.get_persona_watches()
+
 
 @pytest.fixture
 def root(workspace: Path) -> Path:
@@ -43,7 +45,7 @@ def root(workspace: Path) -> Path:
     ],
 )
 def test_it_is_put_back(root: Path, tmp_path: Path, command: str, undone: set[str]) -> None:
-    with persona.watch_persona(str(root), str(tmp_path / "aside")) as watch:
+    with WATCHES.watch(str(root), str(tmp_path / "aside")) as watch:
         subprocess.run(["sh", "-c", command], cwd=root, check=True)
         assert set(watch.undo()) == undone
         assert watch.undo() == []
@@ -54,22 +56,25 @@ def test_it_is_put_back(root: Path, tmp_path: Path, command: str, undone: set[st
 
 
 def test_what_was_written_with_leave_stays_also_for_others_who_watch(root: Path) -> None:
-    with persona.watch_persona(str(root), "") as one, persona.watch_persona(str(root), "") as other:
+    with (
+        WATCHES.watch(str(root), "") as one,
+        WATCHES.watch(str(root), "") as other,
+    ):
         (root / "SOUL.md").write_text("better")
-        persona.accept_changes([str(root / "SOUL.md")])
+        WATCHES.accept([str(root / "SOUL.md")])
         assert one.undo() == [] and other.undo() == []
     assert (root / "SOUL.md").read_text() == "better"
 
 
 def test_a_process_that_was_left_behind_is_watched_until_it_ends(root: Path) -> None:
     child = subprocess.Popen(["sleep", "100"])
-    with persona.watch_persona(str(root), "") as watch:
+    with WATCHES.watch(str(root), "") as watch:
         watch.pids.add(child.pid)
     (root / "SOUL.md").write_text("late")
-    assert persona.undo_stray_changes(str(root)) == ["SOUL.md"]
+    assert WATCHES.undo_strays(str(root)) == ["SOUL.md"]
     child.kill()
     child.wait()
     (root / "SOUL.md").write_text("last")
-    assert persona.undo_stray_changes(str(root)) == ["SOUL.md"]
+    assert WATCHES.undo_strays(str(root)) == ["SOUL.md"]
     (root / "SOUL.md").write_text("the owner's")
-    assert persona.undo_stray_changes(str(root)) == [] and (root / "SOUL.md").read_text() == "the owner's"
+    assert WATCHES.undo_strays(str(root)) == [] and (root / "SOUL.md").read_text() == "the owner's"

@@ -8,18 +8,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.core.schedule.heartbeat import HeartbeatHours
+from palinurus.core.schedule.heartbeat import HeartbeatHours, HeartbeatState
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import Inbound, InlineDirectives
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.usage import TokenUsage
 from palinurus.sessions.record import SessionRecord
-from palinurus.store.port import SessionRow, UsageRow
+from palinurus.store.port import InboxRow, SessionRow, UsageRow
 from palinurus.testing.clock import run_ready_tasks
 from palinurus.triggers.scheduler import Scheduler
 from support import inbound
-from triggers.world import World
+from triggers.world import Inbox, World
 
 KEY = "agent:main:main"
 
@@ -234,3 +234,19 @@ async def test_in_a_session_of_its_own_it_is_told_what_waits_once_and_takes_noth
     await work.wake("The ship is in", now=False)
     await world.pass_(work, 31)
     assert len(world.beats) == 2 and "The ship is in" in world.beats[1].text
+
+
+class BrokenInbox(Inbox):
+    async def wait(self, item: str) -> InboxRow:
+        raise RuntimeError("the row is torn")
+
+
+async def test_a_beat_cut_in_two_whose_end_breaks_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    world = Home(tmp_path)
+    world.inbox = BrokenInbox(world.clock, world.memory)
+    state = HeartbeatState(last=world.clock.now(), item="cut")
+    world.memory.records["heartbeat", "main"] = msgspec.json.encode(state)
+    work = await world.up()
+    await world.look(work)
+    assert "the row is torn" in caplog.text and "heartbeat of main" in caplog.text
+    await work.close()

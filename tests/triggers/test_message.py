@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from palinurus.config.sections.schedule import HeartbeatSettings, HeartbeatVisibility
 from palinurus.core.types.keys import SessionKey
+from palinurus.services.inbox import InboxPort
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import SessionRow
 from palinurus.triggers.message import resolve_target
@@ -18,23 +19,15 @@ from triggers.world import World
 MAIN = SessionKey("main", "main")
 
 
-def doors(*groups: str, key: SessionKey = MAIN, **last: Any) -> TriggerPort:
+def port(*groups: str, key: SessionKey = MAIN, **last: Any) -> TriggerPort:
     world = World()
     for name in (str(key), *groups):
         record = SessionRecord.fresh(SessionKey("main", name.split(":", 2)[2]), 0, "s")
         if name == str(key):
             record = msgspec.structs.replace(record, **last)
         world.memory.rows[name] = SessionRow(name, "main", "s", 0, record.encode())
-    inbox = world.inbox
-    return TriggerPort(
-        world.settings,
-        world.memory,
-        world.clock,
-        inbox.submit,
-        inbox.wait,
-        inbox.running,
-        channels=lambda: ("tg", "irc"),
-    )
+    inbox = cast(InboxPort, world.inbox)
+    return TriggerPort(world.settings, world.memory, world.clock, inbox, channels=("tg", "irc"))
 
 
 LAST = {"lastChannel": "tg", "lastTo": "7", "lastAccountId": "work"}
@@ -60,18 +53,18 @@ LAST = {"lastChannel": "tg", "lastTo": "7", "lastAccountId": "work"}
     ],
 )
 async def test_aim(beat: dict[str, Any], wanted: str | tuple[str, str, str]) -> None:
-    found = await resolve_target(doors("agent:main:tg:group:g9", **LAST), HeartbeatSettings(**beat), MAIN)
-    target = found.way.target
+    found = await resolve_target(port("agent:main:tg:group:g9", **LAST), HeartbeatSettings(**beat), MAIN)
+    target = found.destination.target
     assert (found.why or (target.channel, target.to, target.account)) == wanted
-    assert found.way.push is (found.why == "")
+    assert found.destination.push is (found.why == "")
 
 
 async def test_the_last_place_of_a_group_is_no_direct_chat_and_nobody_there_is_no_target() -> None:
     own = HeartbeatSettings(target="last", direct="block")
     group = SessionKey("main", "tg:group:g1")
-    assert (await resolve_target(doors(key=group, lastChannel="tg", lastTo="g1"), own, group)).way.push
-    assert (await resolve_target(doors(), own, MAIN)).why == "no-target"
-    assert (await resolve_target(doors(), own, SessionKey("main", "other"))).why == "no-target"
+    assert (await resolve_target(port(key=group, lastChannel="tg", lastTo="g1"), own, group)).destination.push
+    assert (await resolve_target(port(), own, MAIN)).why == "no-target"
+    assert (await resolve_target(port(), own, SessionKey("main", "other"))).why == "no-target"
 
 
 @pytest.mark.parametrize(
@@ -86,5 +79,5 @@ async def test_the_last_place_of_a_group_is_no_direct_chat_and_nobody_there_is_n
     ],
 )
 async def test_what_may_be_seen_there(place: dict[str, HeartbeatVisibility], wanted: str, useless: bool) -> None:
-    found = await resolve_target(doors(**LAST), HeartbeatSettings(target="last", seen=place), MAIN)
+    found = await resolve_target(port(**LAST), HeartbeatSettings(target="last", seen=place), MAIN)
     assert (found.why, found.useless) == (wanted, useless)

@@ -72,6 +72,7 @@ class Inbox:
         self.taken: dict[str, Inbound] = {}  # by event
         self.ended: dict[str, tuple[str, str]] = {}
         self.held = False
+        self.busy: tuple[str, ...] = ()  # sessions with a run going
         self.answer = ("answered", "done")
 
     async def submit(self, inbound: Inbound, sink: Any = None) -> Acceptance:
@@ -108,7 +109,6 @@ class World:
         self.settings = Settings(home, agents, "main", heartbeats=beats, cron=CronSettings(timezone="UTC", runs=50))
         self.posts: list[tuple[str, bytes, dict[str, str]]] = []
         self.told: list[tuple[str, dict[str, Any]]] = []
-        self.busy = 0
 
     async def run(self, key: Any, command: str, limit: float) -> str | None:
         """A watched command."""
@@ -121,11 +121,16 @@ class World:
             self.posts.append((url, body, headers))
             return 200
 
-        doors = TriggerPort(
-            self.settings, self.memory, self.clock, self.inbox.submit, self.inbox.wait, self.inbox.running,
-            lambda: self.busy, post, lambda: ("fake",), self.run,
-        )  # fmt: skip
-        work = Scheduler(doors, SystemEvents(self.memory))
+        port = TriggerPort(
+            self.settings,
+            self.memory,
+            self.clock,
+            self.inbox,
+            post,
+            ("fake",),
+            self.run,  # type: ignore[arg-type]
+        )
+        work = Scheduler(port, SystemEvents(self.memory))
         await work.load()
         work.follow(lambda event, payload: self.told.append((event, payload)))
         return work

@@ -84,12 +84,12 @@ async def gate_run(hooks: Hooks, plan: RunPlan) -> ModelFailure | None:
     return ModelFailure("refused", str(changes.get("message") or changes.get("blockReason") or BLOCKED))
 
 
-async def claim_inbound(hooks: Hooks, inbound: Inbound, key: SessionKey) -> str | None:
+async def claim_inbound(hooks: Hooks, inbound: Inbound, typed: str, key: SessionKey) -> str | None:
     """inbound_claim: the answer of the plugin that took the message ("" = silence); None if nobody did."""
     if not hooks.has("inbound_claim") or inbound.system:
         return None
     told = {
-        "content": inbound.text,
+        "content": typed,
         "channel": inbound.target.channel,
         "senderId": inbound.sender.id,
         "isGroup": inbound.kind != "direct",

@@ -14,7 +14,7 @@ class Mailbox:
     `told` hears which messages the loop has taken, in the same breath: from then on nobody can have them back.
     """
 
-    def __init__(self, told: Callable[[tuple[str, ...]], None] | None = None) -> None:
+    def __init__(self, told: Callable[[tuple[str, ...]], object] | None = None) -> None:
         self._items: deque[tuple[UserMessage, str]] = deque()
         self._told = told
         self.open = True  # False once the loop has looked for the last time

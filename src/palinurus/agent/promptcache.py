@@ -11,7 +11,6 @@ import logging
 import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 import msgspec
 
@@ -27,7 +26,7 @@ from palinurus.agent.fingerprint import (
 )
 from palinurus.clock import Clock
 from palinurus.core.types.messages import UserMessage
-from palinurus.core.types.model import Model, ModelEvent, ModelRequest
+from palinurus.core.types.model import Model, ModelEvent, ModelRequest, StopSignal
 from palinurus.store.port import InboxRow, UsageRow
 
 # What the cache diagnosis means, in words: a verdict on a session's last request, and the message a break came with.
@@ -112,7 +111,7 @@ class WatchedModel:
         self._watch = watch
         self._clock = clock
 
-    def stream(self, request: ModelRequest, stop: Any) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
         """As the model itself."""
         if request.session:
             self._watch.look(request, self._clock.now())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -144,24 +144,27 @@ def build_settlement(
         result,
         note,
         lines,
-        tuple(to_outgoing(reply, plan.item, at, end.ended) for at, reply in enumerate(replies)),
+        to_outgoing_rows(replies, plan.item, end.ended),
         None,
         _touched(plan, end, session),
         tuple(_spent(plan, m) for m in end.messages if isinstance(m, AssistantMessage) and m.usage != TokenUsage()),
     )
 
 
-def to_outgoing(reply: Reply, item: str, at: int, now: int) -> OutboxRow:
-    """A reply as an outbox row; its id is its client id, so that a part can never be queued twice."""
-    target = reply.target
-    return OutboxRow(
-        id=reply.client_id,
-        item=item,
-        channel=target.channel,
-        target=f"{target.account}/{target.to}/{target.thread}",
-        data=msgspec.json.encode(reply),
-        at=now,
-        seq=at,
+def to_outgoing_rows(replies: Iterable[Reply], item: str, now: int) -> tuple[OutboxRow, ...]:
+    """Replies as outbox rows, in order. A row's id is its reply's client id, so that a part can never be queued
+    twice."""
+    return tuple(
+        OutboxRow(
+            id=reply.client_id,
+            item=item,
+            channel=reply.target.channel,
+            target=f"{reply.target.account}/{reply.target.to}/{reply.target.thread}",
+            data=msgspec.json.encode(reply),
+            at=now,
+            seq=at,
+        )
+        for at, reply in enumerate(replies)
     )
 
 

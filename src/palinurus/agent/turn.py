@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -24,12 +24,12 @@ from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.ports import RunPorts
 from palinurus.agent.recorder import RunRecorder
 from palinurus.agent.runtimes.choose import Runtimes
-from palinurus.agent.settle import build_settlement, forget_quiet_heartbeat, settle_until_stored, to_outgoing
+from palinurus.agent.settle import build_settlement, forget_quiet_heartbeat, settle_until_stored, to_outgoing_rows
 from palinurus.clock import Clock
 from palinurus.core.types.approval import Approver
 from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent
-from palinurus.core.types.inbound import Inbound, Route
-from palinurus.core.types.keys import parse_session_key
+from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route
+from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
 from palinurus.core.types.model import Model, ModelFailure
 from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
@@ -55,6 +55,20 @@ class Audience(Protocol):
         ...
 
 
+# (message, inbox id, session, how much to show): who turns the run's events into replies.
+SpeakerFactory: TypeAlias = Callable[[Inbound, str, SessionKey, Callable[[], RunVisibility]], ReplyBuilder]
+
+
+class ClaimedMessage(NamedTuple):
+    """A message whose turn has come, with all that was decided about it before."""
+
+    claim: RunClaim
+    inbound: Inbound  # without its directives; with those it was collected with counted, and what was dropped told
+    route: Route
+    inline: InlineDirectives = NO_INLINE  # what its directives ask for
+    typed: str = ""  # its text as it was typed
+
+
 class TurnServices(NamedTuple):
     """What turns share."""
 
@@ -63,9 +77,7 @@ class TurnServices(NamedTuple):
     model: Model
     hooks: Hooks
     clock: Clock
-    speaker: Callable[
-        [Inbound, str, Callable[[], RunVisibility]], ReplyBuilder
-    ]  # (message, inbox id, how much to show)
+    speaker: SpeakerFactory
     replied: Callable[[tuple[Reply, ...]], None]  # replies are in the outbox: wake the deliverer
     switched: dict[str, SessionRecord]  # records that commands changed while a run of that session is going
     approver: Approver | None = None  # who puts questions to people
@@ -77,30 +89,31 @@ class TurnRunner:
     def __init__(self, services: TurnServices) -> None:
         self._s = services
 
-    async def turn(self, claim: RunClaim, inbound: Inbound, abort: Abort, mailbox: Mailbox, audience: Audience) -> None:
+    async def turn(self, message: ClaimedMessage, abort: Abort, mailbox: Mailbox, audience: Audience) -> None:
         """Run and settle one message. Returns when its outcome is on disk, or it was handed back (drain)."""
+        claim, inbound = message.claim, message.inbound
         if claim.attempts > MAX_ATTEMPTS:
             text = f"this message stopped the gateway {claim.attempts - 1} times and is not tried again"
-            await self._explain(claim, inbound, audience, ModelFailure("refused", text), "dead")
+            await self._explain(message, audience, ModelFailure("refused", text), "dead")
             return
-        if not (inbound.text or inbound.images or inbound.files):  # nothing empty is ever accepted
-            await self._explain(
-                claim, inbound, audience, ModelFailure("refused", "the stored message cannot be read"), "dead"
-            )
+        if not (message.typed or inbound.images or inbound.files):  # nothing empty is ever accepted
+            failure = ModelFailure("refused", "the stored message cannot be read")
+            await self._explain(message, audience, failure, "dead")
             return
-        key = parse_session_key(claim.session)
-        assert key is not None, claim.session  # it was parsed when the message was accepted
-        taken = await hookcalls.claim_inbound(self._s.hooks, inbound, key)
+        taken = await hookcalls.claim_inbound(self._s.hooks, inbound, message.typed, message.route.key)
         if taken is not None:
-            await self._said(claim, inbound, audience, taken)
+            now = self._s.clock.now()
+            said = (AssistantMessage((TextBlock(taken),), timestamp=now),) if taken else ()
+            end = AgentEnd(said, "stop", TokenUsage(), ended=now)  # nothing goes into the transcript
+            await self._end(message, audience, end, Settlement("answered" if taken else "silent", taken))
             return
-        prepared = await self._s.preparer.prepare(claim, inbound, Route(key.agent, key, claim.lane))
+        prepared = await self._s.preparer.prepare(claim, inbound, message.route, message.inline)
         pass_crashpoint("prepare.after")
         if not isinstance(prepared, RunRefusal) and prepared.finished is None:  # else its answer is on disk already
             refused = await hookcalls.gate_run(self._s.hooks, prepared.plan)
             prepared = prepared if refused is None else RunRefusal(refused)
         if isinstance(prepared, RunRefusal):
-            await self._explain(claim, inbound, audience, prepared.failure, "failed")
+            await self._explain(message, audience, prepared.failure, "failed")
         else:
             await self._run(claim, prepared, abort, mailbox, audience)
 
@@ -113,7 +126,7 @@ class TurnRunner:
         record = RunRecorder(s.store, claim, prepared.transcript, s.clock, audience.absorbed)
         scene = CompactionRun(plan, prepared.session, prepared.transcript, record, abort, prepared.view)
         compactor = Compactor(s.compactions, scene) if s.compactions is not None else None
-        speaker = s.speaker(plan.inbound, claim.id, lambda: self._shown(plan))
+        speaker = s.speaker(plan.inbound, claim.id, plan.route.key, lambda: self._shown(plan))
         timer = asyncio.get_running_loop().call_later(plan.limits.timeout, abort.set, "timeout")
         end: AgentEnd | None = None
         try:
@@ -165,10 +178,7 @@ class TurnRunner:
         return plan.show if record is None else resolve_show(plan.inline, record, plan.quiet)
 
     async def _say(self, claim: RunClaim, replies: tuple[Reply, ...]) -> None:
-        now = self._s.clock.now()
-        await self._s.store.queue_replies(
-            claim, [to_outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies)]
-        )
+        await self._s.store.queue_replies(claim, to_outgoing_rows(replies, claim.id, self._s.clock.now()))
         self._s.replied(replies)
 
     async def _settle(self, claim: RunClaim, end: Settlement, abort: Abort, record: RunRecorder | None = None) -> bool:
@@ -183,31 +193,21 @@ class TurnRunner:
 
         return await settle_until_stored(claim, write, self._s.clock, lambda: abort.reason == "drain")
 
-    async def _said(self, claim: RunClaim, inbound: Inbound, audience: Audience, text: str) -> None:
-        """End a message that a plugin has answered. Nothing goes into the transcript."""
-        now = self._s.clock.now()
-        said = (AssistantMessage((TextBlock(text),), timestamp=now),) if text else ()
-        end = AgentEnd(said, "stop", TokenUsage(), ended=now)
-        speaker = self._s.speaker(inbound, claim.id, RunVisibility)
-        speaker.feed(end)
-        replies = speaker.close()
-        rows = tuple(to_outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
-        made = Settlement("answered" if text else "silent", text, (), rows)
-        if await self._settle(claim, made, Abort()):
-            self._s.replied(replies)
-            audience.show(end)
-
     async def _explain(
-        self, claim: RunClaim, inbound: Inbound, audience: Audience, failure: ModelFailure, outcome: TurnOutcome
+        self, message: ClaimedMessage, audience: Audience, failure: ModelFailure, outcome: TurnOutcome
     ) -> None:
         """End a message that gets no run: the person is told why."""
-        now = self._s.clock.now()
-        end = AgentEnd((), "error", TokenUsage(), failure, now)
-        speaker = self._s.speaker(inbound, claim.id, RunVisibility)
+        end = AgentEnd((), "error", TokenUsage(), failure, self._s.clock.now())
+        await self._end(message, audience, end, Settlement(outcome, failure.message))
+
+    async def _end(self, message: ClaimedMessage, audience: Audience, end: AgentEnd, made: Settlement) -> None:
+        """End a message without a run; what `end` says is its reply."""
+        claim = message.claim
+        speaker = self._s.speaker(message.inbound, claim.id, message.route.key, RunVisibility)
         speaker.feed(end)
         replies = speaker.close()
-        rows = tuple(to_outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
-        if await self._settle(claim, Settlement(outcome, failure.message, (), rows), Abort()):
+        rows = to_outgoing_rows(replies, claim.id, self._s.clock.now())
+        if await self._settle(claim, msgspec.structs.replace(made, replies=rows), Abort()):
             self._s.replied(replies)
             audience.show(end)
 

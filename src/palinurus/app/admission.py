@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from collections.abc import Awaitable
+from typing import Protocol
 
 import msgspec
 
@@ -16,26 +16,26 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
 from palinurus.core.untrusted import clean_label
 from palinurus.inbox.access import AdmittedMessage, ChannelAccess, RejectedMessage
+from palinurus.inbox.message import InboxMessage, MessageReader
 from palinurus.inbox.pairing import ChatPairing, PairingPerson, make_person_key
 from palinurus.outbox.post import OutboxPost
+from palinurus.services.inbox import InboxPort
 from palinurus.store.port import Acceptance, Store
 
 log = logging.getLogger(__name__)
 
 
-class AdmissionPorts(NamedTuple):
-    """What the door leads to."""
+class Submit(Protocol):
+    """Puts a message on disk."""
 
-    submit: Callable[[Inbound], Awaitable[Acceptance]]
-    abort: Callable[[str], bool]  # stop a message's run, or its waiting
-    post: OutboxPost
+    def __call__(self, inbound: Inbound, /, *, message: InboxMessage | None) -> Awaitable[Acceptance]: ...
 
 
 class GuestRuns:
-    """Implements `Follower`: whose messages are under way. What somebody who is put out has going is stopped."""
+    """Implements `RunFollower`: whose messages are under way. What somebody who is put out has going is stopped."""
 
-    def __init__(self, abort: Callable[[str], bool]) -> None:
-        self._abort = abort
+    def __init__(self, inbox: InboxPort) -> None:
+        self._inbox = inbox
         self._of: dict[str, str] = {}  # by message: the person's key
 
     def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
@@ -54,25 +54,35 @@ class GuestRuns:
 
     def stop_person(self, person: PairingPerson) -> None:
         for item in [item for item, who in self._of.items() if who == person.key]:
-            self._abort(item)
+            self._inbox.abort_item(item)
 
 
 class ChannelAdmission:
     """What channels are given as `submit`."""
 
-    def __init__(self, settings: Settings, store: Store, clock: Clock, ports: AdmissionPorts) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        clock: Clock,
+        inbox: InboxPort,
+        reader: MessageReader,
+        submit: Submit,
+        post: OutboxPost,
+    ) -> None:
         self._settings = settings
-        self._ports = ports
-        self.guests = GuestRuns(ports.abort)
+        self._submit_one = submit
+        self._post = post
+        self.guests = GuestRuns(inbox)
         self.pairing = ChatPairing(store, clock, owned=bool(settings.people.owners), gone=self.guests.stop_person)
         own = frozenset(name for name, entry in CHANNELS.items() if entry.own)
-        self._access = ChannelAccess(settings, store, clock, self.pairing, own)
+        self._access = ChannelAccess(settings, store, clock, self.pairing, reader=reader, own=own)
 
     async def take(self, inbound: Inbound) -> str:
         """The id of the message on disk; "" if none came of it. Raises what `submit` raises."""
         outcome = await self._access.admit(inbound)
         if isinstance(outcome, AdmittedMessage):
-            return await self._submit(outcome.inbound)
+            return await self._submit(outcome.inbound, outcome.message)
         if isinstance(outcome, RejectedMessage):
             level = logging.DEBUG if outcome.reply is None else logging.INFO  # a flood does not fill the log
             log.log(level, "%s: %s of %s turned away: %s", *_place(inbound), outcome.why)
@@ -86,17 +96,20 @@ class ChannelAdmission:
 
     async def say(self, reply: Reply) -> None:
         """Put a notice into the outbox. On disk when it returns; said again it changes nothing."""
-        if reply.target.channel in self._ports.post.channels():
-            await self._ports.post.send(reply, 0.0)
+        if reply.target.channel in self._post.channels():
+            await self._post.send(reply, 0.0)
 
-    async def _submit(self, inbound: Inbound) -> str:
+    async def _submit(self, inbound: Inbound, message: InboxMessage | None) -> str:
         peer = inbound.sender.id if inbound.kind == "direct" else inbound.target.to
         agents = self._settings.people.broadcast.get(peer, ()) if inbound.sender.id and not inbound.agent else ()
         every = [
             msgspec.structs.replace(inbound, agent=agent, event=f"{inbound.event}#{agent}" if inbound.event else "")
             for agent in agents
         ]
-        accepted = [await self._ports.submit(one) for one in every or [inbound]]
+        if every:  # each of them goes its own way
+            accepted = [await self._submit_one(one, message=None) for one in every]
+        else:
+            accepted = [await self._submit_one(inbound, message=message)]
         if not accepted[0].duplicate:
             self._access.forget_context(inbound)
         return accepted[0].id

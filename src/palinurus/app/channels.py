@@ -38,7 +38,7 @@ KIND = "channel"  # of the records that accounts keep
 
 
 class ChannelRecords:
-    """Implements `Memo` on the store."""
+    """Implements `AccountMemo` on the store."""
 
     def __init__(self, store: Store, prefix: str) -> None:
         self._store = store
@@ -53,7 +53,7 @@ class ChannelRecords:
 
 
 class SignInMemo:
-    """Implements `Memo` for a sign-in: nothing of it outlives the command."""
+    """Implements `AccountMemo` for a sign-in: nothing of it outlives the command."""
 
     def __init__(self) -> None:
         self._held: dict[str, bytes] = {}

@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from palinurus import late
-from palinurus.agent.plan.offer import ToolOffers
 from palinurus.agent.plan.sandbox import ToolSandboxes
 from palinurus.clock import Clock
 from palinurus.config.sections.mcp import McpServerSettings
@@ -25,7 +24,6 @@ from palinurus.config.settings import Settings
 from palinurus.core.policy.address import OpenHosts, UrlParts, parse_url
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.sandbox import SandboxSpec
-from palinurus.core.types.tool import Tool
 from palinurus.errors import PalinurusError
 from palinurus.tools.commands import descendants
 from palinurus.tools.commands.environ import build_child_env
@@ -58,11 +56,6 @@ def load_mcp_connect() -> McpConnect:
         fix = f"`{sys.executable} -m pip install 'palinurus[mcp]'`"
         raise PalinurusError(f"MCP servers need an extra that is not installed: {fix}", fix=fix) from None
     return found
-
-
-def attach_mcp_tools(made: McpServers, tools: dict[str, Tool], offers: ToolOffers) -> None:
-    """Their tools come into `tools` as they are known; answers about tools that were kept are forgotten."""
-    made.attach(tools, offers.forget)
 
 
 def kill_stray_servers(settings: Settings) -> None:

@@ -32,7 +32,7 @@ _TIME = 60.0
 
 
 class ChannelFiles:
-    """Implements `channels.kit.Media` for one account; `most` is the largest file that is kept."""
+    """Implements `channels.kit.ChannelMedia` for one account; `most` is the largest file that is kept."""
 
     def __init__(self, folder: str, roots: tuple[str, ...], most: int, door: EgressGuard, clock: Clock) -> None:
         self._folder = folder

@@ -13,11 +13,11 @@ from palinurus.clock import Clock
 from palinurus.config.sections.channels import AccountSettings, Streaming
 from palinurus.config.sections.delivery import PresenceSettings
 from palinurus.config.settings import Settings
-from palinurus.core.stream.heartbeat import ACK_TOKEN
+from palinurus.core.stream.silent import HEARTBEAT_TOKEN
 from palinurus.core.types.channel import Channel
-from palinurus.core.types.inbound import Inbound, Route, Target
+from palinurus.core.types.inbound import Inbound, Target
+from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
-from palinurus.inbox.route import route_inbound
 from palinurus.outbox.blocks import BlockSpeaker
 from palinurus.outbox.cards import ApprovalCards
 from palinurus.outbox.deliver import DeliveryAids
@@ -49,12 +49,10 @@ class ReplyPipeline:
         self.cards = ApprovalCards(store, channels, self._helpers.spawn)
         self.aids = DeliveryAids(self.drafts, self.pace, self.cards.on_shown)
 
-    def speaker(self, inbound: Inbound, item: str, show: Callable[[], RunVisibility]) -> ReplyBuilder:
-        """The run's own; (message, inbox id, how much to show)."""
+    def speaker(self, inbound: Inbound, item: str, key: SessionKey, show: Callable[[], RunVisibility]) -> ReplyBuilder:
+        """The run's own; (message, inbox id, its session, how much to show)."""
         settings, target = self._settings, inbound.target
-        where = route_inbound(inbound, settings)
-        name = where.agent if isinstance(where, Route) else settings.default_agent
-        agent, session = settings.agents.get(name), str(where.key) if isinstance(where, Route) else ""
+        name, agent = key.agent, settings.agents.get(key.agent)
         beat = inbound.options.heartbeat if inbound.system else None
         channel, account = self._channels.get(target.channel), self._account(target)
         blocks = self._blocks(account) and beat is None
@@ -65,10 +63,10 @@ class ReplyPipeline:
             show,
             settings.delivery.block_sizes(account, fit.most if fit else 4000) if blocks else None,
             roots=(agent.workspace,) if agent else (),
-            trace=lambda: self._hooks.list_trace(session),
+            trace=lambda: self._hooks.list_trace(str(key)),
         )
         if beat is not None:
-            said = HeartbeatSpeaker(said, beat, Reply(target, ACK_TOKEN, f"{item}.ok"))
+            said = HeartbeatSpeaker(said, beat, Reply(target, HEARTBEAT_TOKEN, f"{item}.ok"))
         if channel is None or fit is None or not inbound.push:
             return said
         parted = FittingSpeaker(said, fit, "" if inbound.system or inbound.pressed else inbound.event)

@@ -12,10 +12,8 @@ import logging
 from palinurus.channels import CHANNELS
 from palinurus.config.settings import Settings
 from palinurus.core.policy.groups import BUILTIN_TOOLS as TOOLS
-from palinurus.core.types.inbound import Inbound, Route
 from palinurus.inbox.commands.command import ChatCommand, CommandAnswer, CommandCall, Scope
 from palinurus.inbox.commands.table import NAMES as COMMANDS
-from palinurus.inbox.route import route_inbound
 from palinurus.plugins import load, scripts
 from palinurus.plugins.api import PluginCommand, PluginCommandCall, PluginContributions
 from palinurus.plugins.hooks import Hooks
@@ -44,12 +42,6 @@ def load_contributions(settings: Settings) -> PluginContributions:
         if settings.plugins.enabled_ids
         else PluginContributions()
     )
-
-
-def find_hook_session(inbound: Inbound, settings: Settings) -> str:
-    """The key of the session that a message goes to, for hooks."""
-    where = route_inbound(inbound, settings)
-    return str(where.key) if isinstance(where, Route) else ""
 
 
 def make_plugin_commands(given: PluginContributions) -> dict[str, ChatCommand]:

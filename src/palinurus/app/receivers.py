@@ -105,7 +105,7 @@ class ChannelReceivers:
         """Raises NotFound, BadRequest."""
         self._known(target.channel)
         try:
-            act = message.find_action(action, target.channel, self._channels[target.channel].abilities).make(args)
+            act = message.make_action(action, target.channel, self._channels[target.channel].abilities, args)
         except ToolFailure as failure:
             raise BadRequest(str(failure)) from None
         return await self._post.act(target, act)

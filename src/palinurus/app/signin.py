@@ -24,10 +24,14 @@ from palinurus.tools.program.signin import SignInState
 Enter: TypeAlias = Callable[[str], Callable[..., Awaitable[str]] | None]
 
 
+HINTS = {"whatsapp": "Open WhatsApp on the phone, Linked devices, Link a device, and read the code."}
+
+
 class _Going:
     """One sign-in. `sign` is how it stands; `news` is set when that changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, channel: str) -> None:
+        self._hint = HINTS.get(channel, f"Read the code with the app of {channel}.")
         self.sign = SignInState("waiting")
         self.news = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
@@ -40,11 +44,7 @@ class _Going:
         """A line, or a picture with an address of its own."""
         url = getattr(line, "url", "")
         if url:
-            self.now(
-                SignInState(
-                    "code", "Open WhatsApp on the phone, Linked devices, Link a device, and read the code.", url
-                )
-            )
+            self.now(SignInState("code", self._hint, url))
 
 
 class SignInRunner:
@@ -91,7 +91,7 @@ class SignInRunner:
             raise BadRequest(
                 f"{channel} needs the package {entry.needs}", fix=f"pip install 'palinurus[{entry.extra}]'"
             )
-        kit, going = self._kit(channel, account), _Going()
+        kit, going = self._kit(channel, account), _Going(channel)
         await self._lines.stop(channel)
         going.task = asyncio.ensure_future(self._signed(channel, kit, going))
         return going

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from palinurus.clock import Clock
-from palinurus.config.sections.approvals import APPROVALS_FILE
 from palinurus.config.settings import Settings
 from palinurus.core.types.model import Model
 from palinurus.core.types.tool import Tool
 from palinurus.inbox.status import SessionStatusReader
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.vision import VisionModel
-from palinurus.services.approvals import ApprovalBoard
+from palinurus.services.inbox import InboxPort
 from palinurus.services.subagents.control import SubagentControl
-from palinurus.services.wake import SessionWaker, Submit
 from palinurus.store.port import Store
 from palinurus.tools.collect import SessionsAndAgents, make_all_tools
-from palinurus.tools.commands.record import CommandRecords
 from palinurus.tools.commands.table import CommandTable
 from palinurus.tools.program import gateway, message
 from palinurus.tools.program.cron import SchedulerPort
@@ -38,25 +34,15 @@ class ToolboxViews(NamedTuple):
     clock: Clock
     environ: Mapping[str, str]
     memory: Memories
-    running: Callable[[str], bool]  # does a turn of this session run now?
+    inbox: InboxPort
     processes: CommandTable  # commands that run in the background
     web: WebToolset  # the one network door and what goes through it
     model: Model  # for the image tool
     others: SessionsAndAgents  # the sessions and agents besides the one that asks
-    nest: SubagentControl  # who keeps sub-agents
+    subagents: SubagentControl  # who keeps sub-agents
     schedules: SchedulerPort  # who keeps jobs
     post: MessagePort | None = None  # who writes to chats
     restart: Callable[[float], None] | None = None  # begin again in so many seconds, where there is a gateway
-
-
-def make_processes(settings: Settings, store: Store, clock: Clock, submit: Submit) -> CommandTable:
-    """The table of running commands; what ends there wakes its session."""
-    return CommandTable(settings.tools.exec.process, clock, CommandRecords(store), SessionWaker(submit, clock))
-
-
-def make_approval_board(settings: Settings, store: Store, clock: Clock, stopping: Callable[[], bool]) -> ApprovalBoard:
-    """Where questions to people are kept."""
-    return ApprovalBoard(store, clock, os.path.join(settings.home, APPROVALS_FILE), stopping)
 
 
 def make_web_tools(settings: Settings, catalog: Catalog, web: WebToolset, model: Model) -> dict[str, Tool]:
@@ -67,11 +53,18 @@ def make_web_tools(settings: Settings, catalog: Catalog, web: WebToolset, model:
 
 def make_toolbox(views: ToolboxViews) -> dict[str, Tool]:
     """Every tool there is, by name; who is offered which is the policy's business."""
-    standing = SessionStatusReader(
-        views.settings, views.store, views.catalog, views.clock, views.environ, views.running
+    status = SessionStatusReader(
+        views.settings, views.store, views.catalog, views.clock, environ=views.environ, running=views.inbox.running
     )
-    web = make_web_tools(views.settings, views.catalog, views.web, views.model)
-    made = make_all_tools(views.memory, standing, views.others, views.nest, views.processes, web, views.schedules)
+    made = make_all_tools(
+        views.memory,
+        status,
+        views.others,
+        views.subagents,
+        processes=views.processes,
+        web=make_web_tools(views.settings, views.catalog, views.web, views.model),
+        schedules=views.schedules,
+    )
     wrote = message.make_message_tool(views.post, views.settings.messaging) if views.post is not None else {}
     return {
         **made,

@@ -13,7 +13,7 @@ from palinurus.errors import ConfigError, Problem
 
 
 class ChannelEntry(NamedTuple):
-    """Where a channel is: "module:factory" (factory(kit) -> Channel). `needs` is the module of its library, and
+    """Where a channel is: "module:name" of what makes it of a ChannelKit. `needs` is the module of its library, and
     `extra` the name under which that is installed. `own`: only the owner can write there, so nobody is asked."""
 
     where: str
@@ -23,16 +23,16 @@ class ChannelEntry(NamedTuple):
 
 
 CHANNELS: dict[str, ChannelEntry] = {
-    "spool": ChannelEntry("palinurus.channels.spool:make_spool_channel", own=True),
+    "spool": ChannelEntry("palinurus.channels.spool:SpoolChannel", own=True),
     "discord": ChannelEntry("palinurus.channels.discord.channel:make_discord_channel", "discord", "discord"),
     "telegram": ChannelEntry("palinurus.channels.telegram.channel:make_telegram_channel", "telegram", "telegram"),
     "irc": ChannelEntry("palinurus.channels.irc.channel:make_irc_channel"),
-    "signal": ChannelEntry("palinurus.channels.signal.channel:make_signal_channel"),
-    "slack": ChannelEntry("palinurus.channels.slack.channel:make_slack_channel", "slack_sdk", "slack"),
-    "matrix": ChannelEntry("palinurus.channels.matrix.channel:make_matrix_channel"),
+    "signal": ChannelEntry("palinurus.channels.signal.channel:SignalChannel"),
+    "slack": ChannelEntry("palinurus.channels.slack.channel:SlackChannel", "slack_sdk", "slack"),
+    "matrix": ChannelEntry("palinurus.channels.matrix.channel:MatrixChannel"),
     "email": ChannelEntry("palinurus.channels.email.channel:make_email_channel"),
     "whatsapp": ChannelEntry("palinurus.channels.whatsapp.client:make_whatsapp_channel", "neonize", "whatsapp"),
-    "webhook": ChannelEntry("palinurus.channels.webhook.channel:make_webhook_channel"),
+    "webhook": ChannelEntry("palinurus.channels.webhook.channel:WebhookChannel"),
 }
 
 # Channels that sign in or out by themselves: "module:function", async, answering "" or why it did not work.

@@ -1,87 +1,36 @@
-"""What a channel's factory is given: its settings, and the parts of the program that it may use."""
+"""What a channel is made with and from: `ChannelKit` is what its factory is given (settings, and the parts of the
+program it may use), `BasicChannel` answers for all that a channel cannot do, `AccountChannel` stays connected.
+
+Knows no platform. What is handed in, and how, is `intake.py`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias
+import logging
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from palinurus.backoff import Backoff
 from palinurus.clock import Clock
 from palinurus.config.secrets import Secret
 from palinurus.config.sections.channels import AccountSettings
-from palinurus.core.types.channel import (
-    ChannelAbilities,
-    ChannelAction,
-    ChannelHttpRequest,
-    ChannelHttpResponse,
-    ChannelState,
-    ChannelStatus,
-    SendFailure,
-    SendReceipt,
-    SendResult,
-    SubmitInbound,
-)
+from palinurus.core.types import channel
+from palinurus.core.types.channel import ChannelState, ChannelStatus, SendFailure, SendReceipt, SendResult, SendTrouble
 from palinurus.core.types.inbound import Attachment, Inbound, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError, Problem
+from palinurus.tasks import TaskSet
 
-# A small table that outlives the process, in one record: its last rows, the newest at the end.
+log = logging.getLogger(__name__)
 
+K = TypeVar("K")
+V = TypeVar("V")
 
-class MemoTable:
-    """At most `most` rows. Read once, then in memory; written whole when a row changes."""
-
-    def __init__(self, memo: AccountMemo, key: str, most: int) -> None:
-        self._memo = memo
-        self._key = key
-        self._most = most
-        self._rows: dict[str, Any] | None = None
-
-    async def rows(self) -> dict[str, Any]:
-        if self._rows is None:
-            kept = await self._memo.get(self._key)
-            if self._rows is None:  # somebody else may have read it meanwhile
-                self._rows = dict(json.loads(kept)) if kept else {}
-        return self._rows
-
-    async def put(self, name: str, value: Any) -> None:
-        """On disk when this returns."""
-        rows = await self.rows()
-        rows.pop(name, None)
-        rows[name] = value
-        while len(rows) > self._most:
-            rows.pop(next(iter(rows)))
-        await self._memo.put(self._key, json.dumps(rows).encode())
-
-
-# What a channel answers for all it cannot do. Channels inherit from it and say only what they can.
-
-
-class BasicChannel:
-    """The part of `Channel` that has a sensible default: no acts, no read-back, no requests."""
-
-    name = ""
-    dedupes = False
-    abilities = ChannelAbilities()
-
-    def __init__(self) -> None:
-        self._status = ChannelStatus("starting")
-
-    def set_status(self, state: ChannelState, detail: str = "", me: str = "") -> None:
-        """How the connection is from now on."""
-        self._status = ChannelStatus(state, detail, me or self._status.me)
-
-    def status(self) -> ChannelStatus:
-        return self._status
-
-    async def find(self, reply: Reply) -> SendReceipt | None:
-        return None
-
-    async def act(self, target: Target, act: ChannelAction) -> SendResult:
-        return SendFailure(f"{self.name} cannot do that", "refused")
-
-    async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:
-        return ChannelHttpResponse(404, b"this channel takes no requests\n")
+PASSING = ("down", "cut", "limited", "signed_out")  # troubles that another try can be free of
+LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")  # to these a password may travel readable
+READABLE_PASSWORD = "without it the password can be read on the way"
+OVERRUN_NOTICE = "That was more at once than I can keep. Please send the last messages again when I have answered."
 
 
 class ChannelFile(NamedTuple):
@@ -100,7 +49,7 @@ class ChannelMedia(Protocol):
         ...
 
     async def load(self, source: str, most: int) -> ChannelFile | str:
-        """A file of the workspace, or one behind an address (through the one door), at most `most` bytes."""
+        """A file of the workspace, or one behind an address (through the one egress guard), at most `most` bytes."""
         ...
 
 
@@ -119,8 +68,8 @@ WantsTurn: TypeAlias = Callable[[Inbound], Awaitable[bool]]
 
 
 class ChannelKit(NamedTuple):
-    """For one account. `own` is its section of the config, the account's keys over the
-    channel's; secrets are `Secret`."""
+    """For one account. `own` is its section of the config, the account's keys over the channel's; secrets are
+    `Secret`. What is of the wrong kind there counts as not set."""
 
     settings: AccountSettings
     own: Mapping[str, Any]
@@ -128,28 +77,191 @@ class ChannelKit(NamedTuple):
     media: ChannelMedia
     memo: AccountMemo
     folder: str  # for what a library keeps itself; made by whoever writes there first
-    wanted: WantsTurn  # used by `channels/files.py`
+    wanted: WantsTurn  # used by `intake.fetch_message_files`
     commands: tuple[tuple[str, str], ...] = ()  # (name, what it does) for the platform's own menu
 
     @property
     def account(self) -> str:
         return self.settings.account
 
+    @property
+    def menu(self) -> tuple[tuple[str, str], ...]:
+        """`commands`, unless the config wants none of them in the platform's menu."""
+        return () if self.section("commands").get("native") is False else self.commands
+
+    def wrong(self, *keys: str, what: str = "is missing", hint: str = "") -> ConfigError:
+        """The error that names these keys of the account."""
+        account = "" if self.account == "default" else f".accounts.{self.account}"
+        where = f"channels.{self.settings.channel}{account}"
+        return ConfigError(tuple(Problem(f"{where}.{key}", what, hint=hint) for key in keys))
+
     def secret(self, key: str) -> Secret:
         """A secret of the account. Raises ConfigError when it is not set."""
-        found = self.own.get(key)
-        if isinstance(found, str):
-            found = Secret(found)
-        if not isinstance(found, Secret) or not found:
-            where = f"channels.{self.settings.channel}"
-            if self.account != "default":
-                where += f".accounts.{self.account}"
-            raise ConfigError(
-                (Problem(f"{where}.{key}", "is missing", hint="set it, best as ${NAME} of the environment"),)
-            )
+        found = read_secret(self.own.get(key))
+        if not found:
+            raise self.wrong(key, hint="set it, best as ${NAME} of the environment")
         return found
 
     def text(self, key: str, usual: str = "") -> str:
         """A text of the account's section, or the usual one."""
         found = self.own.get(key)
         return found if isinstance(found, str) and found else usual
+
+    def texts(self, key: str) -> list[str]:
+        """A list of the account's section; [] if there is none."""
+        found = self.own.get(key)
+        return [str(one) for one in found] if isinstance(found, list) else []
+
+    def flag(self, key: str, usual: bool) -> bool:
+        found = self.own.get(key)
+        return found if isinstance(found, bool) else usual
+
+    def number(self, key: str, usual: float, least: float = 0.01) -> float:
+        """A number from `least` on, or the usual one."""
+        found = self.own.get(key)
+        return float(found) if isinstance(found, int | float) and found is not True and found >= least else usual
+
+    def section(self, key: str) -> Mapping[str, Any]:
+        """A mapping in the account's section; {} if there is none."""
+        found = self.own.get(key)
+        return found if isinstance(found, Mapping) else {}
+
+
+def read_secret(value: object) -> Secret:
+    """A secret of a config, however it is written there; an empty one if it is none."""
+    return value if isinstance(value, Secret) else Secret(value) if isinstance(value, str) else Secret()
+
+
+def decode_object(data: bytes | str) -> dict[str, Any]:
+    """What a stranger sent, as a JSON object; {} if it is none."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def index_troubles(table: Mapping[SendTrouble, Iterable[K]]) -> dict[K, SendTrouble]:
+    """What each code means, out of which codes mean the same."""
+    return {code: trouble for trouble, codes in table.items() for code in codes}
+
+
+def read_seconds(written: Any, usual: float) -> float:
+    """How long a platform wants us to wait, as it wrote it."""
+    try:
+        return max(float(written), 0.0)
+    except (TypeError, ValueError):
+        return usual
+
+
+async def load_reply_files(
+    kit: ChannelKit, reply: Reply, most: int, *, together: bool = False
+) -> list[ChannelFile] | SendFailure:
+    """The files of a reply, each of at most `most` bytes; with `together` all of them."""
+    files: list[ChannelFile] = []
+    for source in reply.media:
+        file = await kit.media.load(source, most - sum(len(one.data) for one in files) if together else most)
+        if isinstance(file, str):
+            return SendFailure(file, "media")
+        files.append(file)
+    return files
+
+
+class RecentDict(dict[K, V]):
+    """The `most` keys that were set last; older ones are forgotten."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.pop(key, None)
+        super().__setitem__(key, value)
+        while len(self) > self._most:
+            del self[next(iter(self))]
+
+
+class MemoTable:
+    """A small table that outlives the process, in one record: its last `most` rows, the newest at the end. Read once,
+    then in memory; written whole when a row changes."""
+
+    def __init__(self, memo: AccountMemo, key: str, most: int) -> None:
+        self._memo = memo
+        self._key = key
+        self._most = most
+        self._rows: RecentDict[str, Any] | None = None
+
+    async def rows(self) -> dict[str, Any]:
+        if self._rows is None:
+            kept = await self._memo.get(self._key)
+            if self._rows is None:  # somebody else may have read it meanwhile
+                self._rows = RecentDict(self._most)
+                self._rows.update(json.loads(kept) if kept else {})
+        return self._rows
+
+    async def put(self, name: str, value: Any) -> None:
+        """On disk when this returns."""
+        rows = await self.rows()
+        rows[name] = value
+        await self._memo.put(self._key, json.dumps(rows).encode())
+
+
+class BasicChannel:
+    """The part of `Channel` that has a sensible default: no acts, no read-back, no requests."""
+
+    name = ""
+    dedupes = False
+    abilities = channel.ChannelAbilities()
+
+    def __init__(self) -> None:
+        self._status = ChannelStatus("starting")
+
+    def set_status(self, state: ChannelState, detail: str = "", me: str = "") -> None:
+        """How the connection is from now on."""
+        self._status = ChannelStatus(state, detail, me or self._status.me)
+
+    def status(self) -> ChannelStatus:
+        return self._status
+
+    async def find(self, reply: Reply) -> SendReceipt | None:
+        return None
+
+    async def act(self, target: Target, act: channel.ChannelAction) -> SendResult:
+        return SendFailure(f"{self.name} cannot do that", "refused")
+
+    async def hook(
+        self, request: channel.ChannelHttpRequest, submit: channel.SubmitInbound
+    ) -> channel.ChannelHttpResponse:
+        return channel.ChannelHttpResponse(404, b"this channel takes no requests\n")
+
+
+class AccountChannel(BasicChannel):
+    """One account on a platform that a connection leads to."""
+
+    def __init__(self, kit: ChannelKit) -> None:
+        super().__init__()
+        self._kit = kit
+        self._backoff = Backoff()
+        self._notices = TaskSet(f"{self.name}: a notice")
+
+    async def send(self, reply: Reply) -> SendResult:
+        raise NotImplementedError
+
+    async def keep_connected(self, attempt: Callable[[], Awaitable[SendFailure]], recheck: float = 0.0) -> None:
+        """Connect again whenever `attempt` returns, which is one connection up to its end and why it ended. Ends when
+        we are signed out; with `recheck` it goes on then too (and when we are refused), after so many seconds."""
+        while True:
+            ended = await attempt()
+            signed_out, refused = ended.trouble == "signed_out", bool(recheck) and ended.trouble == "refused"
+            self.set_status("signed_out" if signed_out else "failed" if refused else "reconnecting", ended.reason)
+            if signed_out and not recheck:
+                log.error("%s, account %s: %s", self.name, self._kit.account, ended.reason)
+                return
+            log.info("%s, account %s: %s; again soon", self.name, self._kit.account, ended.reason)
+            usual = recheck if signed_out or refused else self._backoff.next_delay()
+            await self._kit.clock.sleep(ended.retry_after or usual)
+
+    def tell_overrun(self, target: Target, event: str) -> None:
+        """Somebody writes faster than his messages can be kept: he is told once, beside everything else."""
+        log.warning("%s, account %s: too many messages in %s", self.name, self._kit.account, target.to)
+        self._notices.start(self.send(Reply(target, OVERRUN_NOTICE, f"full-{event}", "notice")))

@@ -17,7 +17,7 @@ from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendRece
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.crashpoints import pass_crashpoint
-from palinurus.errors import BadRequest, ConfigError, PalinurusError, Problem
+from palinurus.errors import BadRequest, PalinurusError
 
 log = logging.getLogger(__name__)
 
@@ -25,43 +25,32 @@ MAX_FILE = 2_000_000
 LOOK = 0.2  # seconds between looks into the folder
 
 
-def make_spool_channel(kit: ChannelKit) -> SpoolChannel:
-    """Raises ConfigError without a folder."""
-    folder = kit.text("dir")
-    if not folder:
-        hint = 'set it to a folder, e.g. "~/spool"'
-        raise ConfigError((Problem("channels.spool.dir", "is missing", hint=hint),))
-    return SpoolChannel(os.path.expanduser(folder), float(kit.own.get("pollSeconds", LOOK)))
-
-
 class SpoolChannel(BasicChannel):
-    """Implements `Channel`."""
+    """Implements `Channel`. Raises ConfigError without a folder."""
 
     name = "spool"
     abilities = ChannelAbilities("markdown", limit=1_000_000)  # a file has room for any answer
 
-    def __init__(self, folder: str, look: float = LOOK) -> None:
+    def __init__(self, kit: ChannelKit) -> None:
         super().__init__()
+        if not kit.text("dir"):
+            raise kit.wrong("dir", hint='set it to a folder, e.g. "~/spool"')
+        folder = os.path.expanduser(kit.text("dir"))
         self._in = os.path.join(folder, "in")
         self._bad = os.path.join(folder, "bad")
         self._out = os.path.join(folder, "out.jsonl")
-        self._look = look
+        self._clock = kit.clock
+        self._look = kit.number("pollSeconds", LOOK)
 
     async def run(self, submit: SubmitInbound) -> None:
         for folder in (self._in, self._bad):
             os.makedirs(folder, mode=0o700, exist_ok=True)
-        loop = asyncio.get_running_loop()
         self.set_status("ready")
         while True:
             for name in sorted(os.listdir(self._in)):
                 if not name.startswith("."):
                     await self._take(name, submit)
-            wait = loop.create_future()
-            timer = loop.call_later(self._look, wait.set_result, None)
-            try:
-                await wait
-            finally:
-                timer.cancel()
+            await self._clock.sleep(self._look)
 
     async def _take(self, name: str, submit: SubmitInbound) -> None:
         path = os.path.join(self._in, name)
@@ -114,6 +103,8 @@ def _inbound(path: str, name: str) -> Inbound:
         raise ValueError(f"larger than {MAX_FILE:,} bytes")
     with open(path, encoding="utf-8") as source:
         data = json.load(source)
+    if not isinstance(data, dict):
+        raise ValueError("not a JSON object")
     sender = str(data.get("from", "spool"))
     return Inbound(
         Target("spool", str(data.get("to", sender))),
@@ -121,6 +112,6 @@ def _inbound(path: str, name: str) -> Inbound:
         Sender(sender, owner=True),
         str(data.get("id", name)),
         str(data["text"]),
-        int(os.path.getmtime(path) * 1000),
+        at=int(os.path.getmtime(path) * 1000),
         session=str(data.get("session", "")),
     )

@@ -10,10 +10,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from palinurus.cli.args import CommandParser, load_settings
-from palinurus.cli.reach.client import AgentClient, CliMessage, CliOutcome, connect_agent, resolve_session_key
+from palinurus.cli.args import CommandParser, load_settings, resolve_session_key, to_json
+from palinurus.cli.reach.client import AgentClient, CliMessage, CliOutcome, connect_agent
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig
@@ -124,7 +122,7 @@ def _json(outcome: CliOutcome, seen: _Seen, ms: int) -> None:
         "durationMs": ms,
         **({"error": outcome.error} if outcome.error else {}),
     }
-    print(msgspec.json.encode(found).decode())
+    print(to_json(found))
 
 
 def _code(outcome: CliOutcome, seen: _Seen) -> int:

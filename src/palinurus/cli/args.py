@@ -1,28 +1,151 @@
-"""Command-line parsing and start-up shared by the commands: usage errors become BadRequest (exit code 64)."""
+"""What the commands share: the line parsed by one kind of parser or one table of verbs (a wrong line is a BadRequest,
+exit code 64), the config, the agent and the session that are meant, JSON for programs, yes or no from a person.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
-from typing import NoReturn
+import sys
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
+import msgspec
+
+from palinurus.cli.main import PARTS, load_part
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
-from palinurus.errors import BadRequest
+from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core import durations
+from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.errors import BadRequest, NotFound, PalinurusError
+
+Argument: TypeAlias = tuple[tuple[str, ...], dict[str, Any]]  # flags or a name, and what argparse is told about it
 
 
 class CommandParser(argparse.ArgumentParser):
-    """argparse, but a wrong line raises instead of exiting with 2."""
+    """argparse, but a wrong line raises instead of exiting with 2, and an option is never guessed from its start."""
 
-    def __init__(self, command: str, description: str) -> None:
-        super().__init__(f"pal {command}", description=description, allow_abbrev=False)
+    def __init__(self, command: str = "", description: str = "", *, prog: str = "", **given: Any) -> None:
+        super().__init__(prog or f"pal {command}", description=description or None, allow_abbrev=False, **given)
 
     def error(self, message: str) -> NoReturn:
         raise BadRequest(message, fix=f"`{self.prog} --help`")
+
+
+class Verb(NamedTuple):
+    """One verb of a command: the function that does it, what it does in words, its arguments (`make_arg`)."""
+
+    run: Callable[..., Any]
+    help: str
+    args: tuple[Argument, ...] = ()
+
+
+def make_arg(*flags: str, **about: Any) -> Argument:
+    """An argument of a verb, in argparse's words."""
+    return flags, about
+
+
+JSON = make_arg("--json", action="store_true", help="print JSON")
+
+
+def make_verb_parser(command: str, description: str, verbs: Mapping[str, Verb]) -> CommandParser:
+    """The parser of a command with verbs. What it parses has the verb in `what` and its function in `run`."""
+    parser = CommandParser(command, description)
+    rows = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
+    for name, verb in verbs.items():
+        row = rows.add_parser(name, help=verb.help, description=verb.help)
+        row.set_defaults(run=verb.run)
+        for flags, about in verb.args:
+            row.add_argument(*flags, **about)
+    return parser
+
+
+def parse_verb(
+    command: str, description: str, verbs: Mapping[str, Verb], argv: list[str], default: str = ""
+) -> argparse.Namespace:
+    """The line of a command with verbs; `default` is the verb of a line that names none. Raises BadRequest."""
+    if default and (not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help"))):
+        argv = [default, *argv]
+    return make_verb_parser(command, description, verbs).parse_args(argv)
+
+
+def load_extra(part: str, extra: str, modules: tuple[str, ...], what: str) -> Any:
+    """A part of `main.PARTS` that needs an extra, which brings `modules`. Raises PalinurusError where it is missing."""
+    try:
+        return load_part(PARTS[part])
+    except ModuleNotFoundError as exc:
+        if exc.name not in modules:
+            raise
+        fix = f"`{sys.executable} -m pip install 'palinurus[{extra}]'`"
+        raise PalinurusError(f"{what} needs an extra that is not installed", fix=fix) from None
 
 
 def load_settings(environ: Mapping[str, str]) -> LoadedConfig:
     """The config in force. From here on, files we make are ours alone. Raises ConfigError."""
     os.umask(0o077)
     return load_config(paths.find_home(environ), environ)
+
+
+def find_agent(settings: Settings, name: str | None) -> AgentSettings:
+    """The agent that is meant; without a name the default one. Raises NotFound."""
+    agent = settings.agents.get(name or settings.default_agent)
+    if agent is None:
+        raise NotFound(f"there is no agent {name!r}", fix=f"there is: {', '.join(settings.agents)}")
+    return agent
+
+
+def read_session_key(text: str, agent: str = "main") -> SessionKey:
+    """A session key as people write it; a bare word is a session of `agent`. Raises BadRequest."""
+    key = parse_session_key(text, agent)
+    if key is None:
+        raise BadRequest(f"{text!r} is not a session key", fix="write it as agent:<agent>:<name>, or just <name>")
+    return key
+
+
+def resolve_session_key(settings: Settings, typed: str, agent: str) -> SessionKey:
+    """The session a person means; "" is the agent's main one. Raises BadRequest."""
+    found = read_session_key(typed or settings.session.main_key, agent or settings.default_agent)
+    if found.agent not in settings.agents:
+        known = ", ".join(sorted(settings.agents))
+        raise BadRequest(f"there is no agent {found.agent!r}", fix=f"use one of: {known}")
+    return found
+
+
+def parse_since(text: str, now: int) -> int:
+    """A duration back from `now` or a date, in milliseconds since the epoch. Raises BadRequest."""
+    try:
+        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        back = durations.parse_duration(text, "d")
+    if back is None:
+        raise BadRequest(f"--since {text!r} is neither a duration nor a date", fix="write 7d, 24h or 2026-11-01")
+    return max(0, now - int(back * 1000))
+
+
+def read_pair(text: str, shape: str = "NAME=VALUE", most: int = 60) -> tuple[str, str]:
+    """The two halves of NAME=VALUE. Raises BadRequest, which shows the first `most` characters."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise BadRequest(f"{text[:most]!r} is not {shape}")
+    return name.strip(), value
+
+
+def ask_person(question: str) -> bool:
+    """Whether the person at the terminal says yes; silence is a no."""
+    try:
+        return input(question).strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def to_json(value: Any, *, pretty: bool = False) -> str:
+    """For programs: on one line, or indented where people look at it too."""
+    data = msgspec.json.encode(value)
+    return (msgspec.json.format(data, indent=2) if pretty else data).decode()
+
+
+def format_rows(rows: list[tuple[str, str]], width: int) -> str:
+    """Label and text, a line each; a text that says nothing has none."""
+    return "\n".join(f"{label:<{width}} {text}" for label, text in rows if text)

@@ -16,14 +16,11 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-import msgspec
-
 from palinurus.app.channels import make_signin_kit
 from palinurus.channels import CHANNELS, LOGINS, load_signin_action
-from palinurus.cli.access.devices import connect_to_gateway
-from palinurus.cli.args import CommandParser, load_settings
-from palinurus.cli.reach import http
-from palinurus.cli.reach.client import find_gateway_address
+from palinurus.cli.args import JSON, Verb, load_settings, make_arg, parse_verb, read_pair, to_json
+from palinurus.cli.reach.gateway import call_gateway, reach_gateway
+from palinurus.cli.reach.http import is_gateway_running
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import LoadedConfig
@@ -31,7 +28,6 @@ from palinurus.config.rewrite import KeyChange, set_config_key, unset_config_key
 from palinurus.config.secrets import is_secret
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, GatewayUnreachable, NotFound
-from palinurus.gateway.rpc import MethodError
 from palinurus.tools.web.egress import EgressGuard
 
 
@@ -72,58 +68,22 @@ NEEDS: dict[str, tuple[ChannelNeed, ...]] = {
     ),
     "spool": (ChannelNeed("dir", "a folder for messages, such as ~/spool"),),
 }
-VERBS: dict[str, str] = {
-    "list": "the configured accounts; --all: every channel there is",
-    "status": "how they are, as the running gateway knows",
-    "add": "add a channel, or an account of one",
-    "remove": "switch one off; --delete: take it out of the config",
-    "login": "sign in where a channel has a sign-in of its own",
-    "logout": "give that sign-in up",
-    "test": "send a message and wait for its receipt",
-}
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 def run_channels(argv: list[str]) -> int:
     """0; 1 if it did not work out. Raises BadRequest, NotFound, ConfigError, GatewayUnreachable, StateError kinds."""
-    asked = _asked(argv)
+    asked = parse_verb("channels", "Chat channels.", VERBS, argv, default="list")
     if asked.account and not _NAME.fullmatch(asked.account):
         raise BadRequest("the name of an account is letters, digits, - and _, 40 at most")
-    return _ACTS[asked.what](asked, load_settings(dict(os.environ)))
-
-
-def _asked(argv: list[str]) -> argparse.Namespace:
-    what = argv[0] if argv and argv[0] in VERBS else ""
-    if not what:
-        parser = CommandParser("channels", "Chat channels.")
-        help = "; ".join(f"{name}: {text}" for name, text in VERBS.items())
-        parser.add_argument("what", nargs="?", default="list", choices=tuple(VERBS), help=help)
-        return parser.parse_args(argv, argparse.Namespace(account="", json=False, all=False))
-    parser = CommandParser(f"channels {what}", VERBS[what])
-    if what not in ("list", "status"):
-        parser.add_argument("channel")
-    if what == "test":
-        parser.add_argument("target", help="the chat or person, by the platform's id")
-        parser.add_argument("--text", default="This is a test of Palinurus.", help="what to say")
-        parser.add_argument("--thread", default="")
-    if what == "add":
-        parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="better KEY='${NAME}'")
-        parser.add_argument("--use-env", action="store_true", help="secrets stay in the environment: ${NAME}")
-    if what == "remove":
-        parser.add_argument("--delete", action="store_true", help="take it out of the config")
-    if what == "list":
-        parser.add_argument("--all", action="store_true", help="also those that nobody set up")
-    if what in ("list", "status"):
-        parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument("--account", default="", help="where a channel has several")
-    return parser.parse_args(argv[1:], argparse.Namespace(what=what))
+    return int(asked.run(asked, load_settings(dict(os.environ))))
 
 
 def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     accounts = [one for by in loaded.settings.accounts.values() for one in by.values()]
     rows = [{"channel": a.channel, "account": a.account, "dmPolicy": a.dm, "groupPolicy": a.group} for a in accounts]
     if asked.json:
-        print(msgspec.json.encode(rows).decode())
+        print(to_json(rows))
         return 0
     for row in rows:
         print(strip_controls(f"{row['channel']}/{row['account']}  dm {row['dmPolicy']}, groups {row['groupPolicy']}"))
@@ -138,12 +98,12 @@ def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 def _status(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     try:
-        found = asyncio.run(_called(loaded.settings, "channels.status", {}))
+        found = call_gateway(loaded.settings, "channels.status", {})
     except GatewayUnreachable:
         print("the gateway does not run, so no channel does; `pal gateway` starts it")
         return 1
     if asked.json:
-        print(msgspec.json.encode(found).decode())
+        print(to_json(found))
         return 0
     bad = 0
     for name, accounts in found["channelAccounts"].items():
@@ -162,7 +122,7 @@ def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     if name not in CHANNELS:
         raise NotFound(f"there is no channel {asked.channel!r}", fix=f"there is: {', '.join(sorted(CHANNELS))}")
     section: dict[str, Any] = dict((loaded.raw.get("channels") or {}).get(name) or {})
-    given = dict(_pair(text) for text in asked.set)
+    given = dict(read_pair(text, "KEY=VALUE", 20) for text in asked.set)
     own = {**section, **given}
     for need in NEEDS.get(name, ()):
         if asked.account or not own.get(need.key):
@@ -197,13 +157,6 @@ def _answer(need: ChannelNeed, channel: str, *, use_env: bool) -> str:
     return told
 
 
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise BadRequest(f"{text[:20]!r} is not KEY=VALUE")
-    return key.strip(), value
-
-
 def _remove(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     key = f"channels.{asked.channel}" + (f".accounts.{asked.account}" if asked.account else "")
     if asked.channel not in (loaded.raw.get("channels") or {}):
@@ -231,10 +184,14 @@ def _login(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 async def _signed(asked: argparse.Namespace, settings: Settings, enter: Callable[..., Any]) -> int:
     """A gateway that runs lets go of the channel meanwhile: two of us on one account throw each other out."""
-    alive = await http.is_gateway_alive(find_gateway_address(settings))
+    clock, alive = SystemClock(), await is_gateway_running(settings)
+
+    async def tell(method: str) -> None:
+        async with reach_gateway(settings, clock) as gateway:
+            await gateway.call(method, {"channel": asked.channel})
+
     if alive:
-        await _called(settings, "channels.stop", {"channel": asked.channel})
-    clock = SystemClock()
+        await tell("channels.stop")
     kit = make_signin_kit(
         settings, asked.channel, asked.account or "default", clock, EgressGuard(settings.web.fetch.rules)
     )
@@ -242,14 +199,14 @@ async def _signed(asked: argparse.Namespace, settings: Settings, enter: Callable
         problem = await enter(kit, print)
     finally:
         if alive:
-            await _called(settings, "channels.start", {"channel": asked.channel})
+            await tell("channels.start")
     print(strip_controls(problem) or f"{asked.channel} is signed in")
     return 1 if problem else 0
 
 
 def _logout(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     params = {"channel": asked.channel, "accountId": asked.account or "default"}
-    done = asyncio.run(_called(loaded.settings, "channels.logout", params))
+    done = call_gateway(loaded.settings, "channels.logout", params)
     print(strip_controls(done["detail"]) or f"{asked.channel} is signed out")
     return 0 if done["loggedOut"] else 1
 
@@ -263,7 +220,7 @@ def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         "message": asked.text,
         "idempotencyKey": uuid.uuid4().hex,
     }
-    done = asyncio.run(_called(loaded.settings, "send", params))
+    done = call_gateway(loaded.settings, "send", params)
     if done["state"] == "sent":
         print(strip_controls(f"sent; the platform's receipt: {done['receipt']}"))
         return 0
@@ -276,28 +233,45 @@ def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     return 1
 
 
-async def _called(settings: Settings, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Raises GatewayUnreachable, Unauthorized, BadRequest."""
-    link = await connect_to_gateway(settings, SystemClock())
-    try:
-        found: dict[str, Any] = await link.call(method, params)
-        return found
-    except MethodError as error:
-        raise BadRequest(error.message) from None
-    finally:
-        await link.close()
-
-
 def _of(asked: argparse.Namespace) -> str:
     return f", account {asked.account}," if asked.account else ""
 
 
-_ACTS: dict[str, Callable[[argparse.Namespace, LoadedConfig], int]] = {
-    "list": _list,
-    "status": _status,
-    "add": _add,
-    "remove": _remove,
-    "login": _login,
-    "logout": _logout,
-    "test": _test,
+_CHANNEL = make_arg("channel")
+_ACCOUNT = make_arg("--account", default="", help="where a channel has several")
+VERBS = {
+    "list": Verb(
+        _list,
+        "the configured accounts; --all: every channel there is",
+        (make_arg("--all", action="store_true", help="also those that nobody set up"), JSON, _ACCOUNT),
+    ),
+    "status": Verb(_status, "how they are, as the running gateway knows", (JSON, _ACCOUNT)),
+    "add": Verb(
+        _add,
+        "add a channel, or an account of one",
+        (
+            _CHANNEL,
+            make_arg("--set", action="append", default=[], metavar="KEY=VALUE", help="better KEY='${NAME}'"),
+            make_arg("--use-env", action="store_true", help="secrets stay in the environment: ${NAME}"),
+            _ACCOUNT,
+        ),
+    ),
+    "remove": Verb(
+        _remove,
+        "switch one off; --delete: take it out of the config",
+        (_CHANNEL, make_arg("--delete", action="store_true", help="take it out of the config"), _ACCOUNT),
+    ),
+    "login": Verb(_login, "sign in where a channel has a sign-in of its own", (_CHANNEL, _ACCOUNT)),
+    "logout": Verb(_logout, "give that sign-in up", (_CHANNEL, _ACCOUNT)),
+    "test": Verb(
+        _test,
+        "send a message and wait for its receipt",
+        (
+            _CHANNEL,
+            make_arg("target", help="the chat or person, by the platform's id"),
+            make_arg("--text", default="This is a test of Palinurus.", help="what to say"),
+            make_arg("--thread", default=""),
+            _ACCOUNT,
+        ),
+    ),
 }

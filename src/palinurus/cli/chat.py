@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from palinurus import __version__
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, load_settings, resolve_session_key
 from palinurus.cli.main import PARTS, load_part
-from palinurus.cli.reach.client import AgentClient, CliMessage, CliOutcome, connect_agent, resolve_session_key
+from palinurus.cli.reach.client import AgentClient, CliMessage, CliOutcome, connect_agent
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.clock import SystemClock
 from palinurus.core.types.events import AgentStart, RunEvent

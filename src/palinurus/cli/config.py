@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
+from palinurus.cli.args import Verb, make_arg, parse_verb, to_json
 from palinurus.config import paths, relaxed
 from palinurus.config.check import describe_key
 from palinurus.config.explain import explain_key, find_effective, resolve_key
@@ -22,36 +21,8 @@ from palinurus.errors import BadRequest, NotFound
 
 def run_config(argv: list[str]) -> int:
     """Exit code: 0, or 1 if `validate` found something fatal. Raises PalinurusError for `main` to print."""
-    asked = _parser().parse_args(argv)
-    environ = os.environ
-    command: Callable[[argparse.Namespace, str, Mapping[str, str]], int] = asked.command
-    return command(asked, paths.find_home(environ), environ)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pal config", description="Read, change and check the configuration.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def add(name: str, command: Any, words: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=words, description=words)
-        sub.set_defaults(command=command)
-        return sub
-
-    one = add("get", _get, "print a value")
-    one.add_argument("key", metavar="KEY")
-    one.add_argument("--json", action="store_true", help="print it as JSON")
-    one.add_argument("--reveal", action="store_true", help="show secrets")
-    two = add("set", _set, "change a value in the file")
-    two.add_argument("key", metavar="KEY")
-    two.add_argument("value", metavar="VALUE", help="JSON5, else taken as a text")
-    two.add_argument("--json-value", action="store_true", help="VALUE must be JSON5")
-    add("unset", _unset, "remove a value from the file").add_argument("key", metavar="KEY")
-    add("explain", _explain, "tell what a key means, its value and where that comes from").add_argument(
-        "key", metavar="KEY"
-    )
-    add("validate", _validate, "list every problem in the file")
-    add("path", _path, "print where the file is")
-    return parser
+    asked = parse_verb("config", "Read, change and check the configuration.", VERBS, argv)
+    return int(asked.run(asked, paths.find_home(os.environ), os.environ))
 
 
 def _get(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
@@ -65,7 +36,7 @@ def _get(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> in
         value = find_effective(loaded, path)
         if value is None:
             raise NotFound(f"{show_path(path)} is not set", fix=f"`pal config set {show_path(path)} VALUE` sets it")
-    print(value if isinstance(value, str) and not asked.json else _json(value))
+    print(value if isinstance(value, str) and not asked.json else to_json(value, pretty=True))
     return 0
 
 
@@ -76,7 +47,7 @@ def _set(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> in
         raise BadRequest(str(error)) from None
     value = _value(asked.value, path, asked.json_value)
     done = set_config_key(home, environ, asked.key, value)
-    _report(done, f"{done.key} = {_json(mask_secrets(value, path))}")
+    _report(done, f"{done.key} = {to_json(mask_secrets(value, path), pretty=True)}")
     return 0
 
 
@@ -91,7 +62,7 @@ def _explain(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -
     _warn(loaded.fallback)
     found = explain_key(loaded, asked.key)
     rows = [
-        ("value", "(none)" if found.value is None else _json(found.value)),
+        ("value", "(none)" if found.value is None else to_json(found.value, pretty=True)),
         ("from", found.source),
         ("change", "applies at once" if found.live else "needs a restart of the gateway"),
         ("note", found.note),
@@ -159,5 +130,28 @@ def _warn(text: str) -> None:
         print(f"pal: {text}", file=sys.stderr)
 
 
-def _json(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+_KEY = make_arg("key", metavar="KEY")
+VERBS = {
+    "get": Verb(
+        _get,
+        "print a value",
+        (
+            _KEY,
+            make_arg("--json", action="store_true", help="print it as JSON"),
+            make_arg("--reveal", action="store_true", help="show secrets"),
+        ),
+    ),
+    "set": Verb(
+        _set,
+        "change a value in the file",
+        (
+            _KEY,
+            make_arg("value", metavar="VALUE", help="JSON5, else taken as a text"),
+            make_arg("--json-value", action="store_true", help="VALUE must be JSON5"),
+        ),
+    ),
+    "unset": Verb(_unset, "remove a value from the file", (_KEY,)),
+    "explain": Verb(_explain, "tell what a key means, its value and where that comes from", (_KEY,)),
+    "validate": Verb(_validate, "list every problem in the file"),
+    "path": Verb(_path, "print where the file is"),
+}

@@ -11,23 +11,18 @@ import sys
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
-import msgspec
-
-from palinurus.cli.access.devices import connect_to_gateway
-from palinurus.cli.args import CommandParser, load_settings
-from palinurus.cli.reach import http
-from palinurus.cli.reach.client import find_gateway_address
+from palinurus.cli.args import JSON, CommandParser, Verb, load_settings, make_arg, make_verb_parser, to_json
+from palinurus.cli.reach.gateway import reach_gateway
+from palinurus.cli.reach.http import is_gateway_running
 from palinurus.cli.render import strip_controls
 from palinurus.clock import Clock, SystemClock
-from palinurus.config import durations
 from palinurus.config.settings import Settings
+from palinurus.core import durations
 from palinurus.core.schedule.fire import unfold_history
 from palinurus.errors import BadRequest, GatewayUnreachable
-from palinurus.gateway.client import GatewayLink
-from palinurus.gateway.rpc import MethodError
-from palinurus.store.port import Store
+from palinurus.services.inbox import InboxPort
 from palinurus.store.sqlite import open_store
 from palinurus.tools.program.cron import CronJobMaker, SchedulerPort
 from palinurus.triggers.events import SystemEvents
@@ -42,7 +37,7 @@ Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 def run_cron(argv: list[str]) -> int:
     """Exit code 0. Raises PalinurusError for what a person has to know."""
-    options = _parser().parse_args(argv)
+    options = make_cron_parser().parse_args(argv)
     settings = load_settings(dict(os.environ)).settings
     sys.stdout.write(strip_controls(asyncio.run(perform_cron_command(settings, SystemClock(), options))) + "\n")
     return 0
@@ -50,36 +45,17 @@ def run_cron(argv: list[str]) -> int:
 
 async def perform_cron_command(settings: Settings, clock: Clock, options: argparse.Namespace) -> str:
     """Do it; what to print."""
-    if await http.is_gateway_alive(find_gateway_address(settings)):
-        link = await connect_to_gateway(settings, clock)
-        try:
-            return await ACTIONS[options.command](_remote(link), options)
-        finally:
-            await link.close()
+    if await is_gateway_running(settings):
+        async with reach_gateway(settings, clock) as gateway:
+            return str(await options.run(gateway.call, options))
     store = await open_store(settings.home, clock)
     try:
-        work = Scheduler(_doors(settings, store, clock), SystemEvents(store))
+        idle = TriggerPort(settings, store, clock, cast(InboxPort, None))  # nothing is started without a gateway
+        work = Scheduler(idle, SystemEvents(store))
         await work.load()
-        return await ACTIONS[options.command](_local(work, settings), options)
+        return str(await options.run(_local(work, settings), options))
     finally:
         await store.close()
-
-
-def _remote(link: GatewayLink) -> Ask:
-    async def ask(method: str, params: dict[str, Any]) -> Any:
-        try:
-            return await link.call(method, params)
-        except MethodError as error:
-            raise BadRequest(error.message) from None
-
-    return ask
-
-
-def _doors(settings: Settings, store: Store, clock: Clock) -> TriggerPort:
-    async def nobody(_: Any, __: Any = None) -> Any:
-        raise GatewayUnreachable("jobs run in the gateway, and none is running", fix="`pal gateway` starts it")
-
-    return TriggerPort(settings, store, clock, nobody, nobody, lambda session: False)
 
 
 def _local(work: SchedulerPort, settings: Settings) -> Ask:
@@ -109,64 +85,6 @@ def _local(work: SchedulerPort, settings: Settings) -> Ask:
 
 
 # --- the line
-
-
-def _parser() -> CommandParser:
-    parser = CommandParser("cron", "Jobs for later: reminders, and work that comes again and again.")
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=argparse.ArgumentParser)
-    every = commands.add_parser("list", help="all jobs, the next one first")
-    every.add_argument("--json", action="store_true", help="print JSON")
-    add = commands.add_parser("add", help="make a job: one of --at, --every, --cron, and --message or --event")
-    _fields(add)
-    edit = commands.add_parser("edit", help="change a job: the options of add")
-    edit.add_argument("id", help="its id, the beginning of it, or its name")
-    _fields(edit)
-    for name, about in (
-        ("run", "run it now, whatever its schedule says"),
-        ("pause", "it does not run until `pal cron resume`"),
-        ("resume", "it runs again, from its next time on"),
-        ("rm", "forget it"),
-        ("why", "when it runs next, and why it did or did not run"),
-    ):
-        commands.add_parser(name, help=about).add_argument("id", help="its id, the beginning of it, or its name")
-    runs = commands.add_parser("runs", help="what became of it")
-    runs.add_argument("id", nargs="?", default="", help="which job; all if left out")
-    runs.add_argument("--limit", type=int, default=20)
-    runs.add_argument("--slots", action="store_true", help="a line for each missed time, not one for a row of them")
-    runs.add_argument("--json", action="store_true", help="print JSON")
-    return parser
-
-
-def _fields(parser: argparse.ArgumentParser) -> None:
-    text = {
-        "--name": "what to call it",
-        "--at": "once: 2026-02-01T09:00, or in a while: 20m",
-        "--every": "again and again: 30m, 2h, 1d",
-        "--cron": "a cron line: '0 9 * * 1-5'",
-        "--tz": "the zone of --cron, e.g. Europe/Berlin",
-        "--message": "ask the agent this, in a session of its own",
-        "--event": "tell the main session this",
-        "--session": "main, isolated or session:<key>",
-        "--agent": "which agent",
-        "--model": "for --message: with this model",
-        "--thinking": "for --message: with this thinking level",
-        "--tools": "for --message: only these tools, comma-separated",
-        "--channel": "announce the answer on this channel",
-        "--to": "… to this chat",
-        "--account": "… through this account of ours",
-        "--thread": "… in this thread",
-        "--webhook": "post the answer to this address instead",
-        "--misfire": "times missed while the gateway was off: skip, once (default) or all",
-        "--window": "how late a missed time may still run, e.g. 6h (a day)",
-        "--wake": "for --event: now (default) or next-heartbeat, with the session's next turn",
-    }
-    for flag, about in text.items():
-        parser.add_argument(flag, default="", help=about)
-    parser.add_argument("--timeout", type=float, default=0.0, help="for --message: seconds it may take")
-    parser.add_argument("--stagger", default="", help="with --cron: a delay of its own up to this, e.g. 5m")
-    parser.add_argument("--light", action="store_true", help="for --message: with the small prompt")
-    parser.add_argument("--silent", action="store_true", help="the answer is sent to nobody")
-    parser.add_argument("--keep", action="store_true", help="with --at: keep the job after it ran")
 
 
 def build_job_body(options: argparse.Namespace, now: int) -> dict[str, Any]:
@@ -244,7 +162,7 @@ async def _edit(ask: Ask, options: argparse.Namespace) -> str:
 async def _list(ask: Ask, options: argparse.Namespace) -> str:
     jobs = (await ask("cron.list", {"includeDisabled": True, "limit": 500}))["jobs"]
     if options.json:
-        return msgspec.json.format(msgspec.json.encode(jobs), indent=2).decode()
+        return to_json(jobs, pretty=True)
     return "\n".join(map(format_job, jobs)) or "no jobs"
 
 
@@ -270,7 +188,7 @@ async def _rm(ask: Ask, options: argparse.Namespace) -> str:
 async def _runs(ask: Ask, options: argparse.Namespace) -> str:
     entries = await _entries(ask, options.id, options.limit, slots=options.slots)
     if options.json:
-        return msgspec.json.format(msgspec.json.encode(entries), indent=2).decode()
+        return to_json(entries, pretty=True)
     return "\n".join(map(_ran, entries)) or "it has not run"
 
 
@@ -309,17 +227,64 @@ async def _patched(ask: Ask, typed: str, patch: dict[str, Any]) -> dict[str, Any
     return found
 
 
-ACTIONS: dict[str, Callable[[Ask, argparse.Namespace], Awaitable[str]]] = {
-    "add": _add,
-    "list": _list,
-    "edit": _edit,
-    "run": _run,
-    "runs": _runs,
-    "pause": _pause,
-    "resume": _resume,
-    "rm": _rm,
-    "why": _why,
+_JOB = make_arg("id", help="its id, the beginning of it, or its name")
+_FIELDS = (
+    *(
+        make_arg(flag, default="", help=about)
+        for flag, about in {
+            "--name": "what to call it",
+            "--at": "once: 2026-02-01T09:00, or in a while: 20m",
+            "--every": "again and again: 30m, 2h, 1d",
+            "--cron": "a cron line: '0 9 * * 1-5'",
+            "--tz": "the zone of --cron, e.g. Europe/Berlin",
+            "--message": "ask the agent this, in a session of its own",
+            "--event": "tell the main session this",
+            "--session": "main, isolated or session:<key>",
+            "--agent": "which agent",
+            "--model": "for --message: with this model",
+            "--thinking": "for --message: with this thinking level",
+            "--tools": "for --message: only these tools, comma-separated",
+            "--channel": "announce the answer on this channel",
+            "--to": "… to this chat",
+            "--account": "… through this account of ours",
+            "--thread": "… in this thread",
+            "--webhook": "post the answer to this address instead",
+            "--misfire": "times missed while the gateway was off: skip, once (default) or all",
+            "--window": "how late a missed time may still run, e.g. 6h (a day)",
+            "--wake": "for --event: now (default) or next-heartbeat, with the session's next turn",
+            "--stagger": "with --cron: a delay of its own up to this, e.g. 5m",
+        }.items()
+    ),
+    make_arg("--timeout", type=float, default=0.0, help="for --message: seconds it may take"),
+    make_arg("--light", action="store_true", help="for --message: with the small prompt"),
+    make_arg("--silent", action="store_true", help="the answer is sent to nobody"),
+    make_arg("--keep", action="store_true", help="with --at: keep the job after it ran"),
+)
+VERBS = {
+    "list": Verb(_list, "all jobs, the next one first", (JSON,)),
+    "add": Verb(_add, "make a job: one of --at, --every, --cron, and --message or --event", _FIELDS),
+    "edit": Verb(_edit, "change a job: the options of add", (_JOB, *_FIELDS)),
+    "run": Verb(_run, "run it now, whatever its schedule says", (_JOB,)),
+    "pause": Verb(_pause, "it does not run until `pal cron resume`", (_JOB,)),
+    "resume": Verb(_resume, "it runs again, from its next time on", (_JOB,)),
+    "rm": Verb(_rm, "forget it", (_JOB,)),
+    "why": Verb(_why, "when it runs next, and why it did or did not run", (_JOB,)),
+    "runs": Verb(
+        _runs,
+        "what became of it",
+        (
+            make_arg("id", nargs="?", default="", help="which job; all if left out"),
+            make_arg("--limit", type=int, default=20),
+            make_arg("--slots", action="store_true", help="a line for each missed time, not one for a row of them"),
+            JSON,
+        ),
+    ),
 }
+
+
+def make_cron_parser() -> CommandParser:
+    """The command line of `pal cron`."""
+    return make_verb_parser("cron", "Jobs for later: reminders, and work that comes again and again.", VERBS)
 
 
 # --- how it looks

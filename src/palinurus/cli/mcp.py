@@ -9,35 +9,35 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from palinurus import __version__
 from palinurus.app import mcp
-from palinurus.cli.args import CommandParser, load_settings
-from palinurus.cli.main import PARTS, load_part
-from palinurus.cli.reach.client import find_gateway_address, resolve_session_key
+from palinurus.cli.args import (
+    JSON,
+    Verb,
+    load_extra,
+    load_settings,
+    make_arg,
+    parse_verb,
+    read_pair,
+    resolve_session_key,
+    to_json,
+)
+from palinurus.cli.reach.gateway import open_link
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.rewrite import set_config_key, unset_config_key
 from palinurus.config.sections.mcp import McpServerSettings, McpSettings
 from palinurus.core.types.tool import Tool
-from palinurus.errors import BadRequest, NotFound, PalinurusError, Unauthorized
-from palinurus.gateway.client import LoginOptions, load_identity
-from palinurus.gateway.rpc import READ, WRITE, ClientDescription, MethodError
+from palinurus.errors import BadRequest, NotFound, PalinurusError
+from palinurus.gateway.rpc import READ, WRITE, ClientDescription
 from palinurus.tools.mcp.server import McpServer
 from palinurus.tools.web.egress import EgressGuard
 
-VERBS = {
-    "list": "the configured servers",
-    "test": "connect to one: handshake, tools, time, and what is wrong",
-    "add": "add one: `pal mcp add NAME -- COMMAND …` or `pal mcp add NAME --url ADDRESS`",
-    "remove": "take one out of the config",
-    "serve": "be a server: our tools and sessions for another agent, on standard input and output",
-}
 # What a program says when it cannot start -> what helps.
 FIXES: tuple[tuple[str, str], ...] = (
     ("is not there", "install it, or write its whole path; tools see only the PATH that `pal mcp test --json` shows"),
@@ -54,42 +54,18 @@ FIXES: tuple[tuple[str, str], ...] = (
 
 def run_mcp(argv: list[str]) -> int:
     """0; 1 if `test` found the server not working. Raises BadRequest, NotFound, ConfigError, PalinurusError."""
-    asked = _asked(argv)
-    return _ACTS[asked.what](asked, load_settings(os.environ))
-
-
-def _asked(argv: list[str]) -> argparse.Namespace:
-    what = argv[0] if argv and argv[0] in VERBS else ""
-    if not what:
-        parser = CommandParser("mcp", "MCP: tools of other programs, and ours for others.")
-        parser.add_argument("what", choices=tuple(VERBS), help="; ".join(f"{k}: {v}" for k, v in VERBS.items()))
-        return parser.parse_args(argv[:1])
-    parser = CommandParser(f"mcp {what}", VERBS[what])
-    given, command = argv[1:], list[str]()
-    if what == "add" and "--" in given:
-        at = given.index("--")
-        given, command = given[:at], given[at + 1 :]
-    if what in ("test", "add", "remove"):
-        parser.add_argument("name")
-    if what == "add":
-        parser.add_argument("--url", default="", help="address of a server elsewhere")
-        parser.add_argument("--transport", default="", choices=("", "http", "sse"), help="default: found out")
-        parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="better NAME='${NAME}'")
-        parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE")
-        parser.add_argument("--cwd", default="")
-    if what in ("list", "test"):
-        parser.add_argument("--json", action="store_true", help="print JSON")
-    if what == "serve":
-        parser.add_argument("--agent", default="", help="which agent (default: the default one)")
-        parser.add_argument("--session", default="", help="which session's tools (default: the main one)")
-        parser.add_argument("--read-only", action="store_true", help="no sending of messages to sessions")
-    return parser.parse_args(given, argparse.Namespace(what=what, command=command))
+    given, command = argv, list[str]()
+    if argv[:1] == ["add"] and "--" in argv:
+        given, command = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
+    asked = parse_verb("mcp", "MCP: tools of other programs, and ours for others.", VERBS, given)
+    asked.command = command
+    return int(asked.run(asked, load_settings(os.environ)))
 
 
 def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     servers = loaded.settings.mcp.servers.values()
     if asked.json:
-        print(msgspec.json.encode([_plain(one) for one in servers]).decode())
+        print(to_json([_plain(one) for one in servers]))
         return 0
     width = max((len(one.name) for one in servers), default=0)
     for one in servers:
@@ -119,7 +95,7 @@ def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     alone = McpSettings({one.name: msgspec.structs.replace(one, enabled=True)})
     told, good = asyncio.run(_tried(msgspec.structs.replace(here, mcp=alone), one.name))
     if asked.json:
-        print(msgspec.json.encode(told).decode())
+        print(to_json(told))
     else:
         print("\n".join(strip_controls(line) for line in _lines(told)))
     return 0 if good else 1
@@ -184,7 +160,7 @@ def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         raise BadRequest(f"there is an MCP server {asked.name!r} already", fix=f"`pal mcp remove {asked.name}`")
     body: dict[str, Any] = {"url": asked.url} if asked.url else {"command": asked.command[0], "args": asked.command[1:]}
     for word, given in (("env", asked.env), ("headers", asked.header)):
-        pairs = dict(_pair(one) for one in given)
+        pairs = dict(read_pair(one) for one in given)
         body |= {word: pairs} if pairs else {}
     body |= {"transport": asked.transport} if asked.transport else {}
     body |= {"cwd": os.path.abspath(asked.cwd)} if asked.cwd else {}
@@ -192,13 +168,6 @@ def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     print(strip_controls(f"{asked.name} is added ({done.file}:{done.line}); `pal mcp test {asked.name}` tries it"))
     print("a gateway that runs now must be started again")
     return 0
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise BadRequest(f"{text[:60]!r} is not NAME=VALUE")
-    return name.strip(), value
 
 
 def _key(name: str) -> str:
@@ -216,36 +185,42 @@ def _remove(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 
 def _serve(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
-    here = loaded.settings
-    try:
-        serve = load_part(PARTS["server"])
-    except ModuleNotFoundError as exc:
-        if exc.name not in ("mcp", "mcp_types", "anyio"):
-            raise
-        fix = f"`{sys.executable} -m pip install 'palinurus[mcp]'`"
-        raise PalinurusError("MCP needs an extra that is not installed", fix=fix) from None
-    address = find_gateway_address(here)
-    secret = here.gateway.auth_mode == "password"
-    options = LoginOptions(
-        token="" if secret else address.token,
-        password=address.token if secret else "",
-        identity=load_identity(here.home),
-        client=ClientDescription("cli", __version__, sys.platform, "cli", display_name="MCP"),
-        scopes=(READ, WRITE),
-    )
-    target = str(resolve_session_key(here, asked.session, asked.agent))
-    url = address.url.replace("http", "ws", 1)
-    try:
-        asyncio.run(serve(url, SystemClock(), options, target, not asked.read_only))  # type: ignore[operator]
-    except MethodError as error:
-        raise Unauthorized(f"the gateway refused us: {error.message}", fix="is it a gateway of another home?") from None
+    serve = load_extra("server", "mcp", ("mcp", "mcp_types", "anyio"), "MCP")
+    target = str(resolve_session_key(loaded.settings, asked.session, asked.agent))
+    client = ClientDescription("cli", __version__, sys.platform, "cli", display_name="MCP")
+
+    async def run() -> None:
+        link = await open_link(loaded.settings, SystemClock(), client=client, scopes=(READ, WRITE))
+        await serve(link, target, not asked.read_only)
+
+    asyncio.run(run())
     return 0
 
 
-_ACTS: dict[str, Callable[[argparse.Namespace, LoadedConfig], int]] = {
-    "list": _list,
-    "test": _test,
-    "add": _add,
-    "remove": _remove,
-    "serve": _serve,
+_NAMED = make_arg("name")
+VERBS = {
+    "list": Verb(_list, "the configured servers", (JSON,)),
+    "test": Verb(_test, "connect to one: handshake, tools, time, and what is wrong", (_NAMED, JSON)),
+    "add": Verb(
+        _add,
+        "add one: `pal mcp add NAME -- COMMAND …` or `pal mcp add NAME --url ADDRESS`",
+        (
+            _NAMED,
+            make_arg("--url", default="", help="address of a server elsewhere"),
+            make_arg("--transport", default="", choices=("", "http", "sse"), help="default: found out"),
+            make_arg("--env", action="append", default=[], metavar="NAME=VALUE", help="better NAME='${NAME}'"),
+            make_arg("--header", action="append", default=[], metavar="NAME=VALUE"),
+            make_arg("--cwd", default=""),
+        ),
+    ),
+    "remove": Verb(_remove, "take one out of the config", (_NAMED,)),
+    "serve": Verb(
+        _serve,
+        "be a server: our tools and sessions for another agent, on standard input and output",
+        (
+            make_arg("--agent", default="", help="which agent (default: the default one)"),
+            make_arg("--session", default="", help="which session's tools (default: the main one)"),
+            make_arg("--read-only", action="store_true", help="no sending of messages to sessions"),
+        ),
+    ),
 }

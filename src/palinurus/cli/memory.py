@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import Argument, Verb, find_agent, load_settings, make_arg, parse_verb, to_json
 from palinurus.cli.models.pull import make_progress_drawer
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
@@ -44,16 +44,13 @@ class MemoryCommand(NamedTuple):
 
 def run_memory(argv: list[str]) -> int:
     """The command. Raises PalinurusError for what a person has to know."""
-    options = _parser().parse_args(argv)
+    options = parse_verb("memory", "What the agent remembers: MEMORY.md and memory/.", VERBS, argv)
     loaded = load_settings(os.environ).settings
-    ident = options.agent or loaded.default_agent
-    agent = loaded.agents.get(ident)
-    if agent is None:
-        raise NotFound(f"no agent {ident}", fix=f"there is: {', '.join(loaded.agents)}")
+    agent = find_agent(loaded, options.agent)
     embedder = Embedder(loaded.home)
     memory = AgentMemory(loaded.home, agent.id, agent.workspace, agent.memory, SystemClock(), embedder)
     try:
-        sys.stdout.write(strip_controls(_COMMANDS[options.command](MemoryCommand(memory, loaded.home, options))) + "\n")
+        sys.stdout.write(strip_controls(options.run(MemoryCommand(memory, loaded.home, options))) + "\n")
     finally:
         embedder.close()
         memory.close()
@@ -64,7 +61,7 @@ def search_memory(asked: MemoryCommand) -> str:
     """Best first, each with its place."""
     found = asked.memory.search(" ".join(asked.options.query), "", asked.options.limit, asked.options.min_score)
     if asked.options.json:
-        return _json(found)
+        return to_json(found, pretty=True)
     lines = [f"{cite_hit(hit)}  {hit.score:.2f}\n{_indented(hit.snippet)}\n" for hit in found.hits]
     told = [f"note: {text}" for text in (found.disabled, found.note) if text]
     return "\n".join([*(lines or ["Nothing was found."]), *told]).rstrip()
@@ -77,7 +74,7 @@ def read_memory(asked: MemoryCommand) -> str:
     if isinstance(found, MemoryRefusal):
         raise BadRequest(f"{path}: {found.reason}")
     if asked.options.json:
-        return _json(found)
+        return to_json(found, pretty=True)
     return "\n".join(part for part in (found.text, write_excerpt_hint(found)) if part)
 
 
@@ -87,13 +84,15 @@ def explain_memory(asked: MemoryCommand) -> str:
     if not line:
         versions = asked.memory.versions(path)
         told = [{**_facts(v), **_message(asked.home, v)} for v in versions]
-        return _json(told) if asked.options.json else "\n".join(_told(one) for one in told)
+        return to_json(told, pretty=True) if asked.options.json else "\n".join(_told(one) for one in told)
     lines = asked.memory.trace_lines(path)
     if line > len(lines):
         raise BadRequest(f"{path} has {len(lines)} lines")
     traced = lines[line - 1]
     one = {**_facts(traced.version), **_message(asked.home, traced.version)}
-    return _json({"line": line, "text": traced.text, **one}) if asked.options.json else f"{traced.text}\n  {_told(one)}"
+    if asked.options.json:
+        return to_json({"line": line, "text": traced.text, **one}, pretty=True)
+    return f"{traced.text}\n  {_told(one)}"
 
 
 def undo_memory(asked: MemoryCommand) -> str:
@@ -113,7 +112,7 @@ def show_memory_status(asked: MemoryCommand) -> str:
     if asked.options.json:
         found = [{"path": entry.path, "bytes": entry.size} for entry in entries]
         told = {"indexed": files, "chunks": chunks, "vectors": not why, "withVectors": have, "why": why, "note": note}
-        return _json({"files": found, **told})
+        return to_json({"files": found, **told}, pretty=True)
     lines = [f"{entry.size:>9,}  {entry.path}" for entry in entries]
     head = f"{files} file{'' if files == 1 else 's'}, {chunks} pieces; {_way(chunks, have, why)}"
     return "\n".join([head, *lines, *([f"note: {note}"] if note else [])])
@@ -142,19 +141,9 @@ def pull_vector_model(asked: MemoryCommand) -> str:
         made += count
     have, why = asked.memory.vectors()
     if asked.options.json:
-        return _json({"path": path, "made": made, "withVectors": have, "why": why})
+        return to_json({"path": path, "made": made, "withVectors": have, "why": why}, pretty=True)
     told = f"{EMBEDDING_WEIGHTS.title} ({EMBEDDING_WEIGHTS.licence}) is at {path}, size and SHA-256 are right"
     return f"{told}\nnot used: {why}" if why else f"{told}\n{made} pieces got their vectors; {have} have one"
-
-
-_COMMANDS: dict[str, Callable[[MemoryCommand], str]] = {
-    "search": search_memory,
-    "get": read_memory,
-    "why": explain_memory,
-    "undo": undo_memory,
-    "status": show_memory_status,
-    "pull": pull_vector_model,
-}
 
 
 def split_place(text: str) -> tuple[str, int]:
@@ -225,36 +214,35 @@ def _indented(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
-def _json(value: Any) -> str:
-    return str(msgspec.json.format(msgspec.json.encode(value), indent=2), "utf-8")
+_AGENT = make_arg("--agent", metavar="ID", help="whose memory (default: the default agent's)")
+_JSON = make_arg("--json", action="store_true", help="for programs")
+_PATH = make_arg("path", metavar="PATH[:LINE]")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser("memory", "What the agent remembers: MEMORY.md and memory/.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Sub)
-    told = {name: (_COMMANDS[name].__doc__ or "").rstrip(".").lower() for name in _COMMANDS}
-    parts = {name: commands.add_parser(name, help=text, description=text) for name, text in told.items()}
-    for part in parts.values():
-        part.add_argument("--agent", metavar="ID", help="whose memory (default: the default agent's)")
-        part.add_argument("--json", action="store_true", help="for programs")
-    parts["search"].add_argument("query", nargs="+", metavar="WORD", help='words; "in quotes" as they stand')
-    parts["search"].add_argument("--limit", type=int, metavar="N", help="at most N results (6)")
-    parts["search"].add_argument("--min-score", type=float, metavar="S", help="leave out what scores lower (0 to 1)")
-    parts["get"].add_argument("path", metavar="PATH[:LINE]")
-    parts["get"].add_argument("--from", dest="start", type=int, metavar="LINE", help="first line")
-    parts["get"].add_argument("--lines", type=int, metavar="N", help="how many lines (120)")
-    parts["why"].add_argument("path", metavar="PATH[:LINE]")
-    parts["undo"].add_argument("path", nargs="?", default="", metavar="PATH", help="the file changed last if left out")
-    parts["undo"].add_argument("--to", type=int, default=0, metavar="N", help="that version, as `why` lists them")
-    parts["undo"].add_argument("--dry-run", action="store_true", help="only show what would change")
-    return parser
+def _verb(run: Callable[[MemoryCommand], str], *args: Argument) -> Verb:
+    return Verb(run, (run.__doc__ or "").rstrip(".").lower(), (_AGENT, _JSON, *args))
 
 
-class _Sub(argparse.ArgumentParser):
-    """argparse, but a wrong line raises instead of exiting with 2."""
-
-    def __init__(self, **words: Any) -> None:
-        super().__init__(**words, allow_abbrev=False)
-
-    def error(self, message: str) -> Any:
-        raise BadRequest(message, fix=f"`{self.prog} --help`")
+VERBS = {
+    "search": _verb(
+        search_memory,
+        make_arg("query", nargs="+", metavar="WORD", help='words; "in quotes" as they stand'),
+        make_arg("--limit", type=int, metavar="N", help="at most N results (6)"),
+        make_arg("--min-score", type=float, metavar="S", help="leave out what scores lower (0 to 1)"),
+    ),
+    "get": _verb(
+        read_memory,
+        _PATH,
+        make_arg("--from", dest="start", type=int, metavar="LINE", help="first line"),
+        make_arg("--lines", type=int, metavar="N", help="how many lines (120)"),
+    ),
+    "why": _verb(explain_memory, _PATH),
+    "undo": _verb(
+        undo_memory,
+        make_arg("path", nargs="?", default="", metavar="PATH", help="the file changed last if left out"),
+        make_arg("--to", type=int, default=0, metavar="N", help="that version, as `why` lists them"),
+        make_arg("--dry-run", action="store_true", help="only show what would change"),
+    ),
+    "status": _verb(show_memory_status),
+    "pull": _verb(pull_vector_model),
+}

@@ -6,21 +6,14 @@ What each action needs is the table `ACTIONS`; the gateway says what a channel c
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import sys
 import uuid
 from typing import Any, NamedTuple
 
-import msgspec
-
-from palinurus.cli.access.devices import connect_to_gateway
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, load_settings, to_json
+from palinurus.cli.reach.gateway import call_gateway
 from palinurus.cli.render import strip_controls
-from palinurus.clock import SystemClock
-from palinurus.config.settings import Settings
-from palinurus.errors import BadRequest
-from palinurus.gateway.rpc import MethodError
 
 
 class MessageActionRow(NamedTuple):
@@ -48,10 +41,9 @@ def run_message(argv: list[str]) -> int:
     """0; 1 if it was not done. Raises GatewayUnreachable, Unauthorized, BadRequest."""
     asked = _asked(argv)
     settings = load_settings(dict(os.environ)).settings
-    params = _params(asked)
-    found = asyncio.run(_called(settings, params))
+    found = call_gateway(settings, "message.action", _params(asked))
     if asked.json:
-        print(msgspec.json.encode(found).decode())
+        print(to_json(found))
     else:
         print(strip_controls(_shown(asked.action, found)))
     return 1 if found.get("state") == "failed" else 0
@@ -105,17 +97,6 @@ def _params(asked: argparse.Namespace) -> dict[str, Any]:
         "accountId": asked.account or "default",
         "idempotencyKey": uuid.uuid4().hex,
     }
-
-
-async def _called(settings: Settings, params: dict[str, Any]) -> dict[str, Any]:
-    link = await connect_to_gateway(settings, SystemClock())
-    try:
-        found: dict[str, Any] = await link.call("message.action", params)
-        return found
-    except MethodError as error:
-        raise BadRequest(error.message) from None
-    finally:
-        await link.close()
 
 
 def _shown(action: str, found: dict[str, Any]) -> str:

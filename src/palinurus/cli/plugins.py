@@ -12,12 +12,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import JSON, Verb, format_rows, load_settings, make_arg, parse_verb, to_json
 from palinurus.cli.main import COMMANDS
 from palinurus.cli.render import strip_controls
 from palinurus.config.load import LoadedConfig
@@ -33,21 +32,13 @@ from palinurus.plugins.manifest import BrokenPlugin, PluginManifest, explain_unu
 
 TEMPLATE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "plugins", "template")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
-VERBS = {
-    "list": "all plugins and hook scripts, and why some are not used",
-    "info": "all about one",
-    "enable": "use one",
-    "disable": "do not use one",
-    "doctor": "load what is enabled and say what is wrong",
-    "new": "make a working plugin to begin with",
-    "test": "run a plugin's own tests",
-}
 
 
 def run_plugins(argv: list[str]) -> int:
     """0; 1 if `doctor` or `test` found something. Raises BadRequest, NotFound, ConfigError, StateError."""
-    asked = _asked(argv)
-    return _ACTS[asked.what](asked, load_settings(os.environ))
+    about = "Plugins: tools, hooks, commands, vendors, channels and skills of others."
+    asked = parse_verb("plugins", about, VERBS, argv)
+    return int(asked.run(asked, load_settings(os.environ)))
 
 
 def run_plugin_command(argv: list[str]) -> int:
@@ -75,33 +66,13 @@ def _subcommand(one: PluginManifest, here: Settings, name: str, args: list[str])
     return int(brought.cli[name](args) or 0)
 
 
-def _asked(argv: list[str]) -> argparse.Namespace:
-    what = argv[0] if argv and argv[0] in VERBS else ""
-    if not what:
-        parser = CommandParser("plugins", "Plugins: tools, hooks, commands, vendors, channels and skills of others.")
-        parser.add_argument("what", choices=tuple(VERBS), help="; ".join(f"{k}: {v}" for k, v in VERBS.items()))
-        return parser.parse_args(argv[:1])
-    parser = CommandParser(f"plugins {what}", VERBS[what])
-    if what in ("info", "enable", "disable", "new", "test"):
-        parser.add_argument("name")
-    if what == "enable":
-        parser.add_argument(
-            "--conversation", action="store_true", help="its hooks may see what people and the model say"
-        )
-    if what == "new":
-        parser.add_argument("--dir", default="", help="where to make it (default: plugins in the state directory)")
-    if what in ("list", "info", "doctor"):
-        parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser.parse_args(argv[1:], argparse.Namespace(what=what))
-
-
 def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     here = loaded.settings
     rows = [(one, explain_unused(here.plugins, one)) for one in find_plugins(here)]
     others = scripts.find_scripts(here)
     if asked.json:
         told = [{**_plain(one), "enabled": not why, "reason": why} for one, why in rows]
-        print(msgspec.json.encode({"plugins": told, "scripts": [s._asdict() for s in others]}).decode())
+        print(to_json({"plugins": told, "scripts": [s._asdict() for s in others]}))
         return 0
     width = max((len(one.id) for one, _ in rows), default=0)
     for one, why in rows:
@@ -123,7 +94,7 @@ def _info(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     one = _one(loaded.settings, asked.name)
     why = explain_unused(loaded.settings.plugins, one)
     if asked.json:
-        print(msgspec.json.encode({**_plain(one), "enabled": not why, "reason": why}).decode())
+        print(to_json({**_plain(one), "enabled": not why, "reason": why}))
         return 0
     rows = [("id", one.id), ("state", why or "enabled"), ("folder", one.folder)]
     if isinstance(one, PluginManifest):
@@ -135,7 +106,7 @@ def _info(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
             ("commands", ", ".join(f"pal {name}" for name in one.cli)),
             ("skills", ", ".join(one.skills)),
         ]
-    print("\n".join(strip_controls(f"{label:<10} {text}") for label, text in rows if text))
+    print(strip_controls(format_rows(rows, 10)))
     return 0
 
 
@@ -162,7 +133,7 @@ def _doctor(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     good, told = examine_plugins(loaded.settings)
     if asked.json:
         rows = [{"id": ident, "problem": problem} for ident, problem in told]
-        print(msgspec.json.encode({"plugins": good, "problems": rows}).decode())
+        print(to_json({"plugins": good, "problems": rows}))
     else:
         lines = [f"+ {ident}  {brings}" for ident, brings in good.items()]
         lines += [f"! {ident}  {problem}" for ident, problem in told]
@@ -256,12 +227,15 @@ def _plain(one: PluginManifest | BrokenPlugin) -> dict[str, Any]:
     return dict(msgspec.to_builtins(one)) if isinstance(one, PluginManifest) else one._asdict()
 
 
-_ACTS: dict[str, Callable[[argparse.Namespace, LoadedConfig], int]] = {
-    "list": _list,
-    "info": _info,
-    "enable": _switch,
-    "disable": _switch,
-    "doctor": _doctor,
-    "new": _new,
-    "test": _test,
+_NAMED = make_arg("name")
+_CONVERSATION = make_arg("--conversation", action="store_true", help="its hooks may see what people and the model say")
+_DIR = make_arg("--dir", default="", help="where to make it (default: plugins in the state directory)")
+VERBS = {
+    "list": Verb(_list, "all plugins and hook scripts, and why some are not used", (JSON,)),
+    "info": Verb(_info, "all about one", (_NAMED, JSON)),
+    "enable": Verb(_switch, "use one", (_NAMED, _CONVERSATION)),
+    "disable": Verb(_switch, "do not use one", (_NAMED,)),
+    "doctor": Verb(_doctor, "load what is enabled and say what is wrong", (JSON,)),
+    "new": Verb(_new, "make a working plugin to begin with", (_NAMED, _DIR)),
+    "test": Verb(_test, "run a plugin's own tests", (_NAMED,)),
 }

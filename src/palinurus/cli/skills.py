@@ -12,11 +12,20 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import (
+    JSON,
+    Verb,
+    ask_person,
+    find_agent,
+    format_rows,
+    load_settings,
+    make_arg,
+    parse_verb,
+    to_json,
+)
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import LoadedConfig
-from palinurus.config.settings import AgentSettings
 from palinurus.core.skills.danger import is_grave
 from palinurus.core.skills.offer import make_skill_commands, shorten_home
 from palinurus.core.skills.skill import BrokenSkill, Skill
@@ -35,63 +44,31 @@ from palinurus.workspace.install.source import SkillDownload, fetch_source
 from palinurus.workspace.sources import PromptSources, SkillStock
 
 FINDINGS = 25  # shown before an installation
-VERBS = {
-    "list": "all skills, and why some are not used",
-    "check": "what is wrong with any",
-    "info": "all about one",
-    "install": "from a folder, a .zip file or a git address; asks first, runs nothing",
-    "remove": "an installed one",
-}
 
 
 def run_skills(argv: list[str]) -> int:
     """0; for `check` 1 if something is wrong. Raises BadRequest, NotFound, ConfigError, StateError."""
-    asked = _asked(argv)
+    about = "Skills: folders of instructions the agent reads when it needs them."
+    asked = parse_verb("skills", about, VERBS, argv)
     loaded = load_settings(os.environ)
-    place = InstalledSkills(locate_installed_skills(loaded.settings.home))
-    if asked.what == "install":
-        return _install(asked, loaded, place)
-    if asked.what == "remove":
-        return _remove(asked, place)
-    agent = _agent(loaded, asked.agent)
-    stock = PromptSources(loaded.settings, os.environ, loaded.raw).stock(agent)
-    if asked.what == "info":
-        return _info(asked, stock, place)
-    if asked.json:
-        print(msgspec.json.encode(describe_skills(stock, place)).decode())
-    elif asked.what == "list":
-        print(format_skills(stock))
-    else:
-        print(format_skill_problems(stock, place))
-    return 1 if asked.what == "check" and (stock.found.broken or place.drift()) else 0
+    return int(asked.run(asked, loaded, InstalledSkills(locate_installed_skills(loaded.settings.home))))
 
 
-def _asked(argv: list[str]) -> argparse.Namespace:
-    """The verb in `what`, its arguments beside it. Raises BadRequest."""
-    what = argv[0] if argv and argv[0] in VERBS else ""
-    if not what:
-        parser = CommandParser("skills", "Skills: folders of instructions the agent reads when it needs them.")
-        parser.add_argument("what", choices=tuple(VERBS), help="; ".join(f"{k}: {v}" for k, v in VERBS.items()))
-        return parser.parse_args(argv[:1])
-    parser = CommandParser(f"skills {what}", VERBS[what])
-    if what in ("info", "remove"):
-        parser.add_argument("name")
-    if what == "install":
-        parser.add_argument("source", metavar="PATH|ZIP|GIT-URL")
-        parser.add_argument("--skill", default="", metavar="NAME", help="which, if the source holds several")
-    if what in ("install", "remove"):
-        parser.add_argument("--yes", action="store_true", help="do not ask")
-    else:
-        parser.add_argument("--agent", default="", help="default: the default agent")
-        parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser.parse_args(argv[1:], argparse.Namespace(what=what))
+def _stock(asked: argparse.Namespace, loaded: LoadedConfig) -> SkillStock:
+    agent = find_agent(loaded.settings, asked.agent)
+    return PromptSources(loaded.settings, os.environ, loaded.raw).stock(agent)
 
 
-def _agent(loaded: LoadedConfig, name: str) -> AgentSettings:
-    found = loaded.settings.agents.get(name or loaded.settings.default_agent)
-    if found is None:
-        raise NotFound(f"there is no agent {name!r}", fix=f"there are: {', '.join(loaded.settings.agents)}")
-    return found
+def _list(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
+    stock = _stock(asked, loaded)
+    print(to_json(describe_skills(stock, place)) if asked.json else format_skills(stock))
+    return 0
+
+
+def _check(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
+    stock = _stock(asked, loaded)
+    print(to_json(describe_skills(stock, place)) if asked.json else format_skill_problems(stock, place))
+    return 1 if stock.found.broken or place.drift() else 0
 
 
 def format_skills(stock: SkillStock) -> str:
@@ -146,7 +123,8 @@ def describe_skills(stock: SkillStock, place: InstalledSkills) -> dict[str, Any]
     }
 
 
-def _info(asked: argparse.Namespace, stock: SkillStock, place: InstalledSkills) -> int:
+def _info(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
+    stock = _stock(asked, loaded)
     reasons: dict[str, tuple[Skill, tuple[str, ...]]] = {s.name: (s, ()) for s in stock.ready}
     reasons |= {skill.name: (skill, why) for skill, why in stock.waiting}
     if asked.name not in reasons:
@@ -159,7 +137,7 @@ def _info(asked: argparse.Namespace, stock: SkillStock, place: InstalledSkills) 
     pin = place.pins().get(skill.name) if skill.source == "installed" else None
     if asked.json:
         told = {**msgspec.to_builtins(skill), "eligible": not why, "reasons": why, "pin": msgspec.to_builtins(pin)}
-        print(msgspec.json.encode(told).decode())
+        print(to_json(told))
         return 0
     command = next((c.name for c in make_skill_commands(stock.ready) if c.skill == skill.name), "")
     rows = [
@@ -175,7 +153,7 @@ def _info(asked: argparse.Namespace, stock: SkillStock, place: InstalledSkills) 
         ("pinned", f"{pin.sha256[:16]} from {pin.origin} {pin.commit[:12]}".rstrip() if pin else ""),
         ("changed", place.drift().get(skill.name, "") if pin else ""),
     ]
-    print("\n".join(strip_controls(f"{label:<12} {text}") for label, text in rows if text))
+    print(strip_controls(format_rows(rows, 12)))
     return 0
 
 
@@ -226,7 +204,7 @@ def _changes(found: SkillPackageChange) -> list[str]:
     return made + [f"newly asks   {line}" for line in found.asks]
 
 
-def _remove(asked: argparse.Namespace, place: InstalledSkills) -> int:
+def _remove(asked: argparse.Namespace, loaded: LoadedConfig, place: InstalledSkills) -> int:
     pinned = asked.name in place.pins()
     there = os.path.isdir(os.path.join(place.root, asked.name)) if "/" not in asked.name else False
     if there and not pinned:
@@ -243,7 +221,20 @@ def _agreed(yes: bool, question: str) -> bool:
         return True
     if not sys.stdin.isatty():
         raise BadRequest("nobody is there to be asked", fix="look at the summary above, then add --yes")
-    try:
-        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+    return ask_person(f"{question} [y/N] ")
+
+
+_NAMED = make_arg("name")
+_YES = make_arg("--yes", action="store_true", help="do not ask")
+_AGENT = make_arg("--agent", default="", help="default: the default agent")
+_SOURCE = make_arg("source", metavar="PATH|ZIP|GIT-URL")
+_WHICH = make_arg("--skill", default="", metavar="NAME", help="which, if the source holds several")
+VERBS = {
+    "list": Verb(_list, "all skills, and why some are not used", (_AGENT, JSON)),
+    "check": Verb(_check, "what is wrong with any", (_AGENT, JSON)),
+    "info": Verb(_info, "all about one", (_NAMED, _AGENT, JSON)),
+    "install": Verb(
+        _install, "from a folder, a .zip file or a git address; asks first, runs nothing", (_SOURCE, _WHICH, _YES)
+    ),
+    "remove": Verb(_remove, "an installed one", (_NAMED, _YES)),
+}

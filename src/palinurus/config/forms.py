@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from palinurus.config import durations
 from palinurus.config.declare import Section, option
 from palinurus.config.findings import ConfigPlace, suggest_nearest
 from palinurus.config.kinds import Kind, WrappedKind, Written, make_kind
 from palinurus.config.secrets import Secret
+from palinurus.core.durations import parse_duration
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -65,7 +65,7 @@ def _span(unit: str) -> Callable[[Any], Any]:
     def make(value: Any) -> Any:
         if value == "" and value is not False:
             return msgspec.UNSET
-        found = None if value is True else durations.parse_duration(value, unit)
+        found = None if value is True else parse_duration(value, unit)
         if found is None:
             raise ValueError
         return found

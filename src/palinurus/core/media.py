@@ -1,10 +1,50 @@
-"""What the first bytes of an image tell: its width and height, and whether it must be made smaller. Decodes nothing."""
+"""What the first bytes of a file tell: width and height of an image, and whether it must be made smaller; how long a
+recording is (Ogg voice notes, WAV). Decodes nothing. Pure.
+"""
 
 from __future__ import annotations
 
-# How long a recording is, by its container's own marks: Ogg (voice notes) and WAV. Decodes nothing. Pure.
-
+MAX_IMAGE_SIDE = 1200  # pixels: more of them cost tokens and show models nothing
+MAX_IMAGE_PIXELS = 25_000_000  # what is decoded at most
+MAX_IMAGE_SOURCE = 25 << 20  # bytes of an image that is to be made smaller
+IMAGES_EXTRA_HINT = "pip install 'palinurus[images]' and it is made smaller"
 _OPUS = 48_000  # samples a second that Opus counts in, whatever was recorded
+
+
+def is_large_image(data: bytes, kind: str, size: int, side: int = MAX_IMAGE_SIDE) -> bool:
+    """Is it more than `size` bytes, or more pixels than help?"""
+    return len(data) > size or max(read_dimensions(data, kind)) > side
+
+
+def read_dimensions(data: bytes, kind: str) -> tuple[int, int]:
+    """Width and height as the header has them; (0, 0) where they cannot be found without decoding."""
+    if kind == "image/png":
+        return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+    if kind == "image/gif":
+        return int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
+    if kind == "image/jpeg":
+        return _jpeg(data)
+    return _webp(data) if kind == "image/webp" and len(data) >= 25 else (0, 0)
+
+
+def _jpeg(data: bytes) -> tuple[int, int]:
+    at = 2
+    while at + 9 < len(data) and data[at] == 0xFF:
+        if 0xC0 <= data[at + 1] <= 0xCF and data[at + 1] not in (0xC4, 0xC8, 0xCC):
+            return int.from_bytes(data[at + 7 : at + 9]), int.from_bytes(data[at + 5 : at + 7])
+        at += 2 + int.from_bytes(data[at + 2 : at + 4])
+    return 0, 0
+
+
+def _webp(data: bytes) -> tuple[int, int]:
+    if data[12:16] == b"VP8X":
+        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+    if data[12:16] == b"VP8L" and data[20] == 0x2F:  # 14 bits each, less one
+        both = int.from_bytes(data[21:25], "little")
+        return (both & 0x3FFF) + 1, (both >> 14 & 0x3FFF) + 1
+    if data[12:16] == b"VP8 " and data[23:26] == b"\x9d\x01\x2a":  # 14 bits each, and two of scale
+        return int.from_bytes(data[26:28], "little") & 0x3FFF, int.from_bytes(data[28:30], "little") & 0x3FFF
+    return 0, 0
 
 
 def read_duration(data: bytes) -> int:
@@ -29,36 +69,3 @@ def _ogg(data: bytes) -> int:
 def _wav(data: bytes) -> int:
     rate = int.from_bytes(data[28:32], "little")  # bytes a second
     return max(1, round((len(data) - 44) / rate)) if len(data) > 44 and rate else 0
-
-
-MAX_IMAGE_SIDE = 1200  # pixels: more of them cost tokens and show models nothing
-MAX_IMAGE_PIXELS = 25_000_000  # what is decoded at most
-MAX_IMAGE_SOURCE = 25 << 20  # bytes of an image that is to be made smaller
-IMAGES_EXTRA_HINT = "pip install 'palinurus[images]' and it is made smaller"
-
-
-def is_large_image(data: bytes, kind: str, size: int, side: int = MAX_IMAGE_SIDE) -> bool:
-    """Is it more than `size` bytes, or more pixels than help?"""
-    return len(data) > size or max(read_dimensions(data, kind)) > side
-
-
-def read_dimensions(data: bytes, kind: str) -> tuple[int, int]:
-    """Width and height as the header has them; (0, 0) where they cannot be found without decoding."""
-    if kind == "image/png":
-        return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
-    if kind == "image/gif":
-        return int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
-    if kind == "image/jpeg":
-        return _jpeg(data)
-    if kind == "image/webp" and data[12:16] == b"VP8X":
-        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
-    return 0, 0
-
-
-def _jpeg(data: bytes) -> tuple[int, int]:
-    at = 2
-    while at + 9 < len(data) and data[at] == 0xFF:
-        if 0xC0 <= data[at + 1] <= 0xCF and data[at + 1] not in (0xC4, 0xC8, 0xCC):
-            return int.from_bytes(data[at + 7 : at + 9]), int.from_bytes(data[at + 5 : at + 7])
-        at += 2 + int.from_bytes(data[at + 2 : at + 4])
-    return 0, 0

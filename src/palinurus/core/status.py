@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 
 import msgspec
 
+from palinurus.core.text import to_datetime
+
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 # Places whose people read a clock with am and pm. By the locale's country.
 _TWELVE = frozenset({"US", "CA", "AU", "NZ", "PH", "IN", "PK", "BD", "EG", "SA", "MX", "CO"})
 
@@ -43,14 +46,11 @@ def choose_clock_hours(form: str, locale: str) -> int:
 
 def format_time_line(now: int, zone: tzinfo | None, name: str, form: int) -> str:
     """`Time: Saturday, 2026-01-31 14:05 (Europe/Berlin, UTC+01:00)`"""
-    at = datetime.fromtimestamp(now / 1000, zone or UTC)
+    at = to_datetime(now, zone or UTC)
     clock = f"{at.hour % 12 or 12}:{at:%M} {'PM' if at.hour >= 12 else 'AM'}" if form == 12 else f"{at:%H:%M}"
     offset = f"{at:%z}" or "+0000"
     shift = f"UTC{offset[:3]}:{offset[3:5]}"
     return f"Time: {_DAYS[at.weekday()]}, {at:%Y-%m-%d} {clock} ({f'{name}, ' if name else ''}{shift})"
-
-
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 def render_session_card(card: SessionCard) -> str:
@@ -78,9 +78,8 @@ def _context(card: SessionCard) -> str:
 def _tokens(card: SessionCard) -> str:
     cached = f", {card.cache_read:,} read from and {card.cache_write:,} written to the cache"
     calls = f" in {card.calls} call{'' if card.calls == 1 else 's'}" if card.calls else ""
-    return (
-        f"Usage: {card.input:,} in, {card.output:,} out{cached if card.cache_read or card.cache_write else ''}{calls}"
-    )
+    cached = cached if card.cache_read or card.cache_write else ""
+    return f"Usage: {card.input:,} in, {card.output:,} out{cached}{calls}"
 
 
 def _cost(card: SessionCard) -> str:

@@ -1,4 +1,4 @@
-"""How the program writes numbers, times and long text for people: one spelling each. Pure."""
+"""How the program cuts long text and writes numbers and times for people: one spelling each. Pure."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ def cut_middle(text: str, most: int, mark: str = f"\n{CUT}\n", *, head: float = 
     front = int(room * head)
     back = room - front
     return text[:front] + mark + (text[-back:] if back else "")
+
+
+def normalize_breaks(text: str) -> str:
+    """The text with one kind of line end."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def skip_pattern(pattern: re.Pattern[str], text: str, at: int) -> int:
@@ -75,3 +80,14 @@ def format_dollars(amount: float) -> str:
 def to_datetime(ms: float, zone: tzinfo = UTC) -> datetime:
     """The moment of `ms` (milliseconds since the epoch), as a clock in `zone` shows it."""
     return datetime.fromtimestamp(ms / 1000, zone)
+
+
+def repair_surrogates(text: str) -> str:
+    """Every half of a surrogate pair, which UTF-8 cannot carry (JavaScript cuts emoji in two), becomes U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

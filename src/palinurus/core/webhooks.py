@@ -1,5 +1,7 @@
-"""Signatures of webhooks: who signs what, and whether it is right. Compared in constant time, over the bytes as they
-came. A blank secret never fits. Schemes are rows of `SCHEMES`; pure.
+"""Webhooks as rules: requests and answers, signatures, templates. Pure: bodies, secrets and the time are handed in.
+
+Signatures are compared in constant time, over the bytes as they came; a blank secret never fits. A template's
+`{{a.b[0]}}` names a value of the payload; a path only reads, there is nothing to run.
 """
 
 from __future__ import annotations
@@ -7,100 +9,19 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-# Webhooks as rules: signatures, templates, rates. Pure: bodies, secrets and the time are handed in.
-
-
-# Templates of webhooks: `{{a.b[0]}}` names a value of the payload. A path only reads; there is nothing to run.
-#
-# `apart` keeps the owner's words and the sender's values in two places, so that no value can pose as an order; `filled`
-# puts values in the text, through a function that makes them harmless where they are to stand. Pure.
-
 MAX_VALUE = 20_000  # characters of one value
 MAX_VALUES = 100_000  # of all values of one message
 MAX_SLOTS = 100
-
 _SLOT = re.compile(r"\{\{\s*([^{}]{1,200}?)\s*\}\}")
 _STEP = re.compile(r"\.?([^.\[\]\s]+)|\[(\d{1,6})\]")
-
-
-def list_slots(template: str) -> tuple[str, ...]:
-    """The paths it names, each once, in order."""
-    return tuple(dict.fromkeys(found[1] for found in _SLOT.finditer(template)))[:MAX_SLOTS]
-
-
-def read_slot(path: str, scope: Mapping[str, Any]) -> str:
-    """The value as text: objects and lists as JSON, what is not there as nothing. A path begins in `scope`
-    (headers, path, payload …), else in the payload."""
-    steps: list[str | int] = []
-    at = 0
-    while at < len(path):
-        found = _STEP.match(path, at)
-        if found is None:
-            return ""
-        steps.append(found[1] if found[1] is not None else int(found[2]))
-        at = found.end()
-    here: Any = scope if steps and steps[0] in scope else scope.get("payload")
-    for step in steps:
-        inside = step < len(here) if isinstance(step, int) and isinstance(here, list) else False
-        named = step in here if isinstance(step, str) and isinstance(here, Mapping) else False
-        if not inside and not named:
-            return ""
-        here = here[step]
-    return _text(here)[:MAX_VALUE]
-
-
-def fill_template(template: str, scope: Mapping[str, Any], clean: Callable[[str], str]) -> str:
-    """With every value in its place, cleaned."""
-    return _SLOT.sub(lambda found: clean(read_slot(found[1], scope)), template)
-
-
-def separate_values(template: str, scope: Mapping[str, Any]) -> tuple[str, str]:
-    """The owner's words, with names where values belong, and the values under those names."""
-    words = _SLOT.sub(lambda found: f"⟦{found[1]}⟧", template)
-    facts = "\n".join(f"{path}: {read_slot(path, scope)}" for path in list_slots(template))
-    return words, facts[:MAX_VALUES]
-
-
-def _text(found: Any) -> str:
-    if isinstance(found, str):
-        return found
-    if found is None:
-        return ""
-    try:
-        return msgspec.json.encode(found).decode()
-    except (OverflowError, ValueError, RecursionError):  # a number nobody can write down
-        return ""
-
-
-# How often something may happen in a minute. Pure: the time is handed in.
-
-MINUTE = 60.0
-
-
-class MinuteRate:
-    """Counts what was let through, by key. The keys are ours (names of hooks), so they are few."""
-
-    def __init__(self) -> None:
-        self._times: dict[str, deque[float]] = {}
-
-    def step(self, key: str, allowed: int, now: float) -> float:
-        """0 and counted when it may go ahead; else the seconds it has to wait."""
-        times = self._times.setdefault(key, deque())
-        while times and times[0] <= now - MINUTE:
-            times.popleft()
-        if len(times) >= allowed:
-            return times[0] + MINUTE - now
-        times.append(now)
-        return 0.0
-
-
-# A webhook's request and answer as values, for the door that reads it and the part that knows what it is for.
+SIGNED_TIME_WINDOW = 300_000  # milliseconds a signed time may be off, both ways
+_HEX = re.compile(r"[0-9a-fA-F]{64}")
+_STAMP = re.compile(r"[0-9]{1,13}")
 
 
 class WebhookHead(NamedTuple):
@@ -108,12 +29,6 @@ class WebhookHead(NamedTuple):
 
     name: str  # what stands behind the base path: "wake", "agent", or a hook's own
     headers: Mapping[str, str]
-
-
-class WebhookTerms(NamedTuple):
-    """The request may send its body, up to `size` bytes."""
-
-    size: int
 
 
 class WebhookAnswer(NamedTuple):
@@ -134,10 +49,7 @@ WEBHOOK_UNAUTHORIZED = WebhookAnswer(401, "Unauthorized", wrong=True)
 WEBHOOK_NOT_FOUND = WebhookAnswer(404, "Not Found")
 
 
-SIGNED_TIME_WINDOW = 300_000  # milliseconds a signed time may be off, both ways
-
-_HEX = re.compile(r"[0-9a-fA-F]{64}")
-_STAMP = re.compile(r"[0-9]{1,13}")
+# --- signatures: schemes are rows of `SIGNATURE_SCHEMES` ---------------------------------------------------------
 
 
 class SignatureClaim(NamedTuple):
@@ -210,3 +122,55 @@ SIGNATURE_SCHEMES: dict[str, SignatureScheme] = {
     "slack": SignatureScheme("x-slack-signature", True, _slack),
     "generic": SignatureScheme("x-webhook-signature", True, _generic),
 }
+
+
+# --- templates -------------------------------------------------------------------------------------------------------
+
+
+def list_slots(template: str) -> tuple[str, ...]:
+    """The paths it names, each once, in order."""
+    return tuple(dict.fromkeys(found[1] for found in _SLOT.finditer(template)))[:MAX_SLOTS]
+
+
+def read_slot(path: str, scope: Mapping[str, Any]) -> str:
+    """The value as text: objects and lists as JSON, what is not there as nothing. A path begins in `scope`
+    (headers, path, payload …), else in the payload."""
+    steps: list[str | int] = []
+    at = 0
+    while at < len(path):
+        found = _STEP.match(path, at)
+        if found is None:
+            return ""
+        steps.append(found[1] if found[1] is not None else int(found[2]))
+        at = found.end()
+    here: Any = scope if steps and steps[0] in scope else scope.get("payload")
+    for step in steps:
+        inside = step < len(here) if isinstance(step, int) and isinstance(here, list) else False
+        named = step in here if isinstance(step, str) and isinstance(here, Mapping) else False
+        if not inside and not named:
+            return ""
+        here = here[step]
+    return _text(here)[:MAX_VALUE]
+
+
+def fill_template(template: str, scope: Mapping[str, Any], clean: Callable[[str], str]) -> str:
+    """With every value in its place, cleaned."""
+    return _SLOT.sub(lambda found: clean(read_slot(found[1], scope)), template)
+
+
+def separate_values(template: str, scope: Mapping[str, Any]) -> tuple[str, str]:
+    """The owner's words, with names where values belong, and the values under those names."""
+    words = _SLOT.sub(lambda found: f"⟦{found[1]}⟧", template)
+    facts = "\n".join(f"{path}: {read_slot(path, scope)}" for path in list_slots(template))
+    return words, facts[:MAX_VALUES]
+
+
+def _text(found: Any) -> str:
+    if isinstance(found, str):
+        return found
+    if found is None:
+        return ""
+    try:
+        return msgspec.json.encode(found).decode()
+    except (OverflowError, ValueError, RecursionError):  # a number nobody can write down
+        return ""

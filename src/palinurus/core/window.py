@@ -14,19 +14,19 @@ class SlidingWindow:
         self._keys = keys
         self._times: OrderedDict[str, deque[float]] = OrderedDict()
 
-    def wait(self, key: str, now: float) -> float:
-        """Seconds until the next one is within the limit; 0 if it is now. Counts nothing."""
+    def wait(self, key: str, now: float, most: int | None = None) -> float:
+        """Seconds until the next one is within the limit; 0 if it is now. Counts nothing. `most`: this key's own."""
         times = self._times.get(key)
         if times is None:
             return 0.0
         while times and times[0] <= now - self._seconds:
             times.popleft()
-        return 0.0 if len(times) < self._most else times[0] + self._seconds - now
+        return 0.0 if len(times) < (self._most if most is None else most) else times[0] + self._seconds - now
 
-    def count(self, key: str, now: float) -> float:
+    def count(self, key: str, now: float, most: int | None = None) -> float:
         """Count one that happened now. Returns what `wait` said before: above 0 it was one too many."""
-        late = self.wait(key, now)
-        times = self._times.setdefault(key, deque(maxlen=self._most))
+        late = self.wait(key, now, most)
+        times = self._times.setdefault(key, deque())
         self._times.move_to_end(key)
         if not late:
             times.append(now)

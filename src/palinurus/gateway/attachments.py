@@ -9,7 +9,6 @@ import base64
 import binascii
 import mimetypes
 import os
-import stat
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ import msgspec
 
 from palinurus.core.types.inbound import Attachment, decode_inbound
 from palinurus.core.types.messages import ImageBlock
+from palinurus.files import read_plain_file
 from palinurus.gateway.rpc import MethodError
 from palinurus.inbox.commands.command import KeepFile
 from palinurus.store.port import InboxRow
@@ -37,7 +37,7 @@ class ClientAttachment(NamedTuple):
 
 
 def read_attachments(attachments: list[Any] | None) -> list[ClientAttachment]:
-    """What was attached. Raises RpcError for what cannot be read."""
+    """What was attached. Raises MethodError for what cannot be read."""
     return [_given(number, one) for number, one in enumerate(attachments or (), 1)]
 
 
@@ -64,7 +64,7 @@ def _given(number: int, one: Any) -> ClientAttachment:
 async def keep_attachments(
     attachments: list[Any] | None, keep: KeepFile | None
 ) -> tuple[tuple[ImageBlock, ...], tuple[Attachment, ...]]:
-    """Pictures, and the other files, which are on disk then. Raises RpcError; nothing is left behind in that case."""
+    """Pictures, and the other files, which are on disk then. Raises MethodError; then nothing is left behind."""
     images: list[ImageBlock] = []
     files: list[Attachment] = []
     for one in read_attachments(attachments):
@@ -90,7 +90,7 @@ async def delete_attachments(files: Iterable[Attachment]) -> None:
 
 
 def find_sent_files(row: InboxRow | None) -> tuple[Attachment, ...]:
-    """The files that came with a message of the inbox. Raises RpcError if it is not there any more."""
+    """The files that came with a message of the inbox. Raises MethodError if it is not there any more."""
     try:
         found = decode_inbound(row.body) if row is not None else None
     except msgspec.DecodeError:
@@ -101,26 +101,15 @@ def find_sent_files(row: InboxRow | None) -> tuple[Attachment, ...]:
 
 
 async def load_sent_file(home: str, file: Attachment) -> dict[str, Any]:
-    """What is in a file that came in. Raises RpcError if it is gone."""
-    data = await asyncio.to_thread(_load, os.path.join(home, INBOUND_FOLDER), os.path.basename(file.path))
-    if data is None:
-        raise MethodError(f"{file.name} is not there any more")
+    """What is in a file that came in. Raises MethodError if it is gone."""
+    path = os.path.join(home, INBOUND_FOLDER, os.path.basename(file.path))
+    try:
+        data = await asyncio.to_thread(read_plain_file, path, ATTACHMENT_BYTES)
+    except OSError:
+        raise MethodError(f"{file.name} is not there any more") from None
     return {**describe_file(file), "content": base64.b64encode(data).decode()}
 
 
 def describe_file(file: Attachment) -> dict[str, Any]:
     """A file as clients see it. Where it lies is not their business."""
     return {"name": file.name, "mimeType": file.mime, "size": file.size, "voice": file.voice}
-
-
-def _load(folder: str, name: str) -> bytes | None:
-    """The bytes of a plain file of the folder."""
-    try:
-        handle = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    with os.fdopen(handle, "rb") as opened:
-        about = os.fstat(opened.fileno())
-        if not stat.S_ISREG(about.st_mode) or about.st_size > ATTACHMENT_BYTES:
-            return None
-        return opened.read(ATTACHMENT_BYTES)

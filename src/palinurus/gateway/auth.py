@@ -1,4 +1,4 @@
-"""Who is calling. The one place where a `Caller` is made: no address, header or flag in a request grants anything,
+"""Who is calling. The one place where an `HttpCaller` is made: no address, header or flag in a request grants anything,
 only the credential does. Order: request target, Host, Origin, limiter, credential. No I/O.
 """
 
@@ -20,15 +20,15 @@ from palinurus.gateway.limits import LoginFailures, canonicalize_address
 from palinurus.gateway.rpc import ADMIN, READ, SCOPES, WRITE, has_scope
 
 RouteScope: TypeAlias = Literal["chat", "read", "control"]
-ROUTE_SCOPES: dict[RouteScope, str] = {
-    "chat": WRITE,
-    "read": READ,
-    "control": ADMIN,
-}  # what a route's scope is among clients
+# What a route's scope is among clients.
+ROUTE_SCOPES: dict[RouteScope, str] = {"chat": WRITE, "read": READ, "control": ADMIN}
 OWNER_SCOPES: frozenset[RouteScope] = frozenset(ROUTE_SCOPES)
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 NARROW = "x-openclaw-scopes"  # a proxy may lower what its user can do
 LEAKY = frozenset({"token", "access_token", "devicetoken", "device_token", "password", "auth"})  # never in a URL
+
+_BEARER = {"WWW-Authenticate": "Bearer"}
+_REFUSED = HttpFault(401, "Unauthorized", "unauthorized", code="invalid_api_key", headers=_BEARER, close=True)
 
 
 class HttpCaller(msgspec.Struct, frozen=True):
@@ -76,75 +76,63 @@ class GatewayAuth:
         self._proxy = settings.proxy
         self._tries = LoginFailures(monotonic)
 
-    def check_request(self, knock: GatewayPeer) -> HttpFault | None:
+    def check_request(self, peer: GatewayPeer) -> HttpFault | None:
         """The checks every request must pass, also those that need no credential."""
-        if not knock.target.startswith("/") or knock.target.startswith("//"):
+        if not peer.target.startswith("/") or peer.target.startswith("//"):
             return HttpFault(421, "only origin-form request targets are served", code="bad_target", close=True)
-        if len(knock.hosts) != 1:
+        if len(peer.hosts) != 1:
             return make_bad_request("exactly one Host header is required", code="bad_host")
-        name = _name(knock.hosts[0])
-        if name not in self._names and not (name and name == _name(knock.local)):
-            return HttpFault(
-                421,
-                "this Host is not served; add it to gateway.allowedHosts if it is yours",
-                code="bad_host",
-                close=True,
-            )
-        if knock.origins and not self._own(knock):
-            return HttpFault(
-                403, "requests from this origin are not allowed", "forbidden", code="bad_origin", close=True
-            )
-        query = knock.target.partition("?")[2]
+        name = _name(peer.hosts[0])
+        if name not in self._names and not (name and name == _name(peer.local)):
+            text = "this Host is not served; add it to gateway.allowedHosts if it is yours"
+            return HttpFault(421, text, code="bad_host", close=True)
+        if peer.origins and not self._own(peer):
+            text = "requests from this origin are not allowed"
+            return HttpFault(403, text, "forbidden", code="bad_origin", close=True)
+        query = peer.target.partition("?")[2]
         if query and any(key.lower() in LEAKY for key, _ in parse_qsl(query[:8192], keep_blank_values=True)):
-            return HttpFault(
-                400, "credentials do not belong in a URL; use a header", code="credential_in_url", close=True
-            )
+            text = "credentials do not belong in a URL; use a header"
+            return HttpFault(400, text, code="credential_in_url", close=True)
         return None
 
-    def identify_caller(self, knock: GatewayPeer) -> HttpCaller | HttpFault:
-        """The caller of a request that passed `door`, or why there is none."""
+    def identify_caller(self, peer: GatewayPeer) -> HttpCaller | HttpFault:
+        """The caller of a request that passed `check_request`, or why there is none."""
         if self.mode == "none":
-            return HttpCaller("owner", OWNER_SCOPES, knock.address, "none")
+            return HttpCaller("owner", OWNER_SCOPES, peer.address, "none")
         if self.mode == "trusted-proxy":
-            user = self.find_proxy_user(knock)
+            user = self.find_proxy_user(peer)
             if user is None:
-                return _refused()
-            return HttpCaller(user, _routes(narrow_scopes(knock, SCOPES)), knock.address, "proxy")
-        if len(knock.credentials) != 1:
-            return _refused()
-        if not knock.known:
-            wait = self.wait(knock.address)
+                return _REFUSED
+            return HttpCaller(user, _routes(narrow_scopes(peer, SCOPES)), peer.address, "proxy")
+        if len(peer.credentials) != 1:
+            return _REFUSED
+        if not peer.known:
+            wait = self.wait(peer.address)
             if wait > 0:
-                return HttpFault(
-                    429,
-                    "too many wrong credentials; try again later",
-                    "rate_limit_error",
-                    code="auth_locked",
-                    headers={"Retry-After": str(int(wait) + 1)},
-                    close=True,
-                )
-        scheme, _, secret = knock.credentials[0].partition(" ")
+                text, after = "too many wrong credentials; try again later", {"Retry-After": str(int(wait) + 1)}
+                return HttpFault(429, text, "rate_limit_error", code="auth_locked", headers=after, close=True)
+        scheme, _, secret = peer.credentials[0].partition(" ")
         if scheme.lower() == "bearer" and self.is_secret(secret):
-            return HttpCaller("owner", OWNER_SCOPES, knock.address, self.mode)
+            return HttpCaller("owner", OWNER_SCOPES, peer.address, self.mode)
         holder = self.holder(secret) if scheme.lower() == "bearer" and secret else None
         if holder is not None:
-            return HttpCaller(f"device:{holder.device}", _routes(holder.scopes), knock.address, "device")
-        self.count_failure(knock.address)
-        return _refused()
+            return HttpCaller(f"device:{holder.device}", _routes(holder.scopes), peer.address, "device")
+        self.count_failure(peer.address)
+        return _REFUSED
 
     def is_secret(self, secret: str) -> bool:
         """Whether it is the secret in force. Never true where there is none."""
         same = hmac.compare_digest(_digest(secret), self._digest)  # always done: no early way out to be timed
         return same and bool(secret) and self.mode in ("token", "password")
 
-    def find_proxy_user(self, knock: GatewayPeer) -> str | None:
+    def find_proxy_user(self, peer: GatewayPeer) -> str | None:
         """Who a configured proxy says is calling. None from anybody else."""
         rules = self._proxy
-        if self.mode != "trusted-proxy" or rules is None or not _trusted(rules, knock.address):
+        if self.mode != "trusted-proxy" or rules is None or not _trusted(rules, peer.address):
             return None
-        if any(not knock.headers.get(name, "").strip() for name in rules.required_headers):
+        if any(not peer.headers.get(name, "").strip() for name in rules.required_headers):
             return None
-        user = knock.headers.get(rules.user_header, "").strip()
+        user = peer.headers.get(rules.user_header, "").strip()
         return user if user and (rules.users is None or user in rules.users) else None
 
     def wait(self, address: str) -> float:
@@ -155,16 +143,16 @@ class GatewayAuth:
         """Count a wrong credential."""
         self._tries.count_failure(address)
 
-    def _own(self, knock: GatewayPeer) -> bool:
-        if len(knock.origins) != 1:
+    def _own(self, peer: GatewayPeer) -> bool:
+        if len(peer.origins) != 1:
             return False
-        origin = knock.origins[0].lower()
-        return origin in self._origins or "*" in self._origins or origin == f"http://{knock.hosts[0].lower()}"
+        origin = peer.origins[0].lower()
+        return origin in self._origins or "*" in self._origins or origin == f"http://{peer.hosts[0].lower()}"
 
 
-def narrow_scopes(knock: GatewayPeer, scopes: frozenset[str]) -> frozenset[str]:
+def narrow_scopes(peer: GatewayPeer, scopes: frozenset[str]) -> frozenset[str]:
     """`scopes`, lowered to what the proxy's header names. Without the header they stay."""
-    header = knock.headers.get(NARROW)
+    header = peer.headers.get(NARROW)
     if header is None:
         return scopes
     named = frozenset(part.strip() for part in header.split(","))
@@ -177,13 +165,13 @@ def _routes(scopes: frozenset[str]) -> frozenset[RouteScope]:
 
 def _trusted(rules: TrustedProxySettings, address: str) -> bool:
     try:
-        peer = ipaddress.ip_address(address.split("%", 1)[0])
+        ip = ipaddress.ip_address(address.split("%", 1)[0])
     except ValueError:
         return False
-    peer = getattr(peer, "ipv4_mapped", None) or peer
-    if peer.is_loopback and not rules.loopback:
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    if ip.is_loopback and not rules.loopback:
         return False
-    return any(peer in ipaddress.ip_network(network) for network in rules.peers)
+    return any(ip in ipaddress.ip_network(network) for network in rules.peers)
 
 
 def _usable(settings: GatewaySettings, secret: str | None) -> None:
@@ -204,12 +192,6 @@ def _usable(settings: GatewaySettings, secret: str | None) -> None:
     else:
         return
     raise ConfigError((problem,))
-
-
-def _refused() -> HttpFault:
-    return HttpFault(
-        401, "Unauthorized", "unauthorized", code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"}, close=True
-    )
 
 
 def _digest(text: str) -> bytes:

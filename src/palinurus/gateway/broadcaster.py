@@ -19,7 +19,7 @@ from palinurus.gateway.rpc import ALL_SESSIONS, GatewayPort, make_session_topic
 from palinurus.gateway.runs import RunPush, RunView
 from palinurus.gateway.views import SessionReader, list_visible_entries, project_entry
 from palinurus.inbox.commands.command import CommandContext
-from palinurus.inbox.control import CONTROL_LANE
+from palinurus.inbox.message import CONTROL_LANE
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +30,15 @@ OURS = frozenset({"webchat", "gateway"})  # channels whose event ids are their c
 
 
 class RunBroadcaster:
-    """Implements `inbox.feed.Follower`."""
+    """Implements `inbox.feed.RunFollower`."""
 
-    def __init__(self, face: GatewayPort, desk: CommandContext, rows: SessionReader) -> None:
-        self._face = face
-        self._desk = desk
-        self._rows = rows
+    def __init__(self, gateway: GatewayPort, program: CommandContext, reader: SessionReader) -> None:
+        self._gateway = gateway
+        self._program = program
+        self._reader = reader
         self._runs: dict[str, RunView] = {}  # by inbox id
         self._names: dict[str, str] = {}  # run id -> inbox id
+        self._aliases: dict[str, list[str]] = {}  # inbox id -> run ids of messages that were taken into its run
         self._ended: OrderedDict[str, tuple[RunView, AgentEnd]] = OrderedDict()
         self._starters: OrderedDict[str, str] = OrderedDict()  # run id -> connection
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -51,7 +52,7 @@ class RunBroadcaster:
     def expect_run(self, run: str, conn: str) -> None:
         """The run `run`, about to be submitted, was asked for by this connection: it gets the tool events, if it wants
         them, also when it comes back after having been gone."""
-        if not any(c.conn == conn and "tool-events" in c.caps for c in self._face.clients()):
+        if not any(c.conn == conn and "tool-events" in c.caps for c in self._gateway.clients()):
             return
         self._starters[run] = conn
         while len(self._starters) > ENDED:
@@ -78,17 +79,12 @@ class RunBroadcaster:
         for _ in range(SETTLING):
             if self.end(ident) is not None or self.run(ident) is None:
                 return
-            await self._desk.clock.sleep(0.005)
+            await self._program.clock.sleep(0.005)
 
     # --- the follower ----------------------------------------------------------------------------------------
 
     def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
-        self._known(item, session, inbound)
-
-    def on_started(self, item: str, session: str, inbound: Inbound) -> None:
-        self._known(item, session, inbound)
-
-    def _known(self, item: str, session: str, inbound: Inbound) -> None:
+        """A run that will be; known from now on."""
         if item in self._runs:
             return
         name = session.partition(":")[2] if session.partition(":")[0].partition("/")[0] == CONTROL_LANE else session
@@ -101,18 +97,23 @@ class RunBroadcaster:
         self._runs[item] = run
         self._names[ident] = item
 
+    on_started = on_accepted
+
     def on_event(self, item: str, event: RunEvent) -> None:
         run = self._runs.get(item)
         if run is None:
             return
-        for push in run.feed(event, self._desk.clock.now()):
+        for push in run.feed(event, self._program.clock.now()):
             self._push(run, push)
         if run.waiting and item not in self._timers:
             self._flush(item)
         if isinstance(event, MessageEnd | AgentEnd):
             self._appended(run.session, item)
         if isinstance(event, AgentEnd):
-            self._over(run, event)
+            for name in (run.id, *self._aliases.get(item, ())):
+                self._ended[name] = (run, event)
+            while len(self._ended) > ENDED:
+                self._ended.popitem(last=False)
 
     def on_merged(self, item: str, into: str) -> None:
         """A message that was taken into another's run has no events of its own; its client is told which run."""
@@ -120,24 +121,18 @@ class RunBroadcaster:
         if run is None:
             return
         self._names[run.id] = into
+        self._aliases.setdefault(into, []).append(run.id)
         if other is not None:
             payload = {"runId": run.id, "sessionKey": run.session, "into": other.id, "phase": "steered"}
             self._push(run, RunPush("session", "session.operation", {**payload, "operation": "steer"}))
 
     def on_ended(self, item: str) -> None:
         self._runs.pop(item, None)
-        timer = self._timers.pop(item, None)
-        if timer is not None:
+        self._aliases.pop(item, None)
+        if (timer := self._timers.pop(item, None)) is not None:
             timer.cancel()
         if len(self._names) > 4 * ENDED:
             self._names = {name: at for name, at in self._names.items() if at in self._runs}
-
-    def _over(self, run: RunView, event: AgentEnd) -> None:
-        names = [name for name, item in self._names.items() if item == run.item]
-        for name in {run.id, *names}:
-            self._ended[name] = (run, event)
-        while len(self._ended) > ENDED:
-            self._ended.popitem(last=False)
 
     # --- sending ---------------------------------------------------------------------------------------------
 
@@ -147,36 +142,36 @@ class RunBroadcaster:
         run = self._runs.get(item)
         if run is None or not run.waiting:
             return
-        for push in run.flush(self._desk.clock.now()):
+        for push in run.flush(self._program.clock.now()):
             self._push(run, push)
         self._timers[item] = asyncio.get_running_loop().call_later(EVERY, self._flush, item)
 
     def _push(self, run: RunView, push: RunPush) -> None:
         if push.audience == "all":
-            self._face.broadcast(push.event, push.payload, drop_if_slow=push.payload.get("state") == "delta")
+            self._gateway.broadcast(push.event, push.payload, drop_if_slow=push.payload.get("state") == "delta")
         elif push.audience == "tool":
             if run.conn:
-                self._face.send(run.conn, "agent", push.payload)
-            self._face.tell([ALL_SESSIONS, make_session_topic(run.session)], "session.tool", push.payload)
+                self._gateway.send(run.conn, "agent", push.payload)
+            self._gateway.tell([ALL_SESSIONS, make_session_topic(run.session)], "session.tool", push.payload)
         else:
             payload = {"sessionKey": run.session, "agentId": run.agent, **push.payload}
             self.enqueue(lambda: self._told(push.event, run.session, payload))
 
     def announce_change(self, session: str, reason: str) -> None:
         """Something about a session is different now: those who follow sessions are told, with its row."""
-        payload = {"sessionKey": session, "reason": reason, "ts": self._desk.clock.now()}
+        payload = {"sessionKey": session, "reason": reason, "ts": self._program.clock.now()}
         self.enqueue(lambda: self._told("sessions.changed", session, payload))
 
     async def _told(self, event: str, session: str, payload: dict[str, Any]) -> None:
         topics = [ALL_SESSIONS, make_session_topic(session)]
-        if not self._face.followers(topics):
+        if not self._gateway.followers(topics):
             return
         if event == "sessions.changed" and payload.get("reason") != "delete":
-            row = await self._rows.find_row(session)
+            row = await self._reader.find_row(session)
             if row is not None:
                 payload = {**row, **payload, "session": row, "goal": None}
-                payload["hasActiveRun"] = self._desk.running(session)
-        self._face.tell(topics, event, payload)
+                payload["hasActiveRun"] = self._program.inbox.running(session)
+        self._gateway.tell(topics, event, payload)
 
     def _appended(self, session: str, item: str) -> None:
         if session not in self._dirty:
@@ -187,10 +182,10 @@ class RunBroadcaster:
         """Tell of transcript lines that were not told of yet; of a session nobody looked at before, those of `item`."""
         self._dirty.discard(session)
         topics = [ALL_SESSIONS, make_session_topic(session)]
-        if not self._face.followers(topics):
+        if not self._gateway.followers(topics):
             self._seen.pop(session, None)
             return
-        record, transcript = await self._rows.open(session)
+        record, transcript = await self._reader.read(session)
         if record is None or transcript is None:
             return
         shown = list_visible_entries(transcript)
@@ -199,7 +194,7 @@ class RunBroadcaster:
         if ident != record.sessionId or told > len(shown):
             told = 0
         self._seen[session] = (record.sessionId, len(shown))
-        row = await self._rows.find_row(session) if told < len(shown) else None
+        row = await self._reader.find_row(session) if told < len(shown) else None
         for number, entry in enumerate(shown[told:], told + 1):
             payload = {
                 "sessionKey": session,
@@ -208,7 +203,7 @@ class RunBroadcaster:
                 "messageSeq": number,
                 "session": row,
             }
-            self._face.tell(topics, "session.message", payload)
+            self._gateway.tell(topics, "session.message", payload)
 
     # --- the worker ------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The room all clients are in: implements what methods see of the gateway (`rpc.Face`) and what connections need.
+"""All clients: what methods see of the gateway (`rpc.GatewayPort`) and what connections need.
 
 Holds who is connected, what they are told, presence, health and the beat. Nothing here is durable but the pairing.
 """
@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +17,7 @@ from palinurus import __version__, late
 from palinurus.clock import Clock
 from palinurus.config import paths
 from palinurus.config.settings import Settings
+from palinurus.core.window import SlidingWindow
 from palinurus.gateway import context, limits
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer
 from palinurus.gateway.context import MethodContext
@@ -26,10 +26,11 @@ from palinurus.gateway.pairing import DevicePairing
 from palinurus.gateway.port import GatewayHost
 from palinurus.gateway.rpc import ADMIN, EVENTS, ConnectedClient, GatewayMethod, MethodError
 from palinurus.gateway.ws import frames
-from palinurus.gateway.ws.hub import REVOKED, ClientHub
+from palinurus.gateway.ws.hub import REVOKED, ClientHub, HubMember
+from palinurus.tasks import TaskSet
 
 if TYPE_CHECKING:  # loaded with the first client (`late`)
-    from palinurus.gateway.ws.connection import ClientConnection, MemberConnection
+    from palinurus.gateway.ws.connection import ClientConnection
     from palinurus.gateway.ws.handshake import ClientLogin
 
 log = logging.getLogger(__name__)
@@ -37,45 +38,42 @@ log = logging.getLogger(__name__)
 PING = 25.0
 HEALTH_BEATS = 2  # ticks between two health events
 SOON = 0.1  # seconds in which changes of presence are gathered
-KEYS, KEY_SECONDS = 1000, 300.0
 RESTART = 1012
 
 
-class GatewayClients:
+class GatewayClients(ClientHub):
     """Everyone who is connected. `pairing` is there from `start` on, when the store is open."""
 
     pairing: DevicePairing
 
-    def __init__(self, host: GatewayHost, clock: Clock, gate: GatewayAuth) -> None:
+    def __init__(self, host: GatewayHost, clock: Clock, auth: GatewayAuth) -> None:
+        super().__init__(clock.monotonic)
         self.host = host
         self.clock = clock
-        self.gate = gate
-        self.scene: MethodContext | None = None  # what methods about sessions and runs work with
-        self.pace = limits.GatewayRateLimit(clock.monotonic)
-        self.tasks: set[asyncio.Task[None]] = set()
-        self.buffered = frames.BUFFERED
-        self.hub = ClientHub(clock.monotonic)
+        self.auth = auth
+        self.context: MethodContext | None = None  # what methods about sessions and runs work with
+        self.pace = SlidingWindow(limits.WRITES, limits.WINDOW, limits.ADDRESSES)  # changes of the control plane
+        self.tasks = TaskSet("a request")  # those under way, whoever asked
+        self.buffered = frames.BUFFERED  # bytes that may wait for one client
         self._started = clock.monotonic()
         self._open: set[ClientConnection] = set()
         self._strangers: limits.FreshConnections[ClientConnection] = limits.FreshConnections(limits.STRANGERS)
         self._versions = {"presence": 1, "health": 1}
         self._health: dict[str, Any] = {}
-        self._memory: OrderedDict[str, tuple[float, Any]] = OrderedDict()
         self._beating: asyncio.Task[None] | None = None
         self._stirred = False
         self._ended = False
-        self._unfollow: Callable[[], None] = lambda: None
-        self._unasked: Callable[[], None] | None = None  # until the first client comes
-        self._unscheduled: Callable[[], None] | None = None
+        self._unfollow: list[Callable[[], None]] = []
+        self._listening = False  # from the first client on
 
     async def start(self) -> None:
         """Read who is paired, begin to beat."""
         self.pairing = DevicePairing(self.host.store, self.clock, self.broadcast, self._revoked)
         await self.pairing.load()
-        self.gate.holder = self.pairing.holder
+        self.auth.holder = self.pairing.holder
         if self.host.desk is not None:
-            self.scene = context.make_context(self, self.host.desk)
-            self._unfollow = self.host.follow(self.scene.stage)
+            self.context = context.make_context(self, self.host.desk)
+            self._unfollow.append(self.host.follow(self.context.broadcaster))
         await self.health(fresh=True)
         self._beating = asyncio.get_running_loop().create_task(self._beat())
 
@@ -84,20 +82,16 @@ class GatewayClients:
         self._ended = True
         if self._beating is not None:
             self._beating.cancel()
-        self._unfollow()
-        if self._unasked is not None:
-            self._unasked()
-        if self._unscheduled is not None:
-            self._unscheduled()
-        if self.scene is not None:
-            self.scene.stage.close()
+        for unfollow in self._unfollow:
+            unfollow()
+        if self.context is not None:
+            self.context.broadcaster.close()
         self.broadcast("shutdown", {"reason": reason, "restartExpectedMs": again_ms})
-        for task in tuple(self.tasks):
-            task.cancel()
+        self.tasks.cancel()
         for connection in tuple(self._open):
             connection.close(RESTART, "service restart", flush=True)
 
-    async def serve(self, request: web.BaseRequest, knock: GatewayPeer) -> web.StreamResponse:
+    async def serve(self, request: web.BaseRequest, peer: GatewayPeer) -> web.StreamResponse:
         """One WebSocket, from upgrade to end. Raises web.HTTPException for an upgrade that is none."""
         ws = web.WebSocketResponse(
             heartbeat=PING, compress=False, max_msg_size=frames.FRAME, timeout=1.0, decode_text=False
@@ -113,7 +107,7 @@ class GatewayClients:
         if oldest is not None:
             oldest.close(1008, "too many connections wait for a login")
         try:
-            await connection.run(knock)
+            await connection.run(peer)
         except Exception:  # task boundary: one broken connection must not be more than that
             log.exception("ws %s failed", connection.conn[:8])
         finally:
@@ -136,29 +130,29 @@ class GatewayClients:
         )
 
     def add_client(
-        self, member: MemberConnection, login: ClientLogin, token: str, hello: Callable[[dict[str, Any]], None]
+        self, member: HubMember, login: ClientLogin, token: str, hello: Callable[[dict[str, Any]], None]
     ) -> None:
         """It is a client now: hello-ok, what it missed, and the others hear of it."""
         self._strangers.drop(cast("ClientConnection", member))
         resume = login.params.resume
-        resumed = self.hub.join(member, resume)
+        resumed = self.join(member, resume)
         auth: dict[str, Any] = {"role": member.client.role, "scopes": list(login.scopes)}
         if token:
             auth |= {"deviceToken": token, "issuedAtMs": self.clock.now()}
         payload = self._hello(member.client) | {"auth": auth}
         if "resume" in member.client.caps:
             missed = resumed.missed if resumed is not None else None
-            told = {"epoch": self.hub.epoch, "pos": self.hub.ring.pos}
+            told = {"epoch": self.epoch, "pos": self.ring.pos}
             payload["resume"] = told | ({} if resume is None else {"ok": missed is not None})
         hello(payload)
         if resumed is not None and resumed.missed:
-            self.hub.replay(member.conn, resumed.missed)
+            self.replay(member.conn, resumed.missed)
         log.info("ws %s joined: %s, %s", member.conn[:8], login.how, ",".join(login.scopes) or "no scopes")
         self._stir()
 
-    def drop_client(self, member: MemberConnection) -> None:
+    def drop_client(self, member: HubMember) -> None:
         """It is gone."""
-        self.hub.leave(member.conn)
+        self.leave(member.conn)
         self._stir()
 
     # --- what methods see -------------------------------------------------------------------------------------------
@@ -167,63 +161,27 @@ class GatewayClients:
     def settings(self) -> Settings:
         return self.host.settings
 
-    def broadcast(self, event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
-        """See `rpc.Face`."""
-        self.hub.broadcast(event, payload, version=self._version(event), droppable=drop_if_slow)
-
-    def tell(self, topics: Iterable[str], event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
-        """See `rpc.Face`."""
-        self.hub.tell(topics, event, payload, droppable=drop_if_slow)
-
-    def send(self, conn: str, event: str, payload: Any, *, drop_if_slow: bool = False) -> bool:
-        """See `rpc.Face`."""
-        return self.hub.send(conn, event, payload, droppable=drop_if_slow)
-
-    def follow(self, conn: str, topic: str) -> None:
-        """See `rpc.Face`."""
-        self.hub.follow(conn, topic)
-
-    def unfollow(self, conn: str, topic: str) -> None:
-        """See `rpc.Face`."""
-        self.hub.unfollow(conn, topic)
-
-    def followers(self, topics: Iterable[str]) -> frozenset[str]:
-        """See `rpc.Face`."""
-        return self.hub.followers(topics)
-
     def clients(self) -> tuple[ConnectedClient, ...]:
-        """See `rpc.Face`."""
-        return tuple(member.client for member in self.hub.members())
+        """Everyone logged in, oldest first."""
+        return tuple(member.client for member in self.members())
 
     def presence(self) -> list[dict[str, Any]]:
-        """See `rpc.Face`."""
+        """Who is here; this gateway first."""
         return list_presence(self.clients(), self.clock.now())
 
     def disconnect(self, *, device: str | None = None, conn: str | None = None, reason: str = "") -> int:
-        """See `rpc.Face`."""
+        """Close the live connections of a device (or one connection) at once. Returns how many."""
         out = [c for c in self._open if hasattr(c, "client") and (c.client.device == device or c.conn == conn)]
         for connection in out:
             connection.cut(REVOKED, reason or "client invalidated")
         return len(out)
 
     async def health(self, *, fresh: bool = False) -> Mapping[str, Any]:
-        """See `rpc.Face`."""
+        """The health snapshot: the cached one unless `fresh`."""
         if fresh or not self._health:
             self._health = await make_health_snapshot(self.host, self.clock)
             self._versions["health"] += 1
         return self._health
-
-    def recall(self, key: str) -> Any | None:
-        """See `rpc.Face`."""
-        found = self._memory.get(key)
-        return found[1] if found is not None and found[0] > self.clock.monotonic() - KEY_SECONDS else None
-
-    def remember(self, key: str, value: Any) -> None:
-        """See `rpc.Face`."""
-        self._memory[key] = (self.clock.monotonic(), value)
-        self._memory.move_to_end(key)
-        while len(self._memory) > KEYS:
-            self._memory.popitem(last=False)
 
     @cached_property
     def methods(self) -> Mapping[str, GatewayMethod]:
@@ -235,11 +193,14 @@ class GatewayClients:
 
     def _listen(self) -> None:
         """Hear of questions and jobs, from the first client on: before, there is nobody to tell."""
-        desk = self.host.desk
-        if desk is not None and desk.board is not None and self._unasked is None:
-            self._unasked = late.load_part("questions")(self, desk.board)
-        if desk is not None and desk.schedules is not None and self._unscheduled is None:
-            self._unscheduled = late.load_part("schedules")(self, desk.schedules)
+        program = self.host.desk
+        if program is None or self._listening:
+            return
+        self._listening = True
+        if program.board is not None:
+            self._unfollow.append(late.load_part("questions")(self, program.board))
+        if program.schedules is not None:
+            self._unfollow.append(late.load_part("schedules")(self, program.schedules))
 
     def _hello(self, client: ConnectedClient) -> dict[str, Any]:
         settings = self.settings
@@ -260,7 +221,7 @@ class GatewayClients:
             shot |= {
                 "configPath": paths.locate_config_file(settings.home),
                 "stateDir": settings.home,
-                "authMode": self.gate.mode,
+                "authMode": self.auth.mode,
             }
         return {
             "type": "hello-ok",
@@ -278,7 +239,8 @@ class GatewayClients:
             },
         }
 
-    def _version(self, event: str) -> bytes:
+    def state_version(self, event: str) -> bytes:
+        """Presence and health are numbered."""
         return frames.encode_json(self._versions) if event in ("presence", "health") else b""
 
     def _stir(self) -> None:
@@ -307,7 +269,7 @@ class GatewayClients:
             beats += 1
             try:
                 self.broadcast("tick", {"ts": self.clock.now()}, drop_if_slow=True)
-                if beats % HEALTH_BEATS == 0 and self.hub.members():
+                if beats % HEALTH_BEATS == 0 and self.members():
                     self.broadcast("health", await self.health(fresh=True), drop_if_slow=True)
             except Exception:  # task boundary: the next beat tries again
                 log.exception("beat failed")

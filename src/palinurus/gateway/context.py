@@ -1,33 +1,31 @@
-"""What methods about sessions and runs work with: one value, made when the gateway starts."""
+"""What methods work with: one value about sessions and runs, made when the gateway starts; the params that name a
+session; and who a client is as the sender of a message.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from palinurus.core.types.inbound import Sender
+from palinurus.core.types.keys import SessionKey
 from palinurus.gateway.broadcaster import RunBroadcaster
-from palinurus.gateway.rpc import ADMIN, ConnectedClient, GatewayPort, MethodCall
+from palinurus.gateway.rpc import ADMIN, ConnectedClient, GatewayPort, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionReader
 from palinurus.inbox.commands.command import CommandContext
 
+T = TypeVar("T")
+
 
 class MethodContext(NamedTuple):
-    desk: CommandContext
-    rows: SessionReader
-    stage: RunBroadcaster
+    program: CommandContext
+    reader: SessionReader
+    broadcaster: RunBroadcaster
 
 
-def make_context(face: GatewayPort, desk: CommandContext) -> MethodContext:
-    """For one gateway; `stage` is to follow the inbox."""
-    rows = SessionReader(desk)
-    return MethodContext(desk, rows, RunBroadcaster(face, desk, rows))
-
-
-def get_context(call: MethodCall) -> MethodContext:
-    """The scene of the gateway that was called."""
-    found = call.gateway.scene
-    assert isinstance(found, MethodContext)
-    return found
+def make_context(gateway: GatewayPort, program: CommandContext) -> MethodContext:
+    """For one gateway; `broadcaster` is to follow the inbox."""
+    reader = SessionReader(program)
+    return MethodContext(program, reader, RunBroadcaster(gateway, program, reader))
 
 
 def make_sender(client: ConnectedClient) -> Sender:
@@ -35,8 +33,60 @@ def make_sender(client: ConnectedClient) -> Sender:
     ident = client.device or client.principal
     return Sender(
         ident,
-        client.info.display_name or client.info.id,
+        client.label,
         owner=client.may(ADMIN),
         allowed=True,
         scopes=tuple(sorted(client.scopes)),
     )
+
+
+def require(value: T | None, missing: str) -> T:
+    """`value`, or the error that says what this gateway does not have."""
+    if value is None:
+        raise MethodError(missing, code="UNAVAILABLE")
+    return value
+
+
+def refuse_busy(call: MethodCall, key: str) -> None:
+    """Raises MethodError while the session's turn runs."""
+    if call.program.inbox.running(key):
+        raise MethodError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
+
+
+def cut_page(found: list[Any], offset: int, limit: int) -> tuple[list[Any], int | None]:
+    """A page of what was found, and where the next one begins; None: there is none."""
+    end = offset + limit
+    return found[offset:end], end if end < len(found) else None
+
+
+class SessionParams(MethodParams, frozen=True):
+    """The params of a method about one session."""
+
+    session_key: NonEmpty
+    agent_id: NonEmpty | None = None
+
+    def resolve(self, call: MethodCall) -> SessionKey:
+        """The session's key. Raises MethodError for what cannot be one."""
+        return call.context.reader.key(self.session_key, self.agent_id)
+
+
+class SessionKeyParams(MethodParams, frozen=True):
+    """The same in the words of sessions.*."""
+
+    key: NonEmpty
+    agent_id: NonEmpty | None = None
+
+    def resolve(self, call: MethodCall) -> SessionKey:
+        """The session's key. Raises MethodError for what cannot be one."""
+        return call.context.reader.key(self.key, self.agent_id)
+
+
+class MainSessionParams(MethodParams, frozen=True):
+    """The params of a method about the session that is named, else the main one."""
+
+    session_key: NonEmpty | None = None
+    agent_id: NonEmpty | None = None
+
+    def resolve(self, call: MethodCall) -> SessionKey:
+        """The session's key. Raises MethodError for what cannot be one."""
+        return call.context.reader.key(self.session_key or call.program.settings.session.main_key, self.agent_id)

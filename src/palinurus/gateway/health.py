@@ -1,4 +1,6 @@
-"""The health snapshot clients are shown, and who is present. Facts only; nothing is probed here."""
+"""The health snapshot clients are shown, who is present, and what happened since the start, counted, as the text that
+Prometheus reads. Facts only; nothing is probed here.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,11 @@ from palinurus.gateway.port import GatewayHost
 from palinurus.gateway.rpc import ConnectedClient
 from palinurus.store.port import SessionRow
 
-# What happened since the start, counted, as the text Prometheus reads. Follows the inbox; knows no library.
-
 NAMES = 200  # values of one label; what comes later is counted as "other"
 
 
 class GatewayMetrics:
-    """Implements `inbox.feed.Follower`. Counters only grow; labels are names of ours, never what people wrote."""
+    """Implements `inbox.feed.RunFollower`. Counters only grow; labels are names of ours, never what people wrote."""
 
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, ...]] = Counter()
@@ -56,20 +56,16 @@ class GatewayMetrics:
         elif isinstance(event, AgentEnd):
             self._runs[(event.end,)] += 1
             used = event.usage
-            for kind, count in (
-                ("input", used.input),
-                ("output", used.output),
-                ("cache_read", used.cacheRead),
-                ("cache_write", used.cacheWrite),
-            ):
+            counts = {"input": used.input, "output": used.output}
+            for kind, count in (counts | {"cache_read": used.cacheRead, "cache_write": used.cacheWrite}).items():
                 self._tokens[(kind,)] += count
             self._cost += used.cost.total if used.cost is not None else 0.0
 
-    def on_merged(self, item: str, into: str) -> None:
+    def on_ended(self, item: str, into: str = "") -> None:
+        """Over, or taken into another's run."""
         self._going.discard(item)
 
-    def on_ended(self, item: str) -> None:
-        self._going.discard(item)
+    on_merged = on_ended
 
     def text(self, uptime: float, clients: int, ready: bool) -> bytes:
         """All of it, in Prometheus' exposition format."""
@@ -191,7 +187,7 @@ def _entry(client: ConnectedClient) -> dict[str, Any]:
     info = client.info
     entry = {
         "ts": client.at,
-        "host": info.display_name or info.id,
+        "host": client.label,
         "ip": client.address,
         "version": info.version,
         "platform": info.platform,

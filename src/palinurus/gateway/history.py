@@ -12,19 +12,18 @@ from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
 from palinurus.gateway import http
-from palinurus.gateway.http import HttpFault, make_bad_request
+from palinurus.gateway.http import HttpFault, RouteRequest, make_bad_request
 from palinurus.gateway.limits import KEEPALIVE
 from palinurus.gateway.port import GatewayHost
-from palinurus.gateway.views import SessionReader, list_visible_entries, project_entry
-from palinurus.gateway.views import project_history as shown
+from palinurus.gateway.views import SessionReader, list_visible_entries, project_entry, project_history
 from palinurus.gateway.ws.frames import encode_json
 
 LIMIT, MOST = 200, 1000
 
 
-async def handle_history(request: web.BaseRequest, host: GatewayHost, typed: str) -> web.StreamResponse | HttpFault:
+async def handle_history(visit: RouteRequest) -> web.StreamResponse | HttpFault:
     """Answer one request."""
-    settings = host.settings
+    request, host, settings, typed = visit.request, visit.host, visit.host.settings, visit.part("key")
     key = parse_session_key(settings.session.main_key if typed == "main" else typed, settings.default_agent)
     limit, cursor = _number(request.query.get("limit"), LIMIT), _number(request.query.get("cursor"), 0)
     if key is None:
@@ -33,16 +32,16 @@ async def handle_history(request: web.BaseRequest, host: GatewayHost, typed: str
         return make_bad_request(
             f"limit is 1 to {MOST}; cursor is the nextCursor of an answer", "limit", code="invalid_value"
         )
-    desk = host.desk
-    rows = SessionReader(desk) if desk is not None else None
-    _, transcript = await rows.open(str(key)) if rows is not None else (None, None)
-    if rows is None or transcript is None:
+    program = host.desk
+    reader = SessionReader(program) if program is not None else None
+    _, transcript = await reader.read(str(key)) if reader is not None else (None, None)
+    if reader is None or transcript is None:
         missing = {"ok": False, "error": {"type": "not_found", "message": f"Session not found: {key}"}}
         return http.reply_json(missing, 404)
-    first = make_history_page(str(key), shown(transcript, limit, before=cursor or None))
+    first = make_history_page(str(key), project_history(transcript, limit, before=cursor or None))
     if "text/event-stream" not in request.headers.get("Accept", ""):
         return http.reply_json(first)
-    return await _follow(request, host, rows, str(key), first, len(list_visible_entries(transcript)))
+    return await _follow(request, host, reader, str(key), first, len(list_visible_entries(transcript)))
 
 
 def make_history_page(key: str, shown: list[dict[str, Any]]) -> dict[str, Any]:
@@ -54,7 +53,7 @@ def make_history_page(key: str, shown: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 class _Watcher:
-    """Wakes when something may have been added to one session. Implements `inbox.feed.Follower`."""
+    """Wakes when something may have been added to one session. Implements `inbox.feed.RunFollower`."""
 
     def __init__(self, session: str) -> None:
         self.wake = asyncio.Event()
@@ -81,15 +80,13 @@ class _Watcher:
 
 
 async def _follow(
-    request: web.BaseRequest, host: GatewayHost, rows: SessionReader, key: str, first: dict[str, Any], told: int
+    request: web.BaseRequest, host: GatewayHost, reader: SessionReader, key: str, first: dict[str, Any], told: int
 ) -> web.StreamResponse:
     watcher = _Watcher(key)
     unfollow: Callable[[], None] = host.follow(watcher)
-    headers = {**http.HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
-    response = web.StreamResponse(headers=headers)
-    await response.prepare(request)
+    response = await http.open_event_stream(request)
     try:
-        await response.write(_event("history", first))
+        await response.write(http.encode_sse("history", encode_json(first)))
         while True:
             try:
                 async with asyncio.timeout(KEEPALIVE):
@@ -98,20 +95,16 @@ async def _follow(
                 await response.write(b": keep-alive\n\n")
                 continue
             watcher.wake.clear()
-            _, transcript = await rows.open(key)
+            _, transcript = await reader.read(key)
             news = list_visible_entries(transcript)[told:] if transcript is not None else []
             for entry in news:
                 told += 1
-                message = project_entry(entry, told)
-                await response.write(_event("message", {"sessionKey": key, "message": message}))
+                message = {"sessionKey": key, "message": project_entry(entry, told)}
+                await response.write(http.encode_sse("message", encode_json(message)))
     except ConnectionError:
         return response
     finally:
         unfollow()
-
-
-def _event(name: str, value: object) -> bytes:
-    return b"event: " + name.encode() + b"\ndata: " + encode_json(value) + b"\n\n"
 
 
 def _seq(message: dict[str, Any]) -> int:

@@ -1,14 +1,48 @@
-"""Responses as aiohttp sends them: the headers every one carries, JSON, refusals."""
+"""HTTP as all routes do it: bodies read within limits, refusals as values in the shape OpenAI's clients expect, and
+responses with the headers every one carries.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import re
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from urllib.parse import unquote
+
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
 from palinurus.core.types.model import ModelFailure
 from palinurus.errors import BadRequest, DiskFull, Draining, NotFound, PalinurusError, QueueFull, Unauthorized
+from palinurus.gateway.limits import BODY, BODY_SECONDS
 
-# Refusals as values: what went wrong with a request, in the shape OpenAI's clients expect, and which HTTP status.
+if TYPE_CHECKING:
+    from palinurus.gateway.auth import HttpCaller
+    from palinurus.gateway.port import GatewayHost
+    from palinurus.gateway.server import GatewayServer
+
+S = TypeVar("S", bound=msgspec.Struct)
+_UNKNOWN = "Object contains unknown field `"
+
+
+class RouteRequest(NamedTuple):
+    """One request on its way to a handler. `caller` is None only on routes that need no scope."""
+
+    request: web.BaseRequest
+    match: re.Match[str]  # of its path
+    gateway: GatewayServer
+    address: str
+    caller: HttpCaller | None
+
+    @property
+    def host(self) -> GatewayHost:
+        """The program."""
+        return self.gateway.host
+
+    def part(self, name: str) -> str:
+        """A piece of the path, as it was meant."""
+        return unquote(self.match[name])
 
 
 class HttpFault(msgspec.Struct, frozen=True):
@@ -35,54 +69,110 @@ def make_bad_request(message: str, param: str | None = None, code: str | None = 
     return HttpFault(400, message, param=param, code=code)
 
 
-class _Row(msgspec.Struct, frozen=True):
-    status: int
-    type: str
-    code: str | None = None
-    retry: bool = False
-    headers: dict[str, str] = {}
+class BodyProblem(NamedTuple):
+    """Why a body was not read."""
+
+    kind: Literal["encoding", "large", "late", "broken"]
+    detail: str = ""
+
+
+async def read_limited(
+    request: web.BaseRequest, most: int, seconds: float, *, packed: bool = False
+) -> bytes | BodyProblem:
+    """The body, of at most `most` bytes and within `seconds` for the whole of it; compressed only with `packed`."""
+    if not packed and request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        return BodyProblem("encoding")
+    if (request.content_length or 0) > most:
+        return BodyProblem("large")
+    data = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.content.iter_any():
+                data += chunk
+                if len(data) > most:
+                    return BodyProblem("large")
+    except TimeoutError:
+        return BodyProblem("late")
+    except web.RequestPayloadError as exc:
+        return BodyProblem("broken", str(exc))
+    return bytes(data)
+
+
+async def read_body(request: web.BaseRequest) -> bytes | HttpFault:
+    """The body of a caller who is known, or the refusal."""
+    data = await read_limited(request, BODY, BODY_SECONDS)
+    if isinstance(data, bytes):
+        return data
+    status, text, code = {
+        "encoding": (415, "compressed bodies are not accepted", "bad_encoding"),
+        "large": (413, f"the body is larger than {BODY} bytes", "too_large"),
+        "late": (408, "the body did not arrive in time", "slow_body"),
+        "broken": (400, f"the body is broken: {data.detail}", "bad_body"),
+    }[data.kind]
+    return HttpFault(status, text, code=code, close=True)
+
+
+def decode_body(decoder: msgspec.json.Decoder[S], data: bytes, *, strict: bool = False) -> S | HttpFault:
+    """The body as the decoder's type, or what is wrong with it; `strict` says it in the words of the Responses API."""
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError as exc:
+        text, _, path = str(exc).partition(" - at `$")
+        if strict and text.startswith(_UNKNOWN):
+            name = text.removeprefix(_UNKNOWN).rstrip("`")
+            return make_bad_request(f"Unrecognized key: {name}", name, code="unknown_parameter")
+        return make_bad_request(text if strict else str(exc), path.strip("`.") or None, code="invalid_value")
+    except (msgspec.DecodeError, UnicodeError) as exc:
+        return make_bad_request(f"the body is not valid JSON: {exc}", code="invalid_json")
+    except RecursionError:
+        return make_bad_request("the body is nested too deeply", code="invalid_json")
+
+
+def join_headers(request: web.BaseRequest) -> dict[str, str]:
+    """Names in lower case; a header that came twice is one with a comma."""
+    return {key.lower(): ", ".join(request.headers.getall(key)) for key in request.headers}
 
 
 # Errors of the program. The first class that fits wins, so children stand before parents.
-_ERRORS: tuple[tuple[type[PalinurusError], _Row], ...] = (
-    (BadRequest, _Row(400, "invalid_request_error")),
-    (Unauthorized, _Row(401, "unauthorized")),
-    (NotFound, _Row(404, "not_found")),
-    (QueueFull, _Row(429, "rate_limit_error", "queue_full", True, {"Retry-After": "5"})),
-    (Draining, _Row(503, "api_error", "draining", True, {"Retry-After": "5"})),
-    (DiskFull, _Row(507, "api_error", "disk_full")),
-    (PalinurusError, _Row(500, "api_error")),
+_ERRORS: tuple[tuple[type[PalinurusError], HttpFault], ...] = (
+    (BadRequest, HttpFault(400, "", "invalid_request_error")),
+    (Unauthorized, HttpFault(401, "", "unauthorized")),
+    (NotFound, HttpFault(404, "", "not_found")),
+    (QueueFull, HttpFault(429, "", "rate_limit_error", code="queue_full", headers={"Retry-After": "5"}, retry=True)),
+    (Draining, HttpFault(503, "", "api_error", code="draining", headers={"Retry-After": "5"}, retry=True)),
+    (DiskFull, HttpFault(507, "", "api_error", code="disk_full")),
+    (PalinurusError, HttpFault(500, "", "api_error")),
 )
 
 # Why a run failed -> what its caller is told. 401 and 403 would say that the *caller's* key is wrong: a bad
 # provider key is the gateway's trouble, hence 502.
-_RUNS: dict[str, _Row] = {
-    "auth": _Row(502, "api_error", "provider_auth"),
-    "billing": _Row(502, "api_error", "provider_billing"),
-    "rate_limit": _Row(429, "rate_limit_error", "provider_rate_limit"),
-    "overloaded": _Row(503, "api_error", "provider_overloaded"),
-    "timeout": _Row(408, "api_error", "timeout"),
-    "overflow": _Row(400, "invalid_request_error", "context_length_exceeded"),
-    "not_found": _Row(404, "invalid_request_error", "model_not_found"),
-    "refused": _Row(400, "invalid_request_error", "content_filter"),
-    "aborted": _Row(409, "api_error", "aborted"),
-    "config": _Row(500, "api_error", "config"),
+_RUNS: dict[str, HttpFault] = {
+    "auth": HttpFault(502, "", "api_error", code="provider_auth"),
+    "billing": HttpFault(502, "", "api_error", code="provider_billing"),
+    "rate_limit": HttpFault(429, "", "rate_limit_error", code="provider_rate_limit"),
+    "overloaded": HttpFault(503, "", "api_error", code="provider_overloaded"),
+    "timeout": HttpFault(408, "", "api_error", code="timeout"),
+    "overflow": HttpFault(400, "", "invalid_request_error", code="context_length_exceeded"),
+    "not_found": HttpFault(404, "", "invalid_request_error", code="model_not_found"),
+    "refused": HttpFault(400, "", "invalid_request_error", code="content_filter"),
+    "aborted": HttpFault(409, "", "api_error", code="aborted"),
+    "config": HttpFault(500, "", "api_error", code="config"),
 }
-_RUN = _Row(502, "api_error", "provider_error")
+_RUN = HttpFault(502, "", "api_error", code="provider_error")
 
 # Outcomes of a message for which no failure is known (another process ran it, or it never ran).
-_OUTCOMES: dict[str, _Row] = {
-    "failed": _Row(500, "api_error", "failed"),
-    "refused": _Row(403, "api_error", "refused"),
-    "aborted": _Row(409, "api_error", "aborted"),
-    "dead": _Row(500, "api_error", "dead"),
+_OUTCOMES: dict[str, HttpFault] = {
+    "failed": HttpFault(500, "", "api_error", code="failed"),
+    "refused": HttpFault(403, "", "api_error", code="refused"),
+    "aborted": HttpFault(409, "", "api_error", code="aborted"),
+    "dead": HttpFault(500, "", "api_error", code="dead"),
 }
 
 
 def make_error_fault(exc: PalinurusError) -> HttpFault:
     """What a caller is told about an exception of ours."""
     row = next(row for kind, row in _ERRORS if isinstance(exc, kind))
-    return HttpFault(row.status, str(exc), row.type, code=row.code, headers=row.headers, retry=row.retry)
+    return replace(row, message=str(exc))
 
 
 def make_outcome_fault(outcome: str | None, note: str, failure: ModelFailure | None) -> HttpFault | None:
@@ -97,7 +187,7 @@ def make_outcome_fault(outcome: str | None, note: str, failure: ModelFailure | N
     headers: dict[str, str] = {}
     if failure and failure.retry_after is not None:
         headers["Retry-After"] = str(max(1, round(failure.retry_after)))
-    return HttpFault(row.status, message, row.type, code=row.code, headers=headers)
+    return replace(row, message=message, headers=headers)
 
 
 HEADERS = {
@@ -127,3 +217,15 @@ def reply_fault(fault: HttpFault) -> web.Response:
     if fault.close:
         response.force_close()
     return response
+
+
+async def open_event_stream(request: web.BaseRequest) -> web.StreamResponse:
+    """A response that goes on as server-sent events; its head is written."""
+    response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+    await response.prepare(request)
+    return response
+
+
+def encode_sse(name: str, data: bytes) -> bytes:
+    """One server-sent event; `data` is JSON without line breaks."""
+    return b"event: " + name.encode() + b"\ndata: " + data + b"\n\n"

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 from aiohttp import web
 
 from palinurus.core.types.inbound import Sender
-from palinurus.core.types.keys import parse_session_key
+from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.model import ModelFailure
 from palinurus.gateway import http
-from palinurus.gateway.auth import HttpCaller
-from palinurus.gateway.http import HttpFault
-from palinurus.gateway.openai.endpoints import read_body
+from palinurus.gateway.http import HttpFault, RouteRequest, read_body
 from palinurus.gateway.port import GatewayHost
 
 BODY = 2 * 1024 * 1024
@@ -38,11 +37,11 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     idempotency_key: str | None = None
 
 
-async def handle_invoke(
-    request: web.BaseRequest, host: GatewayHost, caller: HttpCaller
-) -> web.StreamResponse | HttpFault:
+async def handle_invoke(visit: RouteRequest) -> web.StreamResponse | HttpFault:
     """Answer one request."""
-    data = await read_body(request)
+    host, caller = visit.host, visit.caller
+    assert caller is not None
+    data = await read_body(visit.request)
     if isinstance(data, HttpFault):
         return data
     if len(data) > BODY:
@@ -60,24 +59,34 @@ async def handle_invoke(
     key = parse_session_key(settings.session.main_key if typed == "main" else typed, agent)
     if key is None or key.agent not in settings.agents:
         return _no(400, "invalid_request", "that is not a session key of a known agent")
-    if name in DENIED_TOOLS:
-        return _missing(name)
     args = {**asked.args, **({"action": asked.action} if asked.action else {})}
-    owner = "control" in caller.scopes
-    found = await host.invoke(key, name, args, Sender(caller.principal, owner=owner, allowed=True))
+    sender = Sender(caller.principal, owner="control" in caller.scopes, allowed=True)
+    found = await call_tool(host, key, name, args, sender=sender)
+    if isinstance(found, ToolRefusal):
+        return _no(found.status, found.kind, found.message)
+    return http.reply_json({"ok": True, "toolCallId": str(uuid.uuid4()), "result": found})
+
+
+class ToolRefusal(NamedTuple):
+    """Why a tool was not called, or what it failed with."""
+
+    kind: str
+    message: str
+    status: int  # of HTTP
+
+
+async def call_tool(
+    host: GatewayHost, key: SessionKey, name: str, args: Mapping[str, Any], *, sender: Sender
+) -> dict[str, Any] | ToolRefusal:
+    """What the tool says, called outside any run."""
+    found = None if name in DENIED_TOOLS else await host.invoke(key, name, args, sender)
     if found is None:
-        return _missing(name)
+        return ToolRefusal("not_found", f"Tool not available: {name[:80]}", 404)
     if isinstance(found, ModelFailure):
-        return _no(500, "tool_error", found.message)
+        return ToolRefusal("tool_error", found.message, 500)
     if found.isError:
-        return _no(400, "tool_error", found.text)
-    content = [msgspec.to_builtins(block) for block in found.content]
-    result = {"content": content, "details": found.details}
-    return http.reply_json({"ok": True, "toolCallId": str(uuid.uuid4()), "result": result})
-
-
-def _missing(name: str) -> web.Response:
-    return _no(404, "not_found", f"Tool not available: {name[:80]}")
+        return ToolRefusal("tool_error", found.text, 400)
+    return {"content": [msgspec.to_builtins(block) for block in found.content], "details": found.details}
 
 
 def _no(status: int, kind: str, message: str) -> web.Response:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
+
+from palinurus.core.window import SlidingWindow
 
 BODY = 20 * 1024 * 1024  # bytes of one request
 BODY_SECONDS = 30.0  # for the whole of it
@@ -46,52 +48,19 @@ class LoginFailures:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._now = monotonic
-        self._by: OrderedDict[str, deque[float]] = OrderedDict()
-        self._all: deque[float] = deque()
+        self._by = SlidingWindow(TRIES, WINDOW, ADDRESSES)
+        self._all = SlidingWindow(TRIES_ALL, WINDOW)
 
     def wait(self, address: str) -> float:
         """Seconds until this address may try again; 0 when it may now."""
         now = self._now()
-        mine = self._by.get(canonicalize_address(address))
-        return max(_left(self._all, TRIES_ALL, now), _left(mine, TRIES, now) if mine else 0.0)
+        return max(self._all.wait("", now), self._by.wait(canonicalize_address(address), now))
 
     def count_failure(self, address: str) -> None:
         """Count one."""
         now = self._now()
-        key = canonicalize_address(address)
-        mine = self._by.setdefault(key, deque())
-        self._by.move_to_end(key)
-        mine.append(now)
-        self._all.append(now)
-        while len(self._by) > ADDRESSES:
-            self._by.popitem(last=False)
-
-
-class GatewayRateLimit:
-    """How often somebody did something in the last minute. Bounded like `Tries`, but counts what was allowed."""
-
-    def __init__(self, monotonic: Callable[[], float], allowed: int = WRITES) -> None:
-        self._now = monotonic
-        self._allowed = allowed
-        self._by: OrderedDict[str, deque[float]] = OrderedDict()
-
-    def step(self, who: str) -> float:
-        """0 and counted when it may go ahead; else the seconds it has to wait."""
-        now = self._now()
-        mine = self._by.setdefault(who, deque())
-        self._by.move_to_end(who)
-        while len(self._by) > ADDRESSES:
-            self._by.popitem(last=False)
-        wait = _left(mine, self._allowed, now)
-        if wait <= 0:
-            mine.append(now)
-        return max(wait, 0.0)
-
-
-def _left(times: deque[float], allowed: int, now: float) -> float:
-    while times and times[0] <= now - WINDOW:
-        times.popleft()
-    return times[-allowed] + WINDOW - now if len(times) >= allowed else 0.0
+        self._by.count(canonicalize_address(address), now)
+        self._all.count("", now)
 
 
 class FreshConnections(Generic[K]):

@@ -1,26 +1,24 @@
-"""The web page: serves what `make web` has built into `static/`. Knows files, their headers and the page's own
-addresses; what the page does it does over the WebSocket. Without a built page it says how to make one.
+"""The web page: serves what `make web` has built into `static/`, and what the page asks for besides: its config, and
+pictures and sounds of a workspace (only kinds that run nothing in a browser, for callers that may read).
+What the page does it does over the WebSocket. Without a built page it says how to make one.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import hashlib
 import os
 import re
-import stat
 from typing import NamedTuple
 
 from aiohttp import web
 
 from palinurus import __version__
 from palinurus.config.settings import Settings
+from palinurus.files import read_plain_file
 from palinurus.gateway import http
-from palinurus.gateway.http import HttpFault
-
-# Pictures and sounds the agent has in its workspace, for faces that show them; and what the page is told first.
-#
-# Only files inside a workspace, of kinds a browser shows without running anything, for callers that may read.
+from palinurus.gateway.http import HttpFault, RouteRequest
 
 MEDIA_BYTES = 32 * 1024 * 1024
 MEDIA_TYPES: dict[str, str] = {
@@ -41,8 +39,9 @@ MEDIA_POLICY = "default-src 'none'; sandbox"
 _NONE = HttpFault(404, "there is no such file, or it is none that is shown", "not_found", code="not_found")
 
 
-def make_page_config(settings: Settings) -> web.Response:
+def make_page_config(visit: RouteRequest) -> web.Response:
     """control-ui-config.json: what a page needs before it connects."""
+    settings = visit.host.settings
     agent = settings.agents[settings.default_agent]
     return http.reply_json(
         {
@@ -61,18 +60,19 @@ def make_page_config(settings: Settings) -> web.Response:
     )
 
 
-def describe_avatar(request: web.BaseRequest, agent: str, settings: Settings) -> web.Response | HttpFault:
+def describe_avatar(visit: RouteRequest) -> web.Response | HttpFault:
     """/avatar/<agent>: there are none yet, and the page asks first whether there is one."""
-    if agent not in settings.agents or request.query.get("meta") != "1":
+    if visit.match["agent"] not in visit.host.settings.agents or visit.request.query.get("meta") != "1":
         return _NONE
     return http.reply_json({"avatarUrl": None, "avatarSource": None, "avatarStatus": "none", "avatarReason": "missing"})
 
 
-def serve_workspace_media(request: web.BaseRequest, settings: Settings) -> web.Response | HttpFault:
+async def serve_workspace_media(visit: RouteRequest) -> web.Response | HttpFault:
     """A file of a workspace (`source`, absolute or relative to the default agent's); with meta=1 whether there is."""
-    source = request.query.get("source", "").removeprefix("file://")
-    found = _open(source, settings)
-    if request.query.get("meta") == "1":
+    query = visit.request.query
+    source = query.get("source", "").removeprefix("file://")
+    found = await asyncio.to_thread(_open, source, visit.host.settings)
+    if query.get("meta") == "1":
         return http.reply_json(
             {"available": found is not None, **({} if found else {"reason": "not found or not shown"})}
         )
@@ -83,7 +83,7 @@ def serve_workspace_media(request: web.BaseRequest, settings: Settings) -> web.R
 
 
 def _open(source: str, settings: Settings) -> tuple[bytes, str] | None:
-    """The bytes, if the file is what `MOST`, `KINDS` and the workspaces allow. Links are followed before judging."""
+    """The bytes, if size, kind and the workspaces allow it. Links are followed before judging."""
     kind = MEDIA_TYPES.get(os.path.splitext(source)[1].lower())
     if kind is None or "\0" in source or len(source) > 4096:
         return None
@@ -94,14 +94,9 @@ def _open(source: str, settings: Settings) -> tuple[bytes, str] | None:
     if os.path.splitext(path)[1].lower() not in MEDIA_TYPES:
         return None
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return read_plain_file(path, MEDIA_BYTES), kind
     except OSError:
         return None
-    with os.fdopen(handle, "rb") as opened:
-        about = os.fstat(opened.fileno())
-        if not stat.S_ISREG(about.st_mode) or about.st_size > MEDIA_BYTES:
-            return None
-        return opened.read(MEDIA_BYTES), kind
 
 
 PAGE_FOLDER = os.path.join(os.path.dirname(__file__), "static")
@@ -141,11 +136,11 @@ class WebPage:
         self._folder = folder
         self._files: dict[str, PageFile] | None = None
 
-    def answer(self, request: web.BaseRequest, name: str | None) -> web.Response:
-        """The file `name`, or the page itself for None; 304 to a browser that has it, 404 for what is not there."""
+    def answer(self, visit: RouteRequest) -> web.Response:
+        """The `file` of the path, or the page itself; 304 to a browser that has it, 404 for what is not there."""
         if self._files is None:
             self._files = _read(self._folder)
-        found = self._files.get(name or "index.html")
+        found, asked = self._files.get(visit.match["file"] or "index.html"), visit.request.headers
         if found is None:
             return http.reply_bytes(b"there is no such file", "text/plain", 404)
         headers = {
@@ -156,9 +151,9 @@ class WebPage:
             "Cache-Control": "public, max-age=31536000, immutable" if found.lasting else "no-cache",
             "Vary": "Accept-Encoding",
         }
-        if found.tag in request.headers.get("If-None-Match", ""):
+        if found.tag in asked.get("If-None-Match", ""):
             return web.Response(status=304, headers=headers)
-        packed = "gzip" in request.headers.get("Accept-Encoding", "")
+        packed = "gzip" in asked.get("Accept-Encoding", "")
         if packed:
             headers["Content-Encoding"] = "gzip"
         return web.Response(body=found.packed if packed else found.body, content_type=found.type, headers=headers)

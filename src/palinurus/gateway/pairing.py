@@ -13,7 +13,7 @@ import hmac
 import secrets
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -21,22 +21,11 @@ from msgspec.structs import replace
 from palinurus.clock import Clock
 from palinurus.gateway.auth import TokenHolder
 from palinurus.gateway.rpc import MethodError, has_scope
-from palinurus.store.port import ANY_RECORD, StoreRecord
+from palinurus.store.records import Records, RecordStore
 
-DEVICE, REQUEST = "device", "pairing"
 WAITING = 64  # requests that may wait for a person
 EXPIRES_MS = 24 * 3600 * 1000
 SEEN_MS = 3600 * 1000  # how old `lastSeenAtMs` on disk may get
-
-
-class DeviceRecords(Protocol):
-    """The part of the store that holds small records."""
-
-    async def put_record(
-        self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD
-    ) -> bool: ...
-
-    async def list_records(self, kind: str) -> list[StoreRecord]: ...
 
 
 class DeviceToken(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -102,12 +91,13 @@ class DevicePairing:
 
     def __init__(
         self,
-        records: DeviceRecords,
+        store: RecordStore,
         clock: Clock,
         said: Callable[[str, Any], None] = lambda event, payload: None,
         closed: Callable[[str], None] = lambda device: None,
     ) -> None:
-        self._records = records
+        self._device_records = Records(store, "device", PairedDevice)
+        self._request_records = Records(store, "pairing", DevicePairingRequest)
         self._clock = clock
         self._said = said
         self._closed = closed
@@ -119,17 +109,9 @@ class DevicePairing:
 
     async def load(self) -> None:
         """Read the rows. One that cannot be understood is left out: it then grants nothing."""
-        for row in await self._records.list_records(DEVICE):
-            try:
-                self._know(msgspec.json.decode(row.data, type=PairedDevice))
-            except msgspec.DecodeError:
-                continue
-        for row in await self._records.list_records(REQUEST):
-            try:
-                request = msgspec.json.decode(row.data, type=DevicePairingRequest)
-            except msgspec.DecodeError:
-                continue
-            self._requests[request.request_id] = request
+        for device in (await self._device_records.all()).values():
+            self._know(device)
+        self._requests = await self._request_records.all()
 
     def devices(self) -> list[PairedDevice]:
         """Every approved device, newest first."""
@@ -159,7 +141,7 @@ class DevicePairing:
     async def enrol(self, fresh: PairedDevice) -> tuple[PairedDevice, str]:
         """A device that came with the shared secret: known from now on with (at least) its scopes.
 
-        Returns it and a new token; "" when the one it has opens all of this already. Raises RpcError if it is blocked.
+        Returns it and a new token ("" when the one it has opens all of this). Raises MethodError if it is blocked.
         """
         async with self._turn:
             known = self._devices.get(fresh.device_id)
@@ -199,32 +181,22 @@ class DevicePairing:
             if len(waiting) >= WAITING:
                 await self._forget(waiting[-1])
             request = DevicePairingRequest(
-                str(uuid.uuid4()),
-                fresh.device_id,
-                fresh.public_key,
-                fresh.platform,
-                fresh.client_id,
-                fresh.client_mode,
-                fresh.role,
-                (fresh.role,),
-                fresh.scopes,
-                fresh.device_id in self._devices,
-                self._clock.now(),
+                str(uuid.uuid4()), **_facts(fresh), is_repair=fresh.device_id in self._devices, ts=self._clock.now()
             )
             self._requests[request.request_id] = request
-            await self._records.put_record(REQUEST, request.request_id, msgspec.json.encode(request))
+            await self._request_records.put(request.request_id, request)
             self._said("device.pair.requested", request)
             return request
 
     async def approve(self, request_id: str, by: Iterable[str]) -> PairedDevice:
-        """Say yes. Raises RpcError: no such request, or the approver has not all the scopes it would give."""
+        """Say yes. Raises MethodError: no such request, or the approver has not all the scopes it would give."""
         async with self._turn:
             request = self._asked(request_id)
             _within(request.scopes, by)
             now = self._clock.now()
             known = self._devices.get(request.device_id)
             if known is None:
-                device = _device(request, now)
+                device = PairedDevice(**_facts(request), created_at_ms=now, approved_at_ms=now)
             else:
                 held = () if known.blocked else known.scopes
                 scopes = _union(held, request.scopes)
@@ -237,7 +209,7 @@ class DevicePairing:
             return device
 
     async def reject(self, request_id: str) -> DevicePairingRequest:
-        """Say no. Raises RpcError for an unknown request."""
+        """Say no. Raises MethodError for an unknown request."""
         async with self._turn:
             request = self._asked(request_id)
             await self._forget(request)
@@ -247,7 +219,7 @@ class DevicePairing:
     async def remove(self, ident: str, by: Iterable[str]) -> None:
         """Take a device's access away: its connections end now, its token is dead, and coming back needs a yes.
 
-        Raises RpcError: unknown, or it has more scopes than the caller.
+        Raises MethodError: unknown, or it has more scopes than the caller.
         """
         async with self._turn:
             device = self._known(ident)
@@ -258,7 +230,7 @@ class DevicePairing:
             self._cut(ident)
 
     async def revoke(self, ident: str, role: str, by: Iterable[str]) -> int:
-        """Kill its token for a role and end its connections. Returns when. Raises RpcError."""
+        """Kill its token for a role and end its connections. Returns when. Raises MethodError."""
         async with self._turn:
             device = self._known(ident)
             _within(device.scopes, by)
@@ -276,7 +248,7 @@ class DevicePairing:
         """The old token dies and connections of the device end. `scopes` may only be fewer.
 
         `own`: the device itself asked and is told the new token. For anybody else it is "": the device gets one when
-        it next logs in with the shared secret. Raises RpcError.
+        it next logs in with the shared secret. Raises MethodError.
         """
         async with self._turn:
             device = self._known(ident)
@@ -308,7 +280,7 @@ class DevicePairing:
         for row in old.tokens if old else ():
             if row.digest not in stay:
                 self._holders.pop(row.digest, None)
-        await self._records.put_record(DEVICE, device.device_id, msgspec.json.encode(device))
+        await self._device_records.put(device.device_id, device)
         self._know(device)
 
     def _cut(self, ident: str) -> None:
@@ -323,7 +295,7 @@ class DevicePairing:
 
     async def _forget(self, request: DevicePairingRequest) -> None:
         self._requests.pop(request.request_id, None)
-        await self._records.put_record(REQUEST, request.request_id, None)
+        await self._request_records.drop(request.request_id)
 
     def _asked(self, request_id: str) -> DevicePairingRequest:
         for request in self.requests():
@@ -338,15 +310,8 @@ class DevicePairing:
         return device
 
     def _resolved(self, request: DevicePairingRequest, decision: str) -> None:
-        self._said(
-            "device.pair.resolved",
-            {
-                "requestId": request.request_id,
-                "deviceId": request.device_id,
-                "decision": decision,
-                "ts": self._clock.now(),
-            },
-        )
+        told = {"requestId": request.request_id, "deviceId": request.device_id, "decision": decision}
+        self._said("device.pair.resolved", {**told, "ts": self._clock.now()})
 
 
 def _within(scopes: Iterable[str], by: Iterable[str]) -> None:
@@ -368,19 +333,9 @@ def _with(device: PairedDevice, token: DeviceToken) -> PairedDevice:
     return replace(device, tokens=(*(t for t in device.tokens if t.role != token.role), token))
 
 
-def _device(request: DevicePairingRequest, now: int) -> PairedDevice:
-    return PairedDevice(
-        request.device_id,
-        request.public_key,
-        request.platform,
-        request.client_id,
-        request.client_mode,
-        request.role,
-        request.roles,
-        request.scopes,
-        now,
-        now,
-    )
+def _facts(device: PairedDevice | DevicePairingRequest) -> dict[str, Any]:
+    """What a device says of itself: the same fields in a request and in what becomes of it."""
+    return {name: getattr(device, name) for name in PairedDevice.__struct_fields__[:8]}
 
 
 def _digest(token: str) -> str:

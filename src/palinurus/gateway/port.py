@@ -12,10 +12,11 @@ from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import ModelFailure, ModelSpec
-from palinurus.core.webhooks import WebhookAnswer, WebhookHead, WebhookTerms
+from palinurus.core.webhooks import WebhookAnswer, WebhookHead
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.feed import RunFollower
-from palinurus.store.port import ANY_RECORD, Acceptance, InboxRow, SessionRow, StoreRecord, UsageRow
+from palinurus.store.port import Acceptance, InboxRow, SessionRow, UsageRow
+from palinurus.store.records import RecordStore
 
 Sink = Callable[[RunEvent], None]
 
@@ -26,25 +27,19 @@ class ModelFinder(Protocol):
     def find(self, text: str, agent: AgentSettings) -> ModelSpec | ModelFailure: ...
 
 
-class GatewayStore(Protocol):
+class GatewayStore(RecordStore, Protocol):
     """The parts of the store that say what was used, which sessions there are, and which devices are paired."""
 
     async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]: ...
 
     async def sessions(self, agent: str | None = None) -> list[SessionRow]: ...
 
-    async def put_record(
-        self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD
-    ) -> bool: ...
-
-    async def list_records(self, kind: str) -> list[StoreRecord]: ...
-
 
 class WebhookPort(Protocol):
     """What programs outside may start."""
 
-    def judge_head(self, head: WebhookHead) -> WebhookTerms | WebhookAnswer:
-        """Judge a request before its body is read."""
+    def judge_head(self, head: WebhookHead) -> int | WebhookAnswer:
+        """Judge a request before its body is read: how many bytes that may have, or what is answered at once."""
         ...
 
     async def take(self, head: WebhookHead, body: bytes) -> WebhookAnswer:

@@ -1,17 +1,29 @@
 """The joint between the connections (`gateway/ws`) and the methods (`gateway/methods`): what a method is, who calls it,
-what it may raise, what it sees of the gateway, and which events there are. Values and protocols only.
+what it may raise, what it sees of the gateway, which events there are, and how one call is served. No I/O.
 """
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.gateway.port import GatewayHost
+from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError, QueueFull
+
+if TYPE_CHECKING:  # the whole program hangs on it, which a client at the other end does not need
+    from palinurus.gateway.port import GatewayHost
+
+if TYPE_CHECKING:
+    from palinurus.gateway.context import MethodContext
+    from palinurus.gateway.pairing import DevicePairing
+    from palinurus.inbox.commands.command import CommandContext
+
+log = logging.getLogger(__name__)
 
 Role: TypeAlias = Literal["operator", "node"]
 
@@ -23,7 +35,7 @@ PAIRING: Final = "operator.pairing"
 NODE: Final = "node"  # a method for the role node; no operator scope opens it
 SCOPES: Final = frozenset({READ, WRITE, ADMIN, APPROVALS, PAIRING})
 
-ALL_SESSIONS: Final = "sessions"  # the topic of sessions.subscribe; a session's own topic is `session_topic(key)`
+ALL_SESSIONS: Final = "sessions"  # the topic of sessions.subscribe; a session's own topic is `make_session_topic(key)`
 
 
 def make_session_topic(key: str) -> str:
@@ -42,6 +54,10 @@ def has_scope(scopes: Collection[str], needed: str | None) -> bool:
 
 class MethodParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
     """The base of a method's params: JSON names in camelCase, unknown fields refused."""
+
+
+class NoParams(MethodParams, frozen=True):
+    """The params of a method that takes none: what is given is refused."""
 
 
 NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]  # a text that says something
@@ -73,6 +89,11 @@ class ConnectedClient(msgspec.Struct, frozen=True):
     caps: frozenset[str] = frozenset()
     address: str = ""
     at: int = 0  # ms, when it logged in
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return self.info.display_name or self.info.id
 
     def may(self, scope: str | None) -> bool:
         """Whether it may do what needs `scope`."""
@@ -145,13 +166,11 @@ class GatewayPort(Protocol):
     def clock(self) -> Clock: ...
 
     @property
-    def pairing(self) -> Any:
-        """`gateway.pairing.Pairing`."""
-        ...
+    def pairing(self) -> DevicePairing: ...
 
     @property
-    def scene(self) -> Any:
-        """`gateway.scene.Scene`: sessions, runs and what commands may use."""
+    def context(self) -> MethodContext | None:
+        """Sessions, runs and what commands may use; None: this gateway has no program behind it."""
         ...
 
     def broadcast(self, event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
@@ -192,12 +211,6 @@ class GatewayPort(Protocol):
         """The health snapshot: the cached one unless `fresh`."""
         ...
 
-    def recall(self, key: str) -> Any | None:
-        """What `remember` kept under an idempotency key in the last five minutes."""
-        ...
-
-    def remember(self, key: str, value: Any) -> None: ...
-
 
 class MethodCall(NamedTuple):
     """One request on its way to a method."""
@@ -212,14 +225,25 @@ class MethodCall(NamedTuple):
         """Send the first of two responses (`status` should be "accepted"); what `run` returns is the second."""
         self.reply(payload)
 
+    @property
+    def context(self) -> MethodContext:
+        """What methods about sessions and runs work with."""
+        assert self.gateway.context is not None
+        return self.gateway.context
+
+    @property
+    def program(self) -> CommandContext:
+        """What methods may use of the program, as commands do."""
+        return self.context.program
+
 
 class GatewayMethod(NamedTuple):
-    """A row of the method table. A frozen `params` type (see `Params`) is checked before `run` is called."""
+    """A row of the method table. A frozen `params` type (see `MethodParams`) is checked before `run` is called."""
 
     name: str
     scope: str | None  # an operator scope, NODE, or None: everyone who has logged in
     params: type[msgspec.Struct] | None  # None: params are not looked at, `run` gets None
-    run: Callable[[MethodCall, Any], Awaitable[Any]]  # returns the payload; raises RpcError
+    run: Callable[[MethodCall, Any], Awaitable[Any]]  # returns the payload; raises MethodError
     write: bool = False  # changes the control plane (config, updates): rate-limited
     listed: bool = True  # in hello-ok's features.methods
 
@@ -233,3 +257,86 @@ def make_method_table(*groups: Iterable[GatewayMethod]) -> dict[str, GatewayMeth
                 raise ValueError(f"method {method.name} is there twice")
             made[method.name] = method
     return made
+
+
+# --- one call, from its params to its answer ---------------------------------------------------------------------
+
+_PLACE = re.compile(r" - at `(.*)`$", re.DOTALL)
+_TYPES = {
+    "int": "integer",
+    "str": "string",
+    "bool": "boolean",
+    "float": "number",
+    "object": "object",
+    "array": "array",
+    "null": "null",
+}
+
+
+async def serve_call(method: GatewayMethod, call: MethodCall, params: msgspec.Raw) -> Any:
+    """Run one call that its caller may make: each answer goes to `call.reply`, the last one is returned too.
+
+    Raises MethodError and nothing else.
+    """
+    try:
+        given = None if method.params is None else decode_params(method.name, method.params, params)
+        payload = await method.run(call, given)
+        call.reply(payload)
+        return payload
+    except MethodError:
+        raise
+    except PalinurusError as error:
+        raise to_method_error(error) from error
+    except Exception as error:  # task boundary: one broken method must not be more than an error response
+        log.exception("method %s failed", method.name)
+        raise MethodError("internal error; the gateway's log says more", code="UNAVAILABLE") from error
+
+
+def to_method_error(error: PalinurusError) -> MethodError:
+    """What clients are told of an error that a method did not expect."""
+    again = isinstance(error, Draining | QueueFull)
+    code = "INVALID_REQUEST" if isinstance(error, BadRequest | NotFound) else "UNAVAILABLE"
+    return MethodError(error.message, code=code, retryable=again or None, retry_after_ms=1000 if again else None)
+
+
+def decode_params(method: str, kind: type[msgspec.Struct], raw: msgspec.Raw) -> Any:
+    """The params as the method's own type. Raises MethodError with the words clients know."""
+    data = memoryview(raw)
+    try:
+        return msgspec.json.decode(b"{}" if data.nbytes == 4 and bytes(data) == b"null" else data, type=kind)
+    except msgspec.ValidationError as exc:
+        raise MethodError(f"invalid {method} params: {explain_violation(str(exc))}") from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        raise MethodError(f"invalid {method} params: must be object") from None
+
+
+def explain_violation(text: str) -> str:
+    """A msgspec message in the words of a JSON schema validator."""
+    found = _PLACE.search(text)
+    place, text = (_pointer(found[1]), text[: found.start()]) if found else ("", text)
+    if text.startswith("Object missing required field"):
+        return (f"at {place}: " if place else "") + f"must have required property '{_quoted(text)}'"
+    if text.startswith("Object contains unknown field"):
+        return f"at {place or 'root'}: unexpected property '{_quoted(text)}'"
+    if "enum value" in text or text.startswith("Invalid value"):
+        words = "must be equal to one of the allowed values"
+    elif "of length >= " in text:
+        words = f"must NOT have fewer than {text.rpartition(' ')[2]} characters"
+    elif "of length <= " in text:
+        words = f"must NOT have more than {text.rpartition(' ')[2]} characters"
+    elif bound := re.search(r"Expected `\w+` ([<>]=?) (\S+)$", text):
+        words = f"must be {bound[1]} {bound[2]}"
+    elif kinds := re.match(r"Expected `([^`]+)`", text):
+        words = "must be " + ",".join(_TYPES.get(k.strip(), k.strip()) for k in kinds[1].split("|"))
+    else:
+        words = text
+    return f"at {place}: {words}" if place else words
+
+
+def _pointer(path: str) -> str:
+    """`$.a[0].b` as /a/0/b."""
+    return "".join(f"/{part}" for part in re.split(r"[.\[\]]+", path.lstrip("$")) if part)
+
+
+def _quoted(text: str) -> str:
+    return text.split("`")[1] if text.count("`") >= 2 else ""

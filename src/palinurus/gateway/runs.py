@@ -1,7 +1,7 @@
 """One run as clients see it: run events in, `agent` and `chat` payloads out. A machine without I/O: `feed`, `flush`.
 
-Text is cumulative over the whole run in `chat` and over one model turn in `agent`. Who gets which push is `live`'s
-business; this file only says what kind of listener each is for.
+Text is cumulative over the whole run in `chat` and over one model turn in `agent`. Who gets which push is the
+broadcaster's business; this file only says what kind of listener each is for.
 """
 
 from __future__ import annotations
@@ -11,22 +11,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from palinurus.core.stream.answer import LiveText, collect_visible_text
-from palinurus.core.types.events import (
-    AgentEnd,
-    AgentStart,
-    CompactionEnd,
-    CompactionStart,
-    MessageEnd,
-    MessageStart,
-    MessageUpdate,
-    RunEvent,
-    ToolEnd,
-    ToolStart,
-    ToolUpdate,
-)
+from palinurus.core.types import events
+from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import AssistantMessage
-from palinurus.core.types.model import ModelFailure
 
 # all: broadcast to every reader; tool: to the starter and those who follow sessions; session: the run's edges.
 Audience: TypeAlias = Literal["all", "tool", "session"]
@@ -82,7 +70,7 @@ class RunView:
     def feed(self, event: RunEvent, now: int) -> list[RunPush]:
         """What this event makes clients see now; text waits for `flush`, except before what must come after it."""
         kind = type(event)
-        if kind is MessageUpdate:
+        if kind is events.MessageUpdate:
             return self._update(event, now)  # type: ignore[arg-type]
         step = _STEPS.get(kind)
         return step(self, event, now) if step is not None else []
@@ -104,7 +92,7 @@ class RunView:
 
     # --- events ----------------------------------------------------------------------------------------------
 
-    def _start(self, event: AgentStart, now: int) -> list[RunPush]:
+    def _start(self, event: events.AgentStart, now: int) -> list[RunPush]:
         self.started = event.started
         self._live = LiveText(event.reasoning)
         return [
@@ -112,7 +100,7 @@ class RunView:
             RunPush("session", "sessions.changed", {"phase": "start", "runId": self.id, "ts": now}),
         ]
 
-    def _begin(self, event: MessageStart, now: int) -> list[RunPush]:
+    def _begin(self, event: events.MessageStart, now: int) -> list[RunPush]:
         pushes = self.flush(now)
         self._shown(event)
         if event.message is None:
@@ -120,7 +108,7 @@ class RunView:
             self._turn, self._turn_told = "", 0
         return pushes
 
-    def _update(self, event: MessageUpdate, now: int) -> list[RunPush]:
+    def _update(self, event: events.MessageUpdate, now: int) -> list[RunPush]:
         if self._live is None:  # a command's answer has no run around it; its end carries the whole
             return []
         pushes: list[RunPush] = []
@@ -131,7 +119,7 @@ class RunView:
                 self._say(kind, text)
         return pushes
 
-    def _message_end(self, event: MessageEnd, now: int) -> list[RunPush]:
+    def _message_end(self, event: events.MessageEnd, now: int) -> list[RunPush]:
         self._shown(event)
         return self.flush(now) if isinstance(event.message, AssistantMessage) else []
 
@@ -149,14 +137,14 @@ class RunView:
             self._fresh.append(text)
         self.waiting = True
 
-    def _tool_start(self, event: ToolStart, now: int) -> list[RunPush]:
+    def _tool_start(self, event: events.ToolStart, now: int) -> list[RunPush]:
         pushes = self.flush(now)
         self._calls[event.id] = (event.summary or event.name, now)
         data = {"phase": "start", "name": event.name, "toolCallId": event.id, "args": event.args}
         item = {**self._item(event.id, event.name), "phase": "start", "status": "running", "startedAt": now}
         return [*pushes, self._agent("tool", data, now, "tool"), self._agent("item", item, now)]
 
-    def _tool_update(self, event: ToolUpdate, now: int) -> list[RunPush]:
+    def _tool_update(self, event: events.ToolUpdate, now: int) -> list[RunPush]:
         partial = {"content": [{"type": "text", "text": event.partial}]}
         data = {"phase": "update", "name": event.name, "toolCallId": event.id, "partialResult": partial}
         pushes = [self._agent("tool", data, now, "tool")]
@@ -164,7 +152,7 @@ class RunView:
             pushes.append(self._output(event.id, event.name, event.partial, now, phase="delta", status="running"))
         return pushes
 
-    def _tool_end(self, event: ToolEnd, now: int) -> list[RunPush]:
+    def _tool_end(self, event: events.ToolEnd, now: int) -> list[RunPush]:
         result = {"content": msgspec.to_builtins(event.result.content), "details": event.result.details}
         data = {
             "phase": "result",
@@ -186,23 +174,17 @@ class RunView:
     def _item(self, call: str, name: str) -> dict[str, Any]:
         kind = "command" if name in _COMMANDS else "tool"
         title, started = self._calls.get(call, (name, 0))
-        return {
-            "itemId": f"{kind}:{call}",
-            "kind": kind,
-            "title": title,
-            "name": name,
-            "toolCallId": call,
-            "startedAt": started,
-        }
+        made = {"itemId": f"{kind}:{call}", "kind": kind, "title": title, "name": name}
+        return {**made, "toolCallId": call, "startedAt": started}
 
     def _output(self, call: str, name: str, output: str, now: int, **extra: Any) -> RunPush:
         data = {**self._item(call, name), "output": output, **extra}
         return self._agent("command_output", data, now)
 
-    def _compaction(self, event: CompactionStart | CompactionEnd, now: int) -> list[RunPush]:
-        start = isinstance(event, CompactionStart)
+    def _compaction(self, event: events.CompactionStart | events.CompactionEnd, now: int) -> list[RunPush]:
+        start = isinstance(event, events.CompactionStart)
         data: dict[str, Any] = {"phase": "start" if start else "end"}
-        if isinstance(event, CompactionEnd):
+        if isinstance(event, events.CompactionEnd):
             data |= {"completed": event.completed, "willRetry": event.will_retry}
         shown = {**data, "operation": "compact", "operationId": f"{self.id}:compact", "ts": now}
         return [self._agent("compaction", data, now), RunPush("session", "session.operation", shown)]
@@ -216,12 +198,16 @@ class RunView:
             whole = collect_visible_text([m for m in event.messages if isinstance(m, AssistantMessage)])
             self._text = whole if self._live is None or not self.text else self.text
         ended = {"aborted": stopped, "endedAt": event.ended or now}
-        if failed:
-            assert event.failure is not None
-            pushes += [self._failed(event.failure, now)]
-            data = {"phase": "error", "error": event.failure.message, **ended}
+        if event.failure is not None and not stopped:
+            said = event.failure.message
+            message = {**self._message(now), "content": [{"type": "text", "text": f"Error: {said}"}]}
+            kind = _KINDS.get(event.failure.kind, "unknown")
+            pushes += [self._chat("error", now, {"errorMessage": said, "errorKind": kind, "message": message})]
+            data = {"phase": "error", "error": said, **ended}
         else:
-            pushes += [self._stopped(event, now) if stopped else self._final(event, now)]
+            reason = self.stop or ("timeout" if event.end == "timeout" else "stop-command")
+            halted = {"stopReason": reason, "message": self._message(now)}
+            pushes += [self._chat("aborted", now, halted) if stopped else self._final(event, now)]
             data = {"phase": "end", "stopReason": event.end, **ended}
         if self._live is None:  # a command: nothing ran
             return pushes
@@ -236,16 +222,6 @@ class RunView:
         notices = {"notices": list(event.notices)} if event.notices else {}
         return self._chat("final", now, {"stopReason": event.end, **shown, **notices})
 
-    def _stopped(self, event: AgentEnd, now: int) -> RunPush:
-        reason = self.stop or ("timeout" if event.end == "timeout" else "stop-command")
-        return self._chat("aborted", now, {"stopReason": reason, "message": self._message(now)})
-
-    def _failed(self, failure: ModelFailure, now: int) -> RunPush:
-        text = {"role": "assistant", "content": [{"type": "text", "text": f"Error: {failure.message}"}]}
-        kind = _KINDS.get(failure.kind, "unknown")
-        shown = {"errorMessage": failure.message, "errorKind": kind, "message": {**text, "timestamp": now}}
-        return self._chat("error", now, shown)
-
     # --- payloads --------------------------------------------------------------------------------------------
 
     def _message(self, now: int) -> dict[str, Any]:
@@ -258,26 +234,19 @@ class RunView:
 
     def _agent(self, stream: str, data: dict[str, Any], now: int, audience: Audience = "all") -> RunPush:
         self._seq += 1
-        payload = {
-            "runId": self.id,
-            "stream": stream,
-            "data": data,
-            "sessionKey": self.session,
-            "agentId": self.agent,
-            "seq": self._seq,
-            "ts": now,
-        }
-        return RunPush(audience, "agent", payload)
+        head = {"runId": self.id, "stream": stream, "data": data}
+        place = {"sessionKey": self.session, "agentId": self.agent, "seq": self._seq, "ts": now}
+        return RunPush(audience, "agent", {**head, **place})
 
 
 _STEPS: dict[type, Any] = {
-    AgentStart: RunView._start,
-    MessageStart: RunView._begin,
-    MessageEnd: RunView._message_end,
-    ToolStart: RunView._tool_start,
-    ToolUpdate: RunView._tool_update,
-    ToolEnd: RunView._tool_end,
-    CompactionStart: RunView._compaction,
-    CompactionEnd: RunView._compaction,
+    events.AgentStart: RunView._start,
+    events.MessageStart: RunView._begin,
+    events.MessageEnd: RunView._message_end,
+    events.ToolStart: RunView._tool_start,
+    events.ToolUpdate: RunView._tool_update,
+    events.ToolEnd: RunView._tool_end,
+    events.CompactionStart: RunView._compaction,
+    events.CompactionEnd: RunView._compaction,
     AgentEnd: RunView._end,
 }

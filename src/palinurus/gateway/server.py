@@ -10,7 +10,6 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 from aiohttp import web
 
@@ -18,14 +17,15 @@ from palinurus.clock import Clock
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import http, limits, page
-from palinurus.gateway.auth import GatewayAuth, GatewayPeer, HttpCaller, RouteScope
+from palinurus.gateway.auth import GatewayAuth, GatewayPeer, RouteScope
 from palinurus.gateway.clients import GatewayClients
 from palinurus.gateway.health import GatewayMetrics
 from palinurus.gateway.history import handle_history
-from palinurus.gateway.http import HttpFault, make_bad_request
+from palinurus.gateway.http import HttpFault, RouteRequest, make_bad_request
 from palinurus.gateway.invoke import handle_invoke
-from palinurus.gateway.openai.completions import list_openai_models
-from palinurus.gateway.openai.endpoints import RESPONSES_DIALECT, OutcomeWaits, handle_completion, handle_embeddings
+from palinurus.gateway.openai import endpoints
+from palinurus.gateway.openai.completions import find_model, list_models
+from palinurus.gateway.openai.endpoints import OutcomeWaits
 from palinurus.gateway.page import PAGE_PATHS, WebPage
 from palinurus.gateway.port import GatewayHost
 from palinurus.gateway.webhooks import ChannelEndpoint, WebhookEndpoint, to_local_path
@@ -33,15 +33,8 @@ from palinurus.gateway.webhooks import ChannelEndpoint, WebhookEndpoint, to_loca
 log = logging.getLogger(__name__)
 
 
-class RouteRequest(NamedTuple):
-    """One request on its way to a handler. `caller` is None only on routes that need no scope."""
-
-    request: web.BaseRequest
-    match: re.Match[str]
-    caller: HttpCaller | None
-
-
 RouteAnswer = web.StreamResponse | HttpFault
+RouteHandler = Callable[[RouteRequest], RouteAnswer | Awaitable[RouteAnswer]]
 
 
 class HttpRoute(NamedTuple):
@@ -51,7 +44,7 @@ class HttpRoute(NamedTuple):
     pattern: re.Pattern[str]
     name: str  # what the log says; never the path itself
     scope: RouteScope | None
-    handler: Callable[[GatewayServer, RouteRequest], Awaitable[RouteAnswer]]
+    handler: RouteHandler
 
 
 class _Wire(web.RequestHandler):
@@ -121,8 +114,8 @@ class GatewayServer:
         """`token` is the one in force. Raises ConfigError when the auth settings protect nothing."""
         self.host = host
         self.clock = clock
-        self.gate = GatewayAuth(host.settings.gateway, token, clock.monotonic)
-        self.started = clock.monotonic()
+        self.auth = GatewayAuth(host.settings.gateway, token, clock.monotonic)
+        self._started = clock.monotonic()
         self.port = 0
         self.waits = OutcomeWaits()
         self.page = WebPage()
@@ -130,14 +123,19 @@ class GatewayServer:
         self.posts = WebhookEndpoint(clock.monotonic)
         self.calls = ChannelEndpoint(clock.monotonic)
         self._unfollow: Callable[[], None] = lambda: None
-        self.room = GatewayClients(host, clock, self.gate)
+        self.clients = GatewayClients(host, clock, self.auth)
         self._doors: _Doors | None = None
         self._runner: web.ServerRunner | None = None
         self._site: web.TCPSite | None = None
 
+    @property
+    def uptime(self) -> float:
+        """Seconds since it was made."""
+        return self.clock.monotonic() - self._started
+
     async def start(self, bind: str, port: int) -> int:
         """Listen; returns the port. Raises GatewayUnreachable when the address cannot be had."""
-        await self.room.start()
+        await self.clients.start()
         self._unfollow = self.host.follow(self.metrics)
         self._doors = _Doors(
             self._handle,
@@ -169,7 +167,7 @@ class GatewayServer:
         await self.close()
         self.waits.end()
         self._unfollow()
-        await self.room.stop()
+        await self.clients.stop()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -187,12 +185,12 @@ class GatewayServer:
         return response
 
     async def _answer(self, request: web.BaseRequest) -> tuple[str, RouteAnswer]:
-        knock = self._knock(request)
-        fault = self.gate.check_request(knock)
+        peer = self._peer(request)
+        fault = self.auth.check_request(peer)
         if fault is not None:
             return "-", fault
         if request.headers.get("Upgrade", "").lower() == "websocket":
-            return "ws", await self._socket(request, knock)
+            return "ws", await self._socket(request, peer)
         path = to_local_path(request.path, self.host.settings.webhooks)
         rows = [(row, match) for row in ROUTES if (match := row.pattern.fullmatch(path))]
         if not rows:
@@ -205,7 +203,7 @@ class GatewayServer:
         row, match = found
         caller = None
         if row.scope is not None:
-            judged = self.gate.identify_caller(knock)
+            judged = self.auth.identify_caller(peer)
             if isinstance(judged, HttpFault):
                 return row.name, judged
             if row.scope not in judged.scopes:
@@ -214,23 +212,24 @@ class GatewayServer:
             assert self._doors is not None
             self._doors.known.add(request.protocol)
         try:
-            return row.name, await row.handler(self, RouteRequest(request, match, caller))
+            made = row.handler(RouteRequest(request, match, self, peer.address, caller))
+            return row.name, await made if isinstance(made, Awaitable) else made
         except ConnectionError:
             raise
         except Exception:  # task boundary: one broken request must not be more than a 500
             log.exception("http %s failed", row.name)
             return row.name, HttpFault(500, "internal error; the gateway's log says more", "api_error", code="internal")
 
-    async def _socket(self, request: web.BaseRequest, knock: GatewayPeer) -> RouteAnswer:
+    async def _socket(self, request: web.BaseRequest, peer: GatewayPeer) -> RouteAnswer:
         try:
-            return await self.room.serve(request, knock)
+            return await self.clients.serve(request, peer)
         except web.HTTPException as exc:
             return make_bad_request(f"not a WebSocket handshake: {exc.text or exc.reason}", code="bad_handshake")
 
-    def _knock(self, request: web.BaseRequest) -> GatewayPeer:
+    def _peer(self, request: web.BaseRequest) -> GatewayPeer:
         transport = request.transport
         own = transport.get_extra_info("sockname") if transport is not None else None
-        peer = transport.get_extra_info("peername") if transport is not None else None
+        remote = transport.get_extra_info("peername") if transport is not None else None
         headers = request.headers
         assert self._doors is not None
         return GatewayPeer(
@@ -238,7 +237,7 @@ class GatewayServer:
             hosts=tuple(headers.getall("Host", ())),
             origins=tuple(headers.getall("Origin", ())),
             credentials=tuple(headers.getall("Authorization", ())),
-            address=str(peer[0]) if isinstance(peer, tuple) else "?",
+            address=str(remote[0]) if isinstance(remote, tuple) else "?",
             local=str(own[0]) if isinstance(own, tuple) else "",
             known=request.protocol in self._doors.known,
             headers=headers,
@@ -261,110 +260,66 @@ def _taken(bind: str, port: int, exc: Exception) -> GatewayUnreachable:
 # --- handlers -------------------------------------------------------------------------------------------------
 
 
-async def _page(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    return gateway.page.answer(visit.request, visit.match["file"])
-
-
-async def _health(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
+def _health(visit: RouteRequest) -> RouteAnswer:
     return http.reply_json({"ok": True, "status": "live"})
 
 
-async def _ready(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    ready, failing = gateway.host.ready()
-    uptime = int(1000 * (gateway.clock.monotonic() - gateway.started))
-    return http.reply_json({"ready": ready, "failing": failing, "uptimeMs": uptime}, 200 if ready else 503)
+def _ready(visit: RouteRequest) -> RouteAnswer:
+    ready, failing = visit.host.ready()
+    told = {"ready": ready, "failing": failing, "uptimeMs": int(1000 * visit.gateway.uptime)}
+    return http.reply_json(told, 200 if ready else 503)
 
 
-async def _models(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    return http.reply_json({"object": "list", "data": list_openai_models(gateway.host.settings)})
-
-
-async def _model(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    wanted = unquote(visit.match["id"])
-    for row in list_openai_models(gateway.host.settings):
-        if row["id"] == wanted:
-            return http.reply_json(row)
-    return HttpFault(404, f"there is no model {wanted[:64]!r}", param="model", code="model_not_found")
-
-
-async def _chat(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    if not gateway.host.settings.gateway.chat_completions:
+def _chat(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
+    ours = visit.request.headers.get("x-palinurus-events") == "1"  # `pal agent` and `pal chat --plain` are no API users
+    if not ours and not visit.host.settings.gateway.chat_completions:
         return HttpFault(404, "chat completions are switched off (gateway.http.endpoints.chatCompletions)", "not_found")
-    return await handle_completion(visit.request, gateway.host, gateway.clock, gateway.waits)
+    return endpoints.handle_completion(visit, visit.gateway.clock, visit.gateway.waits, endpoints.CHAT_DIALECT)
 
 
-async def _responses(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    if not gateway.host.settings.gateway.responses:
+def _responses(visit: RouteRequest) -> RouteAnswer | Awaitable[RouteAnswer]:
+    if not visit.host.settings.gateway.responses:
         return HttpFault(404, "responses are switched off (gateway.http.endpoints.responses)", "not_found")
-    return await handle_completion(visit.request, gateway.host, gateway.clock, gateway.waits, RESPONSES_DIALECT)
+    return endpoints.handle_completion(visit, visit.gateway.clock, visit.gateway.waits, endpoints.RESPONSES_DIALECT)
 
 
-async def _embeddings(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    return await handle_embeddings(visit.request, gateway.host)
+def _channel(visit: RouteRequest) -> Awaitable[RouteAnswer]:
+    return visit.gateway.calls.answer(visit)
 
 
-async def _invoke(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    assert visit.caller is not None
-    return await handle_invoke(visit.request, gateway.host, visit.caller)
-
-
-async def _hook(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    address = gateway._knock(visit.request).address
-    return await gateway.posts.answer(visit.request, visit.match["name"], address, gateway.host.webhooks)
-
-
-async def _channel(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    address, (name, account) = gateway._knock(visit.request).address, visit.match.group("name", "account")
-    return await gateway.calls.answer(visit.request, unquote(name), unquote(account), address, gateway.host)
-
-
-async def _history(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    return await handle_history(visit.request, gateway.host, unquote(visit.match["key"]))
-
-
-async def _metrics(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    uptime = gateway.clock.monotonic() - gateway.started
-    text = gateway.metrics.text(uptime, len(gateway.room.clients()), gateway.host.ready()[0])
+def _metrics(visit: RouteRequest) -> RouteAnswer:
+    gateway = visit.gateway
+    text = gateway.metrics.text(gateway.uptime, len(gateway.clients.clients()), gateway.host.ready()[0])
     return http.reply_bytes(text, "text/plain")
 
 
-async def _config(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    return page.make_page_config(gateway.host.settings)
-
-
-async def _avatar(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    return page.describe_avatar(visit.request, visit.match["agent"], gateway.host.settings)
-
-
-async def _media(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    return await asyncio.to_thread(page.serve_workspace_media, visit.request, gateway.host.settings)
-
-
-async def _kill(gateway: GatewayServer, visit: RouteRequest) -> RouteAnswer:
-    key = parse_session_key(unquote(visit.match["key"]), gateway.host.settings.default_agent)
+def _kill(visit: RouteRequest) -> RouteAnswer:
+    key = parse_session_key(visit.part("key"), visit.host.settings.default_agent)
     if key is None:
         return make_bad_request("that is not a session key", "key")
-    return http.reply_json({"ok": True, "aborted": gateway.host.abort(str(key), "user")})
+    return http.reply_json({"ok": True, "aborted": visit.host.abort(str(key), "user")})
 
 
 CHANNELS = re.compile(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
 ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", re.compile(r"/health|/healthz"), "health", None, _health),
     HttpRoute("GET", re.compile(r"/ready|/readyz"), "ready", None, _ready),
-    HttpRoute("POST", re.compile(r"/hooks/(?P<name>.+)"), "hook", None, _hook),
+    HttpRoute(
+        "POST", re.compile(r"/hooks/(?P<name>.+)"), "hook", None, lambda visit: visit.gateway.posts.answer(visit)
+    ),
     HttpRoute("POST", CHANNELS, "channel", None, _channel),
     HttpRoute("GET", CHANNELS, "channel", None, _channel),
-    HttpRoute("GET", re.compile(r"/v1/models"), "models", "read", _models),
-    HttpRoute("GET", re.compile(r"/v1/models/(?P<id>.+)"), "model", "read", _model),
+    HttpRoute("GET", re.compile(r"/v1/models"), "models", "read", list_models),
+    HttpRoute("GET", re.compile(r"/v1/models/(?P<id>.+)"), "model", "read", find_model),
     HttpRoute("POST", re.compile(r"/v1/chat/completions"), "chat", "chat", _chat),
     HttpRoute("POST", re.compile(r"/v1/responses"), "responses", "chat", _responses),
-    HttpRoute("POST", re.compile(r"/v1/embeddings"), "embeddings", "chat", _embeddings),
-    HttpRoute("POST", re.compile(r"/tools/invoke"), "invoke", "control", _invoke),
+    HttpRoute("POST", re.compile(r"/v1/embeddings"), "embeddings", "chat", endpoints.handle_embeddings),
+    HttpRoute("POST", re.compile(r"/tools/invoke"), "invoke", "control", handle_invoke),
     HttpRoute("GET", re.compile(r"/metrics"), "metrics", "read", _metrics),
-    HttpRoute("GET", re.compile(r"/sessions/(?P<key>[^/]+)/history"), "history", "read", _history),
-    HttpRoute("GET", re.compile(r"/control-ui-config.json"), "config", "read", _config),
-    HttpRoute("GET", re.compile(r"/avatar/(?P<agent>[^/]+)"), "avatar", "read", _avatar),
-    HttpRoute("GET", re.compile(r"/__openclaw__/assistant-media"), "media", "read", _media),
+    HttpRoute("GET", re.compile(r"/sessions/(?P<key>[^/]+)/history"), "history", "read", handle_history),
+    HttpRoute("GET", re.compile(r"/control-ui-config.json"), "config", "read", page.make_page_config),
+    HttpRoute("GET", re.compile(r"/avatar/(?P<agent>[^/]+)"), "avatar", "read", page.describe_avatar),
+    HttpRoute("GET", re.compile(r"/__openclaw__/assistant-media"), "media", "read", page.serve_workspace_media),
     HttpRoute("POST", re.compile(r"/sessions/(?P<key>[^/]+)/kill"), "kill", "control", _kill),
-    HttpRoute("GET", PAGE_PATHS, "page", None, _page),
+    HttpRoute("GET", PAGE_PATHS, "page", None, lambda visit: visit.gateway.page.answer(visit)),
 )

@@ -13,6 +13,7 @@ import stat
 import msgspec
 
 from palinurus.errors import StateUnwritable
+from palinurus.files import write_whole_file
 
 TOKEN_FILE = "gateway.token"
 LOCATION_FILE = "gateway.json"
@@ -56,7 +57,7 @@ def ensure_token(home: str) -> str:
     fresh = secrets.token_urlsafe(32)
     temp = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
     try:
-        _write(temp, fresh.encode() + b"\n")
+        write_whole_file(temp, fresh.encode() + b"\n")
         try:
             os.link(temp, path)  # fails if another start was faster; rename would replace its token
         except FileExistsError:
@@ -79,10 +80,7 @@ def to_reachable_host(bind: str) -> str:
 
 def announce_location(home: str, place: GatewayLocation) -> None:
     """Write where we listen."""
-    path = os.path.join(home, LOCATION_FILE)
-    temp = f"{path}.{os.getpid()}"
-    _write(temp, msgspec.json.encode(place))
-    os.replace(temp, path)
+    write_whole_file(os.path.join(home, LOCATION_FILE), msgspec.json.encode(place))
 
 
 def withdraw_location(home: str, pid: int) -> None:
@@ -102,13 +100,3 @@ def find_location(home: str) -> GatewayLocation | None:
             return msgspec.json.decode(file.read(4096), type=GatewayLocation)
     except (OSError, msgspec.DecodeError):
         return None
-
-
-def _write(path: str, data: bytes) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        os.fchmod(handle, 0o600)
-        os.write(handle, data)
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -8,18 +8,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.config.settings import AgentSettings
-from palinurus.core.levels.thinking import make_thinking_row as level_row
+from palinurus.core.levels.thinking import ThinkingRow, make_thinking_row
 from palinurus.core.stream.answer import read_answer
+from palinurus.core.text import cut_line
 from palinurus.core.types.keys import SessionKey, parse_session_key
-from palinurus.core.types.messages import (
-    AssistantMessage,
-    ImageBlock,
-    Message,
-    TextBlock,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBlock, ToolCall, ToolResult, UserMessage
+from palinurus.core.types.model import ModelSpec
 from palinurus.errors import StateBroken
 from palinurus.gateway.rpc import MethodError
 from palinurus.inbox.commands.command import CommandContext
@@ -46,12 +40,12 @@ class SessionSnapshot(NamedTuple):
 class SessionReader:
     """For the methods of the gateway."""
 
-    def __init__(self, desk: CommandContext) -> None:
-        self._desk = desk
+    def __init__(self, program: CommandContext) -> None:
+        self._program = program
 
     def key(self, text: str, agent: str | None = None) -> SessionKey:
         """The canonical key. Raises RpcError for what cannot be one, or an agent that does not exist."""
-        settings = self._desk.settings
+        settings = self._program.settings
         default = agent or settings.default_agent
         rest = settings.session.main_key if text.strip().lower() == "main" else text
         found = parse_session_key(rest, default)
@@ -63,27 +57,24 @@ class SessionReader:
 
     async def load(self, key: SessionKey) -> SessionSnapshot:
         """The session behind a key."""
-        stored = await self._desk.store.session(str(key))
-        return SessionSnapshot(key, _record(stored.data) if stored else None, self._desk.settings.agents[key.agent])
+        stored = await self._program.store.session(str(key))
+        return SessionSnapshot(key, _record(stored.data) if stored else None, self._program.settings.agents[key.agent])
 
     async def find_row(self, session: str) -> dict[str, Any] | None:
         """The row of a session; None if it has not begun."""
-        key = parse_session_key(session)
-        if key is None or key.agent not in self._desk.settings.agents:
-            return None
-        seen = await self.load(key)
-        return self.row(seen) if seen.record is not None else None
+        key = self._known(session)
+        seen = await self.load(key) if key is not None else None
+        return self.row(seen) if seen is not None and seen.record is not None else None
 
     def row(self, seen: SessionSnapshot) -> dict[str, Any]:
         """With what the model it would use now offers."""
         record = seen.record or SessionRecord(sessionId="")
-        model = find_session_model(self._desk.catalog, seen.agent, record)
-        levels = level_row(model, self._desk.catalog.vendor(model.ref.provider))
-        shown = make_session_row(record, seen.key, model, levels)
+        model = find_session_model(self._program.catalog, seen.agent, record)
+        shown = make_session_row(record, seen.key, model, self.levels(model))
         shown["modelProvider"], shown["model"] = model.ref.provider, model.ref.model
         shown["origin"] = {"provider": record.lastChannel or "webchat", "surface": "webchat", "chatType": "direct"}
         shown["agentRuntime"] = {"id": "palinurus", "source": "implicit"}
-        shown["hasActiveRun"] = self._desk.running(str(seen.key))
+        shown["hasActiveRun"] = self._program.inbox.running(str(seen.key))
         shown.setdefault("systemSent", seen.record is not None)
         shown.setdefault("abortedLastRun", False)
         if seen.record is None:
@@ -95,20 +86,23 @@ class SessionReader:
 
     def defaults(self, agent: AgentSettings) -> dict[str, Any]:
         """What a session of this agent has that changed nothing."""
-        model = self._desk.catalog.default(agent)
-        levels = level_row(model, self._desk.catalog.vendor(model.ref.provider))
+        model = self._program.catalog.default(agent)
         return {
             "modelProvider": model.ref.provider,
             "model": model.ref.model,
             "contextTokens": agent.context_tokens or model.context_window,
-            **msgspec.to_builtins(levels),
+            **msgspec.to_builtins(self.levels(model)),
         }
+
+    def levels(self, model: ModelSpec) -> ThinkingRow:
+        """Which thinking levels a model has."""
+        return make_thinking_row(model, self._program.catalog.vendor(model.ref.provider))
 
     async def load_all(self, agent: str | None = None) -> list[SessionSnapshot]:
         """All sessions on disk, newest first; those of agents that are gone are left out."""
-        agents = self._desk.settings.agents
+        agents = self._program.settings.agents
         found = []
-        for stored in await self._desk.store.sessions(agent):
+        for stored in await self._program.store.sessions(agent):
             key, record = parse_session_key(stored.key), _record(stored.data)
             if key is not None and key.agent in agents and record is not None:
                 found.append(SessionSnapshot(key, record, agents[key.agent]))
@@ -118,15 +112,24 @@ class SessionReader:
         """Its transcript; None before its first message."""
         if seen.record is None:
             return None
-        return await self._desk.transcripts.load(seen.record.path(seen.key.agent), seen.agent.workspace)
+        return await self._program.transcripts.load(seen.record.path(seen.key.agent), seen.agent.workspace)
 
-    async def open(self, session: str) -> tuple[SessionRecord | None, Transcript | None]:
-        """The session's record and its transcript; None and None if it has not begun."""
-        key = parse_session_key(session)
-        if key is None or key.agent not in self._desk.settings.agents:
-            return None, None
+    async def open(self, key: SessionKey) -> tuple[SessionSnapshot, Transcript | None]:
+        """The session behind a key, and its transcript."""
         seen = await self.load(key)
-        return seen.record, await self.transcript(seen)
+        return seen, await self.transcript(seen)
+
+    async def read(self, session: str) -> tuple[SessionRecord | None, Transcript | None]:
+        """The session's record and its transcript; None and None if it has not begun."""
+        key = self._known(session)
+        if key is None:
+            return None, None
+        seen, transcript = await self.open(key)
+        return seen.record, transcript
+
+    def _known(self, session: str) -> SessionKey | None:
+        key = parse_session_key(session)
+        return key if key is not None and key.agent in self._program.settings.agents else None
 
 
 def _record(data: bytes) -> SessionRecord | None:
@@ -232,7 +235,7 @@ def _result(message: ToolResult, cut: Callable[[str], str]) -> dict[str, Any]:
     return {**made, "details": message.details} if message.details is not None else made
 
 
-_SHOWN: dict[type[Message], Callable[[Any, Callable[[str], str]], dict[str, Any]]] = {
+_SHOWN: dict[type, Callable[[Any, Callable[[str], str]], dict[str, Any]]] = {
     UserMessage: _user,
     AssistantMessage: _assistant,
     ToolResult: _result,
@@ -242,7 +245,7 @@ _SHOWN: dict[type[Message], Callable[[Any, Callable[[str], str]], dict[str, Any]
 def derive_title(shown: Sequence[MessageEntry | CompactionEntry]) -> str:
     """The first thing somebody asked, short; "" if nobody did."""
     asked = (e.message.text for e in shown if isinstance(e, MessageEntry) and isinstance(e.message, UserMessage))
-    return next((shorten_line(text, TITLE) for text in asked if text), "")
+    return next((cut_line(text, TITLE) for text in asked if text), "")
 
 
 def preview_last_message(shown: Sequence[MessageEntry | CompactionEntry]) -> str:
@@ -252,9 +255,7 @@ def preview_last_message(shown: Sequence[MessageEntry | CompactionEntry]) -> str
         for e in reversed(shown)
         if isinstance(e, MessageEntry) and isinstance(e.message, UserMessage | AssistantMessage)
     )
-    return next(
-        (shorten_line(text, PREVIEW) for entry in spoken if (text := extract_text(project_entry(entry, 0)))), ""
-    )
+    return next((cut_line(text, PREVIEW) for entry in spoken if (text := extract_text(project_entry(entry, 0)))), "")
 
 
 def extract_text(message: dict[str, Any]) -> str:
@@ -263,9 +264,3 @@ def extract_text(message: dict[str, Any]) -> str:
     if isinstance(content, str):
         return content
     return "".join(block.get("text", "") for block in content)
-
-
-def shorten_line(text: str, most: int) -> str:
-    """One line of at most `most` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"

@@ -1,11 +1,12 @@
-"""POST /hooks/NAME: reads a webhook's request within its limits, in this order: lock-out, credential, type, size, time.
+"""Requests of programs outside. POST /hooks/NAME: a webhook's, read within its limits in this order: lock-out,
+credential, type, size, time. /channels/CHANNEL/ACCOUNT: a chat platform calls us; no gateway token is asked for,
+because platforms cannot send one: the channel checks the platform's signature over the bytes that were read.
 
-What hooks there are and what they do is behind the port; nothing is parsed here.
+What hooks and channels there are and what they do is behind the port; nothing is parsed here.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from aiohttp import web
@@ -13,16 +14,12 @@ from aiohttp import web
 from palinurus.config.sections.webhooks import WebhookSettings
 from palinurus.core.types.channel import ChannelHttpRequest
 from palinurus.core.webhooks import WEBHOOK_NOT_FOUND, WebhookAnswer, WebhookHead, refuse_webhook
+from palinurus.core.window import SlidingWindow
 from palinurus.errors import PalinurusError
 from palinurus.gateway import http
-from palinurus.gateway.http import HttpFault, make_error_fault
-from palinurus.gateway.limits import GatewayRateLimit, LoginFailures, canonicalize_address
-from palinurus.gateway.port import GatewayHost, WebhookPort
-
-# /channels/CHANNEL/ACCOUNT: a chat platform calls us. Read within limits, then the channel itself judges the request.
-#
-# No gateway token is asked for, because platforms cannot send one: the channel checks the platform's signature over the
-# bytes that were read. Which channels there are is behind the port; nothing is parsed here.
+from palinurus.gateway.http import HttpFault, RouteRequest, make_error_fault
+from palinurus.gateway.limits import ADDRESSES, WINDOW, LoginFailures, canonicalize_address
+from palinurus.gateway.port import WebhookPort
 
 CHANNEL_BODY = 4 * 1024 * 1024
 CHANNEL_SECONDS = 10.0  # for the whole body
@@ -30,9 +27,11 @@ RATE = 6000  # requests a minute, per address; a platform, or the proxy before u
 AT_ONCE = 32  # bodies being read or judged; more are told to come again
 
 _BUSY = HttpFault(503, "too many requests at once", code="busy", headers={"Retry-After": "1"}, retry=True, close=True)
-_LARGE = HttpFault(413, f"at most {CHANNEL_BODY:,} bytes are taken", code="too_large", close=True)
-_LATE = HttpFault(408, "the body did not arrive in time", code="late", close=True)
-_BROKEN = HttpFault(400, "the body is broken", code="broken", close=True)
+_UNREAD = {
+    "large": HttpFault(413, f"at most {CHANNEL_BODY:,} bytes are taken", code="too_large", close=True),
+    "late": HttpFault(408, "the body did not arrive in time", code="late", close=True),
+    "broken": HttpFault(400, "the body is broken", code="broken", close=True),
+}
 _NOWHERE = HttpFault(404, "there is no such channel or account", "not_found", code="not_found", close=True)
 
 
@@ -40,15 +39,14 @@ class ChannelEndpoint:
     """The door of the platforms. Wrong signatures lock nobody out: behind a proxy all callers share one address."""
 
     def __init__(self, monotonic: Callable[[], float], rate: int = RATE, seconds: float = CHANNEL_SECONDS) -> None:
-        self._pace = GatewayRateLimit(monotonic, rate)
+        self._now = monotonic
+        self._pace = SlidingWindow(rate, WINDOW, ADDRESSES)
         self._seconds = seconds
         self._inside = 0
 
-    async def answer(
-        self, request: web.BaseRequest, channel: str, account: str, address: str, host: GatewayHost
-    ) -> web.Response | HttpFault:
+    async def answer(self, visit: RouteRequest) -> web.Response | HttpFault:
         """What the platform is told. Busy, draining and a full disk are 429, 503 and 507: platforms try again."""
-        wait = self._pace.step(canonicalize_address(address))
+        wait = self._pace.count(canonicalize_address(visit.address), self._now())
         if wait > 0:
             headers = {"Retry-After": str(int(wait) + 1)}
             return HttpFault(429, "too many requests", "rate_limit_error", code="rate", headers=headers, close=True)
@@ -56,21 +54,18 @@ class ChannelEndpoint:
             return _BUSY
         self._inside += 1
         try:
-            return await self._judged(request, channel, account, host)
+            return await self._judged(visit)
         finally:
             self._inside -= 1
 
-    async def _judged(
-        self, request: web.BaseRequest, channel: str, account: str, host: GatewayHost
-    ) -> web.Response | HttpFault:
-        body = await self._body(request)
-        if isinstance(body, HttpFault):
-            return body
-        headers = {key.lower(): ", ".join(request.headers.getall(key)) for key in request.headers}
+    async def _judged(self, visit: RouteRequest) -> web.Response | HttpFault:
+        request = visit.request
+        body = await http.read_limited(request, CHANNEL_BODY, self._seconds, packed=True)
+        if not isinstance(body, bytes):
+            return _UNREAD[body.kind]
+        told = ChannelHttpRequest(request.method, http.join_headers(request), dict(request.query), body)
         try:
-            said = await host.hook(
-                channel, account, ChannelHttpRequest(request.method, headers, dict(request.query), body)
-            )
+            said = await visit.host.hook(visit.part("name"), visit.part("account"), told)
         except PalinurusError as exc:
             return make_error_fault(exc)
         if said is None:
@@ -81,25 +76,15 @@ class ChannelEndpoint:
             response.charset = rest.partition("charset=")[2].strip()
         return response
 
-    async def _body(self, request: web.BaseRequest) -> bytes | HttpFault:
-        if (request.content_length or 0) > CHANNEL_BODY:
-            return _LARGE
-        data = bytearray()
-        try:
-            async with asyncio.timeout(self._seconds):
-                async for chunk in request.content.iter_any():
-                    data += chunk
-                    if len(data) > CHANNEL_BODY:
-                        return _LARGE
-        except TimeoutError:
-            return _LATE
-        except web.RequestPayloadError:
-            return _BROKEN
-        return bytes(data)
-
 
 SECONDS = 10.0  # for the whole body
 BASE = "/hooks"
+_REFUSED = {
+    "encoding": (415, "compressed bodies are not accepted"),
+    "large": (413, "payload too large"),
+    "late": (408, "the body did not arrive in time"),
+    "broken": (400, "the body is broken"),
+}
 
 
 class WebhookEndpoint:
@@ -109,53 +94,33 @@ class WebhookEndpoint:
         self._tries = LoginFailures(monotonic)
         self._seconds = seconds
 
-    async def answer(
-        self, request: web.BaseRequest, name: str, address: str, hooks: WebhookPort | None
-    ) -> web.Response:
+    async def answer(self, visit: RouteRequest) -> web.Response:
         """One request."""
+        request, hooks = visit.request, visit.host.webhooks
         if hooks is None:
             return _sent(WEBHOOK_NOT_FOUND)
-        wait = self._tries.wait(address)
+        wait = self._tries.wait(visit.address)
         if wait > 0:
             return _sent(WebhookAnswer(429, {"ok": False, "error": "too many wrong credentials"}, retry=int(wait) + 1))
-        headers = {key.lower(): ", ".join(request.headers.getall(key)) for key in request.headers}
-        head = WebhookHead(name, headers)
-        terms = hooks.judge_head(head)
-        said = terms if isinstance(terms, WebhookAnswer) else await self._taken(request, head, terms.size, hooks)
+        head = WebhookHead(visit.match["name"], http.join_headers(request))
+        judged = hooks.judge_head(head)
+        said = judged if isinstance(judged, WebhookAnswer) else await self._taken(request, head, judged, hooks)
         if said.wrong:
-            self._tries.count_failure(address)
+            self._tries.count_failure(visit.address)
         return _sent(said)
 
     async def _taken(self, request: web.BaseRequest, head: WebhookHead, size: int, hooks: WebhookPort) -> WebhookAnswer:
-        body = await self._body(request, size)
-        if isinstance(body, WebhookAnswer):
-            return body
+        kind = request.content_type.lower()
+        if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+            return refuse_webhook(415, "send application/json")
+        body = await http.read_limited(request, size, self._seconds)
+        if not isinstance(body, bytes):
+            return refuse_webhook(*_REFUSED[body.kind])
         try:
             return await hooks.take(head, body)
         except PalinurusError as exc:
             fault = make_error_fault(exc)
             return WebhookAnswer(fault.status, {"ok": False, "error": exc.message}, retry=5 if fault.retry else 0)
-
-    async def _body(self, request: web.BaseRequest, size: int) -> bytes | WebhookAnswer:
-        kind = request.content_type.lower()
-        if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-            return refuse_webhook(415, "send application/json")
-        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            return refuse_webhook(415, "compressed bodies are not accepted")
-        if (request.content_length or 0) > size:
-            return refuse_webhook(413, "payload too large")
-        data = bytearray()
-        try:
-            async with asyncio.timeout(self._seconds):
-                async for chunk in request.content.iter_any():
-                    data += chunk
-                    if len(data) > size:
-                        return refuse_webhook(413, "payload too large")
-        except TimeoutError:
-            return refuse_webhook(408, "the body did not arrive in time")
-        except web.RequestPayloadError:
-            return refuse_webhook(400, "the body is broken")
-        return bytes(data)
 
 
 def to_local_path(path: str, settings: WebhookSettings) -> str:

@@ -1,7 +1,7 @@
 """The door of the chat channels: everything they hand in comes through here, whatever kind of event it is.
 
-Puts together who asks and which rules apply, has `core/policy/gate.py` decide, and says what follows. Rights are set
-here and nowhere else: what a channel wrote into a message about them is not looked at.
+Puts together who asks and which rules apply, has `core/policy/admission.py` decide, and says what follows. Rights are
+set here and nowhere else: what a channel wrote into a message about them is not looked at.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from palinurus.core.policy.admission import (
     parse_allowlist,
 )
 from palinurus.core.types.inbound import NO_OPTIONS, Inbound, Route, Sender, TurnOptions
-from palinurus.core.types.keys import escape_key_part
+from palinurus.core.types.keys import SessionKey, escape_key_part
 from palinurus.core.types.outbound import Reply
+from palinurus.errors import BadRequest
 from palinurus.inbox.commands.table import parse_command
-from palinurus.inbox.control import is_control
+from palinurus.inbox.message import InboxMessage, MessageReader
 from palinurus.inbox.overheard import OverheardMessages
 from palinurus.inbox.pairing import ChatPairing, PairingStanding, make_notice_id
-from palinurus.inbox.route import resolve_identity, route_inbound
+from palinurus.inbox.route import resolve_identity
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import Store
 
@@ -46,9 +47,11 @@ WHEN = {
 
 
 class AdmittedMessage(NamedTuple):
-    """A turn may come of it. `inbound` says what its sender may do."""
+    """A turn may come of it. `inbound` says what its sender may do; `message` is what was decided about it, if
+    anything was."""
 
     inbound: Inbound
+    message: InboxMessage | None = None
 
 
 class RejectedMessage(NamedTuple):
@@ -87,9 +90,16 @@ class ChannelAccess:
     """`own`: channels whose writers are the owner, because nobody else can write there (a folder of mode 0700)."""
 
     def __init__(
-        self, settings: Settings, store: Store, clock: Clock, pairing: ChatPairing, own: frozenset[str] = frozenset()
+        self,
+        settings: Settings,
+        store: Store,
+        clock: Clock,
+        pairing: ChatPairing,
+        reader: MessageReader,
+        own: frozenset[str] = frozenset(),
     ) -> None:
         self._settings = settings
+        self._reader = reader
         self._store = store
         self._clock = clock
         self._own = own
@@ -103,7 +113,7 @@ class ChannelAccess:
         led = self._led(inbound)
         if not isinstance(led, _Led):
             return led
-        return await (self._direct(led.inbound, led.account) if led.inbound.kind == "direct" else self._group(*led))
+        return await (self._direct(*led) if led.inbound.kind == "direct" else self._group(*led))
 
     async def expects(self, inbound: Inbound) -> bool:
         """Would a turn come of it now? Asked before its files are fetched; nothing is counted, offered or written."""
@@ -131,14 +141,16 @@ class ChannelAccess:
         if account is None:
             return RejectedMessage(f"{target.channel} has no account {target.account!r}")
         inbound = _stripped(inbound)
-        where = route_inbound(inbound, self._settings)
-        return RejectedMessage(where) if isinstance(where, str) else _Led(inbound, account, where)
+        try:
+            return _Led(inbound, account, self._reader.route(inbound))
+        except BadRequest as exc:
+            return RejectedMessage(exc.message)
 
     def forget_context(self, inbound: Inbound) -> None:
         """An admitted message is on disk: what came along as context is used up."""
         self._heard.forget(inbound.target, len(inbound.before))
 
-    async def _direct(self, inbound: Inbound, account: AccountSettings) -> AdmissionOutcome:
+    async def _direct(self, inbound: Inbound, account: AccountSettings, where: Route) -> AdmissionOutcome:
         now = self._clock.monotonic()
         if self._unknown(inbound, account) and self._flood.step(_stranger(inbound), now, STRANGER) != "fine":
             return RejectedMessage("too many messages of a stranger")  # the disk is not asked for each of them
@@ -148,7 +160,11 @@ class ChannelAccess:
             return RejectedMessage("unknown", asking.reply() if asking is not None else None)
         if verdict.word != "in":
             return RejectedMessage(verdict.why)
-        return self._let_in(self._placed(inbound, account, verdict), account, verdict)
+        inbound, where = self._placed(inbound, account, verdict, where)
+        admitted = self._let_in(inbound, account, verdict)
+        if isinstance(admitted, AdmittedMessage):
+            return AdmittedMessage(admitted.inbound, self._reader.read(admitted.inbound, where))
+        return admitted
 
     def _unknown(self, inbound: Inbound, account: AccountSettings) -> bool:
         """Do the lists of the config leave open who it is?"""
@@ -164,15 +180,18 @@ class ChannelAccess:
         first = rules.owners | ({sender.id} if standing.owner else frozenset())
         return decide_admission(_asked(inbound), rules._replace(paired=standing.paired, owners=first))
 
-    def _placed(self, inbound: Inbound, account: AccountSettings, verdict: AdmissionVerdict) -> Inbound:
+    def _placed(
+        self, inbound: Inbound, account: AccountSettings, verdict: AdmissionVerdict, where: Route
+    ) -> tuple[Inbound, Route]:
         """Where the config does not say whose direct chats are one, nobody reads in the owner's by writing to us.
         Whoever is the only one on the list is taken for the one the assistant belongs to."""
         listed = parse_allowlist(account.allow_from, account.channel)
         sole = len(listed) == 1 and bool(listed & {inbound.sender.id, *inbound.sender.also})
         if self._settings.session.dm_scope or verdict.owner or sole:
-            return inbound
+            return inbound, where
         peer = escape_key_part(resolve_identity(inbound, self._settings.session.identity_links))
-        return msgspec.structs.replace(inbound, session=f"{inbound.target.channel}:direct:{peer}")
+        key = SessionKey(where.agent, f"{inbound.target.channel}:direct:{peer}")
+        return msgspec.structs.replace(inbound, session=key.rest), Route(where.agent, key, key.lane)
 
     async def _group(self, inbound: Inbound, account: AccountSettings, where: Route) -> AdmissionOutcome:
         verdict, rules = await self._heard_in(inbound, account, where)
@@ -184,7 +203,9 @@ class ChannelAccess:
         admitted = self._let_in(inbound, account, verdict)
         if not isinstance(admitted, AdmittedMessage):
             return admitted
-        return AdmittedMessage(self._dressed(admitted.inbound, account, rules))
+        message = self._reader.read(admitted.inbound, where)
+        inbound = self._dressed(message, account, rules)
+        return AdmittedMessage(inbound, msgspec.structs.replace(message, inbound=inbound))
 
     async def _heard_in(
         self, inbound: Inbound, account: AccountSettings, where: Route
@@ -250,12 +271,13 @@ class ChannelAccess:
         sender = msgspec.structs.replace(inbound.sender, owner=verdict.owner, allowed=verdict.allowed or verdict.owner)
         return AdmittedMessage(msgspec.structs.replace(inbound, sender=sender))
 
-    def _dressed(self, inbound: Inbound, account: AccountSettings, rules: AdmissionRules) -> Inbound:
+    def _dressed(self, message: InboxMessage, account: AccountSettings, rules: AdmissionRules) -> Inbound:
         """A group's message with what belongs to it: the group's prompt, and what was said before."""
+        inbound = message.inbound
         row = find_group_settings(account, inbound)
         prompt = row.prompt if row else ""
         quote = inbound.quote if account.visibility != "allowlist" else None
-        before = () if is_control(inbound) else self._heard.before(inbound.target, inbound.event)
+        before = () if message.control else self._heard.before(inbound.target, inbound.event)
         manners = MANNERS.format(when=WHEN[rules.mention])
         options = TurnOptions(system=f"{manners}\n\n{prompt}" if prompt else manners)
         return msgspec.structs.replace(inbound, quote=quote, before=before, options=options)

@@ -8,42 +8,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from palinurus.abort import Abort, Aborted
-from palinurus.agent.settle import settle_until_stored as on_disk
-from palinurus.agent.settle import to_outgoing
+from palinurus.agent.settle import settle_until_stored, to_outgoing_rows
 from palinurus.agent.turn import Audience
 from palinurus.config.zones import find_zone
-from palinurus.core.levels.parse import ParsedDirectives, parse_directives
+from palinurus.core.levels.parse import ParsedDirectives
 from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, TextBlock
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.inbox.commands import runs
-from palinurus.inbox.commands.command import ChatCommand, CommandAnswer, CommandCall, CommandContext, is_admin
+from palinurus.inbox.commands.command import CommandAnswer, CommandCall, CommandContext, is_admin
 from palinurus.inbox.commands.facts import change_record, gather_facts
 from palinurus.inbox.commands.info import format_status_card
 from palinurus.inbox.commands.levels import DirectiveContext, apply_directives
 from palinurus.inbox.commands.models import find_meant_model, list_models
 from palinurus.inbox.commands.reset import make_session_id
-from palinurus.inbox.commands.table import TABLE, describe_unknown, parse_command
+from palinurus.inbox.commands.table import TABLE, describe_unknown
+from palinurus.inbox.message import CONTROL_LANE, InboxMessage, is_stop_word
 from palinurus.inbox.policy import QueuePolicy
 from palinurus.sessions.lifecycle import MessageMoment, find_current_session, make_end_payload, make_start_payload
-from palinurus.store.port import InboxItem, OutboxRow, RunClaim, Settlement, TurnOutcome
+from palinurus.store.port import InboxItem, RunClaim, Settlement, TurnOutcome
 
 # Control messages (commands, stop words) on their own lane: they never wait behind the session's run.
 #
 # Of one session they are done in order, but a slow one (it may wait for a whole run) holds the next one up only for
 # a moment. Knows where they queue; what they do is the controller's.
 
-CONTROL_LANE = "control"
 AT_ONCE = 16
 PATIENCE = 0.25  # seconds
 RULES = QueuePolicy("followup", 0.0, 50, "new")
@@ -52,12 +51,8 @@ RULES = QueuePolicy("followup", 0.0, 50, "new")
 class ControllerPort(Protocol):
     """See `inbox/control.py`."""
 
-    def control(self, inbound: Inbound) -> bool:
-        """Is it one? Asked for every message: must be quick."""
-        ...
-
     async def turn(
-        self, claim: RunClaim, inbound: Inbound, key: SessionKey, audience: Audience, abort: Abort | None = None
+        self, claim: RunClaim, message: InboxMessage, audience: Audience, abort: Abort | None = None
     ) -> None:
         """Do it and settle the claim."""
         ...
@@ -69,29 +64,19 @@ def to_control_item(item: InboxItem, busy: bool) -> InboxItem:
     return msgspec.structs.replace(item, session=f"{head}:{item.session}", lane=CONTROL_LANE)
 
 
-def find_key(claim: RunClaim) -> SessionKey | None:
-    """The session a control message is about."""
-    return parse_session_key(claim.session.partition(":")[2])
-
-
 class ControlLane:
-    def __init__(self, controller: ControllerPort | None) -> None:
+    def __init__(self, controller: ControllerPort) -> None:
         self._controller = controller
         self._last: dict[str, asyncio.Future[None]] = {}
 
-    def control(self, inbound: Inbound) -> bool:
-        return self._controller is not None and self._controller.control(inbound)
-
-    async def turn(self, claim: RunClaim, inbound: Inbound, audience: Audience, abort: Abort) -> None:
+    async def turn(self, claim: RunClaim, message: InboxMessage, audience: Audience, abort: Abort) -> None:
         """Do it, after the one before it if that is quick."""
-        key = find_key(claim)
-        assert key is not None and self._controller is not None, claim.session
-        name, done = str(key), asyncio.get_running_loop().create_future()
+        name, done = str(message.route.key), asyncio.get_running_loop().create_future()
         before, self._last[name] = self._last.get(name), done
         try:
             if before is not None:
                 await asyncio.wait((before,), timeout=PATIENCE)
-            await self._controller.turn(claim, inbound, key, audience, abort)
+            await self._controller.turn(claim, message, audience, abort)
         finally:
             done.set_result(None)
             if self._last.get(name) is done:
@@ -101,47 +86,28 @@ class ControlLane:
 log = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 3
-_STOP_CHARS = 32  # no stop word is longer
-_ONLY_CHARS = 4000  # no message of directives only is longer
-_LOUD = " \t\r\n.!?,…。！？"
-
-
-def is_control(inbound: Inbound, more: Mapping[str, ChatCommand] = {}) -> bool:
-    """Is this message for the program, not for the model? Only what trusted senders write ever is."""
-    text = inbound.text
-    if not inbound.may_command:
-        return False
-    if len(text) <= _STOP_CHARS and not inbound.images and is_stop_word(text):
-        return True
-    if "/" not in text:
-        return False
-    found = parse_command(text, more)
-    if found is not None and (found.command is None or found.command.run is not None):
-        return True
-    return len(text) <= _ONLY_CHARS and not inbound.images and parse_directives(text).only
-
-
-def is_stop_word(text: str) -> bool:
-    """Is the whole message a stop word?"""
-    return " ".join(text.strip(_LOUD).lower().split()) in runs.STOP_WORDS
 
 
 class _Asked(NamedTuple):
     """One control on its way to its end."""
 
     claim: RunClaim
-    inbound: Inbound
-    key: SessionKey
+    message: InboxMessage
     audience: Audience
+
+    @property
+    def inbound(self) -> Inbound:
+        return self.message.inbound
+
+    @property
+    def key(self) -> SessionKey:
+        return self.message.route.key
 
     def replies(self, text: str, number: int = 0) -> tuple[Reply, ...]:
         """For the outbox. A number is queued once, whoever queues it first."""
         if not self.inbound.push or not text:
             return ()
         return (Reply(self.inbound.target, text, f"{self.claim.id}.{number}", "final", self.inbound.reply_to),)
-
-    def rows(self, replies: tuple[Reply, ...], now: int) -> tuple[OutboxRow, ...]:
-        return tuple(to_outgoing(reply, self.claim.id, at, now) for at, reply in enumerate(replies))
 
 
 class CommandController:
@@ -151,21 +117,17 @@ class CommandController:
         self.desk = desk
         self._replied = replied
 
-    def control(self, inbound: Inbound) -> bool:
-        """See `control`."""
-        return is_control(inbound, self.desk.commands)
-
     async def turn(
-        self, claim: RunClaim, inbound: Inbound, key: SessionKey, audience: Audience, abort: Abort | None = None
+        self, claim: RunClaim, message: InboxMessage, audience: Audience, abort: Abort | None = None
     ) -> None:
         """Do what was asked and settle the claim; the audience sees the answer. Nothing goes into the transcript."""
-        asked = _Asked(claim, inbound, key, audience)
+        asked, inbound = _Asked(claim, message, audience), message.inbound
         if claim.attempts > MAX_ATTEMPTS or not inbound.text:
             why = "it stopped the gateway too often" if inbound.text else "the stored message cannot be read"
             await self._settle(asked, CommandAnswer(f"The command was not run: {why}."), "dead")
             return
         try:
-            answer = await self._answer(claim, inbound, key)
+            answer = await self._answer(claim, message)
         except PalinurusError as exc:
             answer = CommandAnswer(f"⚠️ {exc.message}" + (f"\n{exc.fix}" if exc.fix else ""))
         except Exception:  # task boundary: the person is told, the rest goes on
@@ -176,15 +138,15 @@ class CommandController:
         else:
             await self._followed(asked, answer, answer.follow, abort or Abort())
 
-    async def _answer(self, claim: RunClaim, inbound: Inbound, key: SessionKey) -> CommandAnswer:
-        desk = self.desk
+    async def _answer(self, claim: RunClaim, message: InboxMessage) -> CommandAnswer:
+        desk, inbound, key = self.desk, message.inbound, message.route.key
         settings = desk.settings
         ident = make_session_id(claim.id)
         row = await desk.store.session(str(key))
         moment = MessageMoment(claim.at, find_zone(settings.agents[key.agent].user_timezone), inbound.target.channel)
         found = await find_current_session(row, key, settings.session, moment, ident, settings.home)
         call = CommandCall(desk, claim, inbound, key, found.record, found.stored, "", "", {**TABLE, **desk.commands})
-        answer = await _do(call)
+        answer = await _do(call, message)
         if answer.record is not None and found.ended is not None and answer.record.sessionId == ident:
             desk.hooks.observe("session_end", make_end_payload(key, found.ended, ident))
             desk.hooks.observe("session_start", make_start_payload(key, found))
@@ -198,13 +160,13 @@ class CommandController:
             await desk.store.save_session(answer.record.row(asked.key))
         if asked.inbound.push:
             replies = desk.fitted(asked.inbound, asked.replies(answer.text))
-            await desk.store.queue_replies(claim, asked.rows(replies, desk.clock.now()))
+            await desk.store.queue_replies(claim, to_outgoing_rows(replies, claim.id, desk.clock.now()))
             self._replied(replies)
         relay = _Relay(asked.audience) if answer.relay and not asked.inbound.push else None
         said, row = 0, None
         try:
-            accepted = await desk.submit(follow, relay.show if relay else None)
-            row = await abort.wait(desk.wait(accepted.id)) if relay else None
+            accepted = await desk.inbox.submit(follow, relay.show if relay else None)
+            row = await abort.wait(desk.inbox.wait(accepted.id)) if relay else None
         except Aborted as exc:
             if exc.reason == "drain":
                 await desk.store.yield_back(claim)
@@ -224,7 +186,8 @@ class CommandController:
         session = answer.record.row(asked.key) if answer.record is not None else None
         asked.audience.show(MessageUpdate(answer.text))
         end = AgentEnd((AssistantMessage((TextBlock(answer.text),), timestamp=now),), "stop", TokenUsage(), ended=now)
-        settled = Settlement(outcome, answer.text, (), asked.rows(replies, now), session, spent=answer.spent)
+        rows = to_outgoing_rows(replies, asked.claim.id, now)
+        settled = Settlement(outcome, answer.text, (), rows, session=session, spent=answer.spent)
         if await self._end(asked.claim, settled, asked.audience, end):
             if answer.record is not None:
                 self.desk.changed(str(asked.key), answer.record)
@@ -233,7 +196,7 @@ class CommandController:
     async def _end(self, claim: RunClaim, settled: Settlement, audience: Audience, end: AgentEnd | None) -> bool:
         """Try until it is on disk: a full disk may be emptied. False if the claim is no longer ours."""
         desk = self.desk
-        if not await on_disk(claim, lambda: desk.store.settle(claim, settled), desk.clock):
+        if not await settle_until_stored(claim, lambda: desk.store.settle(claim, settled), desk.clock):
             return False
         if end is not None:
             audience.show(end)
@@ -254,23 +217,20 @@ class _Relay:
             self._audience.show(event)
 
 
-async def _do(call: CommandCall) -> CommandAnswer:
+async def _do(call: CommandCall, message: InboxMessage) -> CommandAnswer:
     """A stop word, a command, directives; anything else was one when it was accepted and is none any more."""
-    text = call.inbound.text
-    if is_stop_word(text):
+    found, parsed = message.command, message.parsed
+    if is_stop_word(call.inbound.text):
         _tell(call, "stop", "")
         return await runs.run_stop(call._replace(name="stop"))
-    found = parse_command(text, call.desk.commands)
     if found is not None and found.command is None:
         return CommandAnswer(describe_unknown(found.name, call.desk.commands))
-    if found is not None and found.command is not None and found.command.run is not None:
-        parsed = parse_directives(text) if found.name == "status" else None
-        if parsed is None or not parsed.only:
-            if found.command.scope == "owner" and not is_admin(call.inbound):
-                return CommandAnswer(f"/{found.name} is for the owner only.")
-            _tell(call, found.name, found.args)
-            return await found.command.run(call._replace(name=found.name, args=found.args))
-    parsed = parse_directives(text)
+    directive = found is not None and found.name == "status" and parsed.only  # also a command
+    if found is not None and found.command is not None and found.command.run is not None and not directive:
+        if found.command.scope == "owner" and not is_admin(call.inbound):
+            return CommandAnswer(f"/{found.name} is for the owner only.")
+        _tell(call, found.name, found.args)
+        return await found.command.run(call._replace(name=found.name, args=found.args))
     return _directives(call, parsed) if parsed.only else CommandAnswer("Nothing to do.")
 
 

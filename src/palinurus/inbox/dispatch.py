@@ -9,25 +9,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any
+from collections import Counter
+from collections.abc import Callable
 
 from palinurus.agent.mailbox import Mailbox
-from palinurus.agent.turn import TurnRunner
+from palinurus.agent.turn import ClaimedMessage, TurnRunner
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.keys import parse_session_key
 from palinurus.crashpoints import pass_crashpoint
-from palinurus.errors import Draining, QueueFull, StateError
+from palinurus.errors import Draining, NotFound, QueueFull, StateError
 from palinurus.inbox import control, queue, running
-from palinurus.inbox.feed import RunFeeds, Sink
+from palinurus.inbox.feed import RunFeeds
 from palinurus.inbox.lanes import LanePump, Lanes, SessionQueues
+from palinurus.inbox.message import CONTROL_LANE, InboxMessage, MessageReader
 from palinurus.inbox.policy import NO_OVERRIDES, QueuePolicy, read_overrides, resolve_policy
 from palinurus.inbox.queue import Effect, QueueEvent
 from palinurus.inbox.route import build_item
-from palinurus.inbox.running import ActiveRun, ClaimFinisher, ReplyListener, RunAudience, decode_stored
+from palinurus.inbox.running import ActiveRun, ClaimFinisher, ReplyListener, RunAudience
+from palinurus.services.inbox import Sink
 from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, Store
+from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
@@ -37,61 +39,77 @@ CLEARS = frozenset(("user", "stop"))  # reasons of an abort that also clear what
 
 
 class Dispatcher:
-    """Accepts, starts, steers, stops."""
+    """Implements `services.inbox.InboxPort`: accepts, starts, steers, stops. Made first, so that all who put messages
+    in can have it; `attach` then says who does the runs, before the first message comes."""
+
+    _turns: TurnRunner
+    _controls: control.ControlLane
+    _stop_children: Callable[[str], None] | None
 
     def __init__(
         self,
         settings: Settings,
         store: Store,
-        turns: TurnRunner,
         clock: Clock,
-        controller: control.ControllerPort | None = None,
-        replied: ReplyListener | None = None,
+        reader: MessageReader,
+        replied: ReplyListener = lambda replies: None,
         grace: float = 30.0,  # seconds a run gets to end after its deadline, and again after it was cancelled
     ) -> None:
         self._settings = settings
         self._store = store
-        self._turns = turns
         self._clock = clock
-        self._controls = control.ControlLane(controller)
+        self._reader = reader
         self.grace = grace
         self._bound = max(BOUND, settings.lanes.queue_cap)
         self._running: dict[str, ActiveRun] = {}
-        self._coming: dict[str, int] = {}  # messages on their way to disk, by session
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._coming: Counter[str] = Counter()  # messages on their way to disk, by session
+        self._tasks = TaskSet("a message that gets no run")
         self._sweeping: set[str] = set()
         width = settings.lanes
-        slots = {"main": width.main, "subagent": width.subagent, "cron": width.cron}
-        self.lanes = Lanes({**slots, control.CONTROL_LANE: control.AT_ONCE})
+        self.lanes = Lanes(
+            {"main": width.main, "subagent": width.subagent, "cron": width.cron, CONTROL_LANE: control.AT_ONCE}
+        )
         self._book = SessionQueues(self.lanes)
         self._pump = LanePump(store, self.lanes, self._start)
-        self._finisher = ClaimFinisher(store, clock, replied or (lambda replies: None))
+        self._finisher = ClaimFinisher(store, clock, replied)
         self.feeds = RunFeeds()
         self.draining = False
 
+    def attach(
+        self, turns: TurnRunner, controller: control.ControllerPort, stop_children: Callable[[str], None] | None = None
+    ) -> None:
+        """Who does runs, who does commands, and who ends the sub-agents of a session that is stopped."""
+        self._turns = turns
+        self._controls = control.ControlLane(controller)
+        self._stop_children = stop_children
+
     # in
 
-    async def submit(self, inbound: Inbound, sink: Sink | None = None) -> Acceptance:
-        """Durable when it returns. Raises Draining, QueueFull, BadRequest, DiskFull."""
+    async def submit(
+        self, inbound: Inbound, sink: Sink | None = None, message: InboxMessage | None = None
+    ) -> Acceptance:
+        """See the port. `message`: what is decided about it already."""
         if self.draining:
             raise Draining("the gateway is stopping and takes no new messages", fix="try again in a moment")
-        item, _ = build_item(inbound, self._settings, self._clock)
+        message = message or self._reader.read(inbound, self._reader.route(inbound))
+        item = build_item(inbound, message.route, self._clock)
         rules: QueuePolicy | None = None
-        if self._controls.control(inbound):
-            busy = f"{control.CONTROL_LANE}:{item.session}" in self._book
+        if message.control:
+            busy = f"{CONTROL_LANE}:{item.session}" in self._book
             rules, item = control.RULES, control.to_control_item(item, busy)
         session, lane = item.session, item.lane
         free = session not in self._book and session not in self._coming
         slot = free and self.lanes.take(lane)
         if not slot:
-            rules = rules or await self._rules(inbound, session)
+            rules = rules or await self._rules(message, session)
             self._admit(session, rules)
         unwatch = self.feeds.watch(item.id, sink) if sink is not None else None
-        self._coming[session], accepted = self._coming.get(session, 0) + 1, None
+        self._coming[session] += 1
+        accepted = None
         try:
             accepted = await self._store.accept(item, claim=slot)
         finally:
-            self._came(session)
+            self._coming -= Counter((session,))
             if slot and (accepted is None or accepted.claim is None):
                 self.lanes.give(lane)
                 self._pump.kick(lane)
@@ -99,59 +117,57 @@ class Dispatcher:
                 unwatch()
         if not accepted.duplicate:
             self.feeds.report_accepted(item.id, session, inbound)
-        self._accepted(accepted, item, inbound, rules, sink)
+        self._accepted(accepted, item, message, rules, sink=sink)
         return accepted
 
     def _accepted(
-        self, accepted: Acceptance, item: InboxItem, inbound: Inbound, rules: QueuePolicy | None, sink: Sink | None
+        self, accepted: Acceptance, item: InboxItem, message: InboxMessage, rules: QueuePolicy | None, sink: Sink | None
     ) -> None:
         if accepted.claim is not None:
-            self._start(accepted.claim, inbound)
+            self._start(accepted.claim, message)
         elif accepted.duplicate:
             if sink is not None and accepted.state in ("queued", "running"):
                 self.feeds.watch(accepted.id, sink)
         else:
-            rules = rules or resolve_policy(inbound, NO_OVERRIDES, self._settings.queue)
+            inbound, settings = message.inbound, self._settings.queue
+            rules = rules or resolve_policy(inbound, NO_OVERRIDES, settings, message.inline.queue)
             arrived = queue.ArrivalEvent(queue.make_row(item.id, inbound, rules, self._now()), rules)
-            self._step(item.session, item.lane, arrived, inbound)
+            self._step(item.session, item.lane, arrived, message)
 
-    async def _rules(self, inbound: Inbound, session: str) -> QueuePolicy:
+    async def _rules(self, message: InboxMessage, session: str) -> QueuePolicy:
         row = await self._store.session(session)
-        return resolve_policy(inbound, read_overrides(row.data) if row else NO_OVERRIDES, self._settings.queue)
+        overrides = read_overrides(row.data) if row else NO_OVERRIDES
+        return resolve_policy(message.inbound, overrides, self._settings.queue, message.inline.queue)
 
     def _admit(self, session: str, rules: QueuePolicy) -> None:
         state = self._book.state(session)
-        coming = self._coming.get(session, 0)
+        coming = self._coming[session]
         full = rules.drop == "new" or session in self._sweeping  # dropping more would put the next run off for ever
         cap = rules.cap if full else self._bound
         if queue.count_live(state) + coming >= cap or len(state.rows) + coming >= self._bound:
             raise QueueFull(f"{cap} messages already wait in this session", fix="wait for answers, or stop the run")
 
-    def _came(self, session: str) -> None:
-        left = self._coming[session] - 1
-        if left:
-            self._coming[session] = left
-        else:
-            del self._coming[session]
-
     async def resume(self) -> int:
         """At start: hand what a crash left behind back to the lanes. Returns how many messages wait."""
         rows = await self._store.recover()
         for row in rows:
-            inbound = decode_stored(row.id, row.body, row.at)
-            rules = await self._rules(inbound, row.session)
-            self._step(row.session, row.lane, queue.RestoreEvent(queue.make_row(row.id, inbound, rules, self._now())))
+            message = self._reader.reopen(row)
+            rules = await self._rules(message, row.session)
+            restored = queue.RestoreEvent(queue.make_row(row.id, message.inbound, rules, self._now()))
+            self._step(row.session, row.lane, restored)
         return len(rows)
 
     # the queue: one step of the pure part, and what it asks for
 
-    def _step(self, session: str, lane: str, event: QueueEvent, inbound: Inbound | None = None) -> tuple[Effect, ...]:
+    def _step(
+        self, session: str, lane: str, event: QueueEvent, message: InboxMessage | None = None
+    ) -> tuple[Effect, ...]:
         effects = self._book.step(session, lane, event)
         for effect in effects:
-            self._do(session, lane, effect, inbound)
+            self._do(session, lane, effect, message)
         return effects
 
-    def _do(self, session: str, lane: str, effect: Effect, inbound: Inbound | None) -> None:
+    def _do(self, session: str, lane: str, effect: Effect, message: InboxMessage | None) -> None:
         """Begin and Settle are done by `_start`, whose claim they are about."""
         run = self._running.get(session)
         match effect:
@@ -159,9 +175,9 @@ class Dispatcher:
                 self._pump.hold(session, lane, until)
             case queue.SweepEffect() if session not in self._sweeping and not self.draining:
                 self._sweeping.add(session)
-                self._spawn(self._sweep(session, lane))
-            case queue.SteerEffect(ident, dropped, lines) if run is not None and inbound is not None:
-                said = running.prepend_note(running.strip_directives(inbound), running.tell_overflow(dropped, lines))
+                self._tasks.start(self._sweep(session, lane))
+            case queue.SteerEffect(ident, dropped, lines) if run is not None and message is not None:
+                said = running.prepend_note(message.said, running.tell_overflow(dropped, lines))
                 if not run.mailbox.push(said.message(self._clock.now()), ident):
                     self._step(session, lane, queue.MailboxCloseEvent())
             case queue.UnsteerEffect(ident) if run is not None:
@@ -174,11 +190,6 @@ class Dispatcher:
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def _sweep(self, session: str, lane: str) -> None:
         """Settle doomed messages at the head of a free session. Needs no slot: nothing runs."""
         try:
@@ -188,7 +199,7 @@ class Dispatcher:
                     return  # the session has a run; its end comes back here
                 known = self._book.row(claim.session, claim.id)
                 if known is not None and known.verdict is not None:
-                    await self._refuse(claim, decode_stored(claim.id, claim.body, claim.at), known.verdict)
+                    await self._refuse(claim, self._reader.reopen(claim).inbound, known.verdict)
                 elif self.lanes.take(lane):
                     self._start(claim)
                 else:
@@ -205,23 +216,26 @@ class Dispatcher:
 
     # runs
 
-    def _start(self, claim: RunClaim, inbound: Inbound | None = None) -> None:
+    def _start(self, claim: RunClaim, message: InboxMessage | None = None) -> None:
         pass_crashpoint("claim.after")
         session, lane = claim.session, claim.lane
-        inbound = inbound or decode_stored(claim.id, claim.body, claim.at)
+        message = message or self._reader.reopen(claim)
+        inbound = message.inbound
         self._pump.free(session)
         started = queue.ClaimEvent(claim.id, queue.get_place(inbound), alone=claim.attempts > 1)
         (effect,) = self._step(session, lane, started)
         if isinstance(effect, queue.SettleEffect):
-            self._spawn(self._unrun(claim, inbound, effect.verdict))
+            self._tasks.start(self._unrun(claim, inbound, effect.verdict))
             return
         assert isinstance(effect, queue.BeginEffect)
         self.feeds.report_started(claim.id, session, inbound)
-        mailbox = Mailbox(lambda ids: self._taken(run, ids))
-        run = ActiveRun(claim, inbound, effect, mailbox)
+        mailbox = Mailbox(lambda ids: self._step(session, lane, queue.TakeEvent(ids)))
+        run = ActiveRun(claim, message, effect, mailbox)
         self._running[session] = run
         run.abort.on(lambda: self._closed(run))  # a run that is being stopped takes nothing more in
-        run.timer = asyncio.get_running_loop().call_later(self._deadline(claim), self._late, run)
+        agent = self._settings.agents.get(message.route.agent)
+        deadline = (agent.timeout if agent else DEADLINE) + self.grace
+        run.timer = asyncio.get_running_loop().call_later(deadline, self._late, run)
         run.task = asyncio.ensure_future(self._run(run))
 
     async def _unrun(self, claim: RunClaim, inbound: Inbound, verdict: queue.QueueVerdict) -> None:
@@ -230,11 +244,6 @@ class Dispatcher:
         finally:
             self.lanes.give(claim.lane)
             self._pump.kick(claim.lane)
-
-    def _deadline(self, claim: RunClaim) -> float:
-        key = control.find_key(claim) if claim.lane == control.CONTROL_LANE else parse_session_key(claim.session)
-        agent = self._settings.agents.get(key.agent if key else "")
-        return (agent.timeout if agent else DEADLINE) + self.grace
 
     async def _run(self, run: ActiveRun) -> None:
         claim = run.claim
@@ -254,33 +263,24 @@ class Dispatcher:
     async def _turn(self, run: ActiveRun) -> None:
         claim = run.claim
         await self._clock.sleep(0)  # whoever handed it in is answered before the turn takes the loop
-        await self._gather(run)
-        crowd = RunAudience(self.feeds, run, self._absorbed)
-        if claim.lane == control.CONTROL_LANE:
-            await self._controls.turn(claim, run.inbound, crowd, run.abort)
+        audience = RunAudience(self.feeds, run, self._absorbed)
+        if claim.lane == CONTROL_LANE:
+            await self._controls.turn(claim, run.message, audience, run.abort)
         else:
-            await self._turns.turn(claim, run.inbound, run.abort, run.mailbox, crowd)
+            await self._turns.turn(await self._gather(run), run.abort, run.mailbox, audience)
 
-    async def _gather(self, run: ActiveRun) -> None:
+    async def _gather(self, run: ActiveRun) -> ClaimedMessage:
         """Put together what runs as one: the first message opens the turn, the others lie in the mailbox."""
-        begin = run.begin
-        note = running.tell_overflow(begin.dropped, begin.lines)
-        number, extras = 1, []
-        for row in await self._store.list_waiting(run.claim.session) if begin.extra else ():
+        extras: list[tuple[str, Inbound, bool]] = []
+        for row in await self._store.list_waiting(run.claim.session) if run.begin.extra else ():
             known = self._book.row(run.claim.session, row.id)
-            if row.id not in begin.extra or known is None or known.state != "handed":
-                continue
-            extra = running.strip_directives(decode_stored(row.id, row.body, row.at))
-            if known.mode == "collect":
-                number += 1
-                extra = running.number_further(extra, number)
-            extras.append((extra.message(self._clock.now()), row.id))
-        run.mailbox.begin(extras)
-        run.inbound = running.number_first(run.inbound, note) if number > 1 else running.prepend_note(run.inbound, note)
+            if row.id in run.begin.extra and known is not None and known.state == "handed":
+                extras.append((row.id, self._reader.reopen(row).said, known.mode == "collect"))
+        return running.join_messages(run, extras, self._clock.now())
 
     async def _broken(self, run: ActiveRun, note: str) -> None:
         """A turn that could not end its claim: end it here, and count what really waits."""
-        end = await self._finisher.end(run.claim, run.inbound, "failed", note, tell=True)
+        end = await self._finisher.end(run.claim, run.message.inbound, "failed", note, tell=True)
         if end is not None:
             self.feeds.show(run.claim.id, end)
         try:
@@ -298,7 +298,7 @@ class Dispatcher:
         log.error("message %s: the run is still going after its deadline", run.claim.id)
         run.task.cancel()
         if run.late > 1:
-            self._spawn(self._abandon(run))
+            self._tasks.start(self._abandon(run))
         else:
             run.timer = asyncio.get_running_loop().call_later(self.grace, self._late, run)
 
@@ -322,9 +322,6 @@ class Dispatcher:
         self._step(session, lane, queue.RunEndEvent(run.claim.id))
         self._pump.kick(lane)
 
-    def _taken(self, run: ActiveRun, ids: tuple[str, ...]) -> None:
-        self._step(run.claim.session, run.claim.lane, queue.TakeEvent(ids))
-
     def _absorbed(self, run: ActiveRun, ids: tuple[str, ...]) -> None:
         """Steered messages are part of a run now: they wait no more, and their watchers watch it."""
         run.absorbed.update(ids)
@@ -347,8 +344,10 @@ class Dispatcher:
     def running(self, session: str) -> bool:
         return session in self._running
 
-    def abort(self, session: str, reason: str) -> bool:
-        """Stop the run of a session; a person's stop also clears what waits. False if nothing ran."""
+    def abort(self, session: str, reason: str, *, children: bool = True) -> bool:
+        """Stop the run of a session, and its sub-agents; a person's stop also clears what waits. False: nothing ran."""
+        if children and self._stop_children is not None:
+            self._stop_children(session)
         run = self._running.get(session)
         if reason in CLEARS:
             self._clear(session)
@@ -378,20 +377,23 @@ class Dispatcher:
         self._step(session, self._book.lane(session), queue.QueueStopEvent((ident,)))
         return True
 
-    async def wait(self, ident: str, timeout: float | None = None) -> InboxRow | None:
-        """The row once its outcome is on disk, or as it stands after `timeout` seconds (which stop nothing)."""
-        return await self.feeds.outcome(ident, self._store, timeout)
+    async def wait(self, ident: str, timeout: float | None = None) -> InboxRow:
+        """The row once its outcome is on disk, or as it stands after `timeout` seconds. Raises NotFound."""
+        row = await self.feeds.outcome(ident, self._store, timeout)
+        if row is None:
+            raise NotFound(f"no message {ident}")
+        return row
 
     async def drain(self, seconds: float) -> None:
         """No new turns; running ones get `seconds`, then are checkpointed and handed back to the store."""
         self.draining = True
         self._pump.stop()
-        tasks = [run.task for run in self._running.values() if run.task]
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
+        await self._until_idle(seconds)
         self._finisher.stopped = True
         for run in tuple(self._running.values()):
             run.abort.set("drain")
-        tasks = [run.task for run in self._running.values() if run.task]
-        if tasks:
-            await asyncio.wait(tasks, timeout=5)
+        await self._until_idle(5)
+
+    async def _until_idle(self, seconds: float) -> None:
+        if tasks := [run.task for run in self._running.values() if run.task]:
+            await asyncio.wait(tasks, timeout=seconds)

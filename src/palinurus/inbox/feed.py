@@ -11,9 +11,8 @@ from typing import Protocol
 
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
+from palinurus.services.inbox import Sink
 from palinurus.store.port import InboxRow, Store
-
-Sink = Callable[[RunEvent], None]
 
 
 class RunFollower(Protocol):

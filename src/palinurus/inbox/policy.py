@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import msgspec
 
 from palinurus.config.sections.session import QueueSettings
-from palinurus.core.levels.parse import collect_inline_options, parse_directives
 from palinurus.core.levels.spellings import QUEUE_WORDS
 from palinurus.core.types.inbound import Inbound
 
@@ -56,15 +55,17 @@ def read_overrides(record: bytes) -> QueueOverrides:
         return NO_OVERRIDES
 
 
-def resolve_policy(inbound: Inbound, session: QueueOverrides, settings: QueueSettings) -> QueuePolicy:
-    """What applies to this message."""
+def resolve_policy(
+    inbound: Inbound, session: QueueOverrides, settings: QueueSettings, directive: str = ""
+) -> QueuePolicy:
+    """What applies to this message. `directive`: the mode that its text asks for."""
     options, channel = inbound.options, inbound.target.channel
     if channel in OWN_ANSWER:
         return QueuePolicy("followup", 0.0, settings.cap, "new")
     debounce = _first(options.queue_debounce_ms, session.queueDebounceMs)
     drop = options.queue_drop or session.queueDrop
     chosen: Mode = (
-        parse_mode(_inline(inbound))
+        parse_mode(directive)
         or parse_mode(options.queue)
         or parse_mode(session.queueMode)
         or parse_mode(settings.by_channel.get(channel))
@@ -78,14 +79,6 @@ def resolve_policy(inbound: Inbound, session: QueueOverrides, settings: QueueSet
         settings.debounce_by_channel.get(channel, settings.debounce) if debounce is None else debounce / 1000,
         _first(options.queue_cap, session.queueCap, least=1) or settings.cap,
         cast("Drop", drop) if drop in get_args(Drop) else settings.drop,
-    )
-
-
-def _inline(inbound: Inbound) -> str:
-    """What the text itself asks for; only a trusted sender's directives act."""
-    text = inbound.text
-    return (
-        collect_inline_options(parse_directives(text)).queue if "/queue" in text.lower() and inbound.may_command else ""
     )
 
 

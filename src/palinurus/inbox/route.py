@@ -1,4 +1,5 @@
-"""Which agent and which session a message belongs to. Pure."""
+"""Which agent and which session a message belongs to, and the row that is stored of it. Called once per message, by
+`message.py`."""
 
 from __future__ import annotations
 
@@ -14,30 +15,25 @@ from palinurus.core.types.keys import SessionKey, escape_key_part, parse_agent_i
 from palinurus.errors import BadRequest
 from palinurus.store.port import InboxItem, make_id
 
-# The door: a message is checked, routed and put on disk; only then may its sender be told.
-
 MAX_TEXT = 1_000_000  # characters
 MAX_EVENT = 512
 
 _encoder = msgspec.json.Encoder()
 
 
-def build_item(inbound: Inbound, settings: Settings, clock: Clock) -> tuple[InboxItem, Route]:
-    """The row to store and where it goes. Raises BadRequest with what is wrong."""
+def build_item(inbound: Inbound, where: Route, clock: Clock) -> InboxItem:
+    """The row to store. Raises BadRequest with what is wrong."""
     if not inbound.text.strip() and not inbound.images and not inbound.files:
         raise BadRequest("the message is empty")
     if len(inbound.text) > MAX_TEXT:
         raise BadRequest(f"the message has {len(inbound.text):,} characters; at most {MAX_TEXT:,} are taken")
     if len(inbound.event) > MAX_EVENT:
         raise BadRequest(f"the event id or idempotency key is longer than {MAX_EVENT} characters")
-    where = route_inbound(inbound, settings)
-    if isinstance(where, str):
-        raise BadRequest(where)
     now = clock.now()
     ident = make_id(now)
     target = inbound.target
     dedupe = f"{target.channel}/{target.account}/{inbound.event}" if inbound.event else f"id/{ident}"
-    return InboxItem(ident, dedupe, str(where.key), where.lane, _encode(inbound), now), where
+    return InboxItem(ident, dedupe, str(where.key), where.lane, _encode(inbound), now)
 
 
 def _encode(inbound: Inbound) -> bytes:

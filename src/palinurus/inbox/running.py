@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from palinurus.abort import Abort
 from palinurus.agent.mailbox import Mailbox
-from palinurus.agent.settle import settle_until_stored, to_outgoing
+from palinurus.agent.settle import settle_until_stored, to_outgoing_rows
+from palinurus.agent.turn import ClaimedMessage
 from palinurus.clock import Clock
-from palinurus.core.levels.parse import parse_directives
 from palinurus.core.types.events import AgentEnd, RunEvent
-from palinurus.core.types.inbound import Inbound, Sender, Target, decode_inbound
+from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import TokenUsage
 from palinurus.inbox.feed import RunFeeds
+from palinurus.inbox.message import InboxMessage
 from palinurus.inbox.queue import BeginEffect
 from palinurus.store.port import RunClaim, Settlement, Store, TurnOutcome
 
@@ -31,14 +31,6 @@ OVERFLOW = "[Queue overflow] Dropped {count} message(s) due to cap."
 def tell_overflow(count: int, lines: tuple[str, ...]) -> str:
     """What the model is told of messages that were dropped; "" if there are none."""
     return "\n".join((OVERFLOW.format(count=count), *(f"- {line}" for line in lines))) if count else ""
-
-
-def strip_directives(inbound: Inbound) -> Inbound:
-    """The message without its directives, where they are such."""
-    if "/" not in inbound.text or not inbound.sender.trusted:
-        return inbound
-    parsed = parse_directives(inbound.text)
-    return msgspec.structs.replace(inbound, text=parsed.rest) if parsed.rest.strip() else inbound
 
 
 def prepend_note(inbound: Inbound, note: str) -> Inbound:
@@ -55,6 +47,20 @@ def number_first(inbound: Inbound, note: str = "") -> Inbound:
 def number_further(inbound: Inbound, number: int) -> Inbound:
     """The others, numbered from 2."""
     return msgspec.structs.replace(inbound, text=_block(inbound, number), signed=True)
+
+
+def join_messages(run: ActiveRun, extras: Sequence[tuple[str, Inbound, bool]], now: int) -> ClaimedMessage:
+    """What a run begins with: its own message, and in its mailbox the others: (id, message, is it to be numbered?)."""
+    number, further = 1, []
+    for ident, extra, collected in extras:
+        if collected:
+            number += 1
+            extra = number_further(extra, number)
+        further.append((extra.message(now), ident))
+    run.mailbox.begin(further)
+    message, note = run.message, tell_overflow(run.begin.dropped, run.begin.lines)
+    said = number_first(message.said, note) if number > 1 else prepend_note(message.said, note)
+    return ClaimedMessage(run.claim, said, message.route, message.inline, typed=message.inbound.text)
 
 
 def _block(inbound: Inbound, number: int) -> str:
@@ -85,8 +91,7 @@ class ClaimFinisher:
         if tell and inbound.push:
             text = f"⚠️ {note[:1].upper()}{note[1:]}."
             replies = (Reply(inbound.target, text, f"{claim.id}.end", "notice", inbound.reply_to),)
-        rows = tuple(to_outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
-        settlement = Settlement(outcome, note, (), rows)
+        settlement = Settlement(outcome, note, (), to_outgoing_rows(replies, claim.id, now))
         if self.stopped or not await settle_until_stored(
             claim, lambda: self._store.settle(claim, settlement), self._clock, lambda: self.stopped
         ):
@@ -97,26 +102,14 @@ class ClaimFinisher:
         return AgentEnd((), "aborted" if outcome == "aborted" else "error", TokenUsage(), ModelFailure(kind, note), now)
 
 
-log = logging.getLogger(__name__)
-
-
-def decode_stored(ident: str, body: bytes, at: int) -> Inbound:
-    """The message as it was accepted; without text if the row cannot be read (the turn explains that)."""
-    try:
-        return decode_inbound(body)
-    except msgspec.DecodeError as exc:
-        log.error("message %s: the stored row cannot be read: %s", ident, exc)
-        return Inbound(Target("unknown"), Sender(""), "", "", at, push=False)
-
-
 class ActiveRun:
     """A session's run. `over` once its lane is free again; `late` counts the times it was told that it must end."""
 
-    __slots__ = ("abort", "absorbed", "begin", "claim", "inbound", "late", "mailbox", "over", "task", "timer")
+    __slots__ = ("abort", "absorbed", "begin", "claim", "late", "mailbox", "message", "over", "task", "timer")
 
-    def __init__(self, claim: RunClaim, inbound: Inbound, begin: BeginEffect, mailbox: Mailbox) -> None:
+    def __init__(self, claim: RunClaim, message: InboxMessage, begin: BeginEffect, mailbox: Mailbox) -> None:
         self.claim = claim
-        self.inbound = inbound
+        self.message = message
         self.begin = begin
         self.mailbox = mailbox
         self.abort = Abort()

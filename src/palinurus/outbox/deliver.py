@@ -54,15 +54,31 @@ class Deliverer:
     def __init__(
         self, store: Store, channels: Mapping[str, Channel], hooks: Hooks, clock: Clock, aids: DeliveryAids = ALONE
     ) -> None:
-        self._workers = {name: _Worker(one, store, hooks, clock, aids) for name, one in channels.items()}
+        self._store = store
+        self._channels = channels
+        self._hooks = hooks
+        self._clock = clock
+        self._aids = aids
+        self._workers: dict[str, _Worker] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
+        self._workers = {
+            name: _Worker(channel, self._store, self._hooks, self._clock, self._aids)
+            for name, channel in self._channels.items()
+        }
         self._tasks = [asyncio.ensure_future(worker.work()) for worker in self._workers.values()]
 
     def wake(self, channel: str) -> None:
         if channel in self._workers:
             self._workers[channel].wake.set()
+
+    def on_queued(self, replies: tuple[Reply, ...]) -> None:
+        """These are in the outbox now."""
+        if self._aids.pace is not None:
+            self._aids.pace.on_queued(replies)
+        for name in {reply.target.channel for reply in replies}:
+            self.wake(name)
 
     async def stop(self) -> None:
         """Workers end between two parts; what is left waits on disk."""

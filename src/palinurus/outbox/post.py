@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from palinurus.agent.settle import to_outgoing
+from palinurus.agent.settle import to_outgoing_rows
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.channel import Channel, ChannelAbilities, ChannelAction, SendFailure, SendReceipt
@@ -57,8 +57,8 @@ class OutboxPost:
         """What became of it after at most `wait` seconds. Raises DiskFull."""
         account = self._settings.account(reply.target.channel, reply.target.account)
         every = split_reply(reply, ChannelFit.of(self._channels[reply.target.channel].abilities, account))
-        now, again = self._clock.now(), await self._store.reply(reply.client_id) is not None
-        await self._store.post_replies([to_outgoing(part, reply.client_id, at, now) for at, part in enumerate(every)])
+        again = await self._store.reply(reply.client_id) is not None
+        await self._store.post_replies(to_outgoing_rows(every, reply.client_id, self._clock.now()))
         self._wake(every)
         done = await self._end(every, self._clock.monotonic() + wait)
         return done._replace(again=again)

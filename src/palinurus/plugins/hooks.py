@@ -1,6 +1,7 @@
-"""Calling hooks: `modify` awaits handlers in order and merges; `observe` starts them and goes on.
+"""The hook points (one table; a new point is a new row) and how they are called.
 
-`at_once` is `modify` for the one place that cannot wait. How answers are merged stands in `points.py`.
+`modify` awaits handlers in order and merges, `modify_sync` does so for the one place that cannot wait, `observe` starts
+them and goes on.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-# The hook points: one table. A new point is a new row.
-#
-# kind: observe = run in parallel, errors logged, result ignored; modify = one after another, higher priority first,
-# merged; guard = modify that fails closed; claim = modify that ends with the first `handled`; sync = modify without
-# awaiting. How two answers become one is said per field, in `results`.
+from palinurus.tasks import TaskSet
 
+log = logging.getLogger(__name__)
+
+# observe: run in parallel, errors logged, result ignored. modify: one after another, higher priority first, merged as
+# `results` says for each field. guard: modify that fails closed. claim: modify that ends with the first `handled`.
+# sync: modify without awaiting.
 PointKind: TypeAlias = Literal["observe", "modify", "guard", "claim", "sync"]
 # last: a later handler's value replaces an earlier one's. first: the highest priority's stays. join: all, a blank
 # line between each two. final: true ends the calling of handlers, false means nothing.
@@ -25,6 +27,8 @@ MergeRule: TypeAlias = Literal["last", "first", "join", "final"]
 
 NOTHING: Mapping[str, MergeRule] = {}
 MAX_DEADLINE = 600.0  # seconds a deadline from the config may have
+TRACED = 256  # sessions whose trace lines are kept
+LINES = 20  # of each
 
 
 class HookPoint(NamedTuple):
@@ -48,7 +52,6 @@ PROMPT_FIELDS = frozenset(_PROMPT)
 _CLAIM: dict[str, MergeRule] = {"handled": "final", "reply": "last", "reason": "last"}
 _BLOCK: dict[str, MergeRule] = {"block": "final", "blockReason": "last"}
 _RUN = "runId, sessionKey, agentId"
-
 _SESSION = "sessionId, sessionKey, agentId"
 
 HOOK_POINTS: dict[str, HookPoint] = {
@@ -136,12 +139,6 @@ HOOK_POINTS: dict[str, HookPoint] = {
 }  # fmt: skip
 
 
-TRACED = 256  # sessions whose trace lines are kept
-LINES = 20  # of each
-
-log = logging.getLogger(__name__)
-
-
 class HookHandler(NamedTuple):
     call: Callable[[dict[str, Any]], Any]
     priority: int
@@ -154,7 +151,7 @@ class Hooks:
 
     def __init__(self) -> None:
         self._handlers: dict[str, list[HookHandler]] = {}
-        self._running: set[asyncio.Task[None]] = set()
+        self._running = TaskSet("a hook")
         self._traces: dict[str, deque[str]] = {}
 
     def on(
@@ -215,9 +212,7 @@ class Hooks:
     def observe(self, point: str, payload: dict[str, Any]) -> None:
         """Start all handlers, wait for none."""
         for handler in self._handlers.get(point, ()):
-            task = asyncio.ensure_future(self._one(point, handler, payload))
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+            self._running.start(self._one(point, handler, payload))
 
     async def _one(self, point: str, handler: HookHandler, payload: dict[str, Any]) -> None:
         try:
@@ -239,8 +234,7 @@ class Hooks:
 
     async def drain(self) -> None:
         """Wait for observers that are still running (each has its deadline)."""
-        while self._running:
-            await asyncio.gather(*self._running, return_exceptions=True)
+        await self._running.settle()
 
 
 def merge_answer(point: str, changes: dict[str, Any], result: Any) -> bool:

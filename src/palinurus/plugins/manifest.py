@@ -21,12 +21,15 @@ from palinurus.config.keypath import Path
 from palinurus.config.sections.plugins import PluginSettings
 from palinurus.config.settings import Settings
 
-# A plugin's config against the JSON schema of its manifest: exact, nothing is converted. Pure; never raises.
-#
-# Knows the part of JSON schema that configs need. A message quotes no value, which may be a secret.
-
-DEPTH = 32
-
+FILES = ("palinurus.plugin.json", "plugin.json", "openclaw.plugin.json")
+GROUP = "palinurus.plugins"
+ENTRY = "plugin:register"  # unless the manifest says another
+CAPABILITIES = ("tools", "hooks", "commands", "vendors", "channels", "skills", "cli")
+LARGEST = 1_000_000  # bytes of a manifest
+_ID = re.compile(r"[a-z0-9][a-z0-9._@/-]{0,63}")
+# What OpenClaw's manifests list -> the capability that is
+_LISTS = {"providers": "vendors", "channels": "channels", "skills": "skills", "cli": "cli", "commands": "commands"}
+DEPTH = 32  # of a schema
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda v: isinstance(v, dict),
     "array": lambda v: isinstance(v, list),
@@ -48,7 +51,9 @@ _BOUNDS: tuple[tuple[str, tuple[type, ...], Callable[[Any, Any], bool], str], ..
 
 
 def check_schema(schema: Any, value: Any, path: Path) -> list[ConfigFinding]:
-    """Everything wrong with `value`, which stands at `path` of the config."""
+    """Everything wrong with `value`, which stands at `path` of the config, by what configs need of JSON schema.
+
+    Exact: nothing is converted. Never raises; a message quotes no value, which may be a secret."""
     return list(_check(schema, value, path, 0))
 
 
@@ -119,16 +124,6 @@ def _matches(value: str, pattern: Any) -> bool:
         return True
 
 
-FILES = ("palinurus.plugin.json", "plugin.json", "openclaw.plugin.json")
-GROUP = "palinurus.plugins"
-ENTRY = "plugin:register"  # unless the manifest says another
-CAPABILITIES = ("tools", "hooks", "commands", "vendors", "channels", "skills", "cli")
-LARGEST = 1_000_000  # bytes of a manifest
-_ID = re.compile(r"[a-z0-9][a-z0-9._@/-]{0,63}")
-# What OpenClaw's manifests list -> the capability that is
-_LISTS = {"providers": "vendors", "channels": "channels", "skills": "skills", "cli": "cli", "commands": "commands"}
-
-
 class PluginManifest(msgspec.Struct, frozen=True):
     """What a plugin says of itself. `entry` is "module:function"; "" if it has no Python part."""
 
@@ -172,11 +167,8 @@ def find_plugins(settings: Settings, wanted: tuple[str, ...] | None = None) -> l
 def find_enabled_plugins(settings: Settings) -> list[PluginManifest | BrokenPlugin]:
     """Those the owner enabled."""
     plugins = settings.plugins
-    return (
-        [one for one in find_plugins(settings, plugins.enabled_ids) if not plugins.refusal(one.id)]
-        if plugins.enabled_ids
-        else []
-    )
+    found = find_plugins(settings, plugins.enabled_ids) if plugins.enabled_ids else []
+    return [one for one in found if not plugins.refusal(one.id)]
 
 
 def list_skill_folders(settings: Settings) -> tuple[tuple[str, str], ...]:

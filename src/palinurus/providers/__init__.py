@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-# API -> its `Wire` (`providers/wire/__init__.py`).
+# API -> its `ModelWire` (`providers/wire/__init__.py`).
 WIRES: dict[str, str] = {
     "openai-completions": "palinurus.providers.wire.completions:WIRE",
     "anthropic-messages": "palinurus.providers.wire.anthropic:WIRE",
@@ -23,8 +23,10 @@ WIRES: dict[str, str] = {
 NATIVE_MODELS: dict[str, str] = {
     "builtin": "palinurus.providers.demo:make_demo_model",
     "local": "palinurus.providers.local.model:make_local_model",
-    "runtime": "palinurus.providers.programs:make_program_model",
 }
+
+# The API of programs that do whole runs (codex, claude-cli): there is no single call to one.
+PROGRAM_API = "runtime"
 
 # What reads an answer besides its wire's decoder. Loaded for models that need it.
 EVENT_READERS: dict[str, str] = {
@@ -34,30 +36,30 @@ EVENT_READERS: dict[str, str] = {
 # Provider id -> its `Vendor`. Order matters once: the first whose key is in the environment is the default.
 VENDORS: dict[str, str] = {
     "anthropic": "palinurus.providers.vendors.anthropic:VENDOR",
-    "openai": "palinurus.providers.vendors.openai:VENDOR",
-    "openai-codex": "palinurus.providers.vendors.openai_codex:OPENAI_CODEX",
+    "openai": "palinurus.providers.vendors.openai:OPENAI",
+    "openai-codex": "palinurus.providers.vendors.openai:OPENAI_CODEX",
     "google": "palinurus.providers.vendors.google:VENDOR",
     "openrouter": "palinurus.providers.vendors.gateways:OPENROUTER",
     "xai": "palinurus.providers.vendors.xai:VENDOR",
-    "mistral": "palinurus.providers.vendors.mistral:VENDOR",
+    "mistral": "palinurus.providers.vendors.makers:MISTRAL",
     "groq": "palinurus.providers.vendors.hosts:GROQ",
-    "deepseek": "palinurus.providers.vendors.deepseek:VENDOR",
-    "zai": "palinurus.providers.vendors.zai:VENDOR",
-    "moonshot": "palinurus.providers.vendors.moonshot:VENDOR",
-    "minimax": "palinurus.providers.vendors.minimax:VENDOR",
-    "xiaomi": "palinurus.providers.vendors.xiaomi:VENDOR",
+    "deepseek": "palinurus.providers.vendors.makers:DEEPSEEK",
+    "zai": "palinurus.providers.vendors.makers:ZAI",
+    "moonshot": "palinurus.providers.vendors.makers:MOONSHOT",
+    "minimax": "palinurus.providers.vendors.makers:MINIMAX",
+    "xiaomi": "palinurus.providers.vendors.makers:XIAOMI",
     "together": "palinurus.providers.vendors.hosts:TOGETHER",
     "fireworks": "palinurus.providers.vendors.hosts:FIREWORKS",
     "cerebras": "palinurus.providers.vendors.hosts:CEREBRAS",
     "amazon-bedrock": "palinurus.providers.vendors.amazon_bedrock:VENDOR",
     "vercel-ai-gateway": "palinurus.providers.vendors.gateways:VERCEL_AI_GATEWAY",
     "github-copilot": "palinurus.providers.vendors.gateways:GITHUB_COPILOT",
-    "litellm": "palinurus.providers.vendors.servers:LITELLM",
-    "vllm": "palinurus.providers.vendors.servers:VLLM",
-    "lmstudio": "palinurus.providers.vendors.servers:LMSTUDIO",
-    "sglang": "palinurus.providers.vendors.servers:SGLANG",
-    "ollama": "palinurus.providers.vendors.ollama:VENDOR",
-    "codex": "palinurus.providers.vendors.openai_codex:CODEX_PROGRAM",
+    "litellm": "palinurus.providers.vendors.hosts:LITELLM",
+    "vllm": "palinurus.providers.vendors.hosts:VLLM",
+    "lmstudio": "palinurus.providers.vendors.hosts:LMSTUDIO",
+    "sglang": "palinurus.providers.vendors.hosts:SGLANG",
+    "ollama": "palinurus.providers.vendors.hosts:OLLAMA",
+    "codex": "palinurus.providers.vendors.openai:CODEX_PROGRAM",
     "claude-cli": "palinurus.providers.vendors.anthropic:CLAUDE_PROGRAM",
     "local": "palinurus.providers.vendors.local:VENDOR",
     "builtin": "palinurus.providers.vendors.local:BUILTIN",

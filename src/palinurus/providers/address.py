@@ -8,12 +8,17 @@ from urllib.parse import urlsplit
 _NAMES = ("localhost", "host.docker.internal")
 
 
+def parse_host(url: str) -> str:
+    """The host name of a URL in lower case, "" if there is none."""
+    try:
+        return (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return ""
+
+
 def is_local_url(url: str) -> bool:
     """True for servers on this machine or network: they need no key and may think as long as they like."""
-    try:
-        host = (urlsplit(url).hostname or "").lower()
-    except ValueError:
-        return False
+    host = parse_host(url)
     if host in _NAMES or host.endswith((".localhost", ".local")):
         return True
     try:

@@ -1,7 +1,8 @@
-"""How long a key rests after a failure: one row per kind that is the provider's fault. Pure.
+"""After a failure: when the call is made again, and how long its key rests. One row per kind of failure. Pure.
 
-What is not in the table (a request of ours that was wrong, an abort, a network that is down here) never makes a key
-rest. Times are wall-clock milliseconds.
+Calls are made again only before anything was shown; kinds without a row are final, asking again would not help. Only
+what is the provider's fault makes a key rest, not a request of ours that was wrong, an abort, or a network that is down
+here. Rests are wall-clock milliseconds.
 """
 
 from __future__ import annotations
@@ -11,10 +12,6 @@ from typing import NamedTuple
 import msgspec
 
 from palinurus.core.types.model import FailureKind, ModelFailure
-
-# When a failed call is made again: one row per kind of failure. Pure decisions; the stream does the waiting.
-#
-# Only before anything was shown. Kinds without a row are final: asking again would not help.
 
 LONGEST_WAIT = 60.0  # a provider that asks for more gets no second call from here: another model may answer sooner
 

@@ -20,13 +20,11 @@ from palinurus.core.history import tokens
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, TokenPrice
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.prices import compute_cost
 from palinurus.store.port import SessionRow, UsageRow
 
-# One budget's account: what is spent, what is held for calls under way, and whether another call fits. Pure.
-#
-# A call that fits even if it turns out as dear as it can be is let in. One that fits only if it turns out as usual is
-# let in alone, so a limit is overstepped by one call's surprise at most, however many run at once.
+USUAL = 1_000  # tokens of output
+DEPTH = 8  # generations of sub-agents looked at
+SESSIONS = 50_000  # accounts kept
 
 AccountVerdict: TypeAlias = Literal["yes", "alone", "wait", "no"]
 
@@ -39,7 +37,11 @@ class CallAmount(NamedTuple):
 
 
 class SpendingAccount:
-    """Dollars, or tokens."""
+    """Dollars, or tokens: what is spent, what is held for calls under way, whether another call fits. Pure.
+
+    A call that fits even if it turns out as dear as it can be is let in. One that fits only if it turns out as usual is
+    let in alone, so a limit is overstepped by one call's surprise at most, however many run at once.
+    """
 
     def __init__(self, soft: float | None = None, hard: float | None = None) -> None:
         self.soft = soft
@@ -77,11 +79,6 @@ class SpendingAccount:
             return False
         self._warned = True
         return True
-
-
-USUAL = 1_000  # tokens of output
-DEPTH = 8  # generations of sub-agents looked at
-SESSIONS = 50_000  # accounts kept
 
 
 class SpendingLedger(Protocol):
@@ -352,7 +349,7 @@ def estimate_dollars(request: ModelRequest) -> CallAmount:
     likely = TokenUsage(given, min(USUAL, most))
     # Nothing is dearer than input that is all written to a cache.
     dear = TokenUsage(output=most, cacheWrite=given) if price.cacheWrite > price.input else TokenUsage(given, most)
-    return CallAmount(compute_cost(price, likely).total, compute_cost(price, dear).total)
+    return CallAmount(price.compute_cost(likely).total, price.compute_cost(dear).total)
 
 
 def _input(request: ModelRequest) -> int:

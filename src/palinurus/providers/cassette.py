@@ -1,7 +1,7 @@
 """Record model calls and play them back, byte for byte, offline. Sits at the `Model` port; knows no provider.
 
 A cassette is JSON lines, one call each: the request as far as it decides the answer, and the events. What looks
-like a credential is blanked in both. A request that differs from the recorded one is answered with Failed(format)
+like a credential is blanked in both. A request that differs from the recorded one is answered with a failure (format)
 that names the first difference; facts that change from run to run (time stamps, the volatile part of the prompt,
 addresses) are not compared.
 """
@@ -15,11 +15,19 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from palinurus.abort import Abort, Aborted
+from palinurus.abort import Aborted
 from palinurus.clock import Clock
-from palinurus.core.types.messages import AssistantMessage
-from palinurus.core.types.model import Model, ModelEvent, ModelFailure, ModelRequest, StreamDone, StreamFailed
+from palinurus.core.types.model import (
+    Model,
+    ModelEvent,
+    ModelFailure,
+    ModelRequest,
+    StopSignal,
+    StreamDone,
+    StreamFailed,
+)
 from palinurus.errors import BadRequest, NotFound, PalinurusError
+from palinurus.providers.errors import make_failed
 from palinurus.providers.redact import redact_strings
 
 VERSION = 1
@@ -106,7 +114,7 @@ class CassetteRecorder:
         self._clock = clock
         self._secrets = tuple(secrets)
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
         """The model's events, unchanged."""
         told = extract_facts(request, self._secrets)
         events: list[ModelEvent] = []
@@ -151,11 +159,11 @@ class CassettePlayer:
         """Recorded calls nobody has asked for."""
         return self._used.count(False)
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
         """The recorded events."""
         take = self._find(request)
         if isinstance(take, ModelFailure):
-            yield _failed(request, take)
+            yield make_failed(request, take)
             return
         before = 0
         for n, event in enumerate(take.events):
@@ -166,7 +174,7 @@ class CassettePlayer:
                 elif stop.reason is not None and not isinstance(event, StreamFailed):
                     raise Aborted(stop.reason)
             except Aborted as error:
-                yield _failed(request, ModelFailure("aborted", error.reason, partial=n > 0))
+                yield make_failed(request, ModelFailure("aborted", error.reason, partial=n > 0))
                 return
             yield event
 
@@ -215,16 +223,3 @@ def wrap_model(model: Model, spec: str, *, clock: Clock | None = None, secrets: 
     if mode == "replay" and path:
         return CassettePlayer(path, secrets=secrets)
     raise PalinurusError(f"cannot read {spec!r}", fix="PALINURUS_CASSETTE is record:FILE or replay:FILE")
-
-
-def _failed(request: ModelRequest, failure: ModelFailure) -> StreamFailed:
-    model = request.model
-    message = AssistantMessage(
-        (),
-        model.api,
-        model.ref.provider,
-        model.ref.model,
-        stopReason="aborted" if failure.kind == "aborted" else "error",
-        errorMessage=failure.message,
-    )
-    return StreamFailed(failure, message)

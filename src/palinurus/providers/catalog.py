@@ -18,7 +18,7 @@ from palinurus.core.types.model import ModelFailure, ModelSpec, TokenPrice
 from palinurus.core.types.vendor import Vendor, VendorModel
 from palinurus.providers import VENDORS, load_row
 from palinurus.providers.address import is_local_url
-from palinurus.providers.credentials import KeyProfile, find_key, gather_profiles, load_stored
+from palinurus.providers.credentials import KeyProfile, find_key, find_signer, gather_profiles, load_stored
 from palinurus.providers.local.weights import list_pulled
 from palinurus.providers.prices import find_price
 
@@ -41,7 +41,7 @@ class Catalog:
     # --- finding -----------------------------------------------------------------------------------------------
 
     def find(self, text: str, agent: AgentSettings) -> ModelSpec | ModelFailure:
-        """The model of a ref, an alias, or an id that only one provider has. Failure: config or not_found."""
+        """The model of a ref, an alias, or an id that only one provider has. Fails with config or not_found."""
         key = (text, agent.id)
         found = self._found.get(key)
         if found is None:
@@ -51,7 +51,8 @@ class Catalog:
         return found
 
     def default(self, agent: AgentSettings) -> ModelSpec:
-        """Configured; else the first vendor whose key is in the environment; else Ollama; else the demo.
+        """Configured; else the first vendor whose key is in the environment (credentials to sign with are there for
+        other things too and do not count); else Ollama; else the demo.
 
         A configured model that is no longer there gives way to the first one the config lists; if it lists none,
         the model is returned without an API: asking it fails with the reason.
@@ -92,16 +93,9 @@ class Catalog:
     def all(self, agent: AgentSettings | None = None) -> list[ModelSpec]:
         """Every model that is known and could be used: configured ones first, then those of vendors with a key."""
         agent = agent or self.settings.agents[self.settings.default_agent]
-        refs: dict[ModelRef, None] = {}
-        for ref in self._configured():
-            refs[ref] = None
-        for name in self._names():
-            vendor = self.vendor(name)
-            if vendor is not None and (vendor.id == "builtin" or self.key_source(name)):
-                refs.update(dict.fromkeys(ModelRef(name, m.id) for m in vendor.models))
-        refs.update(dict.fromkeys(ModelRef("ollama", m) for m in self.ollama))
-        refs.update(dict.fromkeys(ModelRef("local", m) for m in list_pulled(self.settings.home)))
-        return [self._info(ref, agent) for ref in refs]
+        ready = [name for name in self._names() if name == DEMO_REF.provider or self.key_source(name)]
+        pulled = (ModelRef("local", name) for name in list_pulled(self.settings.home))
+        return [self._info(ref, agent) for ref in dict.fromkeys((*self._every(ready), *pulled))]
 
     # --- facts about providers ---------------------------------------------------------------------------------
 
@@ -118,17 +112,19 @@ class Catalog:
     def key(self, info: ModelSpec) -> Secret | ModelFailure:
         """The API key for this model's provider."""
         name = info.ref.provider
-        return find_key(name, self.provider(name), self.vendor(name), self.environ, is_local_url(info.base_url))
+        return find_key(name, self.provider(name), self.vendor(name), self.environ, local=is_local_url(info.base_url))
 
     def profiles(self, provider: str) -> tuple[KeyProfile, ...]:
         """All keys of a provider, as far as auth.order decides in order."""
         if self._stored is None:
             self._stored = load_stored(self.settings.home, self.settings.default_agent)
-        return gather_profiles(provider, self.settings, self.vendor(provider), self.environ, self._stored)
+        return gather_profiles(provider, self.settings, self.vendor(provider), self.environ, stored=self._stored)
 
     def key_source(self, provider: str) -> str:
         """Where the first key comes from: "config", a variable's name, auth.profiles.…, or "" for none."""
-        return next((profile.source for profile in self.profiles(provider)), "")
+        vendor = self.vendor(provider)
+        signing = vendor.signing if vendor is not None and find_signer(vendor, self.environ) else None
+        return next((profile.source for profile in self.profiles(provider)), signing.access if signing else "")
 
     # --- inside ------------------------------------------------------------------------------------------------
 
@@ -153,7 +149,8 @@ class Catalog:
         if ref is not None:
             hint = _close(ref.provider, [*self.settings.providers, *self._names()])
             return ModelFailure("config", f"unknown provider {ref.provider!r}{_meant(hint and f'{hint}/{ref.model}')}")
-        names = [*agent.aliases, *(str(r) for r in self._every()), *(r.model for r in self._every())]
+        every = self._every(self._names())
+        names = [*agent.aliases, *(str(ref) for ref in every), *(ref.model for ref in every)]
         return ModelFailure("not_found", f"unknown model {text!r}{_meant(_close(text, names))}")
 
     def _at_home(self, text: str, agent: AgentSettings, matches: list[ModelRef]) -> ModelRef | None:
@@ -200,14 +197,11 @@ class Catalog:
     def _configured(self) -> list[ModelRef]:
         return [ModelRef(p.id, m.id) for p in self.settings.providers.values() for m in p.models]
 
-    def _every(self) -> list[ModelRef]:
-        """Configured, and whatever vendors' files list."""
-        out = dict.fromkeys(self._configured())
-        for name in self._names():
-            vendor = self.vendor(name)
-            out.update(dict.fromkeys(ModelRef(name, m.id) for m in (vendor.models if vendor else ())))
-        out.update(dict.fromkeys(ModelRef("ollama", m) for m in self.ollama))
-        return list(out)
+    def _every(self, names: Iterable[str]) -> list[ModelRef]:
+        """Configured, whatever the files of these vendors list, and what Ollama has."""
+        vendors = [(name, self.vendor(name)) for name in names]
+        listed = [ModelRef(name, model.id) for name, vendor in vendors if vendor for model in vendor.models]
+        return list(dict.fromkeys((*self._configured(), *listed, *(ModelRef("ollama", m) for m in self.ollama))))
 
     def _by_id(self, text: str) -> list[ModelRef]:
         """Who has this id: among what is configured; else among vendors with a key; else among all."""
@@ -215,7 +209,7 @@ class Catalog:
         configured = [r for r in self._configured() if r.model.lower() == low]
         if configured:
             return configured
-        every = [r for r in self._every() if r.model.lower() == low]
+        every = [r for r in self._every(self._names()) if r.model.lower() == low]
         return [r for r in every if self.key_source(r.provider)] or every
 
     def _fallback(self) -> ModelRef:
@@ -224,7 +218,7 @@ class Catalog:
             return configured[0]
         for name in self._names():
             vendor = self.vendor(name)
-            if vendor is not None and vendor.models and not vendor.keyless and self.key_source(name):
+            if vendor is not None and vendor.models and not vendor.keyless and self.profiles(name):
                 return ModelRef(name, vendor.models[0].id)
         return ModelRef("ollama", self.ollama[0]) if self.ollama else DEMO_REF
 

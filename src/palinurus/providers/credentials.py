@@ -1,6 +1,7 @@
 """Which keys a provider has: from auth.profiles, its own apiKey, auth-profiles.json, and the environment.
 
-Knows where keys come from and what they are called, not which is used when (`rotation`).
+Knows where keys come from and what they are called, not which is used when (`rotation`). Config and environment are
+values it is given. Keys live in `Secret` and are revealed in two places, `build_key_headers` and `find_signer`.
 """
 
 from __future__ import annotations
@@ -8,20 +9,22 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from palinurus.config.sections.models import ProviderSettings
 from palinurus.config.settings import Secret, Settings
-from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec
+from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.wire import SigningKeys
 
-# Which key goes to which provider. Keys live in `Secret` and are revealed in two places, `headers` and `signer`.
-#
-# Knows config and environment as values it is given; reads neither by itself.
+Mode: TypeAlias = Literal["oauth", "token", "api_key"]
+MODES: tuple[Mode, ...] = ("oauth", "token", "api_key")  # which goes first when nobody has said
+LARGEST = 1_000_000  # bytes of auth-profiles.json
 
+_SPLIT = re.compile(r"[,;\s]+")
+_NUMBER = re.compile(r"_(\d{1,3})$", re.ASCII)
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
 _CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
@@ -29,7 +32,7 @@ _CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 def find_key(
     provider: str, settings: ProviderSettings | None, vendor: Vendor | None, environ: Mapping[str, str], local: bool
 ) -> Secret | ModelFailure:
-    """The key; an empty Secret where none is needed; or a Failure that says where to put one."""
+    """The key; an empty Secret where none is needed; or a ModelFailure that says where to put one."""
     if settings is not None and settings.api_key:
         return settings.api_key
     for name in vendor.keys if vendor is not None else ():
@@ -44,16 +47,6 @@ def find_key(
         pair = f", {vendor.signing.access} and {vendor.signing.secret}," if vendor.signing else ""
         return ModelFailure("config", f"no API key for {vendor.name}: set {vendor.keys[0]}{pair} or {where}")
     return ModelFailure("config", f"no API key for {provider}: set {where}")
-
-
-def find_key_source(settings: ProviderSettings | None, vendor: Vendor | None, environ: Mapping[str, str]) -> str:
-    """Where the key comes from, for people: "config", the variable's name, or ""."""
-    if settings is not None and settings.api_key:
-        return "config"
-    named = next((n for n in (vendor.keys if vendor else ()) if environ.get(n, "").strip()), "")
-    if not named and vendor is not None and vendor.signing and find_signer(vendor, environ) is not None:
-        return vendor.signing.access
-    return named
 
 
 def find_signer(vendor: Vendor | None, environ: Mapping[str, str]) -> SigningKeys | None:
@@ -89,14 +82,6 @@ def build_key_headers(key: Secret, header: str) -> dict[str, str]:
     return {header: f"Bearer {value}" if header.lower() == "authorization" else value}
 
 
-Mode: TypeAlias = Literal["oauth", "token", "api_key"]
-MODES: tuple[Mode, ...] = ("oauth", "token", "api_key")  # which goes first when nobody has said
-LARGEST = 1_000_000  # bytes of auth-profiles.json
-
-_SPLIT = re.compile(r"[,;\s]+")
-_NUMBER = re.compile(r"_(\d{1,3})$", re.ASCII)
-
-
 class KeyProfile(msgspec.Struct, frozen=True):
     """One key. `source` says where it comes from, in words for people."""
 
@@ -117,36 +102,6 @@ class KeyLease(msgspec.Struct, frozen=True):
     model: str = ""
     at: int = 0
     others: tuple[str, ...] = ()  # what else the provider has
-
-
-class KeySource(Protocol):
-    """Where `pick` looks: the catalog."""
-
-    settings: Settings
-
-    def profiles(self, provider: str) -> tuple[KeyProfile, ...]: ...
-
-    def key(self, info: ModelSpec) -> Secret | ModelFailure: ...
-
-
-class KeyKeeper(Protocol):
-    """Hands out keys and hears how they did. The implementation is `rotation.Rotation`."""
-
-    async def pick(self, request: ModelRequest, place: KeySource) -> KeyLease | ModelFailure:
-        """The key for this call, or why there is none."""
-        ...
-
-    def has_spare(self, key: KeyLease, failure: ModelFailure) -> bool:
-        """Would another key of the provider be worth a try after this failure?"""
-        ...
-
-    def report(self, key: KeyLease, failure: ModelFailure | None) -> bool:
-        """How the call ended; None: well. Returns whether another try may do better now."""
-        ...
-
-    def forget(self, session: str) -> None:
-        """The session chooses its key anew."""
-        ...
 
 
 def gather_profiles(
@@ -243,7 +198,7 @@ def _entry(ident: str, body: dict[str, Any]) -> KeyProfile | None:
         provider.strip().lower(),
         Secret(secret),
         mode,
-        expires if isinstance(expires, int) and not isinstance(expires, bool) else 0,
-        Secret(renewal if isinstance(renewal, str) else ""),
-        "auth-profiles.json",
+        expires=expires if isinstance(expires, int) and not isinstance(expires, bool) else 0,
+        renewal=Secret(renewal if isinstance(renewal, str) else ""),
+        source="auth-profiles.json",
     )

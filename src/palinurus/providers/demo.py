@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.abort import Abort, Aborted
+from palinurus.abort import Aborted
 from palinurus.clock import Clock, SystemClock
 from palinurus.core.types.messages import AssistantMessage, StopReason, TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.core.types.model import (
@@ -23,11 +23,13 @@ from palinurus.core.types.model import (
     ModelEvent,
     ModelFailure,
     ModelRequest,
+    StopSignal,
     StreamDone,
     StreamFailed,
     TextDelta,
 )
 from palinurus.core.types.usage import TokenCost, TokenUsage
+from palinurus.providers.errors import make_failed
 
 MEMORY = "MEMORY.md"
 MOST = 4000  # characters of a tool result that are repeated
@@ -81,15 +83,15 @@ class DemoModel:
     async def close(self) -> None:
         """Nothing to end."""
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
-        """The events of the decided message; Failed(aborted) when stopped."""
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
+        """The events of the decided message; StreamFailed (aborted) when stopped."""
         message = decide_message(request)
         shown: list[str] = []
         for word in re.findall(r"\S+\s*|\s+", message.text):
             try:
                 await stop.wait(self._clock.sleep(0))
             except Aborted as error:
-                yield _stopped(message, "".join(shown), error.reason)
+                yield _stopped(request, message, "".join(shown), error.reason)
                 return
             shown.append(word)
             yield TextDelta(word)
@@ -97,7 +99,7 @@ class DemoModel:
             yield CallStart(index, call.id, call.name)
             yield CallDelta(index, str(msgspec.json.encode(call.arguments), "utf-8"))
         if stop.reason is not None:
-            yield _stopped(message, "".join(shown), stop.reason)
+            yield _stopped(request, message, "".join(shown), stop.reason)
             return
         yield StreamDone(message)
 
@@ -114,7 +116,9 @@ def decide_message(request: ModelRequest) -> AssistantMessage:
     content: tuple[TextBlock | ToolCall, ...] = (TextBlock(step.text),)
     if step.tool:
         stop, content = "toolUse", (ToolCall(f"demo_{len(request.messages)}", step.tool, step.args),)
-    return AssistantMessage(content, model.api, model.ref.provider, model.ref.model, TokenUsage(cost=TokenCost()), stop)
+    return AssistantMessage(
+        content, model.api, model.ref.provider, model.ref.model, usage=TokenUsage(cost=TokenCost()), stopReason=stop
+    )
 
 
 def _done(request: ModelRequest, at: int) -> tuple[tuple[ToolCall, ToolResult], ...]:
@@ -166,10 +170,6 @@ def _write(words: list[str], turn: DemoTurn) -> DemoStep:
     return DemoStep(f"Done. {path} now holds: {content}")
 
 
-def _put(words: list[str], turn: DemoTurn) -> DemoStep:
-    return _write([words[1], words[0]], turn)
-
-
 def _run(words: list[str], turn: DemoTurn) -> DemoStep:
     command = words[0][1:-1] if len(words[0]) > 2 and words[0][0] == words[0][-1] == "`" else words[0]
     if not turn.done:
@@ -212,14 +212,6 @@ def _recall(words: list[str], turn: DemoTurn) -> DemoStep:
     return DemoStep("I remember:\n" + "\n".join(found)[:MOST])
 
 
-def _hello(words: list[str], turn: DemoTurn) -> DemoStep:
-    return DemoStep(GREETING)
-
-
-def _about(words: list[str], turn: DemoTurn) -> DemoStep:
-    return DemoStep(ABOUT)
-
-
 def _answer(turn: DemoTurn, lead: str, nothing: str) -> DemoStep:
     """The result of the last call, in words."""
     _, result = turn.done[-1]
@@ -236,10 +228,9 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`" else text
 
 
-def _stopped(message: AssistantMessage, shown: str, reason: str) -> StreamFailed:
-    content = (TextBlock(shown),) if shown else ()
-    partial = msgspec.structs.replace(message, content=content, stopReason="aborted", errorMessage=reason)
-    return StreamFailed(ModelFailure("aborted", reason, partial=bool(shown)), partial)
+def _stopped(request: ModelRequest, message: AssistantMessage, shown: str, reason: str) -> StreamFailed:
+    said = msgspec.structs.replace(message, content=(TextBlock(shown),) if shown else ())
+    return make_failed(request, ModelFailure("aborted", reason, partial=bool(shown)), said)
 
 
 def _form(pattern: str) -> re.Pattern[str]:
@@ -248,12 +239,15 @@ def _form(pattern: str) -> re.Pattern[str]:
 
 _THE = r"(?:\s+(?:me|the|all|a|an|new|my|of))*"
 REQUESTS: tuple[tuple[re.Pattern[str], Callable[[list[str], DemoTurn], DemoStep]], ...] = (
-    (_form(r"(?:hi|hello|hey|good (?:morning|evening|day)|moin)\b.{0,20}"), _hello),
-    (_form(r"(?:help|who are you|what are you|what can you do|what is this)"), _about),
+    (_form(r"(?:hi|hello|hey|good (?:morning|evening|day)|moin)\b.{0,20}"), lambda words, turn: DemoStep(GREETING)),
+    (_form(r"(?:help|who are you|what are you|what can you do|what is this)"), lambda words, turn: DemoStep(ABOUT)),
     (_form(r"(?:do you remember|what do you (?:remember|know))(?:\s+about\s+(.+?))?"), _recall),
     (_form(r"recall(?:\s+(.+?))?"), _recall),
     (_form(r"remember(?:\s+that)?:?\s+(.+)"), _remember),
-    (_form(rf"write\s+(\"[^\"]+\"|'[^']+')\s+(?:to|into|in){_THE}(?:\s+file)?\s+{FILE}"), _put),
+    (
+        _form(rf"write\s+(\"[^\"]+\"|'[^']+')\s+(?:to|into|in){_THE}(?:\s+file)?\s+{FILE}"),
+        lambda words, turn: _write(words[::-1], turn),
+    ),
     (
         _form(
             rf"(?:write|create|make|save){_THE}(?:\s+file)?(?:\s+(?:named|called))?\s+{FILE}"

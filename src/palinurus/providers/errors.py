@@ -1,4 +1,4 @@
-"""What a provider's refusal means: status and body -> `Failure`. One table of phrases, one of statuses. Pure.
+"""What a provider's refusal means: status and body -> `ModelFailure`, and the event a failed call ends with. Pure.
 
 Messages are short, without markup and without anything that looks like a credential.
 """
@@ -12,67 +12,47 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.types.model import FailureKind, ModelFailure
+from palinurus.core.types.messages import AssistantMessage, ToolCall
+from palinurus.core.types.model import (
+    FailureKind,
+    ModelEvent,
+    ModelFailure,
+    ModelRequest,
+    StreamDecoder,
+    StreamDone,
+    StreamFailed,
+)
 from palinurus.providers.redact import blank_secrets
 
 LONGEST = 400  # characters of a message
 
-STATUSES: dict[int, FailureKind] = {
-    400: "format",
-    401: "auth",
-    402: "billing",
-    403: "auth",
-    404: "not_found",
-    408: "timeout",
-    409: "server",
-    413: "overflow",
-    422: "format",
-    425: "server",
-    429: "rate_limit",
-    500: "server",
-    502: "server",
-    503: "overloaded",
-    504: "timeout",
-    524: "timeout",
-    529: "overloaded",
+_STATUS_GROUPS: dict[FailureKind, tuple[int, ...]] = {
+    "format": (400, 422),
+    "auth": (401, 403),
+    "billing": (402,),
+    "not_found": (404,),
+    "timeout": (408, 504, 524),
+    "server": (409, 425, 500, 502),
+    "overflow": (413,),
+    "rate_limit": (429,),
+    "overloaded": (503, 529),
 }
+STATUSES: dict[int, FailureKind] = {status: kind for kind, found in _STATUS_GROUPS.items() for status in found}
 
 # Error types and codes vendors put into the body, lower case.
-CODES: dict[str, FailureKind] = {
-    "authentication_error": "auth",
-    "invalid_api_key": "auth",
-    "permission_error": "auth",
-    "permission_denied": "auth",
-    "unauthenticated": "auth",
-    "billing_error": "billing",
-    "insufficient_quota": "billing",
-    "billing_hard_limit_reached": "billing",
-    "billing_not_active": "billing",
-    "rate_limit_error": "rate_limit",
-    "rate_limit_exceeded": "rate_limit",
-    "resource_exhausted": "rate_limit",
-    "tokens": "rate_limit",
-    "requests": "rate_limit",
-    "overloaded_error": "overloaded",
-    "overloaded": "overloaded",
-    "service_unavailable": "overloaded",
-    "unavailable": "overloaded",
-    "api_error": "server",
-    "server_error": "server",
-    "internal_error": "server",
-    "internal_server_error": "server",
-    "timeout_error": "timeout",
-    "not_found_error": "not_found",
-    "model_not_found": "not_found",
-    "context_length_exceeded": "overflow",
-    "exceed_context_size_error": "overflow",
-    "request_too_large": "overflow",
-    "string_above_max_length": "overflow",
-    "content_filter": "refused",
-    "content_policy_violation": "refused",
-    "invalid_request_error": "format",
-    "invalid_argument": "format",
+_CODE_GROUPS: dict[FailureKind, str] = {
+    "auth": "authentication_error invalid_api_key permission_error permission_denied unauthenticated",
+    "billing": "billing_error insufficient_quota billing_hard_limit_reached billing_not_active",
+    "rate_limit": "rate_limit_error rate_limit_exceeded resource_exhausted tokens requests",
+    "overloaded": "overloaded_error overloaded service_unavailable unavailable",
+    "server": "api_error server_error internal_error internal_server_error",
+    "timeout": "timeout_error",
+    "not_found": "not_found_error model_not_found",
+    "overflow": "context_length_exceeded exceed_context_size_error request_too_large string_above_max_length",
+    "refused": "content_filter content_policy_violation",
+    "format": "invalid_request_error invalid_argument",
 }
+CODES: dict[str, FailureKind] = {code: kind for kind, codes in _CODE_GROUPS.items() for code in codes.split()}
 
 # Phrases decide where statuses are vague; the first that is found wins, if the status allows the kind.
 PHRASES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
@@ -130,6 +110,29 @@ def classify_stream_error(error: Any) -> ModelFailure:
     if kind == "format":
         kind = _phrase(kind, message)
     return ModelFailure(kind, clip_message(message) or code or "the provider reported an error", status)
+
+
+def make_failed(request: ModelRequest, failure: ModelFailure, said: AssistantMessage | None = None) -> StreamFailed:
+    """The last event of a call that failed, with what had come of the answer. Calls that were cut off are never run."""
+    model = request.model
+    said = said or AssistantMessage((), model.api, model.ref.provider, model.ref.model)
+    message = msgspec.structs.replace(
+        said,
+        content=tuple([block for block in said.content if not isinstance(block, ToolCall)]),
+        stopReason="aborted" if failure.kind == "aborted" else "error",
+        errorMessage=failure.message,
+    )
+    return StreamFailed(failure, message)
+
+
+def end_broken_stream(request: ModelRequest, decoder: StreamDecoder, failure: ModelFailure) -> list[ModelEvent]:
+    """The stream broke off for `failure`; what had come is kept. A complete answer stays one, unless stopped."""
+    events = decoder.close() or [make_failed(request, failure)]
+    last = events[-1]
+    if not isinstance(last, StreamDone | StreamFailed) or (isinstance(last, StreamDone) and failure.kind != "aborted"):
+        return events
+    partial = last.failure.partial if isinstance(last, StreamFailed) else True
+    return [*events[:-1], make_failed(request, msgspec.structs.replace(failure, partial=partial), last.message)]
 
 
 def parse_retry_after(values: Iterable[str | None], now: float) -> float | None:

@@ -1,7 +1,7 @@
 """One HTTP client for all providers: connect, first-byte and idle time-outs, stoppable at any read.
 
 Knows sockets and clocks of the event loop; knows no protocol and no vendor. Everything that can go wrong here is
-`Broken`, with a kind and a message that names the host and nothing secret.
+`TransportError`, with a kind and a message that names the host and nothing secret.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import TypeVar
 import aiohttp
 import msgspec
 
-from palinurus.abort import Abort
-from palinurus.core.types.model import FailureKind
+from palinurus.core.types.model import FailureKind, StopSignal
 from palinurus.providers.address import show_host
 
 T = TypeVar("T")
@@ -43,7 +42,7 @@ class TransportError(Exception):
 class ReadWatchdog:
     """Ends a read that takes too long. One timer for the whole stream, moved only when it fires."""
 
-    def __init__(self, stop: Abort) -> None:
+    def __init__(self, stop: StopSignal) -> None:
         self._stop = stop
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -109,7 +108,7 @@ class HttpAnswer:
         self.type = response.content_type
 
     async def read(self) -> bytes:
-        """The next bytes; b"" at the end. Raises Broken, Aborted."""
+        """The next bytes; b"" at the end. Raises TransportError, Aborted."""
         try:
             data = await self._watch.wait(self._response.content.readany())
         except TimeoutError:
@@ -123,7 +122,7 @@ class HttpAnswer:
         return data
 
     async def body(self, most: int) -> bytes:
-        """All of it, at most `most` bytes. Raises Broken, Aborted."""
+        """All of it, at most `most` bytes. Raises TransportError, Aborted."""
         parts: list[bytes] = []
         size = 0
         while size < most and (data := await self.read()):
@@ -159,9 +158,9 @@ class HttpClient:
         return self._session
 
     async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], limits: HttpTimeouts, stop: Abort
+        self, url: str, body: bytes, headers: Mapping[str, str], limits: HttpTimeouts, stop: StopSignal
     ) -> HttpAnswer:
-        """Send; returns when the head of the answer is there. Raises Broken, Aborted. Follows no redirect."""
+        """Send; returns when the head of the answer is there. Raises TransportError, Aborted. Follows no redirect."""
         host = show_host(url)
         watch = ReadWatchdog(stop)
         # Connecting has its own limit, so that the first byte may take the whole of the other one.
@@ -176,15 +175,9 @@ class HttpClient:
                     timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect, sock_connect=limits.connect),
                 )
             )
-        except aiohttp.ConnectionTimeoutError:
-            watch.close()
-            raise TransportError("timeout", f"no connection to {host} within {limits.connect:g} s") from None
-        except TimeoutError:
-            watch.close()
-            raise TransportError("timeout", f"{host} did not answer within {limits.first:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             watch.close()
-            raise _refused(error, host) from None
+            raise _refused(error, host, limits) from None
         except BaseException:
             watch.close()
             raise
@@ -198,24 +191,29 @@ class HttpClient:
             self._session = None
 
 
-def _refused(error: Exception, host: str) -> TransportError:
-    if isinstance(error, aiohttp.InvalidURL):
-        return TransportError("config", "the base URL is not a URL: set models.providers.<id>.baseUrl")
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return TransportError("network", f"cannot find {host}: no such host name")
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError | ssl.SSLError):
-        return TransportError("network", f"no trusted TLS connection to {host}: {_short(error)}")
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return TransportError("network", f"{host} closed the connection without an answer")
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return TransportError("network", f"cannot reach {host}: {_short(error)}")
-    if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientError):
-        return TransportError(
-            "config", f"the request to {host} cannot be sent: a header or the key holds a forbidden character"
-        )
-    if isinstance(error, aiohttp.ClientResponseError):
-        return TransportError("malformed", f"{host} does not answer in HTTP")
-    return TransportError("network", f"the connection to {host} failed: {_short(error)}")
+# What went wrong before the head of an answer came -> kind and words. First match wins.
+_REFUSALS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], FailureKind, str], ...] = (
+    (aiohttp.ConnectionTimeoutError, "timeout", "no connection to {host} within {limits.connect:g} s"),
+    (TimeoutError, "timeout", "{host} did not answer within {limits.first:g} s"),
+    (aiohttp.InvalidURL, "config", "the base URL is not a URL: set models.providers.<id>.baseUrl"),
+    (aiohttp.ClientConnectorDNSError, "network", "cannot find {host}: no such host name"),
+    (
+        (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError, ssl.SSLError),
+        "network",
+        "no trusted TLS connection to {host}: {why}",
+    ),
+    (aiohttp.ServerDisconnectedError, "network", "{host} closed the connection without an answer"),
+    (aiohttp.ClientConnectorError, "network", "cannot reach {host}: {why}"),
+    (aiohttp.ClientResponseError, "malformed", "{host} does not answer in HTTP"),
+    (aiohttp.ClientError, "network", "the connection to {host} failed: {why}"),
+    (ValueError, "config", "the request to {host} cannot be sent: a header or the key holds a forbidden character"),
+    (Exception, "network", "the connection to {host} failed: {why}"),
+)
+
+
+def _refused(error: Exception, host: str, limits: HttpTimeouts) -> TransportError:
+    kind, text = next((kind, text) for found, kind, text in _REFUSALS if isinstance(error, found))
+    return TransportError(kind, text.format(host=host, limits=limits, why=_short(error)))
 
 
 def _short(error: BaseException) -> str:

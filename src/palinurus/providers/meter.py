@@ -10,20 +10,21 @@ from typing import Any
 
 import msgspec
 
-from palinurus.abort import Abort, Aborted
+from palinurus.abort import Aborted
 from palinurus.core.types.model import (
     Model,
     ModelEvent,
     ModelFailure,
     ModelRequest,
+    StopSignal,
     StreamDone,
     StreamFailed,
     StreamNotice,
 )
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.budget import BudgetReservation, Budgets
+from palinurus.providers.errors import make_failed
 from palinurus.providers.prices import add_cost
-from palinurus.providers.stream import make_failed
 
 
 class MeteredModel:
@@ -33,8 +34,8 @@ class MeteredModel:
         self._model = model
         self._budgets = budgets
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
-        """The model's events; usage has its cost. Warnings come as `Notice` before the last event."""
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
+        """The model's events; usage has its cost. Warnings come as `StreamNotice` before the last event."""
         hold = await self._reserved(request, stop)
         if isinstance(hold, ModelFailure):
             yield make_failed(request, hold)
@@ -58,7 +59,7 @@ class MeteredModel:
         if close is not None:
             await close()
 
-    async def _reserved(self, request: ModelRequest, stop: Abort) -> BudgetReservation | ModelFailure | None:
+    async def _reserved(self, request: ModelRequest, stop: StopSignal) -> BudgetReservation | ModelFailure | None:
         if self._budgets is None or not self._budgets.active:
             return None
         try:

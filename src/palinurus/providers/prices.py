@@ -14,10 +14,9 @@ import msgspec
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage
 from palinurus.core.types.model import ModelSpec, TokenPrice
-from palinurus.core.types.usage import TokenCost, TokenUsage
+from palinurus.core.types.usage import TokenUsage
 
 FILE = os.path.join(os.path.dirname(__file__), "prices.json")
-MILLION = 1_000_000
 
 _DATED = re.compile(r"-(?:20\d{6}|20\d\d-\d\d-\d\d)$", re.ASCII)
 
@@ -53,24 +52,11 @@ def find_price(ref: ModelRef) -> TokenPrice | None:
     return _price(row) if row is not None else None
 
 
-def compute_cost(price: TokenPrice, usage: TokenUsage) -> TokenCost:
-    """Dollars for one call."""
-    if price.long is not None and usage.input + usage.cacheRead + usage.cacheWrite > price.above:
-        price = price.long
-    parts = (
-        usage.input * price.input / MILLION,
-        usage.output * price.output / MILLION,
-        usage.cacheRead * price.cacheRead / MILLION,
-        usage.cacheWrite * price.cacheWrite / MILLION,
-    )
-    return TokenCost(*parts, sum(parts))
-
-
 def add_cost(message: AssistantMessage, model: ModelSpec) -> AssistantMessage:
     """The message with its cost, if the price is known and nobody has put one there."""
     if model.price is None or message.usage.cost is not None or message.usage == TokenUsage():
         return message
-    usage = msgspec.structs.replace(message.usage, cost=compute_cost(model.price, message.usage))
+    usage = msgspec.structs.replace(message.usage, cost=model.price.compute_cost(message.usage))
     return msgspec.structs.replace(message, usage=usage)
 
 
@@ -80,6 +66,6 @@ def _price(row: PriceRow) -> TokenPrice:
         row.output,
         row.input if row.cacheRead is None else row.cacheRead,
         row.input if row.cacheWrite is None else row.cacheWrite,
-        row.above,
-        None if row.long is None else _price(row.long),
+        above=row.above,
+        long=None if row.long is None else _price(row.long),
     )

@@ -19,13 +19,15 @@ import msgspec
 from palinurus.clock import Clock
 from palinurus.config.sections.credentials import AuthSettings
 from palinurus.core.types.model import FailureKind, ModelFailure, ModelRequest
+from palinurus.files import write_whole_file
 from palinurus.providers import backoff
 from palinurus.providers.backoff import DEFAULT_RULES, CooldownRules, KeyHealth
-from palinurus.providers.credentials import MODES, KeyLease, KeyProfile, KeySource
+from palinurus.providers.catalog import Catalog
+from palinurus.providers.credentials import MODES, KeyLease, KeyProfile
 
 log = logging.getLogger(__name__)
 
-# Fetches a new token for a profile. Returns a Failure instead of raising; keeping the new one is its own affair.
+# Fetches a new token for a profile. Returns a ModelFailure instead of raising; keeping the new one is its own affair.
 Refresh: TypeAlias = Callable[[KeyProfile], Awaitable[KeyProfile | ModelFailure]]
 
 FILE = "auth-state.json"
@@ -45,7 +47,7 @@ class _State(msgspec.Struct):
 
 
 class KeyRotation:
-    """Implements `profiles.Keys`. With `home` "" nothing is kept on disk."""
+    """Hands out keys and hears how they did. With `home` "" nothing is kept on disk."""
 
     def __init__(self, clock: Clock, home: str = "", refresh: Mapping[str, Refresh] | None = None) -> None:
         self._clock = clock
@@ -62,8 +64,8 @@ class KeyRotation:
 
     # --- choosing ----------------------------------------------------------------------------------------------
 
-    async def pick(self, request: ModelRequest, place: KeySource) -> KeyLease | ModelFailure:
-        """The session's key, else the first that does not rest. When all rest and another model stands by, a Failure.
+    async def pick(self, request: ModelRequest, place: Catalog) -> KeyLease | ModelFailure:
+        """The session's key, else the first that does not rest. When all rest and another model stands by, a failure.
 
         Without one the key that rests least is used: the person gets the provider's word instead of ours.
         """
@@ -86,7 +88,7 @@ class KeyRotation:
         if request.session:
             self._pin(request.session, provider, chosen.id)
         others = tuple(p.id for p in found if p.id != chosen.id)
-        return KeyLease(chosen.secret, chosen.id, model, now, others)
+        return KeyLease(chosen.secret, chosen.id, model, now, others=others)
 
     def forget(self, session: str) -> None:
         """The session chooses anew: its history was compacted, so no cache is lost."""
@@ -146,7 +148,8 @@ class KeyRotation:
         )
 
     def report(self, key: KeyLease, failure: ModelFailure | None) -> bool:
-        """Remember how it went. A call that began before the key was put to rest changes nothing."""
+        """Remember how it went (None: well); True: another try may do better now. A call that began before the key was
+        put to rest changes nothing."""
         if not key.profile:
             return False
         now = self._clock.now()
@@ -158,7 +161,7 @@ class KeyRotation:
         overtaken = health.cooldown_until > now and health.failed_at >= key.at
         if not overtaken:
             rules = self._rules.get(key.profile, DEFAULT_RULES)
-            after = backoff.record_failure(health, failure, key.model, now, rules)
+            after = backoff.record_failure(health, failure, key.model, now, rules=rules)
             if failure.kind == "auth" and self._renewable(key.profile, now):
                 self._stale.add(key.profile)  # a token may have expired early: fetch another before giving up
             elif after is not health:
@@ -204,7 +207,9 @@ class KeyRotation:
             self._stale.discard(profile.id)
             if isinstance(got, ModelFailure):
                 rules = self._rules.get(profile.id, DEFAULT_RULES)
-                self._note(profile.id, backoff.record_failure(self._of(profile), got, "", self._clock.now(), rules))
+                self._note(
+                    profile.id, backoff.record_failure(self._of(profile), got, "", self._clock.now(), rules=rules)
+                )
                 return got
             return self._adopt(profile, got)
 
@@ -238,12 +243,8 @@ class KeyRotation:
     def _save(self) -> None:
         if not self._file:
             return
-        temporary = f"{self._file}.{os.getpid()}.tmp"
         try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(msgspec.json.encode(_State(usageStats=self._state())))
-            os.replace(temporary, self._file)
+            write_whole_file(self._file, msgspec.json.encode(_State(usageStats=self._state())), sync=False)
         except OSError as error:
             log.warning("%s cannot be written (%s); resting keys are remembered in memory only", FILE, error.strerror)
 

@@ -1,7 +1,7 @@
 """One model call, whatever the provider: encode, send, decode, try again while nothing was shown. Never raises.
 
 Knows the order of the steps. What a body looks like is the wire's affair, quirks are the vendor's, what an error
-means stands in `errors`, when to try again in `retry`.
+means stands in `errors`, when to try again in `backoff`.
 """
 
 from __future__ import annotations
@@ -11,36 +11,50 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from palinurus.abort import Abort, Aborted
+from palinurus.abort import Aborted
 from palinurus.clock import Clock
 from palinurus.config.settings import Secret
-from palinurus.core.types.messages import AssistantMessage, ToolCall
 from palinurus.core.types.model import (
     Model,
     ModelEvent,
     ModelFailure,
     ModelRequest,
     ModelSpec,
+    StopSignal,
     StreamDecoder,
     StreamDone,
     StreamFailed,
     StreamRetry,
 )
 from palinurus.core.types.vendor import Vendor
-from palinurus.providers import EVENT_READERS, FALLBACK_VENDORS, NATIVE_MODELS, WIRES, credentials, load_row
+from palinurus.providers import (
+    EVENT_READERS,
+    FALLBACK_VENDORS,
+    NATIVE_MODELS,
+    PROGRAM_API,
+    WIRES,
+    credentials,
+    load_row,
+)
 from palinurus.providers.address import is_local_url, show_host
 from palinurus.providers.backoff import choose_wait
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.credentials import KeyKeeper, KeyLease
-from palinurus.providers.errors import classify_refusal, clip_message, parse_retry_after
+from palinurus.providers.credentials import KeyLease
+from palinurus.providers.errors import (
+    classify_refusal,
+    clip_message,
+    end_broken_stream,
+    make_failed,
+    parse_retry_after,
+)
 from palinurus.providers.http import HttpAnswer, HttpClient, HttpTimeouts, TransportError
 from palinurus.providers.local.capabilities import ModelCapabilities, load_capabilities, writes_calls
 from palinurus.providers.rotation import KeyRotation
-from palinurus.providers.wire import ModelWire, compose_body
+from palinurus.providers.wire import ModelWire, build_vendor_headers, compose_body
 from palinurus.providers.wire.arguments import encode_json
 
 if TYPE_CHECKING:
@@ -70,7 +84,7 @@ class PreparedCall(msgspec.Struct, frozen=True):
     secrets: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return f"Prepared({self.request.model.ref})"
+        return f"PreparedCall({self.request.model.ref})"
 
 
 class ProviderModels:
@@ -84,7 +98,7 @@ class ProviderModels:
         limits: HttpTimeouts | None = None,
         chance: Callable[[], float] = random.random,
         http: HttpClient | None = None,
-        keys: KeyKeeper | None = None,
+        keys: KeyRotation | None = None,
     ) -> None:
         self._catalog = catalog
         self._clock = clock
@@ -109,8 +123,8 @@ class ProviderModels:
         """From now on keys and vendors come from this one: the config has changed."""
         self._catalog = catalog
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
-        """Events as they come; the last is Done or Failed."""
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
+        """Events as they come; the last is StreamDone or StreamFailed."""
         native = self._inside(request.model.api)
         if native is not None:
             async for event in native.stream(request, stop):
@@ -193,6 +207,9 @@ class ProviderModels:
             agent = self._catalog.settings.agents[self._catalog.settings.default_agent]
             found = self._catalog.find(model.ref.model, agent)
             return found if isinstance(found, ModelFailure) else ModelFailure("config", f"unknown model {model.name!r}")
+        if model.api == PROGRAM_API:
+            text = f"{model.ref} is a program that does whole runs; for this, a model with an API is needed"
+            return ModelFailure("config", text)
         if load_row(WIRES, model.api) is None:
             known = ", ".join(WIRES)
             return ModelFailure("config", f"{model.ref.provider}: unknown api {model.api!r}; use one of {known}")
@@ -204,16 +221,19 @@ class ProviderModels:
     def _prepare(self, request: ModelRequest, key: Secret) -> PreparedCall | ModelFailure:
         model = request.model
         wire: ModelWire = load_row(WIRES, model.api)
-        vendor: Vendor = self._catalog.vendor(model.ref.provider) or load_row(FALLBACK_VENDORS, "custom")
+        common: Vendor = load_row(FALLBACK_VENDORS, "custom")
+        vendor = self._catalog.vendor(model.ref.provider) or common
         try:
-            data = encode_json(compose_body(request, wire, vendor))
+            data = encode_json(compose_body(request, wire, vendor, common))
             url = credentials.resolve_base_url(model.base_url, vendor, self._catalog.environ) + wire.path(request)
-            headers = self._headers(request, wire, vendor, key)
-            signer = (
-                credentials.find_signer(vendor, self._catalog.environ) if wire.sign is not None and not key else None
-            )
+            header = vendor.auth_header if vendor.api == model.api else wire.key_header
+            headers = {"content-type": "application/json", **wire.headers(request)}
+            headers = self._add_key(headers | build_vendor_headers(request, vendor, common), model, header, key)
+            signs = wire.sign is not None and not key
+            signer = credentials.find_signer(vendor, self._catalog.environ) if signs else None
             if wire.sign is not None and signer is not None:
-                headers.update(wire.sign(url, headers, data, signer, format_stamp(self._clock.now())))
+                signer = signer._replace(at=format_stamp(self._clock.now()))
+                headers.update(wire.sign(url, headers, data, signer))
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             return ModelFailure("format", f"the request cannot be written down: {type(error).__name__}")
         bad = next((name for name, value in headers.items() if _CONTROL.search(name + value)), None)
@@ -222,16 +242,15 @@ class ProviderModels:
                 "config", f"{model.ref.provider}: the header or key {bad!r} holds a forbidden character"
             )
         hidden = collect_secrets(key, model.headers) + tuple(signer or ())[:3]
-        return PreparedCall(request, wire, url, data, headers, self._limit(model), hidden)
+        return PreparedCall(request, wire, url, data, headers=headers, limits=self._limit(model), secrets=hidden)
 
-    def _headers(self, request: ModelRequest, wire: ModelWire, vendor: Vendor, key: Secret) -> dict[str, str]:
-        out = {"content-type": "application/json", **wire.headers(request)}
-        if vendor.headers is not None:
-            out.update(vendor.headers(request))
-        native = vendor.api == request.model.api
-        out.update(credentials.build_key_headers(key, vendor.auth_header if native else wire.key_header))
-        own = {name.lower(): name for name in request.model.headers}
-        return {k: v for k, v in out.items() if k.lower() not in own} | request.model.headers
+    def _add_key(self, headers: dict[str, str], model: ModelSpec, header: str, key: Secret) -> dict[str, str]:
+        """The headers with the key in `header`, or where the config wants it; what the config says itself wins."""
+        settings = self._catalog.provider(model.ref.provider)
+        bearer = settings is not None and settings.auth_header
+        headers = headers | credentials.build_key_headers(key, "authorization" if bearer else header)
+        own = {name.lower() for name in model.headers}
+        return {k: v for k, v in headers.items() if k.lower() not in own} | model.headers
 
     def _limit(self, model: ModelSpec) -> HttpTimeouts:
         """Local servers load models and read long prompts slowly: they are watched only if the config says so."""
@@ -243,12 +262,12 @@ class ProviderModels:
 
     # --- one call ----------------------------------------------------------------------------------------------
 
-    async def _attempt(self, call: PreparedCall, stop: Abort) -> AsyncIterator[list[ModelEvent]]:
-        """Batches of events, none empty; the last event of the last batch is Done or Failed."""
+    async def _attempt(self, call: PreparedCall, stop: StopSignal) -> AsyncIterator[list[ModelEvent]]:
+        """Batches of events, none empty; the last event of the last batch is StreamDone or StreamFailed."""
         decoder: StreamDecoder = call.wire.decoder(call.request)
         answer: HttpAnswer | None = None
         try:
-            answer = await self._http.post(call.url, call.body, call.headers, call.limits, stop)
+            answer = await self._http.post(call.url, call.body, call.headers, call.limits, stop=stop)
             if answer.status != 200 or answer.type in _SPEECHLESS:
                 yield [make_failed(call.request, await self._refusal(call, answer))]
                 return
@@ -272,30 +291,12 @@ class ProviderModels:
             yield [self._clean(call, e) for e in decoder.close()]
         except TransportError as error:
             kind = "network" if error.kind == "cut" and answer is None else error.kind
-            yield self._ended(call, decoder, ModelFailure(kind, self._named(call, error.message)))
+            yield end_broken_stream(call.request, decoder, ModelFailure(kind, self._named(call, error.message)))
         except Aborted as error:
-            yield self._ended(call, decoder, ModelFailure("aborted", error.reason))
+            yield end_broken_stream(call.request, decoder, ModelFailure("aborted", error.reason))
         finally:
             if answer is not None:
                 answer.close()
-
-    def _ended(self, call: PreparedCall, decoder: StreamDecoder, failure: ModelFailure) -> list[ModelEvent]:
-        """The stream broke off for `failure`; what had come is kept. A complete answer stays one, unless stopped."""
-        events = decoder.close() or [make_failed(call.request, failure)]
-        last = events[-1]
-        if isinstance(last, StreamDone) and failure.kind != "aborted":
-            return events
-        if isinstance(last, StreamDone | StreamFailed):
-            partial = last.failure.partial if isinstance(last, StreamFailed) else True
-            kept = tuple([b for b in last.message.content if not isinstance(b, ToolCall)])
-            stopped = msgspec.structs.replace(
-                last.message,
-                content=kept,
-                stopReason="aborted" if failure.kind == "aborted" else "error",
-                errorMessage=failure.message,
-            )
-            events = [*events[:-1], StreamFailed(msgspec.structs.replace(failure, partial=partial), stopped)]
-        return events
 
     async def _refusal(self, call: PreparedCall, answer: HttpAnswer) -> ModelFailure:
         ref = call.request.model.ref
@@ -337,18 +338,6 @@ def expire_fast_mode(request: ModelRequest, now: int) -> ModelRequest:
     """Fast mode "auto" is decided anew for every call, a further try of the same one included."""
     late = request.fast and request.fast_until is not None and now >= request.fast_until
     return msgspec.structs.replace(request, fast=False) if late else request
-
-
-def make_failed(request: ModelRequest, failure: ModelFailure) -> StreamFailed:
-    """The only event of a call that gave nothing."""
-    model = request.model
-    stop: Any = "aborted" if failure.kind == "aborted" else "error"
-    return StreamFailed(
-        failure,
-        AssistantMessage(
-            (), model.api, model.ref.provider, model.ref.model, stopReason=stop, errorMessage=failure.message
-        ),
-    )
 
 
 def collect_secrets(key: Secret, headers: Mapping[str, str]) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ class SpeechTranscriber:
         try:
             async with asyncio.timeout(way.timeout):
                 body = build_form(fields, sound, boundary)
-                answer = await self._http.post(f"{base}/audio/transcriptions", body, sent, limits, Abort())
+                answer = await self._http.post(f"{base}/audio/transcriptions", body, sent, limits, stop=Abort())
                 try:
                     told = await answer.body(BODY)
                 finally:
@@ -113,8 +113,9 @@ class SpeechTranscriber:
         profile = next(iter(self._catalog.profiles(provider)), None)
         if profile is not None:
             return profile.secret
-        vendor = self._catalog.vendor(provider)
-        return find_key(provider, self._catalog.provider(provider), vendor, self._catalog.environ, is_local_url(base))
+        catalog = self._catalog
+        settings, vendor = catalog.provider(provider), catalog.vendor(provider)
+        return find_key(provider, settings, vendor, catalog.environ, local=is_local_url(base))
 
     # a command
 

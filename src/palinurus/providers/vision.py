@@ -6,6 +6,7 @@ The answer counts against the budgets of the session that asked, like any other 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from palinurus.abort import Abort
 from palinurus.config.settings import AgentSettings, Settings
@@ -65,9 +66,7 @@ class VisionModel:
                 raise ToolFailure(f"{found.ref} does not see")
             yield found
             return
-        for count, info in enumerate(self._seeing(agent)):
-            if count < 3:
-                yield info
+        yield from islice(self._seeing(agent), 3)
 
     def _seeing(self, agent: AgentSettings) -> Iterator[ModelSpec]:
         """imageModel and its fallbacks, the agent's own model, then whatever else is configured; each once."""

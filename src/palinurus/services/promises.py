@@ -88,12 +88,12 @@ class PromiseFollower:
         key = parse_session_key(session)
         # Only the last words count: what is said before a tool call is done by it.
         for at, promise in enumerate(commitments.find_promises(collect_visible_text(said[-1:]))):
-            if key is None or self._pending(session, promise.text):
+            if key is None or self._pending(session, promise):
                 continue
             place = inbound.target
             source = ", ".join(taint.collect_taint(event.messages))[:80]
             made = OpenPromise(
-                f"{item}-{at}", session, key.agent, promise.text, event.ended, place.channel, place.to, place.account,
+                f"{item}-{at}", session, key.agent, promise, event.ended, place.channel, place.to, place.account,
                 source,
             )  # fmt: skip
             task = asyncio.ensure_future(self._keep(made))

@@ -8,7 +8,7 @@ none of the sender's rights.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,10 +29,11 @@ from palinurus.core.types.messages import (
 )
 from palinurus.errors import PalinurusError, StateBroken
 from palinurus.providers.redact import blank_secrets, redact_strings
+from palinurus.services.inbox import InboxPort
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.rows import make_session_row, name_chat_type, name_session_kind
 from palinurus.sessions.transcript import Transcripts
-from palinurus.store.port import Acceptance, InboxRow, Store
+from palinurus.store.port import Store
 from palinurus.tools.program.session import SessionFilter, SessionHistory, SessionMessage
 from palinurus.tools.program.subagents import AgentListing
 
@@ -97,13 +98,6 @@ _SHOWN = (
 TITLE, LAST = 60, 200  # characters
 
 
-class SessionInboxPort(NamedTuple):
-    """How a letter gets in, and how its answer is waited for."""
-
-    submit: Callable[[Inbound], Awaitable[Acceptance]]
-    wait: Callable[[str], Awaitable[InboxRow]]
-
-
 class _Seen(NamedTuple):
     key: SessionKey
     record: SessionRecord
@@ -113,13 +107,13 @@ class SessionDirectory:
     """One per program."""
 
     def __init__(
-        self, settings: Settings, store: Store, transcripts: Transcripts, clock: Clock, doors: SessionInboxPort
+        self, settings: Settings, store: Store, transcripts: Transcripts, clock: Clock, inbox: InboxPort
     ) -> None:
         self._settings = settings
         self._store = store
         self._transcripts = transcripts
         self._clock = clock
-        self._doors = doors
+        self._inbox = inbox
         keys = [provider.api_key for provider in settings.providers.values()]
         keys += [settings.gateway.token, settings.gateway.password, *settings.env.values()]
         self._secrets = tuple(key.reveal() for key in keys if key)
@@ -195,7 +189,7 @@ class SessionDirectory:
             return {"status": "error", "sessionKey": key, "error": "this is the session that is speaking"}
         inbound = self._inbound(letter, seen)
         try:
-            accepted = await self._doors.submit(inbound)
+            accepted = await self._inbox.submit(inbound)
         except PalinurusError as exc:
             return {"status": "error", "sessionKey": key, "error": exc.message}
         body: dict[str, Any] = {"runId": accepted.id, "status": "accepted", "sessionKey": key}
@@ -205,7 +199,7 @@ class SessionDirectory:
             return body
         try:
             async with asyncio.timeout(letter.wait):
-                ended = await self._doors.wait(accepted.id)
+                ended = await self._inbox.wait(accepted.id)
         except TimeoutError:
             return {**body, "status": "timeout", "error": f"no answer within {letter.wait:g} s; it goes on"}
         if ended.outcome in ("answered", "silent"):

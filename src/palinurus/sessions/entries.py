@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from palinurus.core.text import repair_surrogates
 from palinurus.core.types.messages import ImageBlock, Message, TextBlock, UserMessage
 
 TRANSCRIPT_VERSION = 3
@@ -149,11 +150,6 @@ def encode_header(header: TranscriptHeader) -> bytes:
     return _ENCODER.encode(header)
 
 
-def repair_surrogates(text: str) -> str:
-    """`text` with every half of a surrogate pair replaced by U+FFFD (JavaScript cuts emoji in two)."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
 def to_iso(now: int) -> str:
     """Milliseconds since the epoch as the files write them."""
     return datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -165,6 +161,24 @@ def to_millis(stamp: str) -> int:
         return int(datetime.fromisoformat(stamp).timestamp() * 1000)
     except (ValueError, OverflowError):
         return 0
+
+
+def get_moment(entry: TranscriptEntry) -> int:
+    """When it was said, in ms: by the message itself, else by its line; 0 when neither can be read."""
+    said = entry.message.timestamp if isinstance(entry, MessageEntry) else 0
+    return said if 0 < said < 2**47 else max(0, to_millis(entry.timestamp))
+
+
+def get_text(entry: TranscriptEntry) -> str:
+    """What was said or summed up there; "" for lines that say nothing to anybody."""
+    if isinstance(entry, MessageEntry):
+        return entry.message.text
+    if isinstance(entry, CompactionEntry | BranchSummaryEntry):
+        return entry.summary
+    if isinstance(entry, CustomMessageEntry):
+        content = entry.content
+        return content if isinstance(content, str) else " ".join(getattr(block, "text", "") for block in content)
+    return ""
 
 
 def to_message(entry: TranscriptEntry) -> Message | None:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from palinurus.errors import DiskFull, StateUnwritable
+from palinurus.files import sync_folder, write_whole_file
 from palinurus.sessions.entries import to_iso
 from palinurus.store.port import TranscriptLine
 
@@ -67,23 +68,14 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
 def place_file(home: str, path: str, data: bytes) -> None:
     """Write `path` whole or not at all, 0600, in folders of 0700. Raises DiskFull, StateUnwritable."""
     file = os.path.join(home, path)
-    part = f"{file}.part-{os.getpid()}"
     try:
         directory = home
         for name in path.split("/")[:-1]:
             directory = os.path.join(directory, name)
             if not os.path.isdir(directory):
                 os.mkdir(directory, 0o700)
-        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(fd, "wb") as handle:
-            handle.write(data)
-            handle.flush()
-            os.fsync(handle.fileno())
-        os.rename(part, file)
-        _sync(directory)
+        write_whole_file(file, data)
     except OSError as exc:
-        if os.path.exists(part):
-            os.unlink(part)
         raise _fault(file, exc) from exc
 
 
@@ -118,7 +110,7 @@ def _append(file: str, data: bytes) -> None:
             raise
     finally:
         os.close(fd)
-    _sync(os.path.dirname(file))
+    sync_folder(os.path.dirname(file))
 
 
 def archive_file(home: str, path: str, reason: Literal["reset", "deleted"], now: int) -> str:
@@ -134,7 +126,7 @@ def archive_file(home: str, path: str, reason: Literal["reset", "deleted"], now:
     file = os.path.join(home, path)
     try:
         os.rename(file, os.path.join(home, name))
-        _sync(os.path.dirname(file))
+        sync_folder(os.path.dirname(file))
     except FileNotFoundError:
         return ""
     except OSError as exc:
@@ -165,14 +157,6 @@ def parse_archive_time(name: str) -> int | None:
     except ValueError:
         return None
     return int(at.timestamp() * 1000)
-
-
-def _sync(directory: str) -> None:
-    fd = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _fault(file: str, exc: OSError) -> DiskFull | StateUnwritable:

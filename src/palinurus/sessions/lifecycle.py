@@ -1,4 +1,9 @@
-"""When a session starts anew, and what the new one keeps of the old. Pure: time and zone are handed in."""
+"""The life of a session: which one a message belongs to, when it starts anew and what the new one keeps of the old,
+branching off, and forgetting.
+
+A message's session is decided by when it was accepted, not by when its turn starts: a turn that is resumed after a
+crash finds the same one. What writes the store does two steps in an order that a kill between them leaves sound.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +24,11 @@ from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import SessionRow, Store
 
-# Branching off and forgetting sessions, for whoever may write the store: the command line and the gateway.
-#
-# Each is two steps in an order that a kill between them leaves sound, and a second call completes.
+StaleReason: TypeAlias = Literal["daily", "idle"]
 
+AT_HOUR = 4
+IDLE_MINUTES = 60  # of mode idle without a number
+_HEAD = 64 * 1024  # bytes in which a header line is looked for
 # What a branch takes over from the session it comes from: what a person chose, not where its replies went.
 INHERITED = (
     "thinkingLevel", "verboseLevel", "reasoningLevel", "fastMode", "providerOverride", "modelOverride",
@@ -66,7 +72,8 @@ async def create_branch(
 ) -> None:
     """The session `record` at `key` begins with what `transcript` says up to `entry`. The file first, then the row:
     if the second fails, an unused file is all that is left. Raises DiskFull, StateUnwritable."""
-    files.place_file(home, record.path(key.agent), tree.fork_transcript(transcript, entry, record.sessionId, now))
+    made = tree.fork_transcript(transcript, entry, record.sessionId, now)
+    await asyncio.to_thread(files.place_file, home, record.path(key.agent), made)
     await store.save_session(record.row(key))
 
 
@@ -78,8 +85,8 @@ async def delete_session(home: str, store: Store, key: SessionKey, record: Sessi
     path = record.path(key.agent)
     others = [row for row in await store.sessions(key.agent) if row.key != str(key)]
     used = any(_path(row) == path for row in others)
-    kept = "" if used else files.archive_file(home, path, "deleted", now)
-    search.forget_files(home, () if used else (path,))
+    kept = "" if used else await asyncio.to_thread(files.archive_file, home, path, "deleted", now)
+    await asyncio.to_thread(search.forget_files, home, () if used else (path,))
     await store.drop_session(str(key))
     return kept
 
@@ -89,14 +96,6 @@ def _path(row: SessionRow) -> str:
         return SessionRecord.decode(row.data).path(row.agent)
     except StateBroken:
         return f"agents/{row.agent}/sessions/{row.session_id}.jsonl"
-
-
-# The session a message belongs to: the one on file, a new one, or the successor of one that went stale.
-#
-# Decides by when the message was accepted, not by when its turn starts: a turn that is resumed after a crash finds the
-# same session. Reads the head of a transcript where an old row does not say when it began; writes nothing.
-
-_HEAD = 64 * 1024  # bytes in which a header line is looked for
 
 
 class EndedSession(NamedTuple):
@@ -183,9 +182,6 @@ def read_start_time(file: str) -> int | None:
     return (to_millis(header.timestamp) or None) if isinstance(header, TranscriptHeader) else None
 
 
-# --- what hooks are told --------------------------------------------------------------------------------------
-
-
 def make_end_payload(key: SessionKey, ended: EndedSession, following: str) -> dict[str, Any]:
     """For session_end."""
     return _payload(key, ended.record, reason=ended.reason, nextSessionId=following)
@@ -204,11 +200,6 @@ def make_reset_payload(key: SessionKey, record: SessionRecord, reason: str, mess
 def _payload(key: SessionKey, record: SessionRecord, **more: Any) -> dict[str, Any]:
     return {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent, **more}
 
-
-StaleReason: TypeAlias = Literal["daily", "idle"]
-
-AT_HOUR = 4
-IDLE_MINUTES = 60  # of mode idle without a number
 
 # Where the chat is, and when we are meant there: true of the chat, hence every new session of the key keeps it.
 _ROUTE = (

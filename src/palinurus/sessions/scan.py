@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from palinurus.core.text import repair_surrogates
 from palinurus.sessions import foreign
 from palinurus.sessions.entries import (
     ENTRY_DECODER,
@@ -21,7 +22,6 @@ from palinurus.sessions.entries import (
     TranscriptEntry,
     TranscriptHeader,
     UnknownEntry,
-    repair_surrogates,
 )
 
 _BOM = b"\xef\xbb\xbf"

@@ -10,22 +10,24 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
+from palinurus.core.text import repair_surrogates
 from palinurus.core.types.messages import AssistantMessage, ToolResult
 from palinurus.errors import StateUnwritable
 from palinurus.sessions.entries import (
     BranchSummaryEntry,
     CompactionEntry,
-    CustomMessageEntry,
     MessageEntry,
     TranscriptEntry,
-    repair_surrogates,
+    get_moment,
+    get_text,
     to_iso,
-    to_millis,
 )
 from palinurus.sessions.files import SessionFile, list_session_files, parse_archive_time
 from palinurus.sessions.transcript import read_transcript
+from palinurus.store.cachefile import discard_database, is_passing
 
 NAME = "index.db"
 VERSION = 1
@@ -52,17 +54,6 @@ CREATE TRIGGER entries_out AFTER DELETE ON entries BEGIN
 END;
 PRAGMA user_version = {VERSION};
 """
-_PASSING = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_PERM,
-    }
-)
 _FOUND = "SELECT e.path, e.entry, e.who, e.at, e.text FROM entries e"
 
 
@@ -106,17 +97,14 @@ def search_transcripts(home: str, asked: TranscriptQuery) -> TranscriptFindings:
     note = ""
     for attempt in range(2):
         try:
-            conn = _open(home)
-            try:
+            with closing(_open(home)) as conn:
                 _update(conn, home, seen)
                 return TranscriptFindings(tuple(_indexed(conn, asked)))
-            finally:
-                conn.close()
         except sqlite3.Error as exc:
             note = f"the index cannot be used ({exc})"
-            if attempt or _passing(exc):
+            if attempt or is_passing(exc):
                 break
-            _discard(home)
+            discard_database(os.path.join(home, NAME))
         except OSError as exc:
             note = f"the index cannot be written ({exc.strerror})"
             break
@@ -129,23 +117,17 @@ def forget_files(home: str, paths: Sequence[str]) -> None:
     if not paths or not os.path.exists(os.path.join(home, NAME)):
         return
     try:
-        conn = _open(home)
-        try:
+        with closing(_open(home)) as conn:
             conn.execute("BEGIN IMMEDIATE")
             for path in paths:
                 _drop(conn, path)
             _erase(conn)
             conn.execute("COMMIT")
-        finally:
-            conn.close()
     except sqlite3.Error as exc:
-        if not _passing(exc):
-            _discard(home)
+        if not is_passing(exc):
+            discard_database(os.path.join(home, NAME))
     except OSError:
         return
-
-
-# --- the index ------------------------------------------------------------------------------------------------
 
 
 def _open(home: str) -> sqlite3.Connection:
@@ -167,19 +149,6 @@ def _open(home: str) -> sqlite3.Connection:
         conn.close()
         raise
     return conn
-
-
-def _passing(exc: sqlite3.Error) -> bool:
-    """Busy, read-only, full: making the index anew would not help."""
-    code: int = getattr(exc, "sqlite_errorcode", 0) & 0xFF
-    return code in _PASSING
-
-
-def _discard(home: str) -> None:
-    for name in (NAME, f"{NAME}-journal", f"{NAME}-wal", f"{NAME}-shm"):
-        path = os.path.join(home, name)
-        if os.path.lexists(path):
-            os.unlink(path)
 
 
 def _update(conn: sqlite3.Connection, home: str, seen: Sequence[SessionFile]) -> None:
@@ -238,9 +207,6 @@ def _phrase(term: str) -> str:
     return f'"{bare}"*' if term.endswith("*") else f'"{bare}"'
 
 
-# --- without it -----------------------------------------------------------------------------------------------
-
-
 def _scanned(home: str, seen: Iterable[SessionFile], asked: TranscriptQuery) -> list[TranscriptHit]:
     terms = [term.rstrip("*").casefold() for term in asked.terms]
     hits = [
@@ -254,9 +220,6 @@ def _scanned(home: str, seen: Iterable[SessionFile], asked: TranscriptQuery) -> 
     return hits[: asked.limit]
 
 
-# --- texts ----------------------------------------------------------------------------------------------------
-
-
 def _searched(file: SessionFile) -> bool:
     """Transcripts, and those that were reset; not what a person deleted."""
     return file.name.endswith(".jsonl") or (parse_archive_time(file.name) is not None and ".jsonl.reset." in file.name)
@@ -268,33 +231,18 @@ def _entries(home: str, file: SessionFile) -> Iterator[TranscriptHit]:
     except StateUnwritable:
         return
     for entry in transcript.entries:
-        who, text = _text(entry)
+        text = get_text(entry)
         if text.strip():
-            yield TranscriptHit(file.path, entry.id, who, _at(entry), text[:DOCUMENT])
+            yield TranscriptHit(file.path, entry.id, _who(entry), get_moment(entry), text[:DOCUMENT])
 
 
-def _text(entry: TranscriptEntry) -> tuple[str, str]:
-    if isinstance(entry, MessageEntry):
-        message = entry.message
-        who = (
-            "tool"
-            if isinstance(message, ToolResult)
-            else "assistant"
-            if isinstance(message, AssistantMessage)
-            else "user"
-        )
-        return who, message.text
+def _who(entry: TranscriptEntry) -> str:
     if isinstance(entry, CompactionEntry | BranchSummaryEntry):
-        return "summary", entry.summary
-    if isinstance(entry, CustomMessageEntry):
-        content = entry.content
-        return "user", content if isinstance(content, str) else " ".join(getattr(b, "text", "") for b in content)
-    return "", ""
-
-
-def _at(entry: TranscriptEntry) -> int:
-    said = entry.message.timestamp if isinstance(entry, MessageEntry) else 0
-    return said if 0 < said < 2**47 else max(0, to_millis(entry.timestamp))
+        return "summary"
+    message = entry.message if isinstance(entry, MessageEntry) else None
+    return (
+        "tool" if isinstance(message, ToolResult) else "assistant" if isinstance(message, AssistantMessage) else "user"
+    )
 
 
 def cut_excerpt(text: str, terms: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from msgspec import UNSET
 
 from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.errors import NotFound, StateUnwritable
+from palinurus.files import write_whole_file
 from palinurus.sessions.compactions import list_shown_messages
 from palinurus.sessions.entries import (
     LEAF_TYPE,
@@ -297,10 +298,8 @@ def set_aside(transcript: Transcript, file: str) -> str:
     """
     if not transcript.bad:
         return ""
-    pieces = [f"# byte {b.offset}: {b.reason}\n".encode() + b.data + b"\n" for b in transcript.bad]
-    content = b"".join(pieces)
-    number = 1
-    name = f"{file}.bad-{number}"
+    content = b"".join(f"# byte {b.offset}: {b.reason}\n".encode() + b.data + b"\n" for b in transcript.bad)
+    number, name = 1, f"{file}.bad-1"
     with contextlib.suppress(OSError):
         while os.path.exists(name):
             with open(name, "rb") as handle:
@@ -308,9 +307,7 @@ def set_aside(transcript: Transcript, file: str) -> str:
                     return name
             number += 1
             name = f"{file}.bad-{number}"
-        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(fd, "wb") as handle:
-            handle.write(content)
+        write_whole_file(name, content, sync=False)
         return name
     return ""
 

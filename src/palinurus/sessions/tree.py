@@ -10,16 +10,14 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from palinurus.core.text import cut_line
 from palinurus.core.types.messages import AssistantMessage, ToolResult
 from palinurus.errors import BadRequest, NotFound
 from palinurus.sessions.entries import (
     LEAF_TYPE,
     TRANSCRIPT_VERSION,
     UNCOMPACTED_TYPE,
-    BranchSummaryEntry,
-    CompactionEntry,
     CustomEntry,
-    CustomMessageEntry,
     LabelEntry,
     LevelChangeEntry,
     MessageEntry,
@@ -30,6 +28,7 @@ from palinurus.sessions.entries import (
     UnknownEntry,
     encode_entry,
     encode_header,
+    get_text,
     to_iso,
 )
 from palinurus.sessions.transcript import Transcript
@@ -174,9 +173,6 @@ def _line(entry: TranscriptEntry, parent: str | None) -> bytes:
     return encode_entry(msgspec.structs.replace(entry, parentId=parent, item=""))[1]
 
 
-# --- words ----------------------------------------------------------------------------------------------------
-
-
 def name_speaker(entry: TranscriptEntry) -> str:
     """One word for what kind of entry it is."""
     if isinstance(entry, MessageEntry):
@@ -191,8 +187,7 @@ def name_speaker(entry: TranscriptEntry) -> str:
 
 def summarize_entry(entry: TranscriptEntry, width: int = 60) -> str:
     """The first words of it, on one line."""
-    text = " ".join(_words(entry)[: width * 8].split())
-    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+    return cut_line(_words(entry)[: width * 8], width)
 
 
 def _words(entry: TranscriptEntry) -> str:
@@ -200,17 +195,11 @@ def _words(entry: TranscriptEntry) -> str:
         message = entry.message
         calls = [f"-> {call.name}" for call in message.calls] if isinstance(message, AssistantMessage) else []
         return " ".join([message.text, *calls]).strip() or (getattr(message, "errorMessage", None) or "")
-    if isinstance(entry, CompactionEntry | BranchSummaryEntry):
-        return entry.summary
     if isinstance(entry, ModelChangeEntry):
         return f"{entry.provider}/{entry.modelId}"
     if isinstance(entry, LevelChangeEntry):
         return entry.thinkingLevel
-    if isinstance(entry, CustomMessageEntry):
-        return (
-            entry.content if isinstance(entry.content, str) else " ".join(getattr(b, "text", "") for b in entry.content)
-        )
-    return entry.customType if isinstance(entry, CustomEntry) else ""
+    return entry.customType if isinstance(entry, CustomEntry) else get_text(entry)
 
 
 def to_plain_entry(entry: TranscriptEntry) -> dict[str, Any]:

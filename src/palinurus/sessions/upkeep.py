@@ -1,7 +1,8 @@
-"""What should go: old rows, too many rows, old archives, too many bytes. Pure: rows and files in, actions out.
+"""What of sessions should go: old rows, too many rows, old archives, too many bytes. `plan_upkeep` is pure, rows and
+files in, actions out; `run_upkeep` does them beside a running gateway.
 
-Planning again after some of the actions gives the rest of them, so it may stop anywhere. The rules are the table in
-`plan`; each looks at what the ones before it left.
+Planning again after some of the actions gives the rest of them, so it may stop anywhere. A row goes before its file; a
+file left without row is an orphan, which the next planning knows. Each rule looks at what the ones before it left.
 """
 
 from __future__ import annotations
@@ -21,11 +22,16 @@ from palinurus.sessions.files import SessionFile, parse_archive_time
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import SessionRow, Store
 
-# Doing what `upkeep` plans, beside a running gateway. May die anywhere: the next time plans from what is left.
-#
-# A row goes before its file; a file left without row is an orphan, which the next planning knows.
-
 log = logging.getLogger(__name__)
+
+Reason: TypeAlias = Literal["old", "cron", "many", "archive", "orphan", "left over", "disk"]
+
+HOUR, DAY = 3_600_000, 86_400_000
+YOUNG = HOUR  # an unreferenced file this young may belong to a session that is just being made
+
+_RESULT = re.compile(r"\.jsonl\.result-[0-9a-f]{16}$", re.ASCII)
+_SIDE = re.compile(r"\.jsonl(?:\.bad-\d+|\.bak[\w.-]*|\.result-[0-9a-f]{16})$", re.ASCII)
+_LEFT = re.compile(r"\.jsonl\.(?:result-[0-9a-f]{16}\.)?(?:(?:part|import)-\d+|\d+\.[0-9a-f]{8}\.tmp)$", re.ASCII)
 
 
 class UpkeepReport(NamedTuple):
@@ -41,12 +47,8 @@ class UpkeepReport(NamedTuple):
         return f"{rows} sessions dropped, {gone} files removed"
 
 
-def _nobody() -> Collection[str]:
-    return ()
-
-
 async def run_upkeep(
-    home: str, store: Store, rules: UpkeepSettings, now: int, busy: Callable[[], Collection[str]] = _nobody
+    home: str, store: Store, rules: UpkeepSettings, now: int, busy: Callable[[], Collection[str]] = tuple
 ) -> UpkeepReport:
     """Look, plan, do. `busy` names the sessions that have a run going. Raises StateError if the store does."""
     rows = await store.sessions()
@@ -88,16 +90,6 @@ async def _do(home: str, store: Store, action: UpkeepAction, now: int, busy: Cal
     elif action.path:
         await asyncio.to_thread(files.remove_file, home, action.path)
     return True
-
-
-Reason: TypeAlias = Literal["old", "cron", "many", "archive", "orphan", "left over", "disk"]
-
-HOUR, DAY = 3_600_000, 86_400_000
-YOUNG = HOUR  # an unreferenced file this young may belong to a session that is just being made
-
-_RESULT = re.compile(r"\.jsonl\.result-[0-9a-f]{16}$", re.ASCII)
-_SIDE = re.compile(r"\.jsonl(?:\.bad-\d+|\.bak[\w.-]*|\.result-[0-9a-f]{16})$", re.ASCII)
-_LEFT = re.compile(r"\.jsonl\.(?:result-[0-9a-f]{16}\.)?(?:part|import)-\d+$", re.ASCII)
 
 
 class UpkeepAction(NamedTuple):

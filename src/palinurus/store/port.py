@@ -18,22 +18,17 @@ import msgspec
 
 from palinurus.errors import StateError
 
-# Ids that sort by time: 10 characters of milliseconds, 16 of chance (Crockford base 32, as ULID).
+TurnOutcome: TypeAlias = Literal["answered", "silent", "failed", "refused", "aborted", "dead"]
+ItemState: TypeAlias = Literal["queued", "running", "absorbed", "done"]
 
+ANY_RECORD = b"\x00any"  # `Store.put_record`: whatever the record holds
 _ABC = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def make_id(now_ms: int) -> str:
-    """26 characters; ids made in a later millisecond sort later."""
+    """26 characters that sort by time: 10 of milliseconds, 16 of chance (Crockford base 32, as ULID)."""
     value = (now_ms << 80) | secrets.randbits(80)
     return "".join(_ABC[(value >> shift) & 31] for shift in range(125, -5, -5))
-
-
-TurnOutcome: TypeAlias = Literal["answered", "silent", "failed", "refused", "aborted", "dead"]
-ItemState: TypeAlias = Literal["queued", "running", "absorbed", "done"]
-
-
-ANY_RECORD = b"\x00any"  # `Store.keep`: whatever the record holds
 
 
 class StaleClaim(StateError):

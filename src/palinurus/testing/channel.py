@@ -61,12 +61,7 @@ class FakeChannel(BasicChannel):
     """
 
     def __init__(
-        self,
-        name: str = "fake",
-        *,
-        dedupes: bool = False,
-        finds: bool = True,
-        abilities: ChannelAbilities = _PLAIN,
+        self, name: str = "fake", *, dedupes: bool = False, finds: bool = True, abilities: ChannelAbilities = _PLAIN
     ) -> None:
         super().__init__()
         self.name = name
@@ -99,7 +94,7 @@ class FakeChannel(BasicChannel):
         """A human writes; with `times` > 1 the platform delivers the same event again. Returns the ids given."""
         await asyncio.wait_for(self._running.wait(), 10)
         assert self._submit is not None
-        inbound = Inbound(Target(self.name, to), Sender(sender), event, text, 0)
+        inbound = Inbound(Target(self.name, to), Sender(sender), event, text, at=0)
         ids = [await self._submit(inbound) for _ in range(times)]
         self.accepted += ids
         return ids
@@ -156,5 +151,5 @@ class FakeChannel(BasicChannel):
         if known is not None:
             return known
         ident = f"{self.name}-{len(self.seen) + 1}"
-        self.seen.append(FakeChannelMessage(ident, reply.target.to, reply.text, reply.client_id, reply.kind))
+        self.seen.append(FakeChannelMessage(ident, reply.target.to, reply.text, reply.client_id, kind=reply.kind))
         return SendReceipt(ident)

@@ -1,4 +1,4 @@
-"""Protocol clients for tests: `knock` opens a gateway's door as the owner would, with whatever a test wants different.
+"""Protocol clients for tests: `connect_to_gateway` comes as the owner would, with whatever a test wants different.
 
 The client itself is `palinurus.gateway.client`, the one our own faces use.
 """

@@ -1,6 +1,8 @@
-"""A state directory to run against: config with a provider that is a `ModelServer`, workspace, files, spool.
+"""A state directory to run against (config with a provider that is a `ModelServer`, workspace, files, spool), and a
+checker over what it holds after the gateway has stopped: was anything lost, doubled or broken?
 
-Knows the config keys, nothing of the program that reads them.
+Knows the config keys, nothing of the program that reads them. The checker uses nothing but sqlite3 and JSON, so that a
+mistake in our own readers cannot hide one in our writers; `check_snapshot` is pure, `check_home` reads and judges.
 """
 
 from __future__ import annotations
@@ -15,11 +17,6 @@ from typing import Any
 
 import msgspec
 
-# Was anything lost, doubled or broken? A checker over what a home holds after the gateway has stopped.
-#
-# Reads state.db, the transcripts and the spool channel's log with nothing but sqlite3 and JSON, so that a mistake in
-# our own readers cannot hide one in our writers. `judge` is pure; `check` reads and judges.
-
 EXPLAINED = ("failed", "refused", "aborted", "dead")
 OUTCOMES = ("answered", "silent", *EXPLAINED)
 
@@ -31,7 +28,6 @@ class HomeSnapshot(msgspec.Struct, frozen=True):
     outbox: tuple[dict[str, Any], ...]
     files: dict[str, tuple[bytes, ...]]
     shown: tuple[dict[str, Any], ...] = ()  # what the spool channel wrote
-    journal: int = 0  # transcript lines that are only in the database
     sick: str = ""  # what SQLite's own check says, "" when it is content
 
 
@@ -47,12 +43,11 @@ def read_snapshot(home: str) -> HomeSnapshot:
         sick = str(conn.execute("PRAGMA integrity_check").fetchone()[0])
         inbox = tuple(dict(row) for row in conn.execute("SELECT * FROM inbox ORDER BY seq"))
         outbox = tuple(dict(row) for row in conn.execute("SELECT * FROM outbox ORDER BY seq"))
-        journal = int(conn.execute("SELECT count(*) FROM journal").fetchone()[0])
     files = {}
     for path in sorted(glob.glob(os.path.join(home, "agents", "*", "sessions", "*.jsonl"))):
         with open(path, "rb") as handle:
             files[os.path.relpath(path, home)] = tuple(handle.read().split(b"\n"))
-    return HomeSnapshot(inbox, outbox, files, tuple(read_delivered(home)), journal, "" if sick == "ok" else sick)
+    return HomeSnapshot(inbox, outbox, files, tuple(read_delivered(home)), sick="" if sick == "ok" else sick)
 
 
 def check_snapshot(story: HomeSnapshot) -> list[str]:

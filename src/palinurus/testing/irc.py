@@ -9,10 +9,10 @@ import base64
 import ssl
 from typing import Any, ClassVar
 
-from palinurus.channels.irc.channel import make_irc_channel
 from palinurus.channels.irc.wire import IrcLine, fold_name, format_line, parse_line
-from palinurus.core.types.channel import Channel, SendTrouble
-from palinurus.testing.platform import VisibleMessage, make_channel_kit
+from palinurus.core.types.channel import SendTrouble
+from palinurus.testing.loopback import LoopbackTcp
+from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage
 
 ROOM = "#room"
 NICK = "pal"
@@ -22,7 +22,7 @@ CAPS = (
 )  # fmt: skip
 SERVER = "irc.test"
 # What the server says to each trouble: its number and words.
-NUMBERS: dict[str, tuple[str, str]] = {
+NUMBERS: dict[SendTrouble, tuple[str, str]] = {
     "limited": ("263", "Server load is temporarily too heavy. Please wait a while and try again."),
     "blocked": ("404", "Cannot send to channel"),
     "gone": ("401", "No such nick/channel"),
@@ -32,7 +32,7 @@ NUMBERS: dict[str, tuple[str, str]] = {
 
 
 class _Client:
-    """A connection: ours. `text` collects the lines of a message until the client asks for a sign."""
+    """A connection: ours."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
@@ -50,14 +50,15 @@ class _Client:
         self.writer.write(f"{head}:{source} ".encode() + format_line(command, *params))
 
 
-class FakeIrc:
-    """Implements `Platform`."""
+class FakeIrc(FakePlatform):
+    """Implements `FakePlatform`."""
 
     name = "irc"
-    groups = True
-    troubles: ClassVar[tuple[SendTrouble, ...]] = ("cut", "limited", "blocked", "gone", "refused", "long")
+    troubles: ClassVar[tuple[SendTrouble, ...]] = ("cut", *NUMBERS)
 
     def __init__(self, modern: bool = True, certificate: ssl.SSLContext | None = None) -> None:
+        self._server = LoopbackTcp(self._serve, certificate)
+        super().__init__(self._server)
         self.modern = modern
         self.password = ""  # at the services; "" = anybody may come
         self.taken: set[str] = set()  # nicks of others
@@ -68,42 +69,16 @@ class FakeIrc:
         self._certificate = certificate
         self._clients: set[_Client] = set()
         self._history: list[tuple[str, str, str, dict[str, str]]] = []  # target, source, text, tags
-        self.faults: list[SendTrouble] = []
         self._count = 0
-        self._port = 0
-        self._server: asyncio.Server | None = None
-
-    async def __aenter__(self) -> FakeIrc:
-        await self.mend()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.cut()
-
-    async def mend(self) -> None:
-        if self._server is None:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port, ssl=self._certificate)
-            self._port = self._server.sockets[0].getsockname()[1]
-
-    async def cut(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        self.drop()
 
     def drop(self) -> None:
         """Connections break; new ones are taken."""
-        for client in list(self._clients):
-            client.writer.transport.abort()
+        self._server.drop()
 
     @property
     def section(self) -> dict[str, Any]:
-        """The account's part of a config."""
-        where = {"host": "127.0.0.1", "port": self._port, "tls": self._certificate is not None}
+        where = {"host": "127.0.0.1", "port": self._server.port, "tls": self._certificate is not None}
         return {**where, "nick": NICK, "channels": [ROOM], "paceMs": 0}
-
-    def channel(self, folder: str) -> Channel:
-        return make_irc_channel(make_channel_kit("irc", folder, self.section))
 
     # --- people
 
@@ -111,31 +86,21 @@ class FakeIrc:
         nick = sender or "human"
         return f"{nick}!{nick}@home.{nick}"
 
-    async def say(
-        self,
-        text: str,
-        *,
-        chat: str = "",
-        sender: str = "",
-        event: str = "",
-        mention: bool = False,
-        times: int = 1,
-        mask: str = "",
-    ) -> str:
-        """`mask`: another nick!user@host than the usual one."""
+    async def _say(self, said: HumanMessage, more: dict[str, Any]) -> str:
+        """`more`: `mask`, another nick!user@host than the usual one."""
         self._count += 1
-        nick = sender or "human"
-        body = f"{NICK}: {text}" if mention else text
-        ident = event or f"id{self._count}"
+        nick = said.sender or "human"
+        body = f"{NICK}: {said.text}" if said.mention else said.text
+        ident = said.event or f"id{self._count}"
         tags = {"msgid": ident, "time": f"2026-01-01T00:{self._count // 60:02}:{self._count % 60:02}.000Z"}
         if nick in self.accounts:
             tags["account"] = self.accounts[nick]
-        target = ROOM if chat == "group" else NICK
-        source = mask or self.mask(nick)
+        target = ROOM if said.chat == "group" else NICK
+        source = more.get("mask") or self.mask(nick)
         self._history.append((target, source, body, tags))
         for client in self._clients:
             if client.welcomed and (target != ROOM or ROOM in client.rooms):
-                for _ in range(times if self.modern else 1):
+                for _ in range(said.times if self.modern else 1):
                     client.send("PRIVMSG", target if target == ROOM else client.nick, body, source=source, tags=tags)
         return ident
 
@@ -148,12 +113,6 @@ class FakeIrc:
         where = ROOM if chat == "group" else chat or "human"
         return [one for to, one in self.seen if to == where]
 
-    async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
-        raise NotImplementedError("IRC has no buttons")
-
-    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
-        self.faults += [trouble] * times
-
     # --- the server
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -165,11 +124,8 @@ class FakeIrc:
                 if (got := parse_line(data)) is not None:
                     self.lines.append(got)
                     self._take(client, got)
-        except OSError:
-            pass
         finally:
             self._clients.discard(client)
-            writer.close()
 
     def _take(self, client: _Client, got: IrcLine) -> None:
         handler = getattr(self, f"_on_{got.command.lower()}", None)
@@ -236,7 +192,7 @@ class FakeIrc:
 
     def _on_privmsg(self, client: _Client, got: IrcLine) -> None:
         to, text = got.params
-        fault = self.faults.pop(0) if self.faults else ""
+        fault = self.next_fault()
         if fault in NUMBERS:
             number, words = NUMBERS[fault]
             client.send(number, client.nick, "PRIVMSG" if fault == "limited" else to, words)

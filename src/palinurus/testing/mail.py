@@ -15,18 +15,18 @@ from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.policy import default as modern
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
-from palinurus.channels.email.channel import make_email_channel
-from palinurus.core.types.channel import Channel, SendTrouble
-from palinurus.testing.platform import VisibleMessage, make_channel_kit
+from palinurus.core.types.channel import SendTrouble
+from palinurus.testing.loopback import LoopbackTcp
+from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage
 
 OURS = "agent@home.test"
 HUMAN = "human@people.test"
 SERVER = "mx.home.test"
 SECRET = 'pass wörd"\\'
 # What the SMTP server says to each trouble: after which command, and the words.
-FAULTS: dict[str, tuple[str, str]] = {
+FAULTS: dict[SendTrouble, tuple[str, str]] = {
     "down": ("MAIL", "421 4.3.0 closing the channel"),
     "limited": ("RCPT", "451 4.7.1 greylisted, come back later"),
     "long": ("DATA", "552 5.3.4 message too big for this system"),
@@ -45,19 +45,20 @@ class FakeMailItem(NamedTuple):
     data: bytes
 
 
-class FakeMail:
-    """Implements `Platform`. `idle`: can the server tell of new mail? `keeps`: does it keep what is sent by itself?"""
+class FakeMail(FakePlatform):
+    """A mail provider. `idle`: can the server tell of new mail? `keeps`: does it keep what is sent by itself?"""
 
     name = "email"
     groups = False
-    troubles: ClassVar[tuple[SendTrouble, ...]] = (
-        "down", "cut", "limited", "long", "signed_out", "blocked", "gone", "refused",
-    )  # fmt: skip
+    troubles: ClassVar[tuple[SendTrouble, ...]] = ("cut", *FAULTS)
 
     def __init__(
         self, *, idle: bool = True, keeps: bool = True, tls: ssl.SSLContext | None = None, later: bool = False
     ) -> None:
         """`later`: TLS begins with STARTTLS, not at once."""
+        first = None if later else tls
+        self._imap, self._smtp = LoopbackTcp(self._reading, first), LoopbackTcp(self._posting, first)
+        super().__init__(self._imap, self._smtp)
         self.later = later
         self.idle = idle
         self.keeps = keeps
@@ -66,79 +67,36 @@ class FakeMail:
         self.folders: dict[str, list[FakeMailItem]] = {"INBOX": [], "Sent Mail": []}
         self.flags: dict[tuple[str, int], set[str]] = {}
         self.delivered: list[tuple[str, EmailMessage]] = []  # to whom, what
-        self.faults: list[SendTrouble] = []
         self.tls = tls
         self._count = 0
         self._news: set[asyncio.Event] = set()
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._servers: list[asyncio.Server] = []
-        self._going: set[Any] = set()  # a task for each connection
-        self._ports = [0, 0]
-
-    async def __aenter__(self) -> FakeMail:
-        await self.mend()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.cut()
-
-    async def mend(self) -> None:
-        first = None if self.later else self.tls
-        if not self._servers:
-            for at, serve in enumerate((self._imap, self._smtp)):
-                one = await asyncio.start_server(serve, "127.0.0.1", self._ports[at], ssl=first, limit=64 << 20)
-                self._servers.append(one)
-                self._ports[at] = one.sockets[0].getsockname()[1]
-
-    async def cut(self) -> None:
-        for one in self._servers:
-            one.close()
-        self._servers.clear()
-        for writer in list(self._writers):
-            writer.transport.abort()
-        if going := self._going - {asyncio.current_task()}:
-            await asyncio.wait(going, timeout=1)
 
     @property
     def section(self) -> dict[str, Any]:
-        """The account's part of a config."""
         where = [
-            {"host": "127.0.0.1", "port": port, "tls": "starttls" if self.later else self.tls is not None}
-            for port in self._ports
+            {"host": "127.0.0.1", "port": one.port, "tls": "starttls" if self.later else self.tls is not None}
+            for one in (self._imap, self._smtp)
         ]
         rest = {"address": OURS, "password": self.secret, "authservId": SERVER, "pollSeconds": 0.05}
         return {"imap": where[0], "smtp": where[1], **rest}
 
-    def channel(self, folder: str) -> Channel:
-        return make_email_channel(make_channel_kit("email", folder, self.section))
-
     # --- people
 
-    async def say(
-        self,
-        text: str,
-        *,
-        chat: str = "",
-        sender: str = "",
-        event: str = "",
-        mention: bool = False,
-        times: int = 1,
-        **headers: str,
-    ) -> str:
-        """People go on in the thread they began. `headers` (with _ for -) go over the usual ones; "" leaves one out."""
+    async def _say(self, said: HumanMessage, more: dict[str, Any]) -> str:
+        """People go on in the thread they began. `more`: headers (_ for -) over the usual ones; "" leaves one out."""
         self._count += 1
-        who = f"{sender}@people.test" if sender else HUMAN
-        ident = event or f"<m{self._count}@people.test>"
+        who = f"{said.sender}@people.test" if said.sender else HUMAN
+        ident = said.event or f"<m{self._count}@people.test>"
         made = EmailMessage(policy=SMTP)
         verdict = f"{SERVER}; dkim=pass header.d=people.test; dmarc=pass (p=none) header.from=people.test"
-        root = f"<root.{sender}@people.test>"
+        root = f"<root.{said.sender}@people.test>"
         usual = {"Authentication-Results": verdict, "Return-Path": f"<{who}>", "From": f"Human <{who}>", "To": OURS}
         usual |= {"Message-ID": ident, "In-Reply-To": root, "References": root}
-        for name, value in {**usual, **{key.replace("_", "-"): value for key, value in headers.items()}}.items():
+        for name, value in {**usual, **{key.replace("_", "-"): value for key, value in more.items()}}.items():
             if value:
                 made[name] = value
-        made.set_content(text)
-        for _ in range(times):
+        made.set_content(said.text)
+        for _ in range(said.times):
             self.arrive(made.as_bytes())
         return ident
 
@@ -154,29 +112,11 @@ class FakeMail:
         where = f"{chat}@people.test" if chat else HUMAN
         return [_shown(mail) for to, mail in self.delivered if to == where]
 
-    async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
-        raise NotImplementedError("mail has no buttons")
-
-    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
-        self.faults += [trouble] * times
-
     def is_seen(self, number: int) -> bool:
         """Is a mail in INBOX marked as read?"""
         return r"\Seen" in self.flags.get(("INBOX", number), set())
 
     # --- SMTP
-
-    async def _smtp(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
-        self._going.add(asyncio.current_task())
-        try:
-            await self._posting(reader, writer)
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            self._going.discard(asyncio.current_task())
-            self._writers.discard(writer)
-            writer.close()
 
     async def _posting(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         people: list[str] = []
@@ -185,8 +125,8 @@ class FakeMail:
         while line := (await reader.readline()).decode():
             verb = line[:4].upper()
             if verb == "MAIL":
-                people, fault = [], self.faults.pop(0) if self.faults else ""
-            after, words = FAULTS.get(fault, ("", ""))
+                people, fault = [], self.next_fault()
+            after, words = FAULTS.get(cast("SendTrouble", fault), ("", ""))
             if verb == "QUIT":
                 return
             if verb == "DATA":
@@ -203,14 +143,9 @@ class FakeMail:
                 writer.write(b"220 go ahead\r\n")
                 await self.secure(writer)
                 continue
-            ready = {"EHLO": f"250-smtp.home.test{self._upgrade}\r\n250 AUTH PLAIN", "AUTH": self._let_in(line)}.get(
-                verb, "250 ok"
-            )
-            writer.write(f"{words if after == verb else ready}\r\n".encode())
-
-    @property
-    def _upgrade(self) -> str:
-        return "\r\n250-STARTTLS" if self.later else ""
+            offer = "\r\n250-STARTTLS" if self.later else ""
+            known = {"EHLO": f"250-smtp.home.test{offer}\r\n250 AUTH PLAIN", "AUTH": self._let_in(line)}
+            writer.write(f"{words if after == verb else known.get(verb, '250 ok')}\r\n".encode())
 
     async def secure(self, writer: asyncio.StreamWriter) -> None:
         """From here on nobody else can read it."""
@@ -235,20 +170,11 @@ class FakeMail:
 
     # --- IMAP
 
-    async def _imap(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
-        self._going.add(asyncio.current_task())
-        try:
-            writer.write(f"* OK [CAPABILITY {self._capable}] ready\r\n".encode())
-            session = _Session(self, reader, writer)
-            while line := await session.command():
-                await session.answer(line)
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            self._going.discard(asyncio.current_task())
-            self._writers.discard(writer)
-            writer.close()
+    async def _reading(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(f"* OK [CAPABILITY {self._capable}] ready\r\n".encode())
+        session = _Session(self, reader, writer)
+        while line := await session.command():
+            await session.answer(line)
 
     @property
     def _capable(self) -> str:
@@ -387,4 +313,4 @@ def _shown(mail: EmailMessage) -> VisibleMessage:
     assert body is not None
     files = tuple(one.get_filename() or "" for one in mail.iter_attachments())
     text = str(body.get_content()).replace("\r\n", "\n").removesuffix("\n")
-    return VisibleMessage(str(mail["Message-ID"]), text, files, (), str(mail["In-Reply-To"] or ""))
+    return VisibleMessage(str(mail["Message-ID"]), text, files, (), reply_to=str(mail["In-Reply-To"] or ""))

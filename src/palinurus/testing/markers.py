@@ -2,7 +2,7 @@
 
 Pure and stateless: the answer follows from the request alone, so it survives restarts of both sides. How many rounds
 are done is read from the conversation: assistant messages with tool calls after the newest user message.
-The words are in the docstring of `read`.
+The words are in the docstring of `answer_markers`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""A Model port that answers from a script and remembers what it was asked. No network, no time."""
+"""A Model port that answers from a script and remembers what it was asked: is each request the one before it plus
+something at the end, so that providers can cache it? No network, no time.
+
+    model = ScriptedModel([call_tools(("read", {"path": "a.txt"})), say("It says hello."), fail("rate_limit")])
+    assert_prefix_stable(model.requests)    # raises AssertionError naming section, byte and both texts
+    assert measure_cacheable_share(model.requests) > 0.95
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from palinurus.abort import Abort, Aborted
+from palinurus.abort import Aborted
 from palinurus.agent.fingerprint import CacheBreak, RequestSnapshot, count_kept_bytes, find_cache_break
 from palinurus.agent.promptcache import describe_break
 from palinurus.core.types.keys import ModelRef
@@ -22,18 +28,13 @@ from palinurus.core.types.model import (
     ModelRequest,
     ModelSpec,
     Prompt,
+    StopSignal,
     StreamDone,
     StreamFailed,
     TextDelta,
     ThinkingDelta,
 )
 from palinurus.core.types.usage import TokenUsage
-
-# Is each request the one before it plus something at the end? Then providers can cache it.
-#
-# model = ScriptedModel([...])            # … run your agent …
-# assert_prefix_stable(model.requests)    # raises AssertionError naming section, byte and both texts
-# assert cacheable(model.requests) > 0.95
 
 
 def assert_prefix_stable(requests: Sequence[ModelRequest], breaks: Collection[int] = ()) -> None:
@@ -75,11 +76,6 @@ def measure_cacheable_share(requests: Sequence[ModelRequest], breaks: Collection
     return hit / total if total else 1.0
 
 
-# What a scripted model says: values and the small words to write them with. Shared by `model` and `server`.
-#
-# script = [calls(("read", {"path": "a.txt"})), say("It says hello."), fail("rate_limit"), lambda request: say("hi")]
-
-
 class StreamGate:
     """Holds a stream at a place until the test opens it. `await gate.reached()` returns when the stream is there."""
 
@@ -108,7 +104,7 @@ class ScriptedTurn(msgspec.Struct, frozen=True):
     thinking: str = ""
     calls: tuple[tuple[str, dict[str, Any]], ...] = ()
     failure: ModelFailure | None = None
-    usage: TokenUsage = TokenUsage(10, 5, 0, 0, 15)
+    usage: TokenUsage = TokenUsage(10, 5, 0, 0, totalTokens=15)
     gates: tuple[tuple[int, StreamGate], ...] = ()  # (n, gate): stand at gate before the n-th event, counted from 0
     length: bool = False  # stopped because the token limit was reached
 
@@ -155,19 +151,6 @@ def chunk_text(text: str, size: int) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)] if size > 0 else [text]
 
 
-__all__ = [
-    "ScriptedModel",
-    "ScriptedTurn",
-    "StreamGate",
-    "call_tools",
-    "fail",
-    "hold_at",
-    "make_model_info",
-    "make_request",
-    "say",
-]
-
-
 class ScriptedModel:
     """Implements `core.types.model.Model`: one step of the script per request, in order of arrival.
 
@@ -187,7 +170,7 @@ class ScriptedModel:
         """Steps nobody has asked for yet."""
         return len(self._script) - self._next
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
         """The events of the next step. Ends with Done or Failed; a set `stop` ends it with Failed(aborted)."""
         number = len(self.requests)
         self.requests.append(request)

@@ -1,7 +1,8 @@
-"""A fake provider on 127.0.0.1: OpenAI Chat Completions and Anthropic Messages from a script, with faults.
+"""A fake provider on 127.0.0.1: OpenAI Chat Completions and Anthropic Messages from a script, with faults; and one that
+hears (transcriptions).
 
-In a test: `async with ModelServer([say("hi"), status(429)]) as server: … server.url …`. As a process of its own,
-driven by the words of `marker.py`: `python -m palinurus.testing.server --port N [--script FILE]`; it writes its
+In a test: `async with ModelServer([say("hi"), respond_status(429)]) as server: … server.url …`. As a process of its
+own, driven by the words of `markers.py`: `python -m palinurus.testing.server --port N [--script FILE]`; it writes its
 address as one line to standard output.
 """
 
@@ -19,9 +20,8 @@ from aiohttp import web
 
 from palinurus.clock import SystemClock
 from palinurus.testing import markers, wire
+from palinurus.testing.loopback import EVERY_REQUEST, LoopbackHttp, abort_connection
 from palinurus.testing.model import ScriptedTurn, ScriptStep, resolve_step, say
-
-# A provider that hears: POST …/audio/transcriptions on loopback, the multipart form of OpenAI's API, one answer.
 
 
 class AudioUpload(NamedTuple):
@@ -34,8 +34,8 @@ class AudioUpload(NamedTuple):
 
 
 class FakeTranscriber:
-    """Hears the same words in everything, or fails with `status`; `answer` goes before both. While `gate` is not set,
-    nobody is answered."""
+    """POST …/audio/transcriptions, the multipart form of OpenAI's API. Hears the same words in everything, or fails
+    with `status`; `answer` goes before both. While `gate` is not set, nobody is answered."""
 
     def __init__(self, words: str, *, status: int = 200, answer: Callable[[], web.Response] | None = None) -> None:
         self.words = words
@@ -44,23 +44,18 @@ class FakeTranscriber:
         self.gate = asyncio.Event()
         self.gate.set()
         self._answer = answer
-        self._port = 0
+        self._http = LoopbackHttp({"POST /v1/audio/transcriptions": self._hear}, cancels=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}/v1"
+        return f"{self._http.url}/v1"
 
     async def __aenter__(self) -> FakeTranscriber:
-        app = web.Application(client_max_size=64 << 20)
-        app.router.add_post("/v1/audio/transcriptions", self._hear)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.05, handler_cancellation=True)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self._port = self._runner.addresses[0][1]
+        await self._http.start()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        await self._runner.cleanup()
+        await self._http.stop()
 
     async def _hear(self, request: web.Request) -> web.Response:
         fields: dict[str, str] = {}
@@ -178,31 +173,31 @@ class ModelServer:
         self._script = list(script)
         self._default = default
         self._chunk = chunk
-        self._runner: web.ServerRunner | None = None
+        self._http = LoopbackHttp({EVERY_REQUEST: self._handle})
         self._closing = asyncio.Event()
         self.requests: list[ModelServerRequest] = []
         self.open = 0
         self.failed = 0
-        self.port = 0
 
     @property
     def url(self) -> str:
         """The base URL for either API (`/chat/completions` and `/messages` are looked for at the end of a path)."""
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"{self._http.url}/v1"
+
+    @property
+    def port(self) -> int:
+        return self._http.port
 
     async def start(self, port: int = 0) -> None:
-        """Listen. Raises OSError when the port is taken."""
-        self._runner = web.ServerRunner(web.Server(self._handle), shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", port, reuse_address=True)
-        await site.start()
-        self.port = int(self._runner.addresses[0][1])
+        """Listen; without a port on that of last time. Raises OSError when the port is taken."""
+        self._closing = asyncio.Event()
+        self._http.port = port or self._http.port
+        await self._http.start()
 
     async def stop(self) -> None:
         """Close every connection, stalled ones too."""
         self._closing.set()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._http.stop()
 
     async def __aenter__(self) -> ModelServer:
         await self.start()
@@ -246,7 +241,7 @@ class ModelServer:
     ) -> web.StreamResponse:
         turn = answer.turn
         if answer.refuse:
-            return _drop(request, web.Response())
+            return abort_connection(request)
         if turn.failure is not None and not turn.text and answer.body is None:
             code, error = wire.make_error_body(turn.failure)
             wait = turn.failure.retry_after
@@ -279,7 +274,7 @@ class ModelServer:
             if stop_at is not None and sent >= stop_at:
                 if answer.stall is not None:
                     await self._closing.wait()
-                return _drop(request, response)
+                return abort_connection(request, response)
         await response.write_eof()
         return response
 
@@ -294,13 +289,6 @@ def _pieces(events: list[bytes], size: int) -> list[bytes]:
         return events
     whole = b"".join(events)
     return [whole[at : at + size] for at in range(0, len(whole), size)]
-
-
-def _drop(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
-    """Break the connection: the client sees it end before the response does."""
-    if request.transport is not None:
-        request.transport.abort()
-    return response
 
 
 def _json(data: Any, code: int = 200, headers: dict[str, str] | None = None) -> web.Response:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar, cast
 
 import msgspec
 from aiohttp import web
 
-from palinurus.channels.signal.channel import SignalChannel
-from palinurus.core.types.channel import Channel, SendTrouble
-from palinurus.testing.platform import VisibleMessage, make_channel_kit
+from palinurus.core.types.channel import SendTrouble
+from palinurus.testing.loopback import LoopbackHttp, LoopbackTcp, NewsBell, abort_connection
+from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage
 
 NUMBER = "+15550000001"
 OWN = "00000000-0000-4000-8000-000000000001"
@@ -27,7 +27,7 @@ PEOPLE = {"human": ("11111111-1111-4111-8111-111111111111", "+15551111111")}
 _STYLE = re.compile(r"\d+:\d+:(BOLD|ITALIC|STRIKETHROUGH|MONOSPACE|SPOILER)")
 
 # How signal-cli says each: code, message, and the kinds of its results.
-FAULTS: dict[str, tuple[int, str, str]] = {
+FAULTS: dict[SendTrouble, tuple[int, str, str]] = {
     "down": (-3, "Failed to send message: connection lost (IOException)", ""),
     "limited": (-5, "Failed to send message due to rate limiting", "RATE_LIMIT_FAILURE"),
     "markup": (-1, "Invalid textStyle syntax (x) expected 'start:length:STYLE'", ""),
@@ -38,16 +38,16 @@ FAULTS: dict[str, tuple[int, str, str]] = {
 }
 
 
-class FakeSignal:
-    """Implements `Platform`. `transport`: how our client connects, "http" or "tcp"."""
+class FakeSignal(FakePlatform):
+    """Implements `FakePlatform`. `transport`: how our client connects, "http" or "tcp"."""
 
     name = "signal"
-    groups = True
-    troubles: ClassVar[tuple[SendTrouble, ...]] = (
-        "down", "cut", "limited", "markup", "media", "signed_out", "gone", "refused",
-    )  # fmt: skip
+    troubles: ClassVar[tuple[SendTrouble, ...]] = ("cut", *FAULTS)
 
     def __init__(self, transport: str = "http") -> None:
+        routes = {"POST /api/v1/rpc": self._rpc, "GET /api/v1/events": self._events, "GET /api/v1/check": self._check}
+        self._http, self._tcp = LoopbackHttp(routes, cancels=True), LoopbackTcp(self._socket)
+        super().__init__(self._http, self._tcp)
         self.transport = transport
         self.accounts = [NUMBER]
         self.calls: list[tuple[str, dict[str, Any]]] = []
@@ -57,44 +57,12 @@ class FakeSignal:
         self._people = dict(PEOPLE)
         self._time = START
         self._waiting: list[dict[str, Any]] = []
-        self._news = asyncio.Condition()
-        self.faults: list[tuple[SendTrouble, float]] = []
-        self._ports = [0, 0]
-        self._writers: set[asyncio.StreamWriter] = set()
-
-    async def __aenter__(self) -> FakeSignal:
-        await self.mend()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.cut()
-
-    async def mend(self) -> None:
-        app = web.Application(client_max_size=128 * 1024 * 1024)
-        app.router.add_post("/api/v1/rpc", self._rpc)
-        app.router.add_get("/api/v1/events", self._events)
-        app.router.add_get("/api/v1/check", self._check)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.05, handler_cancellation=True)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self._ports[0]).start()
-        limit = 128 * 1024 * 1024
-        self._server = await asyncio.start_server(self._socket, "127.0.0.1", self._ports[1], limit=limit)
-        self._ports = [self._runner.addresses[0][1], self._server.sockets[0].getsockname()[1]]
-
-    async def cut(self) -> None:
-        self._server.close()
-        for writer in list(self._writers):
-            writer.transport.abort()
-        await self._runner.cleanup()
+        self._news = NewsBell()
 
     @property
     def section(self) -> dict[str, Any]:
-        """The account's part of a config."""
-        where = {"http": f"http://127.0.0.1:{self._ports[0]}", "tcp": f"tcp://127.0.0.1:{self._ports[1]}"}
+        where = {"http": self._http.url, "tcp": f"tcp://127.0.0.1:{self._tcp.port}"}
         return {"account": NUMBER, "httpUrl": where[self.transport]}
-
-    def channel(self, folder: str) -> Channel:
-        return SignalChannel(make_channel_kit("signal", folder, self.section))
 
     # --- people
 
@@ -104,53 +72,37 @@ class FakeSignal:
         made = (f"{at:08x}-2222-4222-8222-222222222222", f"+1555{at:07d}")
         return self._people.setdefault(name or "human", made)
 
-    async def say(
-        self,
-        text: str,
-        *,
-        chat: str = "",
-        sender: str = "",
-        event: str = "",
-        mention: bool = False,
-        times: int = 1,
-        **more: Any,
-    ) -> str:
+    async def _say(self, said: HumanMessage, more: dict[str, Any]) -> str:
         """`more` are further keys of the dataMessage."""
-        uuid, number = self.person(sender)
+        uuid, number = self.person(said.sender)
         self._time += 1
-        at = int(event) if event else self._time
-        data: dict[str, Any] = {"timestamp": at, "message": text, "expiresInSeconds": 0, "viewOnce": False}
-        if chat == "group":
+        at = int(said.event) if said.event else self._time
+        data: dict[str, Any] = {"timestamp": at, "message": said.text, "expiresInSeconds": 0, "viewOnce": False}
+        if said.chat == "group":
             data["groupInfo"] = {"groupId": GROUP, "groupName": "The group", "revision": 1, "type": "DELIVER"}
-        if mention:
-            data["message"] = f"\ufffc {text}"
+        if said.mention:
+            data["message"] = f"\ufffc {said.text}"
             data["mentions"] = [{"name": NUMBER, "number": NUMBER, "uuid": OWN, "start": 0, "length": 1}]
         envelope = {
-            "source": number, "sourceNumber": number, "sourceUuid": uuid, "sourceName": (sender or "human").title(),
-            "sourceDevice": 1, "timestamp": at, "serverReceivedTimestamp": at, "dataMessage": {**data, **more},
+            "source": number, "sourceNumber": number, "sourceUuid": uuid,
+            "sourceName": (said.sender or "human").title(), "sourceDevice": 1, "timestamp": at,
+            "serverReceivedTimestamp": at, "dataMessage": {**data, **more},
         }  # fmt: skip
-        await self.tell({"envelope": envelope, "account": NUMBER}, times)
+        await self.tell({"envelope": envelope, "account": NUMBER}, said.times)
         return f"{uuid}:{at}"
 
     async def tell(self, event: dict[str, Any], times: int = 1) -> None:
         """Something is received."""
-        async with self._news:
-            self._waiting += [event] * times
-            self._news.notify_all()
+        self._waiting += [event] * times
+        self._news.wake()
 
     def visible_messages(self, chat: str = "") -> list[VisibleMessage]:
         where = GROUP if chat == "group" else self.person(chat)[0]
         return [
-            VisibleMessage(str(one["timestamp"]), one["text"], tuple(one["media"]), (), one["quote"])
+            VisibleMessage(str(one["timestamp"]), one["text"], tuple(one["media"]), (), reply_to=one["quote"])
             for one in self.seen
             if one["to"] == where
         ]
-
-    async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
-        raise NotImplementedError("Signal has no buttons")
-
-    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
-        self.faults += [(trouble, retry_after)] * times
 
     # --- the daemon
 
@@ -162,30 +114,35 @@ class FakeSignal:
             return web.Response(status=400)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        while True:
-            event = await self._next()
-            try:
-                await response.write(b":\n\nevent:receive\ndata:" + msgspec.json.encode(event) + b"\n\n")
-            except OSError:
-                self._waiting.insert(0, event)
-                raise
+        await self._tell_news(
+            lambda event: response.write(b":\n\nevent:receive\ndata:" + msgspec.json.encode(event) + b"\n\n")
+        )
+        return response
 
-    async def _next(self) -> dict[str, Any]:
-        async with self._news:
-            await self._news.wait_for(lambda: bool(self._waiting))
-            return self._waiting.pop(0)
+    async def _tell_news(self, write: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
+        """All that is received, for ever. What could not be written waits for the next connection."""
+        while True:
+            if not self._waiting:
+                await self._news.wait()
+                continue
+            event = self._waiting[0]
+            await write(event)
+            if event in self._waiting:
+                self._waiting.remove(event)
 
     async def _rpc(self, request: web.Request) -> web.StreamResponse:
         asked = msgspec.json.decode(await request.read())
         answer = self._answered(asked)
         if answer is None:
-            assert request.transport is not None
-            request.transport.abort()
+            return abort_connection(request)
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
     async def _socket(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
-        news = asyncio.ensure_future(self._notify(writer))
+        async def write(event: dict[str, Any]) -> None:
+            writer.write(msgspec.json.encode({"jsonrpc": "2.0", "method": "receive", "params": event}) + b"\n")
+            await writer.drain()
+
+        news = asyncio.ensure_future(self._tell_news(write))
         try:
             while line := await reader.readline():
                 answer = self._answered(msgspec.json.decode(line))
@@ -193,18 +150,8 @@ class FakeSignal:
                     writer.transport.abort()
                     return
                 writer.write(msgspec.json.encode(answer) + b"\n")
-        except OSError:
-            pass
         finally:
             news.cancel()
-            self._writers.discard(writer)
-            writer.close()
-
-    async def _notify(self, writer: asyncio.StreamWriter) -> None:
-        while True:
-            event = await self._next()
-            line = {"jsonrpc": "2.0", "method": "receive", "params": event}
-            writer.write(msgspec.json.encode(line) + b"\n")
 
     def _answered(self, asked: dict[str, Any]) -> dict[str, Any] | None:
         """The answer to one call; None: the connection breaks instead."""
@@ -212,11 +159,11 @@ class FakeSignal:
         self.calls.append((method, params))
         self.fetched += method == "getAttachment"
         head = {"jsonrpc": "2.0", "id": asked["id"]}
-        fault, after = self.faults.pop(0) if method == "send" and self.faults else ("", 0.0)
+        fault = self.next_fault() if method == "send" else ""
         if "account" in params and params["account"] not in self.accounts:
             fault = "signed_out"
         if fault in FAULTS:
-            return {**head, "error": _error(fault, after)}
+            return {**head, "error": _error(fault, self.retry_after)}
         known: dict[str, Callable[[], Any]] = {
             "listAccounts": lambda: [{"number": one} for one in self.accounts],
             "getUserStatus": lambda: [{"recipient": NUMBER, "number": NUMBER, "uuid": OWN, "isRegistered": True}],
@@ -247,7 +194,7 @@ class FakeSignal:
 
 
 def _error(fault: str, after: float) -> dict[str, Any]:
-    code, message, kind = FAULTS[fault]
+    code, message, kind = FAULTS[cast("SendTrouble", fault)]
     result: dict[str, Any] = {"recipientAddress": {}, "type": kind}
     if fault == "limited":
         result["retryAfterSeconds"] = int(after)

@@ -19,7 +19,9 @@ from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import Channel, ChannelHttpRequest, ChannelHttpResponse, SendTrouble, SubmitInbound
 from palinurus.core.webhooks import verify_signature
 from palinurus.errors import PalinurusError
-from palinurus.testing.platform import VisibleMessage, make_channel_kit
+from palinurus.tasks import TaskSet
+from palinurus.testing.loopback import LoopbackHttp, abort_connection
+from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage, make_channel_kit
 
 SECRET = "a-shared-secret"
 AGAIN = 0.1  # seconds until a request that was not taken is made again
@@ -38,92 +40,73 @@ class _Heard(WebhookChannel):
         await super().run(submit)
 
 
-class FakeWebhook:
-    """Implements `Platform`. `post` may be replaced to go through a gateway."""
+class FakeWebhook(FakePlatform):
+    """Implements `FakePlatform`. `post` may be replaced to go through a gateway."""
 
     name = "webhook"
-    groups = True
     troubles: ClassVar[tuple[SendTrouble, ...]] = (
         "down", "cut", "limited", "markup", "long", "media", "signed_out", "blocked", "gone", "refused",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.url = ""
+        self._http = LoopbackHttp({"POST /in": self._receive})
+        super().__init__(self._http)
         self.post: Post = self._straight
         self.seen: list[dict[str, Any]] = []
         self.requests: list[dict[str, Any]] = []  # every request that was rightly signed, repeats included
         self._keys: dict[str, str] = {}
-        self.faults: list[tuple[SendTrouble, float]] = []
         self._made: _Heard | None = None
         self._events = 0
         self._clock = SystemClock()
         self._up = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet("the webhook's people")
         self._turn = asyncio.Lock()
-        self._port = 0
-
-    async def __aenter__(self) -> FakeWebhook:
-        await self._open()
-        return self
 
     async def __aexit__(self, *exc: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await self._runner.cleanup()
+        await self._tasks.close()
+        await self.cut()
 
-    async def _open(self) -> None:
-        app = web.Application(client_max_size=64 * 1024 * 1024)
-        app.router.add_post("/in", self._receive)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port)
-        await site.start()
-        self._port = self._runner.addresses[0][1]
-        self.url = f"http://127.0.0.1:{self._port}/in"
+    async def mend(self) -> None:
+        await super().mend()
         self._up.set()
+
+    async def cut(self) -> None:
+        self._up.clear()
+        await super().cut()
+
+    @property
+    def url(self) -> str:
+        return f"{self._http.url}/in"
 
     @property
     def section(self) -> dict[str, Any]:
-        """The account's part of a config."""
         return {"secret": SECRET, "url": self.url, "acts": ["typing", "edit", "delete", "react"]}
 
     def channel(self, folder: str) -> Channel:
         self._made = _Heard(make_channel_kit("webhook", folder, self.section))
         return self._made
 
-    async def say(
-        self,
-        text: str,
-        *,
-        chat: str = "",
-        sender: str = "",
-        event: str = "",
-        mention: bool = False,
-        times: int = 1,
-        **more: Any,
-    ) -> str:
-        """`more` are further keys of the body. A request that is not taken is made again until it is."""
+    async def _say(self, said: HumanMessage, more: dict[str, Any]) -> str:
+        """A request that is not taken is made again until it is."""
         self._events += 1
-        who = sender or "human"
+        who = said.sender or "human"
         body = {
-            "id": event or f"e{self._events}", "from": who, "name": who.title(), "to": chat or who, "text": text,
-            "kind": "group" if chat == "group" else "direct", "mentioned": mention, **more,
+            "id": said.event or f"e{self._events}", "from": who, "name": who.title(), "to": said.chat or who,
+            "text": said.text,
+            "kind": "group" if said.chat == "group" else "direct", "mentioned": said.mention, **more,
         }  # fmt: skip
-        task = asyncio.ensure_future(self._tell(msgspec.json.encode(body), times))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._tell(msgspec.json.encode(body), said.times))
         return str(body["id"])
 
     async def _tell(self, data: bytes, times: int) -> None:
         async with self._turn:
             for _ in range(times):
                 await self._up.wait()
-                while await self.post(data, make_signed_headers(Secret(SECRET), data, self._clock.now())) in (
-                    429,
-                    503,
-                    507,
-                ):
+                while await self._post(data) in (429, 503, 507):
                     await self._clock.sleep(AGAIN)
+
+    async def _post(self, data: bytes) -> int:
+        return await self.post(data, make_signed_headers(Secret(SECRET), data, self._clock.now()))
 
     async def _straight(self, data: bytes, headers: dict[str, str]) -> int:
         """To the channel itself, as the gateway would."""
@@ -144,7 +127,7 @@ class FakeWebhook:
                 one["text"],
                 tuple(file["name"] for file in one.get("files", ())),
                 tuple(button["label"] for button in one.get("buttons", ())),
-                one.get("replyTo", ""),
+                reply_to=one.get("replyTo", ""),
             )
             for one in self.seen
             if one["to"] == (chat or "human")
@@ -155,32 +138,21 @@ class FakeWebhook:
         (text,) = (button["text"] for button in message["buttons"] if button["label"] == label)
         await self.say(text, chat=chat, sender=sender, pressed=message_id)
 
-    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
-        self.faults += [(trouble, retry_after)] * times
-
-    async def cut(self) -> None:
-        self._up.clear()
-        await self._runner.cleanup()
-
-    async def mend(self) -> None:
-        await self._open()
-
     async def _receive(self, request: web.Request) -> web.StreamResponse:
         data = await request.read()
         headers = {name.lower(): value for name, value in request.headers.items()}
-        if not verify_signature("generic", SECRET, headers, data, self._clock.now()):
+        if not verify_signature("generic", SECRET, headers, data, now=self._clock.now()):
             return web.json_response({"error": "wrong signature"}, status=401)
         body = msgspec.json.decode(data)
         self.requests.append(body)
-        trouble, after = self.faults.pop(0) if self.faults else ("", 0.0)
+        trouble = self.next_fault()
         if trouble and trouble != "cut":
-            return _failed(trouble, after)
+            return _failed(trouble, self.retry_after)
         ident = self._keys.get(headers["idempotency-key"])
         if ident is None:
             ident = self._keys[headers["idempotency-key"]] = self._show(body)
         if trouble == "cut":
-            assert request.transport is not None
-            request.transport.abort()
+            return abort_connection(request)
         return web.json_response({"id": ident})
 
     def _show(self, body: dict[str, Any]) -> str:

@@ -7,21 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from palinurus.channels.intake import RemoteFile
+from palinurus.channels.whatsapp import port
 from palinurus.channels.whatsapp.channel import WhatsAppChannel
-from palinurus.channels.whatsapp.port import (
-    WhatsAppAway,
-    WhatsAppEvent,
-    WhatsAppFile,
-    WhatsAppMessage,
-    WhatsAppPost,
-    WhatsAppQrCode,
-    WhatsAppQuote,
-    WhatsAppReady,
-    WhatsAppRefusal,
-    WhatsAppSignedOut,
-)
 from palinurus.core.types.channel import Channel, SendTrouble
-from palinurus.testing.platform import VisibleMessage, make_channel_kit
+from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage, make_channel_kit
 
 OURS = "4915550000001@s.whatsapp.net"
 LID = "900001@lid"
@@ -29,7 +19,7 @@ HUMAN = "4915551111111@s.whatsapp.net"
 GROUP = "120363000000000001@g.us"
 START = 1_700_000_000_000
 # What whatsmeow says to each trouble.
-FAULTS: dict[str, str] = {
+FAULTS: dict[SendTrouble, str] = {
     "down": "websocket not connected",
     "limited": "server returned error 429: rate-overlimit",
     "media": "upload: failed to upload media",
@@ -41,32 +31,23 @@ FAULTS: dict[str, str] = {
 }
 
 
-class FakeWhatsApp:
-    """Implements `Platform`."""
+class FakeWhatsApp(FakePlatform):
+    """Implements `FakePlatform`."""
 
     name = "whatsapp"
-    groups = True
-    troubles: ClassVar[tuple[SendTrouble, ...]] = (
-        "down", "cut", "limited", "media", "signed_out", "blocked", "gone", "long", "refused",
-    )  # fmt: skip
+    troubles: ClassVar[tuple[SendTrouble, ...]] = ("cut", *FAULTS)
 
     def __init__(self) -> None:
+        super().__init__()
         self.linked = True
         self.files: dict[str, bytes] = {}
         self.seen: list[dict[str, Any]] = []
         self.calls: list[tuple[Any, ...]] = []  # typing, react, read
-        self.faults: list[SendTrouble] = []
         self.up = True
-        self._waiting: list[WhatsAppMessage] = []
+        self._waiting: list[port.WhatsAppMessage] = []
         self._client: FakeWhatsAppClient | None = None
         self._count = 0
         self._people: dict[str, str] = {"human": HUMAN}
-
-    async def __aenter__(self) -> FakeWhatsApp:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        self.up = False
 
     @property
     def section(self) -> dict[str, Any]:
@@ -85,27 +66,16 @@ class FakeWhatsApp:
         made = f"49155522222{len(self._people):02}@s.whatsapp.net"
         return self._people.setdefault(name or "human", made)
 
-    async def say(
-        self,
-        text: str,
-        *,
-        chat: str = "",
-        sender: str = "",
-        event: str = "",
-        mention: bool = False,
-        times: int = 1,
-        **more: Any,
-    ) -> str:
-        """`more` are further fields of the message."""
+    async def _say(self, said: HumanMessage, more: dict[str, Any]) -> str:
         self._count += 1
-        who, ident = self.person(sender), event or f"3EB0{self._count:08X}"
-        words = f"@{LID.partition('@')[0]} {text}" if mention else text
-        made = WhatsAppMessage(
-            ident, GROUP if chat == "group" else who, who, words, START + self._count, (f"{who[:13]}0@lid",)
+        who, ident = self.person(said.sender), said.event or f"3EB0{self._count:08X}"
+        words = f"@{LID.partition('@')[0]} {said.text}" if said.mention else said.text
+        made = port.WhatsAppMessage(
+            ident, GROUP if said.chat == "group" else who, who, words, START + self._count, (f"{who[:13]}0@lid",)
         )
-        made = made._replace(name=(sender or "human").title(), group=chat == "group")
-        made = made._replace(mentions=(LID,) if mention else (), **more)
-        self._waiting += [made] * times
+        made = made._replace(name=(said.sender or "human").title(), group=said.chat == "group")
+        made = made._replace(mentions=(LID,) if said.mention else (), **more)
+        self._waiting += [made] * said.times
         self.tell()
         return ident
 
@@ -119,82 +89,76 @@ class FakeWhatsApp:
     def visible_messages(self, chat: str = "") -> list[VisibleMessage]:
         where = GROUP if chat == "group" else self.person(chat)
         return [
-            VisibleMessage(one["id"], _read(one["text"]), tuple(one["media"]), (), one["quote"])
+            VisibleMessage(one["id"], _read(one["text"]), tuple(one["media"]), (), reply_to=one["quote"])
             for one in self.seen
             if one["to"] == where
         ]
 
-    async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
-        raise NotImplementedError("linked devices have no buttons")
-
-    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
-        self.faults += [trouble] * times
-
     async def cut(self) -> None:
         self.up = False
         if self._client is not None:
-            self._client.hear(WhatsAppAway("the connection to WhatsApp broke"))
+            self._client.hear(port.WhatsAppAway("the connection to WhatsApp broke"))
 
     async def mend(self) -> None:
         self.up = True
         if self._client is not None:
-            self._client.hear(WhatsAppReady((OURS, LID), "Pal"))
+            self._client.hear(port.WhatsAppReady((OURS, LID), "Pal"))
             self.tell()
 
     def unlink(self) -> None:
         """The phone's owner takes us off the list of devices."""
         self.linked = False
         if self._client is not None:
-            self._client.hear(WhatsAppSignedOut("the phone has unlinked us"))
+            self._client.hear(port.WhatsAppSignedOut("the phone has unlinked us"))
 
     def scan(self) -> None:
         """Somebody reads the code with the phone."""
         self.linked = True
         if self._client is not None:
-            self._client.hear(WhatsAppReady((OURS, LID), "Pal"))
+            self._client.hear(port.WhatsAppReady((OURS, LID), "Pal"))
 
     # --- the servers
 
     def on_connect(self, client: FakeWhatsAppClient) -> None:
         self._client = client
         if not self.linked:
-            client.hear(WhatsAppQrCode("2@abc,def"))
+            client.hear(port.WhatsAppQrCode("2@abc,def"))
         elif self.up:
-            client.hear(WhatsAppReady((OURS, LID), "Pal"))
+            client.hear(port.WhatsAppReady((OURS, LID), "Pal"))
             self.tell()
 
     def on_disconnect(self, client: FakeWhatsAppClient) -> None:
         if self._client is client:
             self._client = None
 
-    def post(self, to: str, post: WhatsAppPost) -> str:
+    def post(self, to: str, post: port.WhatsAppPost) -> str:
         if not self.up:
-            raise WhatsAppRefusal("websocket not connected")
-        fault = self.faults.pop(0) if self.faults else ""
+            raise port.WhatsAppRefusal("websocket not connected")
+        fault = self.next_fault()
         if fault in FAULTS:
-            raise WhatsAppRefusal(FAULTS[fault], sending=True)
+            raise port.WhatsAppRefusal(FAULTS[fault], sending=True)
         self._count += 1
         ident = f"3EB0F{self._count:07X}"
         media = [post.file.name] if post.file else []
         quote = post.quoted.id if post.quoted else ""
         self.seen.append({"id": ident, "to": to, "text": post.text, "media": media, "quote": quote, "post": post})
         if fault == "cut":
-            raise WhatsAppRefusal("timed out waiting for message send response", sending=True)
+            raise port.WhatsAppRefusal("timed out waiting for message send response", sending=True)
         return ident
 
 
 class FakeWhatsAppClient:
-    """Implements `channels.whatsapp.port.Client`."""
+    """Implements `channels.whatsapp.port.WhatsAppClient`."""
 
     def __init__(self, people: FakeWhatsApp) -> None:
         self._people = people
-        self._hear: Callable[[WhatsAppEvent], None] | None = None
+        self._hear: Callable[[port.WhatsAppEvent], None] | None = None
 
-    def hear(self, event: WhatsAppEvent) -> None:
+    def hear(self, event: port.WhatsAppEvent) -> None:
         if self._hear is not None:
             self._hear(event)
 
-    async def start(self, hear: Callable[[WhatsAppEvent], None]) -> None:
+    async def start(self, hear: Callable[[port.WhatsAppEvent], None]) -> None:
         self._hear = hear
         self._people.on_connect(self)
 
@@ -202,7 +166,7 @@ class FakeWhatsAppClient:
         self._hear = None
         self._people.on_disconnect(self)
 
-    async def send(self, to: str, post: WhatsAppPost) -> str:
+    async def send(self, to: str, post: port.WhatsAppPost) -> str:
         return self._people.post(to, post)
 
     async def edit(self, to: str, ident: str, text: str) -> None:
@@ -220,10 +184,10 @@ class FakeWhatsAppClient:
     async def read(self, to: str, sender: str, ident: str) -> None:
         self._people.calls.append(("read", to, sender, ident))
 
-    async def fetch(self, media: WhatsAppFile) -> bytes:
-        if media.raw not in self._people.files:
-            raise WhatsAppRefusal("download failed with status code 410")
-        return self._people.files[media.raw]
+    async def fetch(self, media: RemoteFile) -> bytes:
+        if media.source not in self._people.files:
+            raise port.WhatsAppRefusal("download failed with status code 410")
+        return self._people.files[media.source]
 
     async def title(self, group: str) -> str:
         return "The group"
@@ -234,13 +198,13 @@ class FakeWhatsAppClient:
     def _one(self, ident: str) -> dict[str, Any]:
         found = next((one for one in self._people.seen if one["id"] == ident), None)
         if found is None:
-            raise WhatsAppRefusal("server returned error 404")
+            raise port.WhatsAppRefusal("server returned error 404")
         return found
 
 
-def quote_message(ident: str, text: str = "", sender: str = "") -> WhatsAppQuote:
+def quote_message(ident: str, text: str = "", sender: str = "") -> port.WhatsAppQuote:
     """A message of ours, or of `sender`, that somebody answers."""
-    return WhatsAppQuote(ident, sender or OURS, text)
+    return port.WhatsAppQuote(ident, sender or OURS, text)
 
 
 def _read(text: str) -> str:

@@ -57,7 +57,7 @@ def encode_completions(turn: ScriptedTurn, ids: list[str], chunk: int) -> list[b
             out.append(piece({"tool_calls": [{"index": index, "function": {"arguments": part}}]}))
     if turn.failure is not None:
         return [*out, encode_event({"error": make_error_body(turn.failure)[1]["error"]})]
-    out.append(piece({}, "tool_calls" if turn.calls else "length" if turn.length else "stop"))
+    out.append(piece({}, _openai_finish(turn)))
     return [*out, encode_event({**_chunk([]), "usage": _openai_usage(turn)}), b"data: [DONE]\n\n"]
 
 
@@ -83,10 +83,8 @@ def encode_anthropic(turn: ScriptedTurn, ids: list[str], chunk: int) -> list[byt
         signed = [{"type": "signature_delta", "signature": "c2lnbmVk"}]
         block({"type": "thinking", "thinking": "", "signature": ""}, thoughts + signed)
     if turn.text:
-        block(
-            {"type": "text", "text": ""},
-            [{"type": "text_delta", "text": part} for part in chunk_text(turn.text, chunk)],
-        )
+        texts = [{"type": "text_delta", "text": part} for part in chunk_text(turn.text, chunk)]
+        block({"type": "text", "text": ""}, texts)
     if turn.failure is not None:
         return [*out, encode_event(make_error_body(turn.failure)[1], "error")]
     for number, (name, args) in enumerate(turn.calls):
@@ -105,8 +103,7 @@ def build_completions(turn: ScriptedTurn, ids: list[str]) -> dict[str, Any]:
             {"id": ids[n], "type": "function", "function": {"name": name, "arguments": _json(args)}}
             for n, (name, args) in enumerate(turn.calls)
         ]
-    finish = "tool_calls" if turn.calls else "length" if turn.length else "stop"
-    choice = {"index": 0, "message": message, "finish_reason": finish}
+    choice = {"index": 0, "message": message, "finish_reason": _openai_finish(turn)}
     return {**_chunk([choice]), "object": "chat.completion", "usage": _openai_usage(turn)}
 
 
@@ -142,15 +139,9 @@ def _chunk(choices: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _openai_usage(turn: ScriptedTurn) -> dict[str, Any]:
     usage = turn.usage
-    read = usage.input + usage.cacheRead
-    cached = {"cached_tokens": usage.cacheRead}
-    total = read + usage.output
-    return {
-        "prompt_tokens": read,
-        "completion_tokens": usage.output,
-        "total_tokens": total,
-        "prompt_tokens_details": cached,
-    }
+    read, cached = usage.input + usage.cacheRead, {"cached_tokens": usage.cacheRead}
+    counts = {"prompt_tokens": read, "completion_tokens": usage.output, "total_tokens": read + usage.output}
+    return {**counts, "prompt_tokens_details": cached}
 
 
 def _anthropic_message(turn: ScriptedTurn) -> dict[str, Any]:
@@ -163,6 +154,10 @@ def _anthropic_message(turn: ScriptedTurn) -> dict[str, Any]:
     }
     base = {"id": "msg_1", "type": "message", "role": "assistant", "model": "fake", "stop_sequence": None}
     return {**base, "content": [], "stop_reason": None, "usage": counts}
+
+
+def _openai_finish(turn: ScriptedTurn) -> str:
+    return "tool_calls" if turn.calls else "length" if turn.length else "stop"
 
 
 def _anthropic_stop(turn: ScriptedTurn) -> str:

@@ -1,4 +1,4 @@
-"""The one door: every tool call of every run goes through `call`, and comes back as a ToolResult.
+"""The one door: every tool call of every run goes through `call_tool`, and comes back as a ToolResult.
 
 Knows hooks, argument checks, taint and the cut; knows no tool. It never raises but for cancellation, which passes
 through after the tool has cleaned up.
@@ -60,17 +60,17 @@ async def _asked(
         args, problem = check_arguments(tool.parameters, copy.deepcopy(changes["params"]), tool.aliases)
     if problem is not None:
         return args, f"A before_tool_call hook left invalid arguments for {tool.name}: {problem}"
-    if wish := changes.get("requireApproval"):
-        return args, await _approved(tool, args, ctx, wish if isinstance(wish, dict) else {})
+    if question := changes.get("requireApproval"):
+        return args, await _approved(tool, args, ctx, question if isinstance(question, dict) else {})
     return args, None
 
 
-async def _approved(tool: Tool, args: dict[str, Any], ctx: ToolContext, wish: dict[str, Any]) -> str | None:
+async def _approved(tool: Tool, args: dict[str, Any], ctx: ToolContext, question: dict[str, Any]) -> str | None:
     """A plugin wants a person to be asked. None if they said yes, else why not."""
-    title = str(wish.get("title") or f"use {tool.name}")[:200]
+    title = str(question.get("title") or f"use {tool.name}")[:200]
     shown = msgspec.json.format(msgspec.json.encode(args, enc_hook=str), indent=1).decode()
     bound = {"args": hashlib.sha256(shown.encode()).hexdigest()}
-    why = str(wish.get("description") or "a plugin wants this to be approved")[:500]
+    why = str(question.get("description") or "a plugin wants this to be approved")[:500]
     try:
         await taint.require_approval(ctx, tool.name, title, shown, bound, why)
     except ToolFailure as failure:

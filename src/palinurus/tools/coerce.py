@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from palinurus.core.text import repair_surrogates
+
 MAX_DEPTH = 32
 _MAX_JSON = 8_000_000  # characters of JSON inside a string argument
 _INTEGER = re.compile(r"[+-]?\d{1,18}(?:\.0{1,10})?")
@@ -59,17 +61,6 @@ def to_storable(value: Any, depth: int) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise ArgumentMismatch("numbers must be finite")
     return value
-
-
-def repair_surrogates(text: str) -> str:
-    """Half surrogate pairs cannot be written as UTF-8; they become U+FFFD."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def _string(value: Any, key: str) -> str:
@@ -150,6 +141,6 @@ _CONVERT: dict[str, Callable[[Any, str], Any]] = {
 
 
 def convert_value(kind: Any, value: Any, key: str, depth: int) -> Any:
-    """`value` as `kind`; a kind that is not in the table leaves it alone. Raises Mismatch."""
+    """`value` as `kind`; a kind that is not in the table leaves it alone. Raises ArgumentMismatch."""
     step = _CONVERT.get(kind) if isinstance(kind, str) else None
     return to_storable(value, depth) if step is None else step(value, key)

@@ -8,6 +8,7 @@ from typing import Protocol
 from palinurus.core.types.tool import Tool
 from palinurus.tools.commands import exec, process
 from palinurus.tools.commands.table import CommandTable
+from palinurus.tools.define import bind_tools
 from palinurus.tools.files import edit, ls, patch, read, write
 from palinurus.tools.program import cron, memory, plan, session, subagents
 from palinurus.tools.program.cron import SchedulerPort
@@ -17,21 +18,21 @@ from palinurus.tools.program.subagents import AgentsPort, SubagentsPort
 from palinurus.tools.search import tools
 
 _TOOLS: tuple[Tool, ...] = (
-    read.READ_TOOL,
-    write.WRITE_TOOL,
-    edit.EDIT_TOOL,
-    patch.APPLY_PATCH_TOOL,
-    ls.LS_TOOL,
-    tools.FIND_TOOL,
-    tools.GREP_TOOL,
-    plan.PLAN_TOOL,
+    read.read_file,
+    write.write_file,
+    edit.edit_file,
+    patch.apply_patch,
+    ls.list_folder,
+    tools.find_files,
+    tools.grep_files,
+    plan.update_plan,
 )
 
 
 def make_builtin_tools(processes: CommandTable | None = None) -> dict[str, Tool]:
     """The tools that come with Palinurus, by name, in the order the model is told of them."""
     table = processes or CommandTable()
-    return {**{tool.name: tool for tool in _TOOLS}, **exec.make_exec_tool(table), **process.make_process_tool(table)}
+    return {**{tool.name: tool for tool in _TOOLS}, **bind_tools((exec.run_exec, process.run_process), table)}
 
 
 class SessionsAndAgents(SessionsPort, AgentsPort, Protocol):
@@ -39,25 +40,25 @@ class SessionsAndAgents(SessionsPort, AgentsPort, Protocol):
 
 
 def make_all_tools(
-    recall: MemoryPort,
-    standing: SessionStatusPort,
+    memories: MemoryPort,
+    status: SessionStatusPort,
     others: SessionsAndAgents,
-    nest: SubagentsPort,
+    children: SubagentsPort,
     processes: CommandTable | None = None,
     web: Mapping[str, Tool] = {},
     schedules: SchedulerPort | None = None,
 ) -> dict[str, Tool]:
     """All tools: those that need nothing, and those that see a part of the program through a port."""
     seen = {
-        **memory.make_memory_tools(recall),
-        **session.make_status_tool(standing),
+        **memory.make_memory_tools(memories),
+        **session.make_status_tool(status),
         **session.make_session_tools(others),
         **subagents.make_agents_tool(others),
     }
     return {
         **make_builtin_tools(processes),
         **seen,
-        **subagents.make_subagent_tools(nest),
+        **subagents.make_subagent_tools(children),
         **web,
         **cron.make_cron_tool(schedules),
     }

@@ -1,9 +1,9 @@
 """The files that make an agent what it is (SOUL.md, AGENTS.md, memory, skills …), held as they are while something runs
 that untrusted content may have asked for.
 
-A command may write its whole workspace, so the kernel does not keep it from these files. `held` remembers them before
-the call and puts back after it what the call had no leave to change; the change is set aside for the owner. Knows
-files, no policy but `taint.shaping`.
+A command may write its whole workspace, so the kernel does not keep it from these files. `PersonaWatch` remembers them
+before the call and puts back after it what the call had no leave to change; the change is set aside for the owner.
+Knows files, no policy but `taint.is_shaping_file`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ import os
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 from palinurus.core.policy.taint import is_shaping_file
+from palinurus.core.types.sandbox import is_inside
 from palinurus.core.types.tool import ToolFailure
+from palinurus.files import write_whole_file
 from palinurus.tools.files import handles
-from palinurus.tools.files.paths import ResolvedPath, is_inside
+from palinurus.tools.files.paths import ResolvedPath
 
 log = logging.getLogger(__name__)
 
@@ -86,45 +89,47 @@ class PersonaWatch:
         name = f"{os.path.basename(path)}.{secrets.token_hex(4)}"
         try:
             os.makedirs(self._aside, mode=0o700, exist_ok=True)
-            handle = os.open(os.path.join(self._aside, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(handle, "wb") as file:
-                file.write(data)
+            write_whole_file(os.path.join(self._aside, name), data, sync=False)
         except OSError as exc:
             log.warning("what was written to %s could not be set aside: %s", path, exc)
 
 
-_watches: list[PersonaWatch] = []
+class PersonaWatches:
+    """The watches that go on now, of all workspaces."""
+
+    def __init__(self) -> None:
+        self._watches: list[PersonaWatch] = []
+
+    @contextlib.contextmanager
+    def watch(self, workspace: str, aside: str) -> Iterator[PersonaWatch]:
+        """Watch while a call runs. Whoever leaves processes behind adds them to `pids`; then the watch goes on."""
+        watch = PersonaWatch(workspace, aside)
+        self._watches.append(watch)
+        try:
+            yield watch
+        finally:
+            if not watch.pids:
+                self._watches.remove(watch)
+
+    def accept(self, paths: Iterable[str]) -> None:
+        """These files were written with leave: nobody puts them back."""
+        for path in paths:
+            for watch in self._watches:
+                if is_inside(path, watch.workspace):
+                    watch.accept(path)
+
+    def undo_strays(self, workspace: str) -> list[str]:
+        """What processes that were left behind have changed, put back; those that ended are forgotten."""
+        real, undone = os.path.realpath(workspace), list[str]()
+        for watch in [one for one in self._watches if one.pids and one.workspace == real]:
+            watch.pids = {pid for pid in watch.pids if _lives(pid)}
+            undone += watch.undo()
+            if not watch.pids:
+                self._watches.remove(watch)
+        return undone
 
 
-@contextlib.contextmanager
-def watch_persona(workspace: str, aside: str) -> Iterator[PersonaWatch]:
-    """Watch while a call runs. Whoever leaves processes behind adds them to `pids`; then the watch goes on."""
-    watch = PersonaWatch(workspace, aside)
-    _watches.append(watch)
-    try:
-        yield watch
-    finally:
-        if not watch.pids:
-            _watches.remove(watch)
-
-
-def accept_changes(paths: Iterable[str]) -> None:
-    """These files were written with leave: nobody puts them back."""
-    for path in paths:
-        for watch in _watches:
-            if is_inside(path, watch.workspace):
-                watch.accept(path)
-
-
-def undo_stray_changes(workspace: str) -> list[str]:
-    """What processes that were left behind have changed, put back; those that ended are forgotten."""
-    real, undone = os.path.realpath(workspace), list[str]()
-    for watch in [one for one in _watches if one.pids and one.workspace == real]:
-        watch.pids = {pid for pid in watch.pids if _lives(pid)}
-        undone += watch.undo()
-        if not watch.pids:
-            _watches.remove(watch)
-    return undone
+get_persona_watches = cache(PersonaWatches)  # one for the process, whose children they follow
 
 
 def _lives(pid: int) -> bool:
@@ -133,7 +138,7 @@ def _lives(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass
     return True
 
 
@@ -197,11 +202,7 @@ def _walk(workspace: str) -> Iterator[str]:
 
 def _read(workspace: str, path: str) -> bytes | None:
     try:
-        with handles.open_file(ResolvedPath(path, path, workspace)) as (handle, status):
-            data = b""
-            while len(data) <= status.st_size and (piece := os.read(handle, 1 << 20)):
-                data += piece
-            return data
+        return handles.read_whole(ResolvedPath(path, path, workspace), BYTES)
     except ToolFailure:
         return None
 

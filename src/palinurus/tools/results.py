@@ -1,7 +1,8 @@
 """What leaves a tool: text that can be stored and fits, binary described, images of a size that providers take.
 
 A text that does not fit is kept whole beside the transcript, under a handle that `read` pages, before the shortened
-one is handed on: who has seen the mark will find the file. The rules are `core.history.truncate`'s.
+one is handed on: who has seen the mark will find the file. Such files are named after the transcript and their
+content, so a session reaches only its own; upkeep removes them. The rules are `core.history.truncate`'s.
 """
 
 from __future__ import annotations
@@ -10,24 +11,22 @@ import asyncio
 import logging
 import os
 import re
-import threading
 from typing import Any
 
 import msgspec
 
 from palinurus.core.history import truncate
+from palinurus.core.text import repair_surrogates
 from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
-from palinurus.tools.coerce import repair_surrogates
-
-# Whole tool results on disk: kept by `cut` when the model sees only a part, paged by `read`.
-#
-# Files stand beside the session's transcript and are named after it and their content, so a session reaches only its
-# own. Upkeep removes them: with the session, or when they are old.
+from palinurus.files import write_whole_file
 
 log = logging.getLogger(__name__)
 
 MAX_KEPT = 16_000_000  # characters
+MAX_IMAGE = 7_000_000  # base64 characters; providers refuse more
+_INLINE = 100_000  # characters handled on the event loop; more goes to a thread
+MAX_DETAILS = 64_000  # bytes of JSON kept beside a result
 _NAME = re.compile(r"result:\s*([0-9a-f]{16})")
 
 
@@ -40,22 +39,14 @@ def keep_result(results: str, text: str) -> str:
         return ""
     handle = truncate.make_result_handle(text)
     file = results + handle
-    part = f"{file}.part-{os.getpid()}{threading.get_ident()}"
     try:
         if os.path.exists(file):
             os.utime(file)  # young again: upkeep goes by age
             return handle
         os.makedirs(os.path.dirname(file), 0o700, exist_ok=True)
-        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with open(fd, "wb") as out:
-            out.write(text.encode())
-            out.flush()
-            os.fsync(out.fileno())
-        os.rename(part, file)
+        write_whole_file(file, text.encode())
     except OSError as exc:
         log.warning("a whole tool result is not kept: %s", exc.strerror)
-        if os.path.exists(part):
-            os.unlink(part)
         return ""
     return handle
 
@@ -98,11 +89,6 @@ def _load(file: str) -> str:
         return data.read().decode("utf-8", "replace")
 
 
-MAX_IMAGE = 7_000_000  # base64 characters; providers refuse more
-_INLINE = 100_000  # characters handled on the event loop; more goes to a thread
-MAX_DETAILS = 64_000  # bytes of JSON kept beside a result
-
-
 async def fit_content(
     content: tuple[TextBlock | ImageBlock, ...], limit: int, results: str = ""
 ) -> tuple[TextBlock | ImageBlock, ...]:
@@ -125,6 +111,16 @@ async def fit_content(
 def _short(text: str, limit: int, results: str) -> str:
     text = truncate.indent_json(text)
     return truncate.shorten_result(text, limit, keep_result(results, text))
+
+
+def fit_rows(body: dict[str, Any], name: str, room: int) -> dict[str, Any]:
+    """`body` with as many of its rows under `name` as fit as JSON into `room` characters; `leftOut` counts the others.
+
+    A cut in the middle would be no JSON any more."""
+    total = len(body[name])
+    while (rows := body[name]) and len(msgspec.json.encode(body).decode()) > room:
+        body = {**body, name: rows[:-1], "leftOut": total - len(rows) + 1}
+    return body
 
 
 def limit_details(value: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -17,10 +17,11 @@ import msgspec
 from palinurus.core.policy import card, taint
 from palinurus.core.types.approval import ApprovalRequest
 from palinurus.core.types.messages import TextBlock
+from palinurus.core.types.sandbox import is_inside
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolSettings
-from palinurus.tools import persona
 from palinurus.tools.files.hunks import PatchError, UpdateFile, parse_patch
 from palinurus.tools.files.paths import resolve_path, shorten_path
+from palinurus.tools.persona import get_persona_watches
 
 CLOSED = (
     "[No network for this command: untrusted content was read ({where}). If it needs the network, run it with "
@@ -67,50 +68,61 @@ async def run_judged(
     tool: Tool, args: dict[str, Any], ctx: ToolContext, work: Callable[..., Awaitable[ToolOutput]]
 ) -> ToolOutput:
     """What `work(ctx, **args)` returns, run with what the taint leaves of its rights. Raises what it raises."""
-    persona.undo_stray_changes(ctx.workspace)
+    watches = get_persona_watches()
+    watches.undo_strays(ctx.workspace)
     given = await judge_call(tool, args, ctx)
     watched = tool.effect != "pure" and taint.is_reason_to_ask(ctx.settings.taint, "exec:files", ctx.taint)
     if not watched:
         output = await work(given.ctx, **args)
-        persona.accept_changes(given.paths)
+        watches.accept(given.paths)
         return output
     for path in given.paths:
         if not given.approved or taint.is_memory_note(_relative(path, ctx)):
             await ctx.mark(path)
-    with persona.watch_persona(ctx.workspace, _aside(ctx)) as watch:
+    with watches.watch(ctx.workspace, _aside(ctx)) as watch:
         try:
             output = await work(given.ctx, **args)
         finally:
-            persona.accept_changes(given.paths)
+            watches.accept(given.paths)
             undone = watch.undo()
         if (pid := _left(output)) and tool.name == "exec":
             watch.pids.add(pid)
     return _noted(output, given, undone, ctx)
 
 
-async def require_approval(
-    ctx: ToolContext, tool: str, title: str, command: str, binding: Mapping[str, str], why: str = ""
-) -> None:
-    """Returns if a person said yes. Raises ToolFailure."""
+def make_approval_request(ctx: ToolContext, too_long: str, **fields: Any) -> ApprovalRequest:
+    """The question, with what the context knows. Raises ToolFailure(`too_long`) if it cannot be shown whole."""
     sender = ctx.inbound.sender
-    ask = ApprovalRequest(
-        kind="tool",
+    made = ApprovalRequest(
         agent=ctx.agent,
         session=ctx.session,
         run=ctx.run,
         call=ctx.call,
+        taint=ctx.taint,
+        timeout=ctx.settings.rules.timeout,
+        asker="" if sender.owner else f"{sender.name or sender.id or 'somebody'} (not the owner)",
+        **fields,
+    )
+    if len(card.show_command(made)) > card.MAX_SHOWN:
+        raise ToolFailure(too_long)
+    return made
+
+
+async def require_approval(
+    ctx: ToolContext, tool: str, title: str, command: str, binding: Mapping[str, str], why: str = ""
+) -> None:
+    """Returns if a person said yes. Raises ToolFailure."""
+    ask = make_approval_request(
+        ctx,
+        "not done: it needs an approval and is too long to be shown whole. Do it in smaller pieces.",
+        kind="tool",
         tool=tool,
         title=title,
         command=command,
         binding=dict(binding),
-        taint=ctx.taint,
         why=why or "untrusted content was read before this",
         allowed=("allow-once", "deny"),
-        timeout=ctx.settings.rules.timeout,
-        asker="" if sender.owner else f"{sender.name or sender.id or 'somebody'} (not the owner)",
     )
-    if len(card.show_command(ask)) > card.MAX_SHOWN:
-        raise ToolFailure("not done: it needs an approval and is too long to be shown whole. Do it in smaller pieces.")
     told = await ctx.ask(ask)
     if told.decision == "deny":
         raise ToolFailure(
@@ -130,14 +142,13 @@ def find_source(tool: Tool, args: Mapping[str, Any], output: ToolOutput | None, 
         return f"memory {', '.join(dict.fromkeys(map(taint.get_source_kind, found)))}" if found else ""
     if output is not None and not output.source and tool.name == "read" and isinstance(args.get("path"), str):
         real = _full(args["path"], ctx)
-        if taint.is_shaping_file(_relative(real, ctx)) or _ours(real, ctx.settings):
+        # skills that the owner installed were judged then
+        if taint.is_shaping_file(_relative(real, ctx)) or _below(real, ctx.settings.readable):
             return f"memory {args['path']}"[: taint.MAX_SOURCE_DETAIL] if ctx.file_taint(real) else ""
     if output is not None and isinstance(args.get("path"), str) and taint.TOOL_SOURCES.get(tool.name) == "file":
         real = _full(args["path"], ctx)
-        if any(real.startswith(os.path.realpath(folder) + "/") for folder in ctx.settings.received):
-            return f"attachment {os.path.basename(real)}"[
-                : taint.MAX_SOURCE_DETAIL
-            ]  # not the machine's own: somebody sent it
+        if _below(real, ctx.settings.received):  # not the machine's own: somebody sent it
+            return f"attachment {os.path.basename(real)}"[: taint.MAX_SOURCE_DETAIL]
     about = tool.summary(dict(args)) if tool.summary else ""
     return taint.name_source(tool.name, output.source if output else "", tool.origin, about, failed=output is None)
 
@@ -188,9 +199,8 @@ def _full(path: str, ctx: ToolContext) -> str:
         return os.path.normpath(whole)
 
 
-def _ours(real: str, settings: ToolSettings) -> bool:
-    """Skills that the owner installed were judged then."""
-    return any(real.startswith(os.path.realpath(folder) + "/") for folder in settings.readable)
+def _below(real: str, folders: Iterable[str]) -> bool:
+    return any(is_inside(real, os.path.realpath(folder)) for folder in folders)
 
 
 def _read_back(details: Any) -> list[str]:

@@ -19,6 +19,7 @@ from palinurus.core.types.tool import ToolFailure
 from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError
 from palinurus.store.port import InboxRow
+from palinurus.tasks import TaskSet
 from palinurus.triggers import message
 from palinurus.triggers.events import SystemEvent, SystemEvents
 from palinurus.triggers.jobs import JobStore, ScheduledJob
@@ -35,16 +36,18 @@ STATUS = {"answered": "ok", "silent": "ok"}
 
 
 class CronRunner:
-    def __init__(self, doors: TriggerPort, jobs: JobStore, events: SystemEvents) -> None:
-        self._doors = doors
+    """Starts what is due and sees it to its end."""
+
+    def __init__(self, port: TriggerPort, jobs: JobStore, events: SystemEvents) -> None:
+        self._port = port
         self._jobs = jobs
         self._events = events
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet("the end of a job")
         self.wake: Callable[[], None] = lambda: None  # look again: a job is free
 
     async def tick(self, now: int) -> int | None:
         """Start what is due. Returns when to look again; None: when something changes."""
-        if not self._doors.settings.cron.enabled:
+        if not self._port.settings.cron.enabled:
             return None
         ready = []
         for held in self._jobs.all():
@@ -96,7 +99,7 @@ class CronRunner:
             await self._skipped(held, due - 1, over, now)
         await self._jobs.save(held, cursor=upto, pending=due, manual=False, skipped=held.state.skipped + over)
         pass_crashpoint("cron.pending")
-        if await self._doors.store.claim_slot(job.id, due):
+        if await self._port.store.claim_slot(job.id, due):
             pass_crashpoint("cron.slot")
             await self._start(held, due, now)
         else:  # run before the clock was set back
@@ -108,7 +111,7 @@ class CronRunner:
             raise BadRequest("the job is running")
         held.starting = True
         try:
-            while not await self._doors.store.claim_slot(held.job.id, now):
+            while not await self._port.store.claim_slot(held.job.id, now):
                 now += 1
             await self._jobs.save(held, pending=now, manual=True)
             await self._start(held, now, now)
@@ -120,14 +123,14 @@ class CronRunner:
         """Hand a fire in. Left pending where the inbox takes nothing now."""
         job = held.job
         try:
-            key = message.resolve_job_session(job, due, self._doors.settings)
+            key = message.resolve_job_session(job, due, self._port.settings)
             if job.payload.kind == "systemEvent" and job.wake_mode == "next-heartbeat":
                 event = SystemEvent(f"{job.id}:{due}", str(key), job.payload.words, now, job.source)
                 await self._events.add(event)
                 await self._over(held, due, "ok", job.payload.words[:SUMMARY], {"sessionKey": str(key)})
                 return
-            way = await message.resolve_job_destination(self._doors, job.delivery, key, job.agent_id)
-            accepted = await self._doors.submit(message.make_fire_message(job, due, now, key, way))
+            destination = await message.resolve_job_destination(self._port, job.delivery, key, job.agent_id)
+            accepted = await self._port.inbox.submit(message.make_fire_message(job, due, now, key, destination))
         except (BadRequest, NotFound) as exc:
             await self._over(held, due, "error", exc.message, {})
             return
@@ -143,16 +146,14 @@ class CronRunner:
 
     def _watch(self, held: ScheduledJob) -> None:
         held.watched = True
-        task = asyncio.ensure_future(self._end(held))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._end(held))
 
     async def _end(self, held: ScheduledJob) -> None:
         """Wait for the fire's outcome, and do what follows from it."""
         due, item = held.state.running_at_ms, held.state.item
         try:
             try:
-                row = await self._doors.wait(item)
+                row = await self._port.inbox.wait(item)
             except NotFound:
                 await self._over(held, due, "error", "its message is gone", {})
                 return
@@ -170,7 +171,7 @@ class CronRunner:
             self.wake()
 
     async def _facts(self, row: InboxRow) -> dict[str, Any]:
-        spent = [s for s in await self._doors.store.list_usage(row.at, row.session) if s.item == row.id]
+        spent = [s for s in await self._port.store.list_usage(row.at, row.session) if s.item == row.id]
         facts: dict[str, Any] = {"sessionKey": row.session, "itemId": row.id, "durationMs": row.settled - row.claimed}
         if spent:
             costs = [s.cost for s in spent if s.cost is not None]
@@ -185,20 +186,19 @@ class CronRunner:
         if job.delivery.mode == "webhook":
             return await self._post(held, row, due, status)
         if job.session_target == "isolated" and job.delivery.mode == "announce" and row.outcome == "answered":
-            key = message.make_main_key(self._doors.settings, job.agent_id)
+            key = message.make_main_key(self._port.settings, job.agent_id)
             text = f"The scheduled job {job.name!r} told the person: {row.note[:SUMMARY]}"
             # What the run may have read came from anywhere.
-            await self._events.add(
-                SystemEvent(f"said:{job.id}:{due}", str(key), text, self._doors.clock.now(), "session")
-            )
+            said = SystemEvent(f"said:{job.id}:{due}", str(key), text, self._port.clock.now(), source="session")
+            await self._events.add(said)
             return "announced"
         return "not-requested"
 
     async def _post(self, held: ScheduledJob, row: InboxRow, due: int, status: str) -> str:
         """At least once; the receiver tells repeats by the Idempotency-Key."""
-        job, settings = held.job, self._doors.settings.cron
+        job, settings = held.job, self._port.settings.cron
         url = job.delivery.to or settings.webhook
-        if not url or self._doors.post is None:
+        if not url or self._port.post is None:
             return "failed: no address"
         run = f"{job.id}:{due}"
         body = {"jobId": job.id, "jobName": job.name, "runId": run, "status": status, "summary": row.note}
@@ -207,9 +207,9 @@ class CronRunner:
             headers["Authorization"] = f"Bearer {settings.webhook_token.reveal()}"
         why = ""
         for wait in POSTS:
-            await self._doors.clock.sleep(wait)
+            await self._port.clock.sleep(wait)
             try:
-                code = await self._doors.post(url, msgspec.json.encode({**body, "runAtMs": due}), headers)
+                code = await self._port.post(url, msgspec.json.encode({**body, "runAtMs": due}), headers)
             except ToolFailure as exc:
                 why = str(exc)[:200]
                 continue
@@ -223,7 +223,7 @@ class CronRunner:
         job, state = held.job, held.state
         bad = status != "ok"
         run = f"{'manual:' if state.manual else ''}{job.id}:{due}"
-        now = self._doors.clock.now()
+        now = self._port.clock.now()
         entry = {"ts": now, "jobId": job.id, "jobName": job.name, "action": "finished", "status": status, "runId": run}
         entry |= {"summary": summary, "runAtMs": due, **facts, **({"error": summary} if bad else {})}
         await self._jobs.record_run(held, entry)
@@ -259,10 +259,8 @@ class CronRunner:
         await self._jobs.record_run(held, {**entry, "missed": msgspec.to_builtins(row)})
 
     def _tell(self, held: ScheduledJob, action: str, more: dict[str, Any]) -> None:
-        self._doors.tell("cron", {**more, "jobId": held.job.id, "action": action, "job": held.describe()})
+        self._port.tell("cron", {**more, "jobId": held.job.id, "action": action, "job": held.describe()})
 
     async def close(self) -> None:
         """Stop waiting; the next start goes on."""
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()

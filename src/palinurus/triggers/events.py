@@ -9,9 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from palinurus.errors import StateError
+from palinurus.store.records import Records
 from palinurus.triggers.ports import TriggerStore
 
-KIND = "event"
 MOST = 20  # waiting for one session; the oldest go
 SHORT = 4000  # characters of one
 
@@ -40,18 +40,16 @@ NOTHING = SystemEventText()
 
 
 class SystemEvents:
+    """All that waits, by session."""
+
     def __init__(self, store: TriggerStore) -> None:
-        self._store = store
+        self._kept = Records(store, "event", SystemEvent)
         self._by_session: dict[str, list[SystemEvent]] = {}
 
     async def load(self) -> None:
         """What waits on disk."""
         self._by_session.clear()
-        for kept in await self._store.list_records(KIND):
-            try:
-                event = msgspec.json.decode(kept.data, type=SystemEvent)
-            except msgspec.DecodeError:
-                continue
+        for event in (await self._kept.all()).values():
             self._by_session.setdefault(event.session, []).append(event)
         for events in self._by_session.values():
             events.sort(key=lambda event: event.at)
@@ -75,7 +73,7 @@ class SystemEvents:
             return
         event = msgspec.structs.replace(event, text=event.text[:SHORT])
         events.append(event)
-        await self._store.put_record(KIND, event.key, msgspec.json.encode(event))
+        await self._kept.put(event.key, event)
         waiting = [known for known in events if not known.item]
         for old in waiting[: max(0, len(waiting) - MOST)]:
             await self._drop(old)
@@ -91,9 +89,9 @@ class SystemEvents:
                 await self._drop(event)
             elif not event.item:
                 given = msgspec.structs.replace(event, item=item)
-                if await self._store.put_record(KIND, event.key, msgspec.json.encode(given)):
-                    events[events.index(event)] = given
-                    told.append(given)
+                await self._kept.put(event.key, given)
+                events[events.index(event)] = given
+                told.append(given)
             else:
                 told.append(event)
         return _told(told)
@@ -105,7 +103,7 @@ class SystemEvents:
         if not events:
             self._by_session.pop(event.session, None)
         try:
-            await self._store.put_record(KIND, event.key, None)
+            await self._kept.drop(event.key)
         except StateError:
             return  # a full disk: it is forgotten next time
 

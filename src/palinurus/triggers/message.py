@@ -1,4 +1,8 @@
-"""Jobs and heartbeats as messages: which session, where the answer goes, what the model is told."""
+"""What triggers say as messages: which session, where the answer goes, what the model is told.
+
+A heartbeat's answer goes nowhere, to the person's last place, or to a chat that the config names. A direct chat may be
+closed to it (`directPolicy`); then the turn runs all the same, and nothing is sent.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,6 @@ from palinurus.errors import BadRequest
 from palinurus.sessions.record import SessionRecord
 from palinurus.triggers.ports import TriggerPort
 
-# Where a heartbeat's answer goes: nowhere, to the person's last place, or to a chat that the config names. A direct
-# chat may be closed to it (`directPolicy`); then the turn runs all the same, and nothing is sent.
-
 # How platforms write the id of a chat that is no direct one.
 _GROUP = re.compile(r"-\d+|#.+|(?:group|channel|room|thread|topic):.+|.+@g\.us", re.IGNORECASE)
 _KINDS = ("group", "channel", "room")
@@ -29,7 +30,7 @@ class HeartbeatTarget(NamedTuple):
     """`why` says what kept the answer from going anywhere, as clients of OpenClaw know it; "" if nothing did. `seen`:
     what people may see there."""
 
-    way: ReplyDestination
+    destination: ReplyDestination
     why: str = ""
     seen: HeartbeatVisibility = HeartbeatVisibility()
 
@@ -39,38 +40,38 @@ class HeartbeatTarget(NamedTuple):
         return not (self.seen.ok or self.seen.alerts or self.seen.indicator)
 
 
-async def resolve_target(doors: TriggerPort, own: HeartbeatSettings, key: SessionKey) -> HeartbeatTarget:
+async def resolve_target(port: TriggerPort, own: HeartbeatSettings, key: SessionKey) -> HeartbeatTarget:
     """For a beat of the session `key`."""
     nowhere = ReplyDestination(Target("heartbeat", str(key)), False)
     if own.target == "none":
         return HeartbeatTarget(nowhere, "target-none")
-    row = await doors.store.session(str(key))
+    row = await port.store.session(str(key))
     record = SessionRecord.decode(row.data) if row is not None else None
     last = record.lastChannel if record is not None else None
     channel = (last or "") if own.target == "last" else own.target
     known = record is not None and channel == last
     to = own.to or (record.lastTo or "" if record is not None and known else "")
     account = own.account or (record.lastAccountId if record is not None and known else "") or "default"
-    if not to or channel not in doors.channels():
+    if not to or channel not in port.channels:
         return HeartbeatTarget(nowhere, "no-target")
     seen = next(
         (own.seen[place] for place in (f"{channel}/{account}", channel, "") if place in own.seen), HeartbeatVisibility()
     )
     if not (seen.ok or seen.alerts):
         return HeartbeatTarget(nowhere, "alerts-disabled", seen)
-    if own.direct == "block" and await _direct(doors, key, Target(channel, to), own=not own.to and known):
+    if own.direct == "block" and await _direct(port, key, Target(channel, to), own=not own.to and known):
         return HeartbeatTarget(nowhere, "dm-blocked")
     return HeartbeatTarget(ReplyDestination(Target(channel, to, account), True), "", seen)
 
 
-async def _direct(doors: TriggerPort, key: SessionKey, target: Target, *, own: bool) -> bool:
+async def _direct(port: TriggerPort, key: SessionKey, target: Target, *, own: bool) -> bool:
     """`own`: it is the session's own place, so the session's kind is the chat's."""
     if own and key.kind == "group":
         return False
     if _GROUP.fullmatch(target.to):
         return False
     names = (f"agent:{key.agent}:{target.channel}:{kind}:{escape_key_part(target.to)}" for kind in _KINDS)
-    return not any([await doors.store.session(name) is not None for name in names])
+    return not any([await port.store.session(name) is not None for name in names])
 
 
 _NOWHERE = "cron"
@@ -100,11 +101,11 @@ def resolve_job_session(job: CronJob, due: int, settings: Settings) -> SessionKe
     return found
 
 
-async def find_last_destination(doors: TriggerPort, key: SessionKey) -> ReplyDestination:
+async def find_last_destination(port: TriggerPort, key: SessionKey) -> ReplyDestination:
     """Where the session's person wrote last, if replies can go there."""
-    row = await doors.store.session(str(key))
+    row = await port.store.session(str(key))
     record = SessionRecord.decode(row.data) if row is not None else None
-    if record is None or record.lastChannel not in doors.channels():
+    if record is None or record.lastChannel not in port.channels:
         return ReplyDestination(Target(_NOWHERE, str(key)), False)
     return ReplyDestination(
         Target(record.lastChannel or "", record.lastTo or "", record.lastAccountId or "default"), True
@@ -112,21 +113,21 @@ async def find_last_destination(doors: TriggerPort, key: SessionKey) -> ReplyDes
 
 
 async def resolve_job_destination(
-    doors: TriggerPort, delivery: CronDelivery, key: SessionKey, agent: str
+    port: TriggerPort, delivery: CronDelivery, key: SessionKey, agent: str
 ) -> ReplyDestination:
     """Where a job's answer goes. Raises BadRequest for a channel that is not there."""
     if delivery.mode == "announce" and delivery.channel and delivery.channel != "last":
-        if delivery.channel not in doors.channels():
+        if delivery.channel not in port.channels:
             raise BadRequest(f"there is no channel {delivery.channel[:40]!r} to announce it on")
         account = delivery.account_id or "default"
         return ReplyDestination(Target(delivery.channel, delivery.to, account, delivery.thread_id), True)
     if delivery.mode == "announce" or key.kind != "cron":
-        own = key if key.kind != "cron" else make_main_key(doors.settings, agent)
-        return await find_last_destination(doors, own)
+        own = key if key.kind != "cron" else make_main_key(port.settings, agent)
+        return await find_last_destination(port, own)
     return ReplyDestination(Target(_NOWHERE, str(key)), False)
 
 
-def make_fire_message(job: CronJob, due: int, now: int, key: SessionKey, way: ReplyDestination) -> Inbound:
+def make_fire_message(job: CronJob, due: int, now: int, key: SessionKey, destination: ReplyDestination) -> Inbound:
     """The message of one fire. Its event is the slot: however often it is handed in, it is one message."""
     payload = job.payload
     late = f" It was due {_span(now - due)} ago." if now - due > GRACE_MS else ""
@@ -137,7 +138,7 @@ def make_fire_message(job: CronJob, due: int, now: int, key: SessionKey, way: Re
         )
     else:
         text = f"[cron:{job.id} {job.name}] {payload.words}\n\nThis was scheduled; nobody waits for questions.{late}"
-        if way.push and key.kind == "cron":
+        if destination.push and key.kind == "cron":
             text += " Your final answer is sent to the person as it is; NO_REPLY sends nothing."
     options = TurnOptions(trigger="cron", queue="followup")
     if key.kind == "cron" or payload.kind == "agentTurn":
@@ -149,19 +150,28 @@ def make_fire_message(job: CronJob, due: int, now: int, key: SessionKey, way: Re
             tools_allow=tuple(payload.tools_allow),
             prompt_mode="minimal" if payload.light_context else None,
         )
-    return Inbound(
-        way.target,
-        Sender("cron", job.name, owner=True, allowed=True),
-        f"cron:{job.id}:{due}",
-        text,
-        now,
-        session=str(key),
-        agent=key.agent,
-        options=options,
-        system=True,
-        push=way.push,
-        source=job.source,
+    sender = Sender("cron", job.name, owner=True, allowed=True)
+    return make_trigger_message(
+        destination, sender, f"cron:{job.id}:{due}", text, at=now, key=key, options=options, source=job.source
     )
+
+
+def make_trigger_message(
+    destination: ReplyDestination,
+    sender: Sender,
+    event: str,
+    text: str,
+    *,
+    at: int,
+    key: SessionKey,
+    options: TurnOptions,
+    source: str = "",
+) -> Inbound:
+    """A message that nobody wrote. `source`: whose words it holds (taint)."""
+    return Inbound(
+        destination.target, sender, event, text, at, session=str(key), agent=key.agent, options=options,
+        system=True, push=destination.push, source=source,
+    )  # fmt: skip
 
 
 def _span(ms: int) -> str:

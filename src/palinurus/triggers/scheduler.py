@@ -1,5 +1,5 @@
 """The one timer: looks at jobs and heartbeats when the next one is due, and once a minute in any case, so that a clock
-that is set or a machine that slept is noticed. Also the `Schedules` that the tool, the gateway and `pal cron` use.
+that is set or a machine that slept is noticed. Also the `SchedulerPort` that the tool, the gateway and `pal cron` use.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from palinurus.core.schedule import job as jobs_
-from palinurus.core.types.inbound import Inbound, Sender, TurnOptions
+from palinurus.core.schedule.job import make_job, patch_job
+from palinurus.core.types.inbound import Sender, TurnOptions
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import BadRequest, NotFound
-from palinurus.tools.program.cron import CronJobMaker, SchedulerListener
+from palinurus.tools.program.cron import CronJobMaker, SchedulerListener, SchedulerPort
 from palinurus.triggers.cron import CronRunner
 from palinurus.triggers.events import SystemEvent, SystemEvents
 from palinurus.triggers.heartbeat import AgentHeartbeat
 from palinurus.triggers.jobs import JobStore, ScheduledJob
-from palinurus.triggers.message import find_last_destination, make_main_key
+from palinurus.triggers.message import find_last_destination, make_main_key, make_trigger_message
 from palinurus.triggers.ports import TriggerPort
 
 log = logging.getLogger(__name__)
@@ -29,18 +29,18 @@ LEAST = 0.05
 SWITCH = ("heartbeats", "off")  # the record that is there while people have switched them off
 
 
-class Scheduler:
-    """Implements `tools.cron.Schedules`."""
+class Scheduler(SchedulerPort):
+    """The timer, and the jobs and heartbeats it looks at. What callers may ask for is said in `SchedulerPort`."""
 
-    def __init__(self, doors: TriggerPort, events: SystemEvents) -> None:
+    def __init__(self, port: TriggerPort, events: SystemEvents) -> None:
         self._listeners: list[SchedulerListener] = []
-        self._doors = doors = doors._replace(tell=self._tell)
-        self._tz = doors.settings.cron.timezone
-        self._jobs = JobStore(doors.store, self._tz, doors.settings.cron.runs)
+        self._port = port = port._replace(tell=self._tell)
+        self._tz = port.settings.cron.timezone
+        self._jobs = JobStore(port.store, self._tz, port.settings.cron.runs)
         self.events = events
-        self._cron = CronRunner(doors, self._jobs, events)
+        self._cron = CronRunner(port, self._jobs, events)
         self._cron.wake = self.nudge
-        self._beats = {a: AgentHeartbeat(a, s, doors, events) for a, s in doors.settings.heartbeats.items()}
+        self._beats = {a: AgentHeartbeat(a, s, port, events) for a, s in port.settings.heartbeats.items()}
         for beat in self._beats.values():
             beat.wake = self.nudge
         self._last: dict[str, Any] | None = None
@@ -51,10 +51,10 @@ class Scheduler:
 
     async def load(self) -> None:
         """What is on disk. Nothing is started yet."""
-        now = self._doors.clock.now()
+        now = self._port.clock.now()
         await self.events.load()
         await self._jobs.load(now)
-        off = await self._doors.store.get_record(*SWITCH)
+        off = await self._port.store.get_record(*SWITCH)
         for beat in self._beats.values():
             await beat.load(now)
             beat.enable(off is None)
@@ -65,7 +65,7 @@ class Scheduler:
 
     async def tick(self) -> int | None:
         """One look at everything. Returns when the next thing is due, in milliseconds; None: nothing is."""
-        now = self._doors.clock.now()
+        now = self._port.clock.now()
         dues = [await self._cron.tick(now), *[await beat.tick(now) for beat in self._beats.values()]]
         return min((due for due in dues if due is not None), default=None)
 
@@ -76,13 +76,13 @@ class Scheduler:
             try:
                 due = await self.tick()
                 if due is not None:
-                    wait = min(TICK, max(LEAST, (due - self._doors.clock.now()) / 1000))
+                    wait = min(TICK, max(LEAST, (due - self._port.clock.now()) / 1000))
             except Exception:  # task boundary: a full disk or a broken file; the next look comes
                 log.exception("jobs and heartbeats could not be looked at")
             await self._rest(wait)
 
     async def _rest(self, seconds: float) -> None:
-        sleep = asyncio.ensure_future(self._doors.clock.sleep(seconds))
+        sleep = asyncio.ensure_future(self._port.clock.sleep(seconds))
         nudge = asyncio.ensure_future(self._nudged.wait())
         try:
             await asyncio.wait((sleep, nudge), return_when=asyncio.FIRST_COMPLETED)
@@ -106,33 +106,29 @@ class Scheduler:
     # --- jobs
 
     def status(self) -> dict[str, Any]:
-        """See `Schedules`."""
         dues = [held.due for held in self._jobs.all() if held.due is not None]
-        enabled = self._doors.settings.cron.enabled
+        enabled = self._port.settings.cron.enabled
         next_at = min(dues, default=None) if enabled else None
         return {"enabled": enabled, "storePath": "state.db", "jobs": len(self._jobs.all()), "nextWakeAtMs": next_at}
 
     def jobs(self, disabled: bool = False) -> list[dict[str, Any]]:
-        """See `Schedules`."""
         found = [held for held in self._jobs.all() if disabled or held.job.enabled]
         return [held.describe() for held in sorted(found, key=lambda held: (held.due is None, held.due or 0))]
 
     def job(self, ident: str) -> dict[str, Any]:
-        """See `Schedules`."""
         return self._jobs.find(ident).describe()
 
     async def add(self, asked: dict[str, Any], maker: CronJobMaker) -> dict[str, Any]:
-        """See `Schedules`."""
         if (known := self._jobs.get(maker.ident)) is not None:
             return known.describe()
         asked = self._placed(asked, maker)
-        now = self._doors.clock.now()
-        agent = maker.agent or self._doors.settings.default_agent
+        now = self._port.clock.now()
+        agent = maker.agent or self._port.settings.default_agent
         try:
-            job = jobs_.make_job(asked, maker.ident or str(uuid.uuid4()), now, agent, self._tz, maker.source)
+            job = make_job(asked, maker.ident or str(uuid.uuid4()), now, agent, self._tz, maker.source)
         except ValueError as exc:
             raise BadRequest(str(exc)) from None
-        if job.agent_id not in self._doors.settings.agents:
+        if job.agent_id not in self._port.settings.agents:
             raise BadRequest(f"unknown agent {job.agent_id[:64]!r}")
         return self._changed("added", await self._jobs.add(job))
 
@@ -150,24 +146,22 @@ class Scheduler:
         if delivery is None and isolated:
             delivery = {"mode": "announce"}
         bare = isinstance(delivery, dict) and delivery.get("mode") == "announce" and not delivery.get("channel")
-        if bare and maker.channel in self._doors.channels():
+        if bare and maker.channel in self._port.channels:
             made["delivery"] = {
                 **(delivery or {}), "channel": maker.channel, "to": maker.to, "accountId": maker.account
             }  # fmt: skip
         return made
 
     async def update(self, ident: str, patch: dict[str, Any]) -> dict[str, Any]:
-        """See `Schedules`."""
-        held, now = self._jobs.find(ident), self._doors.clock.now()
+        held, now = self._jobs.find(ident), self._port.clock.now()
         try:
-            job = jobs_.patch_job(held.job, patch, now, self._tz)
+            job = patch_job(held.job, patch, now, self._tz)
         except ValueError as exc:
             raise BadRequest(str(exc)) from None
         await self._jobs.change(held, job, now)
         return self._changed("updated", held)
 
     async def remove(self, ident: str) -> bool:
-        """See `Schedules`."""
         try:
             held = self._jobs.find(ident)
         except NotFound:
@@ -177,8 +171,7 @@ class Scheduler:
         return True
 
     async def run(self, ident: str, *, force: bool = True) -> dict[str, Any]:
-        """See `Schedules`."""
-        held, now = self._jobs.find(ident), self._doors.clock.now()
+        held, now = self._jobs.find(ident), self._port.clock.now()
         if held.starting or held.state.item or held.state.pending:
             return {"ok": True, "enqueued": False, "ran": False, "reason": "already-running"}
         if not force and (held.due is None or held.due > now):
@@ -186,7 +179,7 @@ class Scheduler:
         return {"ok": True, "enqueued": True, "runId": await self._cron.force(held, now)}
 
     async def runs(self, ident: str = "", limit: int = 50) -> list[dict[str, Any]]:
-        """See `Schedules`. A job that is gone is known by its whole id."""
+        """A job that is gone is known by its whole id."""
         try:
             ident = self._jobs.find(ident).job.id if ident else ""
         except NotFound:
@@ -205,8 +198,7 @@ class Scheduler:
     # --- telling a session something
 
     async def wake(self, text: str, *, now: bool, session: str = "", source: str = "") -> None:
-        """See `Schedules`."""
-        settings, at = self._doors.settings, self._doors.clock.now()
+        settings, at = self._port.settings, self._port.clock.now()
         default = settings.default_agent
         key = parse_session_key(session, default) if session else make_main_key(settings, default)
         if key is None or key.agent not in settings.agents:
@@ -215,31 +207,28 @@ class Scheduler:
         if not now:
             await self.events.add(SystemEvent(ident, str(key), text, at, source))
             return
-        way = await find_last_destination(self._doors, key)
+        destination = await find_last_destination(self._port, key)
         sender = Sender("wake", owner=not source, allowed=True)
-        message = Inbound(
-            way.target, sender, f"wake:{ident}", f"System: {text}", at, session=str(key), agent=key.agent,
-            options=TurnOptions(trigger="wake"), system=True, push=way.push, source=source,
-        )  # fmt: skip
-        await self._doors.submit(message)
+        text, options = f"System: {text}", TurnOptions(trigger="wake")
+        await self._port.inbox.submit(
+            make_trigger_message(
+                destination, sender, f"wake:{ident}", text, at=at, key=key, options=options, source=source
+            )
+        )
 
     def waiting(self) -> list[str]:
-        """See `Schedules`."""
         return self.events.texts()
 
     # --- heartbeats
 
     def last_heartbeat(self) -> dict[str, Any] | None:
-        """See `Schedules`."""
         return self._last
 
     def heartbeats(self) -> dict[str, dict[str, Any]]:
-        """See `Schedules`."""
         return {agent: beat.describe() for agent, beat in self._beats.items()}
 
     async def set_heartbeats(self, on: bool) -> None:
-        """See `Schedules`."""
-        await self._doors.store.put_record(*SWITCH, None if on else b"off")
+        await self._port.store.put_record(*SWITCH, None if on else b"off")
         for beat in self._beats.values():
             beat.enable(on)
         self.nudge()
@@ -247,7 +236,6 @@ class Scheduler:
     # --- who follows
 
     def follow(self, listener: SchedulerListener) -> Callable[[], None]:
-        """See `Schedules`."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 

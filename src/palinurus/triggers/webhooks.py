@@ -22,18 +22,11 @@ from palinurus.core import webhooks
 from palinurus.core.types.inbound import NO_OPTIONS, Inbound, Sender, Target, TurnOptions, read_options
 from palinurus.core.types.keys import SessionKey, escape_key_part, parse_session_key
 from palinurus.core.untrusted import clean_label, make_inert, wrap_untrusted
-from palinurus.core.webhooks import (
-    WEBHOOK_NOT_FOUND,
-    WEBHOOK_UNAUTHORIZED,
-    MinuteRate,
-    WebhookAnswer,
-    WebhookHead,
-    WebhookTerms,
-    refuse_webhook,
-)
+from palinurus.core.webhooks import WebhookAnswer, WebhookHead
+from palinurus.core.window import SlidingWindow
 from palinurus.plugins.hooks import Hooks
 from palinurus.triggers.events import SystemEvent, SystemEvents
-from palinurus.triggers.message import ReplyDestination, find_last_destination, make_main_key
+from palinurus.triggers.message import ReplyDestination, find_last_destination, make_main_key, make_trigger_message
 from palinurus.triggers.ports import TriggerPort
 
 # What a webhook's body asks for, as one value: /hooks/wake, /hooks/agent, and mapped hooks with templates. Pure.
@@ -169,23 +162,23 @@ class WebhookDelivery(msgspec.Struct, frozen=True, omit_defaults=True):
 class Webhooks:
     """All of them. `opens` judges a request by its head, `take` does what its body says."""
 
-    def __init__(self, doors: TriggerPort, events: SystemEvents, hooks: Hooks) -> None:
-        self._doors = doors
+    def __init__(self, port: TriggerPort, events: SystemEvents, hooks: Hooks) -> None:
+        self._port = port
         self._events = events
         self._hooks = hooks
-        self._rate = MinuteRate()
+        self._rate = SlidingWindow(1, 60.0)
         self._swept = 0
 
-    def judge_head(self, head: WebhookHead) -> WebhookTerms | WebhookAnswer:
-        """May the body be read? A signature is only looked for here; it is checked over the body."""
-        settings = self._doors.settings.webhooks
+    def judge_head(self, head: WebhookHead) -> int | WebhookAnswer:
+        """How many bytes of body may be read? A signature is only looked for here; it is checked over the body."""
+        settings = self._port.settings.webhooks
         if not settings.enabled:
-            return WEBHOOK_NOT_FOUND
+            return webhooks.WEBHOOK_NOT_FOUND
         named = self._named(head.name)
         if any(self._proof(hook, head, None) is not None for hook in named):
-            return WebhookTerms(settings.size)
+            return settings.size
         known = not named and _same(_token(head.headers), settings.token.reveal())
-        return WEBHOOK_NOT_FOUND if known else WEBHOOK_UNAUTHORIZED
+        return webhooks.WEBHOOK_NOT_FOUND if known else webhooks.WEBHOOK_UNAUTHORIZED
 
     async def take(self, head: WebhookHead, body: bytes) -> WebhookAnswer:
         """Raises PalinurusError kinds of the inbox: stopping, full queue, full disk, unknown agent."""
@@ -193,45 +186,45 @@ class Webhooks:
             (hook, proof) for hook in self._named(head.name) if (proof := self._proof(hook, head, body)) is not None
         ]
         if not found:
-            return WEBHOOK_UNAUTHORIZED
+            return webhooks.WEBHOOK_UNAUTHORIZED
         first = found[0][0]
-        wait = self._rate.step(first.id, first.rate, self._doors.clock.monotonic())
+        wait = self._rate.count(first.id, self._port.clock.monotonic(), first.rate)
         if wait > 0:
             return WebhookAnswer(429, {"ok": False, "error": "too many requests"}, retry=int(wait) + 1)
         try:
             payload = msgspec.json.decode(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
-            return refuse_webhook(400, "the body is not JSON")
+            return webhooks.refuse_webhook(400, "the body is not JSON")
         if not isinstance(payload, dict):
-            return refuse_webhook(400, "the body is not a JSON object")
+            return webhooks.refuse_webhook(400, "the body is not a JSON object")
         hook, proof = next(
             ((hook, proof) for hook, proof in found if hook.source in ("", payload.get("source"))), (None, "")
         )
         if hook is None:
-            return WEBHOOK_NOT_FOUND
+            return webhooks.WEBHOOK_NOT_FOUND
         headers = {name: value for name, value in head.headers.items() if name not in _SECRET}
-        asked = read_webhook_request(hook, head.name, payload, headers, self._doors.settings.webhooks)
+        asked = read_webhook_request(hook, head.name, payload, headers, self._port.settings.webhooks)
         if isinstance(asked, str):
-            return refuse_webhook(400, asked)
+            return webhooks.refuse_webhook(400, asked)
         return await self._go(await self._changed(asked, payload, headers), proof)
 
     def _named(self, name: str) -> list[MappedHookSettings]:
         if name in _OWN:
             return [_OWN[name]]
-        return [hook for hook in self._doors.settings.webhooks.hooks if hook.path in ("", name)]
+        return [hook for hook in self._port.settings.webhooks.hooks if hook.path in ("", name)]
 
     def _proof(self, hook: MappedHookSettings, head: WebhookHead, body: bytes | None) -> str | None:
         """None: not opened. "": by a token. Else the signature; without a body only its presence counts."""
         if hook.closed:
             return None
-        wanted = hook.token if hook.own else self._doors.settings.webhooks.token
+        wanted = hook.token if hook.own else self._port.settings.webhooks.token
         if (wanted or not hook.scheme) and not _same(_token(head.headers), wanted.reveal()):
             return None
         if not hook.scheme:
             return ""
         if body is None:
             return "?" if head.headers.get(webhooks.SIGNATURE_SCHEMES[hook.scheme].header) else None
-        now = self._doors.clock.now()
+        now = self._port.clock.now()
         return webhooks.verify_signature(hook.scheme, hook.secret.reveal(), head.headers, body, now) or None
 
     async def _changed(
@@ -250,27 +243,27 @@ class Webhooks:
     async def _go(self, asked: WebhookRequest | None, proof: str) -> WebhookAnswer:
         if asked is None:
             return WebhookAnswer(200, {"ok": True, "skipped": True})
-        settings, clock = self._doors.settings, self._doors.clock
+        settings, clock = self._port.settings, self._port.clock
         await self._sweep(clock.now())
         ident = asked.delivery or proof
         digest = hashlib.sha256(f"{asked.hook}\n{ident}".encode("utf-8", "replace")).hexdigest()[:40] if ident else ""
         key = self._key(asked, digest)
         if key is None or key.agent not in settings.agents:
-            return refuse_webhook(400, "not a session of a known agent")
+            return webhooks.refuse_webhook(400, "not a session of a known agent")
         if settings.webhooks.prefixes and asked.session and not key.rest.startswith(settings.webhooks.prefixes):
-            return refuse_webhook(400, "hooks may not use that session (hooks.allowedSessionKeyPrefixes)")
+            return webhooks.refuse_webhook(400, "hooks may not use that session (hooks.allowedSessionKeyPrefixes)")
         held = await self._held(asked, key, digest)
         if held.done:
             return WebhookAnswer(200, {"ok": True, "mode": "next-heartbeat", "duplicate": True})
         if asked.action == "wake" and not asked.now:
             await self._later(asked, key, held, digest)
             return WebhookAnswer(200, {"ok": True, "mode": "next-heartbeat"})
-        made = await self._doors.submit(self._message(asked, key, held, digest or uuid.uuid4().hex))
+        made = await self._port.inbox.submit(self._message(asked, key, held, digest or uuid.uuid4().hex))
         told = {"ok": True, "mode": "now"} if asked.action == "wake" else {"ok": True}
         return WebhookAnswer(200, {**told, "runId": made.id, **({"duplicate": True} if made.duplicate else {})})
 
     def _key(self, asked: WebhookRequest, digest: str) -> SessionKey | None:
-        settings = self._doors.settings
+        settings = self._port.settings
         agent = asked.agent or settings.default_agent
         if asked.session:
             return parse_session_key(asked.session, agent)
@@ -281,12 +274,12 @@ class Webhooks:
     async def _held(self, asked: WebhookRequest, key: SessionKey, digest: str) -> WebhookDelivery:
         """Where replies go: decided once for a delivery, whatever has changed when it comes again."""
         record = f"{asked.hook} {digest}"
-        if digest and (kept := await self._doors.store.get_record(KIND, record)) is not None:
+        if digest and (kept := await self._port.store.get_record(KIND, record)) is not None:
             return msgspec.json.decode(kept.data, type=WebhookDelivery)
-        way = await self._way(asked, key)
-        made = WebhookDelivery(way.target if way.push else Target("hook", str(key)), way.push)
-        if digest and not await self._doors.store.put_record(KIND, record, msgspec.json.encode(made), expect=None):
-            kept = await self._doors.store.get_record(KIND, record)
+        destination = await self._way(asked, key)
+        made = WebhookDelivery(destination.target if destination.push else Target("hook", str(key)), destination.push)
+        if digest and not await self._port.store.put_record(KIND, record, msgspec.json.encode(made), expect=None):
+            kept = await self._port.store.get_record(KIND, record)
             return msgspec.json.decode(kept.data, type=WebhookDelivery) if kept is not None else made
         return made
 
@@ -294,18 +287,18 @@ class Webhooks:
         if not asked.deliver:
             return ReplyDestination(Target("hook"), False)
         if asked.channel != "last":
-            return ReplyDestination(Target(asked.channel, asked.to), asked.channel in self._doors.channels())
-        own = key if asked.action == "wake" else make_main_key(self._doors.settings, key.agent)
-        return await find_last_destination(self._doors, own)
+            return ReplyDestination(Target(asked.channel, asked.to), asked.channel in self._port.channels)
+        own = key if asked.action == "wake" else make_main_key(self._port.settings, key.agent)
+        return await find_last_destination(self._port, own)
 
     async def _later(self, asked: WebhookRequest, key: SessionKey, held: WebhookDelivery, digest: str) -> None:
         """Told with the session's next turn; remembered as told only when it is on disk."""
-        now = self._doors.clock.now()
+        now = self._port.clock.now()
         text = _words(asked._replace(facts=asked.facts[:EVENT]))
         await self._events.add(SystemEvent(digest or uuid.uuid4().hex, str(key), text, now, _source(asked)))
         if digest:
             done = msgspec.json.encode(msgspec.structs.replace(held, done=True))
-            await self._doors.store.put_record(KIND, f"{asked.hook} {digest}", done)
+            await self._port.store.put_record(KIND, f"{asked.hook} {digest}", done)
 
     def _message(self, asked: WebhookRequest, key: SessionKey, held: WebhookDelivery, ident: str) -> Inbound:
         text = _words(asked)
@@ -315,17 +308,15 @@ class Webhooks:
             text += "\n\nNobody waits for questions."
             if held.push:
                 text += " Your final answer is sent to the person as it is; NO_REPLY sends nothing."
-        return Inbound(
-            held.target,
-            Sender(f"hook:{asked.hook}"[:200], clean_label(asked.name, 80), allowed=True),
+        sender = Sender(f"hook:{asked.hook}"[:200], clean_label(asked.name, 80), allowed=True)
+        return make_trigger_message(
+            ReplyDestination(held.target, held.push),
+            sender,
             f"hook:{ident}",
             text,
-            self._doors.clock.now(),
-            session=str(key),
-            agent=key.agent,
+            at=self._port.clock.now(),
+            key=key,
             options=msgspec.structs.replace(asked.options, trigger="hook", queue="followup"),
-            system=True,
-            push=held.push,
             source=_source(asked),
         )
 
@@ -334,9 +325,9 @@ class Webhooks:
         if now - self._swept < SWEEP:
             return
         self._swept = now
-        for kept in await self._doors.store.list_records(KIND):
+        for kept in await self._port.store.list_records(KIND):
             if now - kept.at > KEPT:
-                await self._doors.store.put_record(KIND, kept.key, None)
+                await self._port.store.put_record(KIND, kept.key, None)
 
 
 def _words(asked: WebhookRequest) -> str:

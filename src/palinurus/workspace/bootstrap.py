@@ -1,5 +1,6 @@
 """The workspace's own files. Made once from templates, never overwritten; a file the owner deleted on purpose
-(BOOTSTRAP.md above all) is not made again in a workspace that already has others.
+(BOOTSTRAP.md above all) is not made again in a workspace that already has others. A new workspace can be put under git:
+nothing is committed, what to keep is the owner's choice.
 """
 
 from __future__ import annotations
@@ -7,11 +8,15 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 
+from palinurus.config.settings import AgentSettings
 from palinurus.errors import StateUnwritable
 
-# Puts a workspace under git: `git init` and a .gitignore. Nothing is committed; what to keep is the owner's choice.
-
+NAMES: tuple[str, ...] = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md")
+FIRST = "BOOTSTRAP.md"  # the first conversation; only where nothing else is yet
+OTHERS: tuple[str, ...] = ("MEMORY.md",)  # the owner's; its presence means the workspace is not new
+NOTES = "memory"  # the folder of daily notes
 IGNORE = ".gitignore"
 _LINES = """# Secrets and what machines write
 .env
@@ -23,6 +28,54 @@ node_modules/
 __pycache__/
 """
 _PATIENCE = 20.0  # seconds
+
+
+def ensure_workspace(workspace: str, skip: bool = False) -> list[str]:
+    """Make the directory, the files it lacks and the folder for notes. Returns the names of files made, in order.
+
+    `skip` (agents.defaults.skipBootstrap) makes the directory only. Raises StateUnwritable.
+    """
+    try:
+        os.makedirs(workspace, mode=0o700, exist_ok=True)
+        if skip:
+            return []
+        wanted = (*NAMES, FIRST) if is_new_workspace(workspace) else NAMES
+        if not os.path.lexists(notes := os.path.join(workspace, NOTES)):
+            os.mkdir(notes, 0o700)
+        return [name for name in wanted if _make(os.path.join(workspace, name), name)]
+    except OSError as exc:
+        raise StateUnwritable(
+            f"cannot write the workspace {workspace}: {exc.strerror}",
+            fix="make it writable, or set agents.defaults.workspace to another directory",
+        ) from None
+
+
+def is_new_workspace(workspace: str) -> bool:
+    """True if none of the files is there: a brand-new workspace."""
+    return not any(os.path.lexists(os.path.join(workspace, name)) for name in (*NAMES, *OTHERS, FIRST))
+
+
+def make_new_workspaces(agents: Iterable[AgentSettings]) -> None:
+    """The files of workspaces that are brand-new; what is there stays as it is."""
+    for agent in agents:
+        if is_new_workspace(agent.workspace):
+            ensure_workspace(agent.workspace, agent.skip_bootstrap)
+
+
+def read_template(name: str) -> bytes:
+    """What a new file of this name holds."""
+    with open(os.path.join(os.path.dirname(__file__), "templates", name), "rb") as file:
+        return file.read()
+
+
+def _make(path: str, name: str) -> bool:
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return False
+    with os.fdopen(handle, "wb") as file:
+        file.write(read_template(name))
+    return True
 
 
 def init_repository(workspace: str) -> list[str]:
@@ -67,50 +120,3 @@ def is_in_repository(path: str) -> bool:
         if above == at:
             return False
         at = above
-
-
-NAMES: tuple[str, ...] = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md")
-FIRST = "BOOTSTRAP.md"  # the first conversation; only where nothing else is yet
-OTHERS: tuple[str, ...] = ("MEMORY.md",)  # the owner's; its presence means the workspace is not new
-NOTES = "memory"  # the folder of daily notes
-
-
-def ensure_workspace(workspace: str, skip: bool = False) -> list[str]:
-    """Make the directory, the files it lacks and the folder for notes. Returns the names of files made, in order.
-
-    `skip` (agents.defaults.skipBootstrap) makes the directory only. Raises StateUnwritable.
-    """
-    try:
-        os.makedirs(workspace, mode=0o700, exist_ok=True)
-        if skip:
-            return []
-        wanted = (*NAMES, FIRST) if is_new_workspace(workspace) else NAMES
-        if not os.path.lexists(notes := os.path.join(workspace, NOTES)):
-            os.mkdir(notes, 0o700)
-        return [name for name in wanted if _make(os.path.join(workspace, name), name)]
-    except OSError as exc:
-        raise StateUnwritable(
-            f"cannot write the workspace {workspace}: {exc.strerror}",
-            fix="make it writable, or set agents.defaults.workspace to another directory",
-        ) from None
-
-
-def is_new_workspace(workspace: str) -> bool:
-    """True if none of the files is there: a brand-new workspace."""
-    return not any(os.path.lexists(os.path.join(workspace, name)) for name in (*NAMES, *OTHERS, FIRST))
-
-
-def read_template(name: str) -> bytes:
-    """What a new file of this name holds."""
-    with open(os.path.join(os.path.dirname(__file__), "templates", name), "rb") as file:
-        return file.read()
-
-
-def _make(path: str, name: str) -> bool:
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        return False
-    with os.fdopen(handle, "wb") as file:
-        file.write(read_template(name))
-    return True

@@ -9,15 +9,15 @@ import asyncio
 import base64
 import binascii
 import os
-import stat
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from palinurus.core.history.images import find_image_mentions
 from palinurus.core.media import MAX_IMAGE_SIDE, MAX_IMAGE_SOURCE, is_large_image
 from palinurus.core.types.messages import ImageBlock
+from palinurus.files import NotPlainFile, read_plain_file
 from palinurus.workspace.shrink import shrink_image
-from palinurus.workspace.texts import is_inside, read_whole
+from palinurus.workspace.texts import is_inside
 
 
 class ImageLimits(NamedTuple):
@@ -29,9 +29,8 @@ class ImageLimits(NamedTuple):
     total: int = 20 * 1024 * 1024
     most: int = 8  # images of one message
     side: int = MAX_IMAGE_SIDE  # pixels
-    shrink: Callable[[bytes, int, int], bytes | str] = (
-        shrink_image  # a smaller one, by size and side, or why there is none
-    )
+    # A smaller one, by size and side, or why there is none.
+    shrink: Callable[[bytes, int, int], bytes | str] = shrink_image
 
 
 class LoadedImages(NamedTuple):
@@ -78,11 +77,8 @@ def _resized(images: tuple[ImageBlock, ...], limits: ImageLimits) -> LoadedImage
         if isinstance(data, str):
             notes.append(f"an image that came with the message: {data}")
         else:
-            kept.append(
-                image
-                if data is raw
-                else ImageBlock(base64.b64encode(data).decode(), sniff_image(data) or image.mimeType)
-            )
+            made = ImageBlock(base64.b64encode(data).decode(), sniff_image(data) or image.mimeType)
+            kept.append(image if data is raw else made)
     return LoadedImages(tuple(kept), tuple(notes), "")
 
 
@@ -139,18 +135,11 @@ def _read(real: str, allowed: Iterable[str], cap: int) -> bytes | str:
     if not any(is_inside(real, root) for root in allowed):
         return "outside the workspace"
     try:
-        handle = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        return read_plain_file(real, cap)
+    except NotPlainFile:
+        return _over(cap) if os.path.isfile(real) else "not a file"
     except OSError as exc:
         return exc.strerror or "cannot be read"
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return "not a file"
-        data = read_whole(handle, cap + 1)
-    except OSError as exc:
-        return exc.strerror or "cannot be read"
-    finally:
-        os.close(handle)
-    return _over(cap) if len(data) > cap else data
 
 
 def _decoded(data: str, cap: int) -> bytes | str:

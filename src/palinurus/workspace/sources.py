@@ -1,7 +1,7 @@
 """What a workspace gives to prompts and runs: bootstrap files, skills, variables for skills.
 
-The supplier of `agent/facts.Gatherer`. Cheap when nothing changed: one stat for each file and folder it knows. `ready`
-is for runs (hooks, the once-only warning, slow looks in a thread); calling the shelf only looks.
+The supplier of `agent/plan/prompt`. Cheap when nothing changed: one stat for each file and folder it knows. `ready`
+is for runs (hooks, the once-only warning, slow looks in a thread); calling the sources only looks.
 """
 
 from __future__ import annotations
@@ -26,15 +26,22 @@ from palinurus.plugins.hooks import Hooks
 from palinurus.workspace.discovery import SkillScan, is_unchanged, list_skill_roots, scan_skills
 from palinurus.workspace.texts import FileIdentity, FileText, FileTexts, identify_file
 
-# What gates ask about this machine: programs on the PATH, variables, config keys. Answers are kept until a directory
-# of the PATH changes.
-
+POINT = "agent:bootstrap"
+LOOK = 0.5  # seconds between two looks at the folders of skills
+KEPT = 256  # sessions whose hooks' files and warnings are remembered
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+# Variables that make programs load or run something: no skill gets to set them.
+_REFUSED = re.compile(
+    r"(?:LD_|DYLD_|GIT_|PYTHON|PERL5|RUBY|NODE_OPTIONS|NPM_CONFIG|BASH_|ENV$|IFS$|PATH$|HOME$|SHELL|PALINURUS_|PROMPT_)",
+    re.IGNORECASE,
+)
 # Keys that count as set when nobody wrote them.
 _SET = frozenset(("browser.enabled", "browser.evaluateEnabled"))
 
 
 class SkillMachine:
-    """This machine, with one environment and one config. `path` is the PATH that the children of tools have."""
+    """What gates ask about this machine: programs, variables, config keys. `path` is the PATH that the children of
+    tools have; answers are kept until one of its directories changes."""
 
     def __init__(self, environ: Mapping[str, str], path: str, raw: Mapping[str, Any], settings: SkillSettings) -> None:
         self._environ = environ
@@ -96,19 +103,8 @@ def _runs(path: str) -> bool:
         return False
 
 
-POINT = "agent:bootstrap"
-LOOK = 0.5  # seconds between two looks at the folders of skills
-KEPT = 256  # sessions whose hooks' files and warnings are remembered
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-# Variables that make programs load or run something: no skill gets to set them.
-_REFUSED = re.compile(
-    r"(?:LD_|DYLD_|GIT_|PYTHON|PERL5|RUBY|NODE_OPTIONS|NPM_CONFIG|BASH_|ENV$|IFS$|PATH$|HOME$|SHELL|PALINURUS_|PROMPT_)",
-    re.IGNORECASE,
-)
-
-
 class WorkspaceSupply(NamedTuple):
-    """What goes into a prompt, in the order `agent/facts.Supply` has it."""
+    """What goes into a prompt."""
 
     files: tuple[FileFact, ...] = ()
     pending: bool = False

@@ -6,8 +6,9 @@ A file must be a regular one inside its directory (links may lead within it); wh
 from __future__ import annotations
 
 import os
-import stat
 from typing import NamedTuple, TypeAlias
+
+from palinurus.files import NotPlainFile, open_plain_file
 
 CAP = 2 * 1024 * 1024  # bytes of one file that are read
 KEPT = 512  # files remembered
@@ -70,31 +71,15 @@ def load_text(path: str, root: str, name: str, cap: int = CAP) -> tuple[FileText
     if not is_inside(real, os.path.realpath(root)):
         return FileText(refused=f"{name} is a link that leaves its directory"), identify_file(path)
     try:
-        # NONBLOCK: a pipe in a file's place must not hold the program up
-        handle = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open_plain_file(real) as file:
+            seen = identify_stat(os.fstat(file.fileno()))
+            return FileText(decode_text(file.read(cap))), seen
+    except NotPlainFile:
+        return FileText(refused=f"{name} is not a file"), identify_file(path)
     except OSError as exc:
         return FileText(refused=f"{name} cannot be read: {exc.strerror}"), identify_file(path)
-    try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            return FileText(refused=f"{name} is not a file"), identify_stat(found)
-        data = read_whole(handle, cap)
-    except OSError as exc:
-        return FileText(refused=f"{name} cannot be read: {exc.strerror}"), identify_file(path)
-    finally:
-        os.close(handle)
-    return FileText(decode_text(data)), identify_stat(found)
 
 
 def decode_text(data: bytes) -> str:
     """The text of a file that should be UTF-8."""
     return data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").replace("\x00", "\ufffd")
-
-
-def read_whole(handle: int, cap: int) -> bytes:
-    """All of an open file, up to `cap` bytes. Raises OSError."""
-    parts, left = [], cap
-    while left and (part := os.read(handle, min(left, 1 << 20))):
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)

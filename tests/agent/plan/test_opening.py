@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from palinurus.agent.plan.offer import ToolOffer
-from palinurus.agent.plan.opening import limit_timeout, prepend_preface, restrict_tools
+from palinurus.agent.plan.offer import ToolOffer, restrict_tools
+from palinurus.agent.plan.opening import limit_timeout, prepend_preface
 from palinurus.agent.plan.runplan import RunLimits
 from palinurus.core.types.inbound import InlineDirectives, TurnOptions
 from palinurus.core.types.messages import UserMessage
-from palinurus.triggers.events import SystemEventText
 from support import inbound, tool
 
 HIGH = InlineDirectives(thinking="high")
@@ -38,10 +37,10 @@ def test_a_persons_message_cannot_ask_for_that() -> None:
 
 
 def test_what_is_told_goes_before_the_message_with_its_source() -> None:
-    (opened,) = prepend_preface((UserMessage("hi", 1, "member x"),), SystemEventText("System: tea", "session"))
+    (opened,) = prepend_preface((UserMessage("hi", 1, "member x"),), "System: tea", "session")
     assert (
         isinstance(opened, UserMessage) and opened.text == "System: tea\n\nhi" and opened.source == "session, member x"
     )
     plain = (UserMessage("hi"),)
-    assert prepend_preface(plain, SystemEventText()) is plain and prepend_preface((), SystemEventText("x")) == ()
+    assert prepend_preface(plain, "") is plain and prepend_preface((), "x") == ()
     assert msgspec.json.encode(opened)

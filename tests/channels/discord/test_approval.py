@@ -43,10 +43,10 @@ async def test_the_owner_presses(discord: FakeDiscord, tmp_path: Path, chat: str
         await discord.press(ident, "Allow once", chat=chat, sender="friend")
         await until(lambda: len(discord.world.answers) == 2)
         assert {answer["type"] for _, answer in discord.world.answers} == {6}  # nothing is shown
-        assert len(await app.board.pending()) == 1 and not made.exists()
+        assert len(await app.approvals.pending()) == 1 and not made.exists()
         await discord.press(ident, "Allow once", chat=chat)
         await until(lambda: "done" in texts(discord, chat))
-        assert made.exists() and await app.board.pending() == []
+        assert made.exists() and await app.approvals.pending() == []
 
 
 async def test_a_button_that_is_too_old_says_so(discord: FakeDiscord, tmp_path: Path) -> None:

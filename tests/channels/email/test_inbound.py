@@ -95,7 +95,7 @@ def test_html_alone_files_and_strange_charsets() -> None:
     made.add_attachment(b"%PDF", maintype="application", subtype="pdf", filename="../plan.pdf")
     found = heard(made)
     assert found.inbound.text == "Hello you"
-    assert [(one.name, one.mime, one.data) for one in found.files] == [("../plan.pdf", "application/pdf", b"%PDF")]
+    assert [(one.name, one.mime, one.source) for one in found.files] == [("../plan.pdf", "application/pdf", b"%PDF")]
     raw = b"From: a@a.test\r\nContent-Type: text/plain; charset=nonsense\r\n\r\nhell\xc3\xb6"
     assert heard(raw).inbound.text == "hellö"
 

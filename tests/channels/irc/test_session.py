@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 
 import pytest
 
+from palinurus.channels.irc.messages import explain_irc_refusal
 from palinurus.channels.irc.session import IrcRefusal, IrcSession, IrcSettings
 from palinurus.channels.irc.wire import IrcLine, parse_line
 from palinurus.config.secrets import Secret
@@ -66,3 +68,14 @@ def test_a_login_is_forgotten_when_its_nick_may_change_hands() -> None:
     session.caps = {"extended-join", "account-tag"}
     session.feed(IrcLine("JOIN", ("#den", "x", "X"), "ann!a@h"))
     assert session.here.logins == {}  # lines say it themselves
+
+
+@pytest.mark.parametrize("line", [":s CAP", ":s 904", ":s 464", ":s 473", ":s PONG", ":s FAIL *", ":s FAIL"])
+def test_lines_without_words_break_nothing(line: str) -> None:
+    session = IrcSession(PLAN)
+    session.welcome = True
+    got = parse_line(line.encode())
+    assert got is not None
+    with contextlib.suppress(IrcRefusal):  # what the server refuses it may refuse in silence
+        session.feed(got)
+    explain_irc_refusal(got)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from channels.scene import asked, hurried, running, texts, until
-from palinurus.channels.matrix.channel import make_matrix_channel
+from palinurus.channels.matrix.channel import MatrixChannel
 from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.matrix.server import DIRECT, PASSWORD, TOKEN, FakeMatrix
 from palinurus.testing.matrix.state import ALICE, BOB, ME
@@ -148,10 +148,10 @@ async def test_an_approval_is_typed_and_counts_only_from_who_may(matrix: FakeMat
         assert ident is not None, card
         await matrix.say(f"!approve {ident.group(1)} allow-once", chat="group", sender=BOB, mention=True)
         await asyncio.sleep(0.1)
-        assert len(await app.board.pending()) == 1 and not made.exists()
+        assert len(await app.approvals.pending()) == 1 and not made.exists()
         await matrix.say(f"!approve {ident.group(1)} allow-once", chat="group")
         await until(lambda: "done" in texts(matrix, "group"))
-        assert made.exists() and await app.board.pending() == []
+        assert made.exists() and await app.approvals.pending() == []
 
 
 async def test_what_is_told_again_is_one_turn_also_after_a_restart(matrix: FakeMatrix, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ async def test_signing_in_with_a_password(matrix: FakeMatrix, tmp_path: Path, ca
         await until(lambda: len(texts(matrix)) == 2)
     assert len(matrix.logins) == 2 and matrix.logins[1]["device_id"] == "D1"
     assert PASSWORD not in caplog.text and TOKEN not in caplog.text
-    wrong = make_matrix_channel(
+    wrong = MatrixChannel(
         make_channel_kit("matrix", str(tmp_path / "w"), {**matrix.section, **own, "password": "wrong"})
     )
     await wrong.run(None)  # type: ignore[arg-type]

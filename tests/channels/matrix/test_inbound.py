@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palinurus.channels.intake import RemoteFile
 from palinurus.channels.matrix import inbound as words
 from palinurus.channels.matrix.inbound import (
     MatrixContext,
@@ -120,7 +121,7 @@ def test_files_and_what_is_said_with_them() -> None:
     voice = {"msgtype": "m.audio", "org.matrix.msc3245.voice": {}, "file": {"url": "mxc://e.x/2"}, "url": "mxc://e.x/2"}
     spoken = parse_message(event("v.ogg", content=voice), "!r", GROUP)
     assert spoken is not None and spoken.files == (
-        words.MatrixFile("v.ogg", "", "", True),
+        RemoteFile("v.ogg", "", "", voice=True),
     )  # encrypted: nothing to fetch
 
 

@@ -116,7 +116,7 @@ async def test_a_file_that_was_half_sent_is_completed_and_nothing_doubles(
     reply = Reply(CHAT, "look", "c1", media=(str(tmp_path / "a.png"),))
     matrix.fail("limited", retry_after=1.0)
     assert isinstance(await channel.send(reply), SendFailure) and matrix.visible_messages() == []
-    matrix.steps = ["", "limited"]  # the text goes, the file does not
+    matrix.faults = ["", "limited"]  # the text goes, the file does not
     half = await channel.send(reply)
     assert isinstance(half, SendFailure) and [one.text for one in matrix.visible_messages()] == ["look"]
     again = await opened(matrix, tmp_path)

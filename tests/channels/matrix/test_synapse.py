@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ import aiohttp
 import pytest
 
 from channels.scene import Gateway, asked, running, until
-from palinurus.channels.matrix.channel import make_matrix_channel
+from palinurus.channels.matrix.channel import MatrixChannel
 from palinurus.core.types.channel import (
     DeleteAction,
     EditAction,
@@ -36,6 +35,7 @@ from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.model import ScriptedModel, StreamGate, hold_at, say
 from palinurus.testing.platform import make_channel_kit
 from palinurus.testing.server import ModelServer
+from ports import reserve_port
 
 PYTHON = os.environ.get("PALINURUS_SYNAPSE", "")
 PASSWORD = "a long pass phrase"
@@ -65,9 +65,7 @@ rc_joins: {{local: {{per_second: 1000, burst_count: 1000}}}}
 def server(tmp_path_factory: Any) -> Iterator[str]:
     """The address of a running Synapse."""
     root = tmp_path_factory.mktemp("synapse")
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    port = reserve_port()
     (root / "hs.yaml").write_text(CONFIG.format(root=root, port=port))
     argv = [PYTHON, "-m", "synapse.app.homeserver", "--config-path", str(root / "hs.yaml")]
     subprocess.run([*argv, "--generate-keys"], check=True, capture_output=True, cwd=root)
@@ -214,7 +212,7 @@ async def test_killed_between_send_and_receipt_there_is_one_copy(people: tuple[P
 async def test_everything_else_we_do(people: tuple[Person, Person], tmp_path: Path) -> None:
     """Acts, answers, threads and reading back, as the real server takes them."""
     alice, pal = people
-    channel = make_matrix_channel(make_channel_kit("matrix", str(tmp_path), pal.section))  # type: ignore[attr-defined]
+    channel = MatrixChannel(make_channel_kit("matrix", str(tmp_path), pal.section))  # type: ignore[attr-defined]
     assert await channel._introduced() is None
     wanted = {"name": "harbour", "invite": [pal.id], "preset": "trusted_private_chat"}
     room = (await alice.call("POST", "createRoom", wanted))["room_id"]

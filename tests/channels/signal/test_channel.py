@@ -11,7 +11,7 @@ import pytest
 
 from channels.scene import hurried, running, until
 from palinurus.app import App
-from palinurus.channels.signal.channel import SignalChannel, make_signal_channel
+from palinurus.channels.signal.channel import SignalChannel
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import ConfigError
 from palinurus.testing.conformance.channel import PNG, ChannelSuite
@@ -126,9 +126,9 @@ async def test_a_daemon_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
 def test_what_is_no_address_is_told_at_the_start(tmp_path: Path) -> None:
     for url in ("ftp://x", "127.0.0.1:8080", "tcp://host"):
         with pytest.raises(ConfigError, match="httpUrl"):
-            make_signal_channel(make_channel_kit("signal", str(tmp_path), {"httpUrl": url}))
+            SignalChannel(make_channel_kit("signal", str(tmp_path), {"httpUrl": url}))
     for own in ({}, {"httpHost": "10.0.0.1", "httpPort": 8081}, {"httpUrl": "unix:/run/x.sock"}):
-        assert isinstance(make_signal_channel(make_channel_kit("signal", str(tmp_path), own)), SignalChannel)
+        assert isinstance(SignalChannel(make_channel_kit("signal", str(tmp_path), own)), SignalChannel)
 
 
 async def test_what_goes_wrong_with_an_answer_and_what_people_see_then(tmp_path: Path) -> None:

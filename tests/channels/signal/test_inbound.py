@@ -5,7 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.channels.signal.inbound import SignalFile, SignalIdentity, parse_event
+from palinurus.channels.intake import RemoteFile
+from palinurus.channels.signal.inbound import SignalIdentity, parse_event
 from palinurus.core.types.inbound import MessageQuote
 
 ME = SignalIdentity("+1000", "me-uuid")
@@ -41,7 +42,7 @@ def test_quotes_groups_and_files() -> None:
         "attachments": [{"id": "a1", "contentType": "audio/aac", "filename": None, "size": 3}, {"id": None}],
     }  # fmt: skip
     found = parse_event(event(data), ME, "work")
-    assert found is not None and found.files == (SignalFile("a1", "signal-7", "audio/aac", 3, True),)
+    assert found is not None and found.files == (RemoteFile("signal-7", "audio/aac", "a1", 3, True),)
     inbound = found.inbound
     assert (inbound.target.to, inbound.target.account, inbound.kind, inbound.title) == ("gid=", "work", "group", "Den")
     assert inbound.mentioned and inbound.quote == MessageQuote("5", "", "as I said")

@@ -13,7 +13,7 @@ from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from palinurus.channels.slack.channel import make_slack_channel
+from palinurus.channels.slack.channel import SlackChannel
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import ConfigError, Draining
 from palinurus.testing.conformance.channel import wait_until
@@ -42,11 +42,11 @@ JSON = st.recursive(
 )
 def test_what_is_missing_is_named(tmp_path: Path, own: dict[str, Any], missing: str) -> None:
     with pytest.raises(ConfigError, match=missing):
-        make_slack_channel(make_channel_kit("slack", str(tmp_path), own))
+        SlackChannel(make_channel_kit("slack", str(tmp_path), own))
 
 
 def test_tokens_are_not_shown(tmp_path: Path) -> None:
-    made = make_slack_channel(make_channel_kit("slack", str(tmp_path), {"botToken": BOT, "appToken": APP}))
+    made = SlackChannel(make_channel_kit("slack", str(tmp_path), {"botToken": BOT, "appToken": APP}))
     assert BOT not in repr(vars(made)) and APP not in repr(vars(made))
 
 
@@ -74,7 +74,7 @@ async def test_slacks_own_client_gets_along_with_the_fake() -> None:
 
 
 async def hooked(tmp_path: Path, slack: FakeSlack) -> Any:
-    return make_slack_channel(
+    return SlackChannel(
         make_channel_kit("slack", str(tmp_path), {**slack.section, "mode": "http", "signingSecret": SIGNING})
     )
 

@@ -147,10 +147,10 @@ async def test_an_approval_by_button_counts_only_from_who_may(slack: FakeSlack, 
         where = chat or "DALICE"
         await slack.press(card.message_id, "Allow once", chat=where, sender="UBOB")
         await until(lambda: len(slack.acknowledged) == 2)
-        assert len(await app.board.pending()) == 1 and not made.exists()
+        assert len(await app.approvals.pending()) == 1 and not made.exists()
         await slack.press(card.message_id, "Allow once", chat=where)
         await until(lambda: "done" in texts(slack, chat))
-        assert made.exists() and await app.board.pending() == []
+        assert made.exists() and await app.approvals.pending() == []
 
 
 async def test_slash_commands(slack: FakeSlack, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.channels.slack.channel import make_slack_channel
+from palinurus.channels.slack.channel import SlackChannel
 from palinurus.core.types.channel import (
     Channel,
     EditAction,
@@ -88,8 +88,7 @@ async def test_a_very_long_text_behind_a_button_is_kept(slack: FakeSlack, channe
     (value,) = (e["value"] for e in slack.chats["DALICE"][0]["blocks"][-1]["elements"])
     assert len(value) < 100
     assert (
-        await make_slack_channel(make_channel_kit("slack", str(tmp_path), slack.section))._posts.decode_button(value)
-        == long
+        await SlackChannel(make_channel_kit("slack", str(tmp_path), slack.section))._posts.decode_button(value) == long
     )
 
 

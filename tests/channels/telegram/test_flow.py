@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 from palinurus.testing.telegram.api import ME, TOKEN
 from palinurus.testing.telegram.server import BOB, GROUP, FakeTelegram
+from ports import reserve_port
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ async def test_an_approval_by_button_counts_from_the_owner_only(tmp_path: Path, 
         await fake.press(card.message_id, label, chat="group", sender="bob")
         await until(lambda: len(fake.answered) == 1)
         await asyncio.sleep(0.05)
-        assert not made.exists() and len(await app.board.pending()) == 1
+        assert not made.exists() and len(await app.approvals.pending()) == 1
         await fake.press(card.message_id, label, chat="group", sender="ann")
         await until(lambda: "made" in fake.read("group"))
     assert made.exists() and len(fake.answered) == 2
@@ -329,9 +329,7 @@ async def records(app: App) -> list[dict[str, Any]]:
 
 
 async def test_requests_of_telegram_through_the_gateway(tmp_path: Path, fake: FakeTelegram) -> None:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    port = reserve_port()
     url = f"http://127.0.0.1:{port}/channels/telegram/default"
     model = ScriptedModel([say("first"), say("second")])
     async with running(tmp_path / "h", model, fake, {"webhookUrl": url, "webhookSecret": "s-1"}) as app:

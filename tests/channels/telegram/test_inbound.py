@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from telegram import Update
 
+from palinurus.channels.intake import RemoteFile
 from palinurus.channels.telegram.inbound import (
     PARSE_ERRORS,
-    TelegramFile,
     TelegramIdentity,
     TelegramInbound,
     find_chat_id,
@@ -155,29 +155,29 @@ FILE = {"file_id": "f", "file_unique_id": "u", "file_size": 10}
     [
         (
             {"photo": [{**FILE, "file_id": "small", "width": 1, "height": 1}, {**FILE, "width": 9, "height": 9}]},
-            TelegramFile("f", "photo.jpg", "image/jpeg", 10),
+            RemoteFile("photo.jpg", "image/jpeg", "f", 10),
             "[file: photo.jpg]",
         ),
-        ({"voice": {**FILE, "duration": 3}}, TelegramFile("f", "voice.ogg", "audio/ogg", 10, True), "[voice note]"),
+        ({"voice": {**FILE, "duration": 3}}, RemoteFile("voice.ogg", "audio/ogg", "f", 10, True), "[voice note]"),
         (
             {"document": {**FILE, "file_name": "a.pdf", "mime_type": "application/pdf"}, "caption": "read"},
-            TelegramFile("f", "a.pdf", "application/pdf", 10),
+            RemoteFile("a.pdf", "application/pdf", "f", 10),
             "read",
         ),
-        ({"audio": {**FILE, "duration": 3}}, TelegramFile("f", "audio.mp3", "audio/mpeg", 10), "[file: audio.mp3]"),
+        ({"audio": {**FILE, "duration": 3}}, RemoteFile("audio.mp3", "audio/mpeg", "f", 10), "[file: audio.mp3]"),
         (
             {"video": {**FILE, "duration": 3, "width": 1, "height": 1}},
-            TelegramFile("f", "video.mp4", "video/mp4", 10),
+            RemoteFile("video.mp4", "video/mp4", "f", 10),
             "[file: video.mp4]",
         ),
         (
             {"video_note": {**FILE, "duration": 3, "length": 1}},
-            TelegramFile("f", "video-note.mp4", "video/mp4", 10),
+            RemoteFile("video-note.mp4", "video/mp4", "f", 10),
             "[file: video-note.mp4]",
         ),
     ],
 )
-def test_files_are_named(fields: Any, wanted: TelegramFile, words: str) -> None:
+def test_files_are_named(fields: Any, wanted: RemoteFile, words: str) -> None:
     found = heard(**fields)
     assert found.files == (wanted,) and found.inbound.text == words
 

@@ -14,7 +14,7 @@ import pytest
 from channels.scene import hurried, running, until
 from gateway.host import TOKEN
 from palinurus.app import App
-from palinurus.channels.webhook.channel import make_signed_headers, make_webhook_channel
+from palinurus.channels.webhook.channel import WebhookChannel, make_signed_headers
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Target
@@ -135,10 +135,10 @@ async def test_what_is_not_signed_or_not_understood_starts_nothing(tmp_path: Pat
 
 
 async def test_without_an_address_answers_have_nowhere_to_go(tmp_path: Path) -> None:
-    channel = make_webhook_channel(make_channel_kit("webhook", str(tmp_path), {"secret": "s"}))
+    channel = WebhookChannel(make_channel_kit("webhook", str(tmp_path), {"secret": "s"}))
     answer = await channel.send(Reply(Target("webhook", "x"), "hi", "c"))
     assert isinstance(answer, SendFailure) and answer.trouble == "refused" and "url" in answer.reason
     with pytest.raises(ConfigError, match=r"channels\.webhook\.secret"):
-        make_webhook_channel(make_channel_kit("webhook", str(tmp_path), {}))
+        WebhookChannel(make_channel_kit("webhook", str(tmp_path), {}))
     with pytest.raises(ConfigError, match=r"channels\.webhook\.url"):
-        make_webhook_channel(make_channel_kit("webhook", str(tmp_path), {"secret": "s", "url": "ftp://x"}))
+        WebhookChannel(make_channel_kit("webhook", str(tmp_path), {"secret": "s", "url": "ftp://x"}))

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.channels.kit import ChannelFile
+from palinurus.channels.intake import RemoteFile
 from palinurus.channels.webhook.channel import parse_request
 from palinurus.core.types.inbound import MessageQuote
 
@@ -16,7 +16,7 @@ def test_all_that_can_be_said() -> None:
         "files": [{"name": "a.txt", "mime": "text/plain", "data": "YQ=="}],
     }  # fmt: skip
     found = parse_request(msgspec.json.encode(body), "work", 5)
-    assert not isinstance(found, str) and found.files == (ChannelFile("a.txt", "text/plain", b"a"),)
+    assert not isinstance(found, str) and found.files == (RemoteFile("a.txt", "text/plain", b"a"),)
     one = found.inbound
     assert (one.event, one.text, one.at, one.kind, one.title, one.mentioned) == ("17", "hi", 5, "group", "Den", True)
     assert (one.target.to, one.target.thread, one.target.account) == ("room", "9", "work")

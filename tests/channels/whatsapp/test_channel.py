@@ -10,8 +10,9 @@ from typing import Any
 
 from channels.scene import PROVIDER, FastClock, asked, rules, texts, until
 from palinurus.app import App
+from palinurus.channels.intake import RemoteFile
 from palinurus.channels.whatsapp.channel import WhatsAppChannel
-from palinurus.channels.whatsapp.port import WhatsAppCrash, WhatsAppFile
+from palinurus.channels.whatsapp.port import WhatsAppCrash
 from palinurus.config.load import load_config
 from palinurus.core.types.model import Model
 from palinurus.testing.conformance.channel import PNG
@@ -86,11 +87,11 @@ async def test_files_in_and_out_and_a_long_answer_in_parts(tmp_path: Path) -> No
     async with FakeWhatsApp() as people, running(tmp_path, model, people):
         (tmp_path / "w" / "cat.png").write_bytes(PNG)
         people.files["f"] = b"spoken"
-        await people.say("", media=WhatsAppFile("audio", "audio/ogg", 6, True, "f"))
+        await people.say("", media=RemoteFile("audio", "audio/ogg", "f", 6, True))
         await until(lambda: bool(people.visible_messages()))
         assert people.visible_messages()[-1][1:3] == ("Look.", ("cat.png",))
         assert "[voice note: could not be transcribed" in asked(model)
-        await people.say("old", media=WhatsAppFile("a.pdf", "application/pdf", 6, False, "gone"))
+        await people.say("old", media=RemoteFile("a.pdf", "application/pdf", "gone", 6))
         await until(lambda: len(model.requests) == 2)
         assert "a.pdf could not be fetched: download failed" in asked(model)
         await people.say("tell me more")
@@ -133,7 +134,7 @@ async def test_without_a_sign_in_it_says_so_and_a_client_that_ends_is_begun_agai
         async with running(tmp_path, model, people) as app:
             await until(lambda: app.channels["whatsapp"].status().state == "signed_out")
             people.linked = True
-            assert await app.lines.start("whatsapp")
+            assert await app.receivers.start("whatsapp")
             await until(lambda: app.channels["whatsapp"].status().state == "ready")
             assert people._client is not None
             people._client.hear(WhatsAppCrash("it died"))

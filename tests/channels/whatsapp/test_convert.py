@@ -49,7 +49,7 @@ def test_files_also_inside_of_wrappers() -> None:
     note = e2e.Message(audioMessage=e2e.AudioMessage(mimetype="audio/ogg; codecs=opus", fileLength=9, PTT=True))
     found = convert.convert_message(message(e2e.Message(ephemeralMessage=e2e.FutureProofMessage(message=note))))
     assert found is not None and found.media is not None
-    assert found.media[:4] == ("audio", "audio/ogg", 9, True) and found.media.raw == note
+    assert found.media == ("audio", "audio/ogg", note, 9, True)
     paper = e2e.DocumentMessage(mimetype="application/pdf", fileLength=3, fileName="a.pdf", caption="look")
     found = convert.convert_message(message(e2e.Message(documentMessage=paper)))
     assert found is not None and found.text == "look" and found.media is not None and found.media.name == "a.pdf"

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+from palinurus.channels.intake import RemoteFile
 from palinurus.channels.whatsapp.messages import make_event_name, parse_message, split_event_name
-from palinurus.channels.whatsapp.port import WhatsAppFile, WhatsAppMessage, WhatsAppQuote
+from palinurus.channels.whatsapp.port import WhatsAppMessage, WhatsAppQuote
 
 ME = frozenset(("49100@s.whatsapp.net", "900@lid"))
 ANN = "49200@s.whatsapp.net"
@@ -51,7 +52,7 @@ def test_what_nobody_says_to_us() -> None:
     ):
         assert parse_message(TEXT._replace(**change), ME, "default") is None  # type: ignore[arg-type]
     assert (
-        parse_message(TEXT._replace(text="", media=WhatsAppFile("a", "audio/ogg", 1, True, None)), ME, "default")
+        parse_message(TEXT._replace(text="", media=RemoteFile("a", "audio/ogg", None, 1, True)), ME, "default")
         is not None
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,13 +18,13 @@ from palinurus.core.types.approval import ApprovalRequest, CommandRule
 from palinurus.errors import BadRequest, NotFound, StateLocked
 from palinurus.services.approvals import ApprovalBoard
 from palinurus.store.sqlite import open_store
+from ports import reserve_port
 
 
 @pytest.fixture(autouse=True)
 def quiet(demo: Path) -> None:
     """No gateway of this machine is asked: ours has a port of its own."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = reserve_port()
     config = (demo / "palinurus.json").read_text()
     (demo / "palinurus.json").write_text(config.replace("{agents", f"{{gateway: {{port: {port}}}, agents", 1))
 
@@ -106,6 +105,11 @@ def test_rules_are_added_listed_and_removed(demo: Path, capsys: pytest.CaptureFi
         run_approvals(["allowlist", "add"])
     with pytest.raises(NotFound):
         run_approvals(["allowlist", "--agent", "nobody"])
+
+
+def test_in_a_new_home_nothing_waits(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert out(capsys, "list") == "Nothing waits for an approval.\n" and not (demo / "state.db").exists()
+    assert out(capsys, "list", "--json") == "[]\n"
 
 
 def test_a_broken_file_is_said(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from flow.test_app import settings
 from gateway.methods.test_channels import place
 from palinurus.cli.access.pairing import perform_pairing_command, run_pairing
 from palinurus.clock import SystemClock
+from palinurus.config.load import load_config
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.errors import BadRequest
 from palinurus.inbox.pairing import ChatPairing
@@ -49,6 +50,7 @@ def test_without_a_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert run_pairing(["list", "fake", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [row["id"] for row in found["paired"]] == ["7"] and found["requests"] == []
+    assert "approvedAtMs" in found["paired"][0]  # the same shape as beside a gateway
     assert run_pairing(["list", "other"]) == 0 and "Nobody waits" in capsys.readouterr().out
     assert run_pairing(["revoke", "fake:7"]) == 0 and run_pairing(["revoke", "fake", "7"]) == 1
     with pytest.raises(BadRequest):
@@ -58,10 +60,10 @@ def test_without_a_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
 async def test_beside_a_gateway_it_counts_at_once(tmp_path: Path) -> None:
     channel, clock = FakeChannel(), SystemClock()
     async with place(tmp_path / "h", channel) as here:
-        home = here.app.settings
+        home = load_config(str(tmp_path / "h"), {})
         await channel.receive("hi", event="e1", sender="7")
         text, good = await perform_pairing_command(home, clock, "list", {})
-        (asking,) = await here.app.gate.pairing.list_waiting()
+        (asking,) = await here.app.admission.pairing.list_waiting()
         assert good and asking.code in text
         text, good = await perform_pairing_command(home, clock, "approve", {"code": asking.code, "notify": False})
         assert good and "fake:7" in text

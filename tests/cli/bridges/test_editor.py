@@ -19,7 +19,7 @@ from palinurus.cli.bridges.editor import serve_acp
 from palinurus.clock import SystemClock
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Model
-from palinurus.gateway.client import LoginOptions, make_identity
+from palinurus.gateway.client import LoginOptions, connect_gateway, make_identity
 from palinurus.gateway.rpc import ADMIN, APPROVALS, READ, WRITE
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 
@@ -57,7 +57,7 @@ async def editing(tmp_path: Path, model: Model, editor: Editor, **changes: Any) 
 
         async def bridged(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             target = SessionKey("main", "main")
-            await serve_acp(url, SystemClock(), OPTIONS, target, False, (writer, reader))
+            await serve_acp(await connect_gateway(url, SystemClock(), OPTIONS), target, False, (writer, reader))
             done.set()
 
         server = await asyncio.start_unix_server(bridged, tmp_path / "s")
@@ -68,7 +68,7 @@ async def editing(tmp_path: Path, model: Model, editor: Editor, **changes: Any) 
         finally:
             await agent.close()
             writer.close()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await done.wait()
             server.close()
 
@@ -122,7 +122,7 @@ async def test_cancelling_ends_the_run(tmp_path: Path) -> None:
         waiting = asyncio.ensure_future(agent.prompt(session_id=session, prompt=[acp.text_block("wait")]))
         await gate.wait_reached()
         await agent.cancel(session_id=session)
-        assert (await asyncio.wait_for(waiting, 10)).stop_reason == "cancelled"
+        assert (await asyncio.wait_for(waiting, 60)).stop_reason == "cancelled"
 
 
 async def test_a_commands_answer_is_said_and_errors_are_too(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from flow.test_http import served
 from gateway.host import TOKEN
 from palinurus.cli.bridges.mcpserver import serve_mcp
 from palinurus.clock import SystemClock
-from palinurus.gateway.client import LoginOptions, make_identity
+from palinurus.gateway.client import LoginOptions, connect_gateway, make_identity
 from palinurus.gateway.rpc import READ, WRITE
 from palinurus.testing.model import ScriptedModel, say
 from tools.mcp.kit import TINY
@@ -29,13 +29,14 @@ async def client(tmp_path: Path, *, send: bool = True, **changes: Any) -> AsyncI
     there, here = (anyio.create_memory_object_stream[Any](8) for _ in range(2))
     async with running(tmp_path / "h", ScriptedModel([say("Hello, agent.")]), **changes) as app, served(app) as gateway:
         url = f"ws://127.0.0.1:{gateway.port}/"
-        serving = serve_mcp(url, SystemClock(), OPTIONS, "agent:main:main", send, (there[1], here[0]))
+        link = await connect_gateway(url, SystemClock(), OPTIONS)
+        serving = serve_mcp(link, "agent:main:main", send, (there[1], here[0]))
         task = asyncio.create_task(serving)
         async with ClientSession(here[1], there[0]) as session:
             await session.initialize()
             yield session
         there[0].close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await task
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import plistlib
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from palinurus.cli.gateway import daemon
 from palinurus.cli.gateway.daemon import ServiceSite
 from palinurus.clock import SystemClock
 from palinurus.errors import PalinurusError
+from ports import reserve_port
 
 
 class Manager:
@@ -73,24 +73,18 @@ def test_launchd_gets_an_agent_it_can_read(tmp_path: Path) -> None:
 
 def test_a_life_in_the_background(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     here = site(tmp_path, Manager(systemctl=127))
-    (Path(here.home) / "palinurus.json").write_text(f'{{"gateway": {{"port": {_free()}}}}}')
+    (Path(here.home) / "palinurus.json").write_text(f'{{"gateway": {{"port": {reserve_port()}}}}}')
     assert daemon.show_service_status(here) == 3
     assert daemon.start_service(here) == 0
     try:
-        place = daemon.find_running_gateway(here)
+        place = daemon.find_running_gateway(here.home)
         assert place is not None
         assert daemon.show_service_status(here) == 0 and daemon.start_service(here) == 0
         assert "already running" in capsys.readouterr().out
         assert "is running" in Path(here.log).read_text() and os.stat(here.log).st_mode & 0o077 == 0
         assert daemon.restart_service(here) == 0
-        again = daemon.find_running_gateway(here)
+        again = daemon.find_running_gateway(here.home)
         assert again is not None and again.pid != place.pid
     finally:
         assert daemon.stop_service(here) == 0
-    assert daemon.find_running_gateway(here) is None and daemon.stop_service(here) == 0
-
-
-def _free() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    assert daemon.find_running_gateway(here.home) is None and daemon.stop_service(here) == 0

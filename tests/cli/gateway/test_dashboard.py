@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from palinurus.cli.gateway import dashboard
+from palinurus.cli.gateway import daemon, dashboard
+from palinurus.clock import SystemClock
 from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import token
 
@@ -19,6 +22,21 @@ def test_the_link_carries_the_token_in_its_fragment_only(
     token.announce_location(str(tmp_path), token.GatewayLocation("127.0.0.1", 18789, 1))
     assert dashboard.run_dashboard(["--no-open"]) == 0
     assert capsys.readouterr().out == f"http://127.0.0.1:18789/#token={secret}\n"
+
+
+def test_a_gateway_that_was_killed_has_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALINURUS_HOME", str(tmp_path))
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    token.announce_location(str(tmp_path), token.GatewayLocation("127.0.0.1", 18789, gone.pid))
+    with pytest.raises(GatewayUnreachable, match="no gateway"):
+        dashboard.run_dashboard(["--no-open"])
+
+
+def test_an_address_of_ipv6_stands_in_brackets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    token.announce_location(str(tmp_path), token.GatewayLocation("::1", 18789, os.getpid()))
+    site = daemon.ServiceSite({"PALINURUS_HOME": str(tmp_path)}, "linux", lambda _: (127, ""), SystemClock())
+    assert daemon.show_service_status(site) == 0 and "http://[::1]:18789/ (process" in capsys.readouterr().out
 
 
 def test_without_a_gateway_it_says_how_to_start_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from palinurus.cli.look.usage import build_usage_report, format_usage, parse_since, run_usage
+from palinurus.cli.args import parse_since
+from palinurus.cli.look.usage import build_usage_report, format_usage, run_usage
 from palinurus.clock import SystemClock
 from palinurus.errors import BadRequest
 from palinurus.store.port import InboxItem, Settlement, UsageRow

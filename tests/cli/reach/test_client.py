@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from gateway.host import TOKEN, FakeHost, settings, words
+from palinurus.cli.args import resolve_session_key
 from palinurus.cli.reach import http
 from palinurus.cli.reach.client import (
     CliMessage,
     CliOutcome,
     HttpAgentClient,
-    find_gateway_address,
-    resolve_session_key,
 )
 from palinurus.clock import SystemClock
 from palinurus.core.types.events import RunEvent
@@ -58,6 +57,16 @@ async def test_events_and_outcome(server: GatewayServer, host: FakeHost) -> None
     assert (host.seen[0].session, host.seen[0].options) == ("agent:work:x", TurnOptions(model="acme/one"))
 
 
+async def test_our_own_terminal_needs_no_openai_endpoint(host: FakeHost, tmp_path: Path) -> None:
+    host.settings = settings(str(tmp_path), chat_completions=False)
+    gateway = GatewayServer(host, SystemClock(), TOKEN)
+    await gateway.start("127.0.0.1", 0)
+    assert (await told(remote(gateway)))[1].text == "Hello"
+    address = http.GatewayEndpoint("127.0.0.1", gateway.port, TOKEN)
+    assert (await http.send_request(address, "POST", "/v1/chat/completions", b"{}")).status == 404
+    await gateway.stop()
+
+
 async def test_a_failed_turn_has_its_reason(server: GatewayServer, host: FakeHost) -> None:
     host.outcome = "failed"
     host.script = lambda i: words("par", end="error", failure=ModelFailure("overloaded", "busy"))
@@ -89,7 +98,7 @@ async def test_a_gateway_that_restarts_is_asked_again_and_the_message_is_sent_on
     second = GatewayServer(host, SystemClock(), TOKEN)
     await second.start("127.0.0.1", server.port)
     host.hold.set()
-    _, outcome = await asyncio.wait_for(asking, 10)
+    _, outcome = await asyncio.wait_for(asking, 60)
     assert (outcome.text, len(host.seen)) == ("Hello", 1)
     await second.stop()
 
@@ -119,9 +128,9 @@ async def test_something_else_on_the_port_is_no_gateway_and_sees_no_token() -> N
 
 def test_where_a_gateway_is(tmp_path: Path) -> None:
     config = settings(str(tmp_path), port=1234, bind="0.0.0.0")
-    assert find_gateway_address(config) == http.GatewayEndpoint("127.0.0.1", 1234, TOKEN)
+    assert http.find_gateway_address(config) == http.GatewayEndpoint("127.0.0.1", 1234, TOKEN)
     token.announce_location(str(tmp_path), token.GatewayLocation("127.0.0.1", 99, 1))
-    assert find_gateway_address(config).port == 99
+    assert http.find_gateway_address(config).port == 99
 
 
 @pytest.mark.parametrize(

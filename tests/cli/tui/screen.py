@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from gateway.host import TOKEN
 from gateway.whole import KEY, Place, place
-from palinurus.cli.reach.link import ScreenLink
+from palinurus.cli.reach.gateway import GatewayConnection
 from palinurus.cli.tui.app import ChatScreen, ScreenStart
 from palinurus.cli.tui.conversation import ConversationBlock
 from palinurus.core.types.model import Model
@@ -29,13 +29,15 @@ class House:
     def __init__(self, here: Place) -> None:
         self._here = here
         self._who = make_identity()
-        self.lines: list[ScreenLink] = []
+        self.lines: list[GatewayConnection] = []
         self.closed = 0
 
-    async def open(self) -> ScreenLink:
+    async def open(self) -> GatewayConnection:
         options = LoginOptions(token=TOKEN, identity=self._who)
         self.lines.append(
-            ScreenLink(await connect_gateway(make_gateway_url(self._here.server.port), self._here.app.clock, options))
+            GatewayConnection(
+                await connect_gateway(make_gateway_url(self._here.server.port), self._here.app.clock, options)
+            )
         )
         return self.lines[-1]
 
@@ -55,7 +57,7 @@ class Seat:
         self.here = here
         self.house = house
 
-    async def until(self, true: Callable[[], object], seconds: float = 10) -> None:
+    async def until(self, true: Callable[[], object], seconds: float = 60) -> None:
         """Wait for something to be seen."""
         async with asyncio.timeout(seconds):
             while not true():

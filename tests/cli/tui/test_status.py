@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.cli.tui.status import StatusBarFacts, format_tokens, render_status_line
+from palinurus.cli.tui.status import StatusBarFacts, render_status_line
+from palinurus.core.text import format_tokens
 
 ROW = {
     "modelProvider": "fake",

@@ -49,6 +49,18 @@ def test_what_is_taken_for_a_summary(answer: str, why: str) -> None:
     assert (why in found) if why else not found
 
 
+def test_a_long_source_is_lowered_once() -> None:
+    class Counting(str):
+        count = 0
+
+        def lower(self) -> str:
+            Counting.count += 1
+            return super().lower()
+
+    find_summary_problem(" ".join(f"word{n}" for n in range(500)), Counting(SOURCE))
+    assert Counting.count == 1
+
+
 def test_calls_and_their_results_are_in_the_same_chunk() -> None:
     history: list[Message] = []
     for n in range(20):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from palinurus.core.memory.indexing import split_chunks
 from palinurus.core.memory.results import LINE_CUT, MemoryExcerpt, cut_excerpt, write_excerpt_hint
 
 TEXT = "\n".join(f"line {n}" for n in range(1, 301)) + "\n"
@@ -34,3 +35,9 @@ def test_beyond_the_end_empty_and_missing() -> None:
     assert write_excerpt_hint(cut_excerpt("m", "", 1, 1, 100)) == "[m is empty]"
     assert "does not exist yet" in write_excerpt_hint(MemoryExcerpt("m", missing=True))
     assert write_excerpt_hint(cut_excerpt("m", "a\n", 1, 1, 100)) == ""
+
+
+def test_lines_are_counted_as_the_index_counts_them() -> None:
+    text = "one\rtwo\r\nthree\nfour"
+    assert [cut_excerpt("m", text, line, 1, 99).text for line in (1, 2, 3, 4)] == ["one", "two", "three", "four"]
+    assert [(c.start, c.end) for c in split_chunks(text, "m")] == [(1, 4)]

@@ -243,6 +243,14 @@ def test_the_sandbox() -> None:
     assert offered(lists("s", ["read"], also=[]), lists("a", also=["edit"])) == {"read", "image", "edit"}
 
 
+def test_a_denial_that_stands_behind_another_is_to_be_taken_out_too() -> None:
+    rules = shared(sandbox=lists("tools.sandbox.tools", deny=["read", "nodes"]))
+    own = ToolScope(lists("agent"), sandbox=lists("agent.sandbox", deny=["read"]))
+    rules = msgspec.structs.replace(rules, agents={"main": own})
+    changes = decide_tools(rules, ASKED._replace(sandboxed=True), TOOLS).traces["read"].changes
+    assert [(c.key, c.value) for c in changes] == [("agent.sandbox.deny", []), ("tools.sandbox.tools.deny", ["nodes"])]
+
+
 @pytest.mark.seed(289)
 def test_sub_agents() -> None:
     def offered(depth: int, deepest: int, config: ToolLists = ToolLists("s")) -> set[str]:

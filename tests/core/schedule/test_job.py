@@ -68,6 +68,11 @@ def test_schedules_in_their_looser_forms() -> None:
     assert parse_schedule({"cron": "0 9 * * *"}, NOW, "Asia/Tokyo") == CronSchedule("0 9 * * *", "Asia/Tokyo")
     assert parse_schedule({"everyMs": 5000.0}, NOW, "") == EverySchedule(5000, NOW)
     assert parse_schedule({"kind": "at", "atMs": 5}, NOW, "") == AtSchedule(5)
+    for written in ({"every": "30m"}, {"kind": "every", "every": "30m"}, {"every": "30"}):
+        assert parse_schedule(written, NOW, "") == EverySchedule(1_800_000, NOW)
+    for wrong in ({"every": "often"}, {"every": ""}, {"every": "9" * 12 + "w"}):
+        with pytest.raises(ValueError, match="30m"):
+            parse_schedule(wrong, NOW, "")
 
 
 def test_patches_change_parts_and_leave_the_rest() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -36,3 +37,15 @@ async def test_agents_are_made_changed_and_taken_out(tmp_path: Path) -> None:
         assert (await here.refused("agents.update", agentId="nobody", name="x")).message == 'agent "nobody" not found'
         assert (await here.refused("agents.create", name="???", workspace="x")).message.startswith('"???" cannot')
         assert written(home)["defaults"]["model"] == {"primary": "fake/m"}
+
+
+async def test_two_writers_of_one_file_never_mix(tmp_path: Path) -> None:
+    async with place(tmp_path / "h") as here:
+        workspace = Path((await here.call("agents.files.list", agentId="main"))["workspace"])
+        workspace.mkdir(parents=True, exist_ok=True)
+        (workspace / "SOUL.md.part").symlink_to(tmp_path / "elsewhere")  # nobody's business: another name is used
+        texts = [letter * 500_000 for letter in "abcdef"]
+        calls = [here.call("agents.files.set", agentId="main", name="SOUL.md", content=text) for text in texts]
+        assert all(done["ok"] for done in await asyncio.gather(*calls))
+        assert (workspace / "SOUL.md").read_text() in texts
+        assert [one.name for one in workspace.iterdir() if "tmp" in one.name] == []

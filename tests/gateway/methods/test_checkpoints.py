@@ -13,10 +13,10 @@ async def shortened(here: Place) -> str:
     """Two turns, a summary of the first one, a third turn. Returns the checkpoint's id."""
     await here.say("first", "k1")
     await here.say("second", "k2")
-    rows = here.server.room.scene
-    assert rows is not None
-    seen = await rows.rows.load(rows.rows.key("main"))
-    transcript = await rows.rows.transcript(seen)
+    context = here.server.clients.context
+    assert context is not None
+    seen = await context.reader.load(context.reader.key("main"))
+    transcript = await context.reader.transcript(seen)
     assert transcript is not None
     kept = transcript.path_to_leaf()[2].id
     entry = CompactionEntry(summary="they met", firstKeptEntryId=kept, tokensBefore=900, details={"reason": "manual"})

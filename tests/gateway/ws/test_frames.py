@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from palinurus.gateway import rpc
 from palinurus.gateway.rpc import MethodError, MethodParams
 from palinurus.gateway.ws import frames
 
@@ -50,15 +51,15 @@ class Sample(MethodParams, frozen=True):
 )
 def test_params_are_refused_in_the_words_clients_know(given: str, said: str) -> None:
     with pytest.raises(MethodError) as found:
-        frames.decode_params("some.method", Sample, msgspec.Raw(given.encode()))
+        rpc.decode_params("some.method", Sample, msgspec.Raw(given.encode()))
     assert (found.value.code, found.value.message) == ("INVALID_REQUEST", f"invalid some.method params: {said}")
 
 
 def test_params_may_be_missing_or_null() -> None:
     frame = frames.decode_request(b'{"type":"req","id":"1","method":"m"}')
     assert isinstance(frame, frames.RequestFrame)
-    assert frames.decode_params("m", Inner, frame.params) == Inner()
-    assert frames.decode_params("m", Inner, msgspec.Raw(b"null")) == Inner()
+    assert rpc.decode_params("m", Inner, frame.params) == Inner()
+    assert rpc.decode_params("m", Inner, msgspec.Raw(b"null")) == Inner()
 
 
 @pytest.mark.parametrize(

@@ -34,14 +34,14 @@ class Desk:
         self.gate = GatewayAuth(settings(**gateway).gateway, TOKEN, self.clock.monotonic)
         self.pairing = DevicePairing(Ledger(), self.clock)
 
-    def feed(self, frame: object, knock: GatewayPeer | None = None) -> LoginRefusal | ClientLogin | PairingNeeded:
+    def feed(self, frame: object, peer: GatewayPeer | None = None) -> LoginRefusal | ClientLogin | PairingNeeded:
         data = frame if isinstance(frame, str) else json.dumps(frame)
-        return Handshake(self.gate, self.pairing, knock or door(), NONCE).feed(data, self.clock.now())
+        return Handshake(self.gate, self.pairing, peer or door(), NONCE).feed(data, self.clock.now())
 
-    def connect(self, knock: GatewayPeer | None = None, change: dict[str, Any] | None = None, **options: Any) -> Any:
+    def connect(self, peer: GatewayPeer | None = None, change: dict[str, Any] | None = None, **options: Any) -> Any:
         options.setdefault("identity", ME)
         params = make_connect_params(LoginOptions(**options), NONCE, self.clock.now()) | (change or {})
-        return self.feed({"type": "req", "id": "c", "method": "connect", "params": params}, knock)
+        return self.feed({"type": "req", "id": "c", "method": "connect", "params": params}, peer)
 
 
 def door(**changes: Any) -> GatewayPeer:
@@ -304,8 +304,8 @@ def test_only_the_configured_proxy_names_a_user(
     [("operator.read", ()), ("", ()), ("operator.admin", (ADMIN,)), ("operator.read, operator.write", ())],
 )
 def test_the_proxy_may_only_lower_scopes(header: str, scopes: tuple[str, ...]) -> None:
-    knock = door(address="10.0.0.7", headers={**GOOD, "x-openclaw-scopes": header})
-    assert proxied().connect(knock, scopes=(ADMIN,)).scopes == scopes
+    peer = door(address="10.0.0.7", headers={**GOOD, "x-openclaw-scopes": header})
+    assert proxied().connect(peer, scopes=(ADMIN,)).scopes == scopes
 
 
 JSON = st.recursive(
@@ -329,3 +329,14 @@ def test_no_change_of_what_was_signed_gets_in(field: str, value: object) -> None
         assert outcome.scopes == (READ,) and (field, value) in (("device", None), ("role", "operator"))
     else:
         assert isinstance(outcome, LoginRefusal) and outcome.error is not None and outcome.error.message
+
+
+def test_a_frame_that_is_judged_again_counts_its_wrong_credential_once() -> None:
+    desk = Desk()
+    params = make_connect_params(LoginOptions(token="guess", identity=ME), NONCE, desk.clock.now())
+    frame = json.dumps({"type": "req", "id": "c", "method": "connect", "params": params})
+    for _ in range(9):
+        login = Handshake(desk.gate, desk.pairing, door(), NONCE)
+        for _ in range(2):  # something was taken away meanwhile
+            assert refused(login.feed(frame, desk.clock.now()))[1] == "AUTH_TOKEN_MISMATCH"
+    assert isinstance(desk.connect(token=TOKEN), ClientLogin)

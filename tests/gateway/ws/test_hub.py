@@ -187,13 +187,6 @@ def test_however_often_a_client_loses_its_connection_it_sees_everything_once(scr
     assert seen == wanted
 
 
-def test_disconnect_closes_those_that_may_not_stay() -> None:
-    one, two = Fake("a", READ, device="x"), Fake("b", READ, device="y")
-    made = hub(one, two)
-    assert made.disconnect(lambda client: client.device != "x", 4001, "gone") == 1
-    assert one.ended == (4001, "gone") and two.ended is None
-
-
 def test_scopes_open_what_they_should() -> None:
     assert has_scope({ADMIN}, PAIRING) and has_scope({WRITE}, READ) and not has_scope({READ}, WRITE)
     assert has_scope(set(), None) and not has_scope({ADMIN}, "node")

@@ -75,7 +75,7 @@ async def test_stop_drops_what_waits(office: Any) -> None:
         assert session == str(KEY)
         return 2
 
-    office.controller = CommandController(office.desk._replace(clear=clear), office.replied.extend)
+    office.inbox.clear = clear
     office.running.add(str(KEY))
     assert await office.say("/stop") == "⚙️ Agent was aborted. 2 waiting messages dropped."
 

@@ -15,6 +15,7 @@ from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers import VENDORS, WIRES, load_row
 from palinurus.providers.vendors import anthropic, claude, custom
+from palinurus.providers.wire import build_vendor_headers
 
 SEARCH = ToolSpec("web_search", "search", {"type": "object"})
 READ = ToolSpec("read", "read", {"type": "object"})
@@ -34,10 +35,14 @@ def asking(ref: str, level: str = "off", **options: Any) -> ModelRequest:
     return ModelRequest(model, Prompt("p"), (UserMessage("hi"),), level=level, max_tokens=limit, **options)
 
 
+def shape(vendor: Vendor, body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+    return (vendor if vendor.shapes(request.model.api) else custom.VENDOR).shape(body, request)
+
+
 def shaped(ref: str, level: str = "off", body: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
     request = asking(ref, level, **options)
     before = {"model": request.model.ref.model} if body is None else body
-    return vendor_of(request.model.ref.provider).shape(before, request)
+    return shape(vendor_of(request.model.ref.provider), before, request)
 
 
 def added(ref: str, level: str = "off", body: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
@@ -361,7 +366,7 @@ def test_the_level_that_was_resolved_is_the_level_that_is_sent(provider: str) ->
         level = resolve.resolve_thinking(request.model, LevelRequest(session=word), vendor).level
         request = asking(f"{provider}/{known.id}", level, tools=(READ,))
         wire = load_row(WIRES, request.model.api)
-        bodies[level] = vendor.shape(wire.encode(request), request)
+        bodies[level] = shape(vendor, wire.encode(request), request)
     assert len(bodies) == 2
     first, second = bodies.values()
     assert first != second
@@ -648,3 +653,44 @@ def test_copilot_headers_tell_who_asks() -> None:
     headers = vendor_of("github-copilot").headers
     assert headers is not None
     assert headers(asking("github-copilot/gpt-4.1"))["X-Initiator"] == "user"
+
+
+@pytest.mark.parametrize("provider", ["deepseek", "zai", "xai", "openai", "acme"])
+def test_whoever_is_reached_through_messages_may_think_between_calls(provider: str) -> None:
+    request = asking(f"{provider}/claude-haiku-4-5", "high", api="anthropic-messages")
+    headers = build_vendor_headers(request, vendor_of(provider), custom.VENDOR)
+    assert headers == {"anthropic-beta": claude.INTERLEAVED}
+    assert build_vendor_headers(asking(f"{provider}/m", "high"), vendor_of(provider), custom.VENDOR) == {}
+
+
+BUDGETS = {"low": 3000, "medium": 9000, "high": 30_000}
+
+
+@pytest.mark.parametrize(
+    ("ref", "level", "fields"),
+    [
+        ("anthropic/claude-haiku-4-5", "low", {"thinking": {"type": "enabled", "budget_tokens": 3000}}),
+        ("anthropic/claude-haiku-4-5", "minimal", {"thinking": {"type": "enabled", "budget_tokens": 1024}}),
+        ("anthropic/claude-haiku-4-5", "max", {"thinking": {"type": "enabled", "budget_tokens": 30_000}}),
+        ("google/gemini-2.5-pro", "medium", {"includeThoughts": True, "thinkingBudget": 9000}),
+        ("google/gemini-2.5-flash", "off", {"thinkingBudget": 0}),
+        ("google/gemini-3-flash-preview", "low", {"includeThoughts": True, "thinkingLevel": "MEDIUM"}),
+        ("vercel-ai-gateway/openai/gpt-5.4", "high", {"thinking": {"type": "enabled", "budget_tokens": 30_000}}),
+    ],
+)
+def test_budgets_per_level_come_from_the_params(ref: str, level: str, fields: dict[str, Any]) -> None:
+    sent = added(ref, level, params={"thinkingBudgets": BUDGETS})
+    sent.pop("max_tokens", None)
+    assert sent.get("generationConfig", {}).get("thinkingConfig", sent) == fields
+
+
+@pytest.mark.parametrize("wrong", [7, {"low": "much"}, {"low": True}, {"low": -5}, {"low": None}])
+def test_budgets_that_are_none_change_nothing(wrong: Any) -> None:
+    ref = "anthropic/claude-haiku-4-5"
+    assert added(ref, "low", params={"thinkingBudgets": wrong}) == added(ref, "low")
+
+
+def test_a_vendor_of_facts_alone_follows_the_common_rules() -> None:
+    """As docs/adding.md and plugins write one: its models think as they are told."""
+    vendor = Vendor("harbour", "Harbour", "openai-completions", "https://api.harbour.example/v1")
+    assert shape(vendor, {}, asking("harbour/tide-1", "high")) == {"reasoning_effort": "high"}

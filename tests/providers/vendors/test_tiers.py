@@ -12,7 +12,7 @@ from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt
 from palinurus.providers import VENDORS, load_row
-from palinurus.providers.vendors import tiers
+from palinurus.providers.vendors import custom, tiers
 
 
 def sent(ref: str, fast: bool | None, body: dict[str, Any] | None = None, **facts: Any) -> dict[str, Any]:
@@ -20,7 +20,8 @@ def sent(ref: str, fast: bool | None, body: dict[str, Any] | None = None, **fact
     vendor = load_row(VENDORS, provider)
     facts = {"api": vendor.api, "base_url": vendor.base_url, **facts}
     request = ModelRequest(ModelSpec(ModelRef(provider, name), **facts), Prompt("p"), (UserMessage("hi"),), fast=fast)
-    return vendor.shape({"model": name, **(body or {})}, request)
+    rules = vendor if vendor.shapes(request.model.api) else custom.VENDOR
+    return rules.shape({"model": name, **(body or {})}, request)
 
 
 OPENAI_ROWS = [

@@ -81,3 +81,12 @@ def test_prices() -> None:
         10,
     )
     assert add_total_and_cost(usage, None).cost is None and add_total_and_cost(usage, None).totalTokens == 4_000_000
+
+
+def test_a_long_context_has_its_own_price() -> None:
+    """A session's dollars are counted from what the decoder books: `add_cost` leaves it alone."""
+    price = TokenPrice(1, 1, 1, 1, above=100, long=TokenPrice(2, 2, 2, 2))
+    short, long = TokenUsage(100, 10), TokenUsage(50, 10, 25, 26)
+    for usage, dollars in ((short, 110 / 1e6), (long, 222 / 1e6)):
+        cost = add_total_and_cost(usage, price).cost
+        assert cost is not None and cost.total == pytest.approx(dollars)

@@ -19,7 +19,7 @@ from palinurus.core.types.model import (
     ThinkingDelta,
 )
 from palinurus.providers import WIRES, load_row
-from palinurus.providers.wire.bedrock.frames import encode_frame
+from palinurus.providers.wire.aws import encode_frame
 from providers.kit import decoded, info, recorded, request
 
 # api, recorded stream, ids of its two calls

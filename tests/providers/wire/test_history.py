@@ -20,7 +20,7 @@ from palinurus.providers.wire.history import (
     make_safe_ids,
     make_tool_name,
 )
-from palinurus.providers.wire.responses.request import make_call_id
+from palinurus.providers.wire.responses import make_call_id
 from providers.kit import info
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.tools.files.patch import APPLY_PATCH_TOOL, MAX_FILES, MAX_PATCH
+from palinurus.tools.files.patch import MAX_FILES, MAX_PATCH, apply_patch
 
 
 def patch(*lines: str) -> str:
@@ -179,6 +179,6 @@ async def test_bytes_that_are_no_utf8_and_a_bom_survive(do: Any, workspace: Path
 
 
 async def test_what_people_see_of_it(do: Any) -> None:
-    assert APPLY_PATCH_TOOL.summary is not None
-    assert APPLY_PATCH_TOOL.summary({"input": patch("*** Add File: a", "+x", "*** Delete File: b")}) == "a, b"
-    assert APPLY_PATCH_TOOL.summary({}) == ""
+    assert apply_patch.summary is not None
+    assert apply_patch.summary({"input": patch("*** Add File: a", "+x", "*** Delete File: b")}) == "a, b"
+    assert apply_patch.summary({}) == ""

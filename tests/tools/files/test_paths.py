@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.types.sandbox import ContainerMount, ContainerSpec, SandboxSpec
+from palinurus.core.types.sandbox import ContainerMount, ContainerSpec, SandboxSpec, is_inside
 from palinurus.core.types.tool import ToolFailure, ToolSettings
 from palinurus.tools.files import handles
-from palinurus.tools.files.paths import is_inside, resolve_path
+from palinurus.tools.files.paths import resolve_path
 
 SECRET = "canary-7f3a"
 

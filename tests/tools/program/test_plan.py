@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from palinurus.core.stream.progress import write_tool_line
-from palinurus.tools.program.plan import PLAN_TOOL
+from palinurus.tools.program.plan import update_plan
 
 STEPS = [
     {"step": "look", "status": "completed"},
@@ -43,7 +43,7 @@ async def test_what_is_no_plan(do: Any, plan: Any, said: str) -> None:
 
 
 def test_the_progress_line() -> None:
-    assert PLAN_TOOL.summary is not None
-    told = PLAN_TOOL.summary({"plan": STEPS})
+    assert update_plan.summary is not None
+    told = update_plan.summary({"plan": STEPS})
     assert write_tool_line("update_plan", {"plan": STEPS}, told) == "🗺️ Update Plan: 1 of 3 done, now: mend"
-    assert [PLAN_TOOL.summary(args) for args in ({}, {"plan": "x"}, {"plan": [1]})] == ["", "", ""]
+    assert [update_plan.summary(args) for args in ({}, {"plan": "x"}, {"plan": [1]})] == ["", "", ""]

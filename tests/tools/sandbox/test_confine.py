@@ -70,8 +70,8 @@ def test_root_keeps_little(room_of: Callable[..., Any]) -> None:
 
 def test_old_rules_are_closed() -> None:
     """As many handles are kept as cells are remembered."""
-    before = len(confine._rules)
+    before = len(confine._get_pool()._rules)
     for port in range(1, confine.RULES + 8):
         cell = SandboxSpec("landlock", ("/usr", "/bin", "/lib", "/lib64"), ("/dev/null",), ((port, port),))
         confine.start_confined(cell, lambda: subprocess.Popen(["/bin/true"], env={})).wait()
-    assert before <= len(confine._rules) <= confine.RULES + confine.SPARES
+    assert before <= len(confine._get_pool()._rules) <= confine.RULES + confine.SPARES

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
-import palinurus
-from palinurus.tools.search.tools import _CODE, _FLAGS
+from palinurus.tools.sandbox.system import make_own_command
 
-CHECK = _CODE.replace("main()", "import json; json.dump(sorted(sys.modules), sys.stdout)")
+COMMAND = make_own_command("palinurus.tools.search.worker")
+CHECK = [one.replace("main()", "import json; json.dump(sorted(sys.modules), sys.stdout)") for one in COMMAND]
 
 
 def test_it_loads_no_third_party_module() -> None:
-    root = str(Path(palinurus.__file__).parent.parent)
-    done = subprocess.run([sys.executable, *_FLAGS, CHECK, root], capture_output=True, check=True, env={})
+    done = subprocess.run(CHECK, capture_output=True, check=True, env={})
     loaded = json.loads(done.stdout)
     assert "palinurus.tools.search.worker" in loaded
     assert not {"msgspec", "asyncio", "logging", "site", "palinurus.core"} & set(loaded)
@@ -24,13 +22,12 @@ def test_it_loads_no_third_party_module() -> None:
 
 def test_a_job_by_hand(tmp_path: Path) -> None:
     (tmp_path / "f.txt").write_text("one\n")
-    root = str(Path(palinurus.__file__).parent.parent)
     handle = os.open(tmp_path, os.O_RDONLY)
     job = {"mode": "find", "pattern": "*.txt", "limit": 5, "room": 1000, "seconds": 10, "only": "", "prefix": "p/"}
     job |= {"folder": handle, "barred": [], "ignores": []}
     try:
         done = subprocess.run(
-            [sys.executable, *_FLAGS, _CODE, root],
+            COMMAND,
             input=json.dumps(job).encode(),
             capture_output=True,
             check=True,

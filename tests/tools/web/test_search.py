@@ -190,6 +190,19 @@ async def test_what_is_asked_of_engines_with_a_post(site: Site, search: Search, 
     assert (headers.get("x-api-key") or headers["Authorization"].removeprefix("Bearer ")) == KEY
 
 
+async def test_one_date_alone_is_not_lost(site: Site, search: Search) -> None:
+    site.routes[PATHS["duckduckgo"]] = lambda _: answered(ANSWERS["duckduckgo"])
+    await search("duckduckgo", date_after="2025-01-02")
+    await search("duckduckgo", date_before="2025-02-03")
+    assert [one.query["df"] for one in site.seen] == ["2025-01-02..2099-12-31", "1990-01-01..2025-02-03"]
+
+
+async def test_a_model_is_not_asked_for_countries_and_that_is_said(site: Site, search: Search) -> None:
+    site.routes["/chat/completions"] = lambda _: answered({"choices": [{"message": {"content": "Lobsters."}}]})
+    told = body(await search("perplexity", settings={"model": "sonar"}, country="de", language="de"))
+    assert told["note"] == "perplexity cannot be asked for country, language; that was left out."
+
+
 async def test_perplexity_with_a_model_gives_an_answer_and_its_sources(site: Site, search: Search) -> None:
     site.routes["/chat/completions"] = lambda _: answered(
         {

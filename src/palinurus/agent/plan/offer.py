@@ -15,7 +15,7 @@ from palinurus.agent.plan.sandbox import is_sandboxed
 from palinurus.config.settings import Settings
 from palinurus.core.policy.decide import ToolVerdict, decide_tools
 from palinurus.core.policy.layers import ChatPlace, ToolAsker, ToolLists, ToolQuestion
-from palinurus.core.types.inbound import ClientTool, Inbound
+from palinurus.core.types.inbound import ClientTool, Inbound, TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.tool import Tool, ToolContext, ToolOutput, ToolSpec, make_output
@@ -45,6 +45,14 @@ def _tool(described: ClientTool) -> Tool:
 
 async def _ask(ctx: ToolContext, **arguments: Any) -> ToolOutput:
     return msgspec.structs.replace(make_output(ASKED), terminate=True)
+
+
+def restrict_tools(offer: ToolOffer, options: TurnOptions) -> ToolOffer:
+    """With the tools a job names and no others; it gets none that it would not have had."""
+    if not (options.trigger and options.tools_allow):
+        return offer
+    tools = {name: tool for name, tool in offer.tools.items() if name in options.tools_allow}
+    return offer._replace(tools=tools, specs=tuple(tool.spec for tool in tools.values()))
 
 
 KEPT = 512  # answers; senders of a busy group may each have a question of their own
@@ -116,7 +124,8 @@ class ToolOffers:
             own = self.offer(self.question(key, inbound, choice.model, session)).tools
             barred = frozenset(name for name in first.tools if name not in own)
             fitted.append(msgspec.structs.replace(choice, barred=barred) if barred else choice)
-        return first, tuple(fitted)
+        options = inbound.options
+        return restrict_tools(add_client_tools(first, options.client_tools), options), tuple(fitted)
 
 
 def _place(key: SessionKey, inbound: Inbound) -> ChatPlace:

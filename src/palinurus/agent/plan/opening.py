@@ -12,7 +12,6 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from palinurus.agent.plan.offer import ToolOffer
 from palinurus.agent.plan.runplan import RunLimits
 from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.messages import TextBlock, ToolResult, UserMessage
@@ -68,18 +67,10 @@ def limit_timeout(limits: RunLimits, options: TurnOptions) -> RunLimits:
     return msgspec.structs.replace(limits, timeout=wanted)
 
 
-def restrict_tools(offer: ToolOffer, options: TurnOptions) -> ToolOffer:
-    """With the tools a job names and no others; it gets none that it would not have had."""
-    if not (options.trigger and options.tools_allow):
-        return offer
-    tools = {name: tool for name, tool in offer.tools.items() if name in options.tools_allow}
-    return offer._replace(tools=tools, specs=tuple(tool.spec for tool in tools.values()))
-
-
-def prepend_preface(opening: Opening, told: MessagePreface) -> Opening:
-    """The opening message with what is told before it."""
+def prepend_preface(opening: Opening, text: str, source: str = "") -> Opening:
+    """The opening message with `text` before it; `source`: whose words that is (taint)."""
     last = opening[-1] if opening else None
-    if not told.text or not isinstance(last, UserMessage):
+    if not text or not isinstance(last, UserMessage):
         return opening
-    source = ", ".join(dict.fromkeys(word for word in (told.source, last.source) if word))
-    return (*opening[:-1], UserMessage((TextBlock(told.text + "\n\n"), *last.blocks), last.timestamp, source))
+    source = ", ".join(dict.fromkeys(word for word in (source, last.source) if word))
+    return (*opening[:-1], UserMessage((TextBlock(text + "\n\n"), *last.blocks), last.timestamp, source))

@@ -1,7 +1,7 @@
 """Session + settings + message -> RunPlan. Reads disk once; after this nothing reads config.
 
 What depends only on the configuration (tool set, schemas, prompt text) is made once per configuration and
-kept in `Bench`; per message only the session, the history and the message itself are looked at.
+kept in `AgentBase`; per message only the session, the history and the message itself are looked at.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from palinurus.agent import hookcalls
 from palinurus.agent.marks import TaintMarks
 from palinurus.agent.plan.levels import apply_exec_rules, read_show, resolve_exec_rules, resolve_show, set_posting
-from palinurus.agent.plan.offer import ToolOffers, add_client_tools
+from palinurus.agent.plan.offer import ToolOffers
 from palinurus.agent.plan.opening import (
     Opening,
     Tell,
@@ -25,7 +25,6 @@ from palinurus.agent.plan.opening import (
     needs_startup_notes,
     prepend_preface,
     read_startup_notes,
-    restrict_tools,
 )
 from palinurus.agent.plan.prompt import PromptBuilder, make_occasion
 from palinurus.agent.plan.runplan import ModelCandidate, RunLimits, RunPlan
@@ -43,8 +42,6 @@ from palinurus.config.settings import AgentSettings, Settings
 from palinurus.config.zones import find_zone
 from palinurus.core.history.fit import HistoryLimits, fit_history
 from palinurus.core.history.repair import repair_history
-from palinurus.core.levels.parse import collect_inline_options as inline_directives
-from palinurus.core.levels.parse import parse_directives
 from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
 from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target, TurnOptions
@@ -65,7 +62,7 @@ from palinurus.sessions.lifecycle import (
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
 from palinurus.store.port import RunClaim, Store, make_id
-from palinurus.tools.persona import undo_stray_changes
+from palinurus.tools.persona import get_persona_watches
 from palinurus.workspace.images import ImageLimits, find_images, resize_images
 from palinurus.workspace.sources import PromptSources
 
@@ -122,15 +119,16 @@ class RunPreparer:
         settings = parts.settings
         self._benches = {ident: _bench(a, settings, parts.env) for ident, a in settings.agents.items()}
         self.offers = ToolOffers(settings, parts.catalog, parts.tools)
-        self._cells = ToolSandboxes(settings, parts.env, make=parts.gauge is not None)
+        self.sandboxes = ToolSandboxes(settings, parts.env, make=parts.gauge is not None)
         self.marks = TaintMarks(parts.store)
         self._zones = {ident: find_zone(a.user_timezone) for ident, a in settings.agents.items()}
 
-    async def prepare(self, claim: RunClaim, inbound: Inbound, route: Route) -> PreparedRun | RunRefusal:
-        """The plan for one claimed message, or why there is none."""
+    async def prepare(
+        self, claim: RunClaim, inbound: Inbound, route: Route, inline: InlineDirectives = NO_INLINE
+    ) -> PreparedRun | RunRefusal:
+        """The plan for one claimed message, or why there is none. `inline`: what the directives asked that it held."""
         if (bench := self._benches.get(route.agent)) is None:
             return RunRefusal(ModelFailure("config", f"unknown agent '{route.agent}'"))
-        inbound, inline = _directed(inbound)
         found = await self._session(claim, inbound, route)
         session = found.record
         model = self._model(_asked(inbound, inline).model, session, bench.agent, await self._wanted(inbound, route.key))
@@ -148,12 +146,10 @@ class RunPreparer:
         if not resumed and (inbound.text or inbound.images):  # a tool called from outside is told nothing
             opening = await self._noted(opening, claim, route, now if remembered else None)
         levels = resolve_show(inline, session, read_show(bench.agent))
-        cell = self._cells.of(bench.agent, route.key)
-        await self._laid(bench.agent, cell, route)
-        seen = make_occasion(inbound, route.key, choices[0], session)
-        seen = seen._replace(reasoning=levels.reasoning, sandbox=cell.box)
+        cell = await self._lay_out(bench.agent, route)
+        occasion = make_occasion(inbound, route.key, choices[0], session)
+        occasion = occasion._replace(reasoning=levels.reasoning, sandbox=cell.box)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
-        offer = restrict_tools(add_client_tools(offer, inbound.options.client_tools), inbound.options)
         judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline)
         used = apply_exec_rules(self._settings(bench, cell, offer.tools, route.key), judged, bench.settings.exec_env)
         plan = RunPlan(
@@ -165,7 +161,7 @@ class RunPreparer:
             transcript=session.path(route.agent),
             choices=choices,
             sampling=_sampling(inbound.options),
-            prompt=self._parts.gatherer.prompt(route.agent, offer.tools.values(), seen),
+            prompt=self._parts.gatherer.prompt(route.agent, offer.tools.values(), occasion),
             history=fit_history(history, rules, _pinned(inbound, transcript), None if resumed else now),
             opening=opening,
             tools=offer.tools,
@@ -184,23 +180,28 @@ class RunPreparer:
             scale=await self._parts.gauge.learn(transcript, model.ref) if self._parts.gauge else 1.0,
             taint=await self.marks.taint(transcript, cell.workspace, notes=remembered),
         )
-        plan, view = await hookcalls.change_prompt(self._parts.hooks, plan), partial(_view, inbound, transcript, rules)
-        return PreparedRun(plan, transcript, session, found.stored, finished, view)
+        plan = await hookcalls.change_prompt(self._parts.hooks, plan)
+        view = partial(_view, inbound, transcript, rules)
+        return PreparedRun(plan, transcript, session, found.stored, finished=finished, view=view)
 
-    async def _laid(self, agent: AgentSettings, cell: ToolSandbox, route: Route) -> None:
-        """Everything a run finds is where it belongs."""
-        undo_stray_changes(cell.workspace)
+    async def _lay_out(self, agent: AgentSettings, route: Route) -> ToolSandbox:
+        """Where its tools work; everything that a run finds there is where it belongs."""
+        cell = self.sandboxes.of(agent, route.key)
+        get_persona_watches().undo_strays(cell.workspace)
         await self._parts.shelf.ready(agent, route.key)
         if self._parts.ready is not None:
             await self._parts.ready()
+        return cell
 
     async def _noted(self, opening: Opening, claim: RunClaim, route: Route, now: int | None) -> Opening:
         """With what goes before the message: what the session is told, and (from `now`) the notes of the last days."""
         if now is not None:
             workspace = self._benches[route.agent].agent.workspace
-            opening = _reminded(opening, read_startup_notes(workspace, now, self._zones[route.agent]))
-        tell = self._parts.tell
-        return opening if tell is None else prepend_preface(opening, await tell(str(route.key), claim.id))
+            opening = prepend_preface(opening, read_startup_notes(workspace, now, self._zones[route.agent]))
+        if self._parts.tell is None:
+            return opening
+        told = await self._parts.tell(str(route.key), claim.id)
+        return prepend_preface(opening, told.text, told.source)
 
     async def preview(self, key: SessionKey) -> Prompt:
         """The prompt the session's next run would get, hooks aside."""
@@ -301,23 +302,6 @@ class RunPreparer:
             resolve_fast_mode(model, hurry),
             list_level_ids(find_thinking_profile(model, vendor)),
         )
-
-
-def _directed(inbound: Inbound) -> tuple[Inbound, InlineDirectives]:
-    """The message without its directives, and what they ask for. Only those of trusted senders act."""
-    if "/" not in inbound.text or not inbound.may_command:
-        return inbound, inbound.options.inline if inbound.triggered else NO_INLINE
-    parsed = parse_directives(inbound.text)
-    asked = inline_directives(parsed)
-    return (msgspec.structs.replace(inbound, text=parsed.rest), asked) if parsed.directives else (inbound, NO_INLINE)
-
-
-def _reminded(opening: tuple[UserMessage | ToolResult, ...], text: str) -> tuple[UserMessage | ToolResult, ...]:
-    """The opening message with the notes before it."""
-    last = opening[-1] if opening else None
-    if not text or not isinstance(last, UserMessage):
-        return opening
-    return (*opening[:-1], UserMessage((TextBlock(text + "\n\n"), *last.blocks), last.timestamp, last.source))
 
 
 def _earlier(entries: list[TranscriptEntry]) -> tuple[AssistantMessage, ...]:

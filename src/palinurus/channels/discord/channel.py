@@ -19,14 +19,13 @@ from discord.errors import ConnectionClosed, HTTPException
 from discord.gateway import ReconnectWebSocket
 from discord.http import Route
 
-from palinurus.backoff import Backoff
 from palinurus.channels.discord import inbound, outbound
 from palinurus.channels.discord.inbound import DiscordIdentity
 from palinurus.channels.discord.outbound import ACTS
 from palinurus.channels.discord.reader import DiscordReader
 from palinurus.channels.discord.wire import API, LEAVING, DiscordGateway, DiscordRateLimit, DiscordRest
 from palinurus.channels.intake import ChatOrder
-from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
+from palinurus.channels.kit import AccountChannel, ChannelKit, RecentDict, load_reply_files
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,
@@ -60,6 +59,10 @@ def make_discord_channel(kit: ChannelKit) -> DiscordChannel:
     return DiscordChannel(kit)
 
 
+# How a connection to Discord ends, or does not begin; a TimeoutError is an OSError.
+_ENDS = (ReconnectWebSocket, ConnectionClosed, HTTPException, DiscordRateLimit, aiohttp.ClientError, OSError)
+
+
 class DiscordPendingReply(msgspec.Struct, frozen=True):
     """A message on its way out: its client id, the id of what came before it, and what it says, digested."""
 
@@ -68,7 +71,7 @@ class DiscordPendingReply(msgspec.Struct, frozen=True):
     text: str
 
 
-class DiscordChannel(BasicChannel):
+class DiscordChannel(AccountChannel):
     """Implements `Channel`."""
 
     name = "discord"
@@ -86,17 +89,15 @@ class DiscordChannel(BasicChannel):
     )
 
     def __init__(self, kit: ChannelKit) -> None:
-        super().__init__()
-        self._kit = kit
+        super().__init__(kit)
         self._rest: DiscordRest | None = None
         self._stopped = False
         self._me = DiscordIdentity(account=kit.account)
-        self._backoff = Backoff()
         self._order = ChatOrder()
         self._tries = 0
         self._content = True  # may we read what people write?
         self._people: dict[str, str] = {}  # whom we wrote to -> the chat with them
-        self._said: dict[str, int] = {}  # our last message in a chat
+        self._said: RecentDict[str, int] = RecentDict(CHATS)  # our last message in a chat
 
     # --- the connection
 
@@ -106,7 +107,7 @@ class DiscordChannel(BasicChannel):
         rest = self._opened()
         try:
             if await self._signed_in(rest):
-                reader = DiscordReader(self._kit, rest, self._me, submit, self._up)
+                reader = DiscordReader(self._kit, rest, self._me, submit, up=self._up)
                 await reader.load()
                 gateway = DiscordGateway(rest, reader.parsers)
                 try:
@@ -133,13 +134,9 @@ class DiscordChannel(BasicChannel):
             try:
                 await self._know(rest)
                 return True
-            except HTTPException as exc:
-                if exc.status == 401:
-                    self.set_status("signed_out", SIGNED_OUT)
+            except _ENDS as exc:
+                if self._is_signed_out(exc):
                     return False
-                self.set_status("reconnecting", outbound.explain_discord_error(exc).reason)
-            except (DiscordRateLimit, aiohttp.ClientError, TimeoutError) as exc:
-                self.set_status("reconnecting", outbound.explain_discord_error(exc).reason)
             await self._pause()
 
     async def _know(self, rest: DiscordRest) -> str:
@@ -161,34 +158,28 @@ class DiscordChannel(BasicChannel):
                 while True:
                     await gateway.poll()
                     await reader.lanes.wait_for_room()
-            except ReconnectWebSocket as exc:
-                self.set_status("reconnecting", "the connection was closed")
-                if not exc.resume:  # Discord asks for a pause before a new session
-                    await self._kit.clock.sleep(random.uniform(1, 5))
-            except ConnectionClosed as exc:
-                if not self._goes_on(exc.code):
+            except _ENDS as exc:
+                if self._is_signed_out(exc):
                     return
-            except HTTPException as exc:
-                if exc.status == 401:
-                    self.set_status("signed_out", SIGNED_OUT)
-                    return
-                self.set_status("reconnecting", outbound.explain_discord_error(exc).reason)
-            except (DiscordRateLimit, aiohttp.ClientError, TimeoutError, OSError) as exc:
-                self.set_status("reconnecting", outbound.explain_discord_error(exc).reason)
+                if isinstance(exc, ReconnectWebSocket) and not exc.resume:
+                    await self._kit.clock.sleep(random.uniform(1, 5))  # Discord asks for it before a new session
             if self._tries >= PATIENCE:
                 gateway.forget_session()
             await gateway.close()
             await self._pause()
 
-    def _goes_on(self, code: int) -> bool:
-        if code == BAD_TOKEN:
+    def _is_signed_out(self, exc: Exception) -> bool:
+        """A connection ended: says why in the status. True: our token is not taken."""
+        code = exc.code if isinstance(exc, ConnectionClosed) else 0
+        if code == BAD_TOKEN or (isinstance(exc, HTTPException) and exc.status == 401):
             self.set_status("signed_out", SIGNED_OUT)
-            return False
+            return True
         if code == NOT_ALLOWED:
             log.warning("discord: %s", NO_CONTENT)
             self._content = False
-        self.set_status("reconnecting", f"Discord closed the connection ({code})")
-        return True
+        reason = f"Discord closed the connection ({code})" if code else outbound.explain_discord_error(exc).reason
+        self.set_status("reconnecting", "the connection was closed" if isinstance(exc, ReconnectWebSocket) else reason)
+        return False
 
     def _intents(self) -> Intents:
         return Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=self._content)
@@ -208,31 +199,19 @@ class DiscordChannel(BasicChannel):
         return await self._tried(lambda rest: self._send(rest, reply))
 
     async def _send(self, rest: DiscordRest, reply: Reply) -> SendResult:
-        files = await self._loaded(reply)
-        if isinstance(files, str):
-            return SendFailure(files, "media")
+        if len(reply.media) > outbound.FILES:
+            return SendFailure(f"Discord takes {outbound.FILES} files with one message", "media")
+        files = await load_reply_files(self._kit, reply, MEDIA)
+        if isinstance(files, SendFailure):
+            return files
         chat = await self._chat(rest, reply.target)
         text = outbound.render_content(reply.text, reply.plain)
         await self._remember(chat, reply, text)
         body = outbound.build_message(text, reply.buttons, reply.client_id, reply.reply_to)
         options: dict[str, Any] = {"form": outbound.build_form(body, files)} if files else {"json": body}
         raw = await rest.request(Route("POST", "/channels/{channel_id}/messages", channel_id=chat), **options)
-        self._said.pop(chat, None)
         self._said[chat] = int(raw["id"])
-        if len(self._said) > CHATS:
-            del self._said[next(iter(self._said))]
         return SendReceipt(str(raw["id"]))
-
-    async def _loaded(self, reply: Reply) -> list[ChannelFile] | str:
-        if len(reply.media) > outbound.FILES:
-            return f"Discord takes {outbound.FILES} files with one message"
-        files: list[ChannelFile] = []
-        for source in reply.media:
-            file = await self._kit.media.load(source, MEDIA)
-            if isinstance(file, str):
-                return file
-            files.append(file)
-        return files
 
     async def _remember(self, chat: str, reply: Reply, text: str) -> None:
         """Before it is sent: what it is, and since when it can be there; and the texts behind its buttons."""

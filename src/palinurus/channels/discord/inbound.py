@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from palinurus.channels.intake import RemoteFile
 from palinurus.core.types.inbound import Inbound, MessageQuote, Sender, Target
 
 EPOCH = 1_420_070_400_000  # Discord's ids count milliseconds from here, above 22 bits
@@ -38,16 +39,6 @@ class DiscordChat(NamedTuple):
     title: str = ""
 
 
-class DiscordFile(NamedTuple):
-    """A file of a message, still at Discord."""
-
-    url: str
-    name: str
-    mime: str
-    size: int
-    voice: bool
-
-
 def read_id_time(ident: str | int) -> int:
     """When an id was made, in milliseconds since 1970."""
     return (int(ident) >> 22) + EPOCH
@@ -75,40 +66,33 @@ def parse_message(raw: Mapping[str, Any], me: DiscordIdentity, where: DiscordCha
     if not text and not list_attachments(raw):  # a poll, an embed, or what Discord does not let us read
         return None
     answered = raw.get("referenced_message") or None
-    member = raw.get("member") or {}
-    return Inbound(
-        target=_target(raw["channel_id"], where, me),
-        sender=_sender(author, member, bool(raw.get("webhook_id"))),
-        event=str(raw["id"]),
-        text=text,
-        at=read_id_time(raw["id"]),
-        kind="channel" if guild else "direct",
-        guild=guild,
-        roles=tuple(str(role) for role in member.get("roles") or ()),
-        mentioned=not guild or named,
-        title=where.title if guild else "",
-        quote=_quote(answered) if answered else None,
-        source="forwarded" if raw.get("message_snapshots") else "",
-    )
+    source = "forwarded" if raw.get("message_snapshots") else ""
+    quote = _quote(answered) if answered else None
+    return _inbound(raw, me, where, text, mentioned=not guild or named, quote=quote, source=source)
 
 
 def parse_interaction(raw: Mapping[str, Any], me: DiscordIdentity, where: DiscordChat, text: str) -> Inbound:
     """A pressed button or a native command, as a message of whoever did it."""
-    member = raw.get("member") or {}
-    guild = str(raw.get("guild_id") or "")
     pressed = str((raw.get("message") or {}).get("id") or "") if raw["type"] == COMPONENT else ""
+    return _inbound(raw, me, where, text, mentioned=True, pressed=pressed)
+
+
+def _inbound(raw: Mapping[str, Any], me: DiscordIdentity, where: DiscordChat, text: str, **more: Any) -> Inbound:
+    """What messages and interactions tell in the same way."""
+    member, guild, channel = raw.get("member") or {}, str(raw.get("guild_id") or ""), str(raw["channel_id"])
+    user = raw.get("author") or raw.get("user") or member["user"]
+    place = (where.parent, me.account, channel) if where.parent else (channel, me.account)
     return Inbound(
-        target=_target(raw["channel_id"], where, me),
-        sender=_sender(raw.get("user") or member["user"], member, False),
-        event=str(raw["id"]),
-        text=text,
+        Target("discord", *place),
+        Sender(str(user["id"]), _name(user, member), bot=bool(user.get("bot") or raw.get("webhook_id"))),
+        str(raw["id"]),
+        text,
         at=read_id_time(raw["id"]),
         kind="channel" if guild else "direct",
         guild=guild,
         roles=tuple(str(role) for role in member.get("roles") or ()),
-        mentioned=True,
-        pressed=pressed,
         title=where.title if guild else "",
+        **more,
     )
 
 
@@ -145,7 +129,7 @@ def read_text(raw: Mapping[str, Any], me: DiscordIdentity) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def list_attachments(raw: Mapping[str, Any]) -> list[DiscordFile]:
+def list_attachments(raw: Mapping[str, Any]) -> list[RemoteFile]:
     """The files of a message, and of those it forwards."""
     inner = [snapshot.get("message") or {} for snapshot in raw.get("message_snapshots") or ()]
     return [found for one in (raw, *inner) for found in _files(one)]
@@ -153,39 +137,18 @@ def list_attachments(raw: Mapping[str, Any]) -> list[DiscordFile]:
 
 def to_history_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Messages as the act `Read` answers with them; Discord lists the newest first."""
-    found = [
-        {
-            "id": row["id"],
-            "from": _name(row["author"], {}),
-            "text": str(row.get("content") or ""),
-            "at": read_id_time(row["id"]),
-        }
-        for row in rows
-    ]
-    return found[::-1]
+    told = [(row["id"], _name(row["author"], {}), str(row.get("content") or "")) for row in rows]
+    return [{"id": ident, "from": who, "text": text, "at": read_id_time(ident)} for ident, who, text in told[::-1]]
 
 
-def _files(raw: Mapping[str, Any]) -> list[DiscordFile]:
+def _files(raw: Mapping[str, Any]) -> list[RemoteFile]:
     voice = bool(int(raw.get("flags") or 0) & VOICE)
-    return [
-        DiscordFile(str(one["url"]), str(one["filename"]), str(one.get("content_type") or ""), int(one["size"]), voice)
-        for one in raw.get("attachments") or ()
-    ]
+    told = [(str(one["filename"]), str(one.get("content_type") or ""), one) for one in raw.get("attachments") or ()]
+    return [RemoteFile(name, mime, str(one["url"]), int(one["size"]), voice=voice) for name, mime, one in told]
 
 
 def _stickers(raw: Mapping[str, Any]) -> list[str]:
     return [f"[sticker: {one.get('name', '')}]" for one in raw.get("sticker_items") or ()]
-
-
-def _target(channel: str, where: DiscordChat, me: DiscordIdentity) -> Target:
-    channel = str(channel)
-    if where.parent:
-        return Target("discord", where.parent, me.account, channel)
-    return Target("discord", channel, me.account)
-
-
-def _sender(user: Mapping[str, Any], member: Mapping[str, Any], hook: bool) -> Sender:
-    return Sender(str(user["id"]), _name(user, member), bot=bool(user.get("bot")) or hook)
 
 
 def _name(user: Mapping[str, Any], member: Mapping[str, Any]) -> str:

@@ -1,4 +1,6 @@
-"""Replies -> Discord's requests, and its errors -> the words of the outbox. Knows no connection and no settings."""
+"""Replies -> Discord's requests, acts (a function for each kind, and the table of them), and its errors -> the words of
+the outbox. Acts raise what a request raises; `channel.py` turns that into words. Knows no settings.
+"""
 
 from __future__ import annotations
 
@@ -17,55 +19,39 @@ from palinurus.channels.discord import inbound
 from palinurus.channels.discord.wire import DiscordRateLimit, DiscordRest
 from palinurus.channels.kit import ChannelFile
 from palinurus.core.format.render import render_markdown
-from palinurus.core.types.channel import (
-    DeleteAction,
-    EditAction,
-    PinAction,
-    PollAction,
-    ReactAction,
-    ReadAction,
-    SendFailure,
-    SendReceipt,
-    SendTrouble,
-    ThreadAction,
-    TypingAction,
-)
+from palinurus.core.types import channel
 from palinurus.core.types.outbound import Button
-
-# What we do on Discord besides sending: one function for each kind of act, and the table of them.
-#
-# Each raises what a request raises; `channel.py` turns that into words.
 
 OPEN: Final = 1440  # minutes without a message after which a thread is put away
 PUBLIC: Final = 11  # the kind of thread that everybody in its channel sees
 PAGE = 100  # messages that can be read at once
 
 
-async def _typing(rest: DiscordRest, chat: str, act: TypingAction) -> SendReceipt:
+async def _typing(rest: DiscordRest, chat: str, act: channel.TypingAction) -> channel.SendReceipt:
     await rest.send_typing(chat)
-    return SendReceipt("")
+    return channel.SendReceipt("")
 
 
-async def _edit(rest: DiscordRest, chat: str, act: EditAction) -> SendReceipt:
+async def _edit(rest: DiscordRest, chat: str, act: channel.EditAction) -> channel.SendReceipt:
     path = "/channels/{channel_id}/messages/{message_id}"
     body = build_content(render_content(act.text, act.plain), act.buttons)
     await rest.request(Route("PATCH", path, channel_id=chat, message_id=act.message_id), json=body)
-    return SendReceipt(act.message_id)
+    return channel.SendReceipt(act.message_id)
 
 
-async def _delete(rest: DiscordRest, chat: str, act: DeleteAction) -> SendReceipt:
+async def _delete(rest: DiscordRest, chat: str, act: channel.DeleteAction) -> channel.SendReceipt:
     await rest.delete_message(chat, act.message_id)
-    return SendReceipt(act.message_id)
+    return channel.SendReceipt(act.message_id)
 
 
-async def _react(rest: DiscordRest, chat: str, act: ReactAction) -> SendReceipt:
+async def _react(rest: DiscordRest, chat: str, act: channel.ReactAction) -> channel.SendReceipt:
     emoji = act.emoji.removeprefix("<").removesuffix(">").lstrip(":")
     if not act.remove:
         await rest.add_reaction(chat, act.message_id, emoji)
-        return SendReceipt(act.message_id)
+        return channel.SendReceipt(act.message_id)
     for one in [emoji] if emoji else await _ours(rest, chat, act.message_id):
         await rest.remove_own_reaction(chat, act.message_id, one)
-    return SendReceipt(act.message_id)
+    return channel.SendReceipt(act.message_id)
 
 
 async def _ours(rest: DiscordRest, chat: str, message: str) -> list[str]:
@@ -75,39 +61,39 @@ async def _ours(rest: DiscordRest, chat: str, message: str) -> list[str]:
     return [f"{one['name']}:{one['id']}" if one.get("id") else str(one["name"]) for one in found]
 
 
-async def _pin(rest: DiscordRest, chat: str, act: PinAction) -> SendReceipt:
+async def _pin(rest: DiscordRest, chat: str, act: channel.PinAction) -> channel.SendReceipt:
     await (rest.unpin_message if act.remove else rest.pin_message)(chat, act.message_id)
-    return SendReceipt(act.message_id)
+    return channel.SendReceipt(act.message_id)
 
 
-async def _poll(rest: DiscordRest, chat: str, act: PollAction) -> SendReceipt:
+async def _poll(rest: DiscordRest, chat: str, act: channel.PollAction) -> channel.SendReceipt:
     route = Route("POST", "/channels/{channel_id}/messages", channel_id=chat)
-    return SendReceipt(str((await rest.request(route, json=build_poll(act)))["id"]))
+    return channel.SendReceipt(str((await rest.request(route, json=build_poll(act)))["id"]))
 
 
-async def _thread(rest: DiscordRest, chat: str, act: ThreadAction) -> SendReceipt:
+async def _thread(rest: DiscordRest, chat: str, act: channel.ThreadAction) -> channel.SendReceipt:
     name = act.name[:100] or "thread"
     if act.message_id:
         raw = await rest.start_thread_with_message(chat, act.message_id, name=name, auto_archive_duration=OPEN)
     else:
         raw = await rest.start_thread_without_message(chat, name=name, auto_archive_duration=OPEN, type=PUBLIC)
-    return SendReceipt(str(raw["id"]))
+    return channel.SendReceipt(str(raw["id"]))
 
 
-async def _read(rest: DiscordRest, chat: str, act: ReadAction) -> SendReceipt:
+async def _read(rest: DiscordRest, chat: str, act: channel.ReadAction) -> channel.SendReceipt:
     rows = await rest.logs_from(chat, min(max(act.limit, 1), PAGE))
-    return SendReceipt("", inbound.to_history_rows(cast("list[dict[str, Any]]", rows)))
+    return channel.SendReceipt("", inbound.to_history_rows(cast("list[dict[str, Any]]", rows)))
 
 
-ACTS: dict[type, Callable[[DiscordRest, str, Any], Awaitable[SendReceipt]]] = {
-    TypingAction: _typing,
-    EditAction: _edit,
-    DeleteAction: _delete,
-    ReactAction: _react,
-    PinAction: _pin,
-    PollAction: _poll,
-    ThreadAction: _thread,
-    ReadAction: _read,
+ACTS: dict[type, Callable[[DiscordRest, str, Any], Awaitable[channel.SendReceipt]]] = {
+    channel.TypingAction: _typing,
+    channel.EditAction: _edit,
+    channel.DeleteAction: _delete,
+    channel.ReactAction: _react,
+    channel.PinAction: _pin,
+    channel.PollAction: _poll,
+    channel.ThreadAction: _thread,
+    channel.ReadAction: _read,
 }
 
 
@@ -126,7 +112,7 @@ _STYLES = {"": 2, "good": 3, "bad": 4}
 _MENTIONS = {"parse": ["users"], "replied_user": False}
 
 # Discord's own numbers first; a status decides where there is none.
-CODES: dict[int, tuple[SendTrouble, str]] = {
+CODES: dict[int, tuple[channel.SendTrouble, str]] = {
     10003: ("gone", "there is no such channel"),
     10004: ("gone", "there is no such server"),
     10008: ("refused", "there is no such message"),
@@ -148,7 +134,7 @@ CODES: dict[int, tuple[SendTrouble, str]] = {
     200001: ("refused", "a rule of the server holds the message back"),
     240000: ("refused", "Discord takes a link in it for harmful"),
 }
-STATUSES: dict[int, tuple[SendTrouble, str]] = {
+STATUSES: dict[int, tuple[channel.SendTrouble, str]] = {
     401: ("signed_out", "the bot token is not taken any more"),
     403: ("refused", "Discord forbids it"),
     404: ("gone", "Discord does not find it"),
@@ -187,7 +173,7 @@ def build_message(text: str, buttons: Sequence[Button], client_id: str, reply_to
     return body
 
 
-def build_poll(act: PollAction) -> dict[str, Any]:
+def build_poll(act: channel.PollAction) -> dict[str, Any]:
     """The body of a poll; it is open for a day."""
     answers = [{"poll_media": {"text": option[:55]}} for option in act.options[:10]]
     question = {"text": act.question[:300]}
@@ -218,29 +204,31 @@ def encode_button(text: str, number: int) -> str:
     return own if len(own) <= CUSTOM else f"{number}{KEY_MARK}{make_button_key(text)}"
 
 
-def explain_discord_error(exc: Exception) -> SendFailure:
-    """What an exception of `Rest.request` means. Says nothing that is in the request."""
+def explain_discord_error(exc: Exception) -> channel.SendFailure:
+    """What an exception of `DiscordRest.request` means. Says nothing that is in the request."""
     if isinstance(exc, DiscordRateLimit):
-        return SendFailure("Discord wants fewer requests for a moment", "limited", exc.retry_after, exc.everywhere)
+        return channel.SendFailure(
+            "Discord wants fewer requests for a moment", "limited", exc.retry_after, exc.everywhere
+        )
     if isinstance(exc, HTTPException):
         return _answered(exc)
     unsent = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
     if isinstance(exc, unsent):
-        return SendFailure("Discord cannot be reached")
+        return channel.SendFailure("Discord cannot be reached")
     if isinstance(exc, (aiohttp.ClientError, asyncio.TimeoutError, OSError)):
-        return SendFailure("the connection to Discord broke", "cut")
-    return SendFailure(f"unexpected: {type(exc).__name__}", "refused")
+        return channel.SendFailure("the connection to Discord broke", "cut")
+    return channel.SendFailure(f"unexpected: {type(exc).__name__}", "refused")
 
 
-def _answered(exc: HTTPException) -> SendFailure:
+def _answered(exc: HTTPException) -> channel.SendFailure:
     if exc.code == _INVALID and _LONG in json.dumps(getattr(exc, "_errors", None) or {}):
-        return SendFailure("the message is too long for Discord", "long")
+        return channel.SendFailure("the message is too long for Discord", "long")
     found = CODES.get(exc.code) or STATUSES.get(exc.status)
     if found is not None:
-        return SendFailure(found[1], found[0])
+        return channel.SendFailure(found[1], found[0])
     if exc.status >= 500:
-        return SendFailure(f"Discord answered {exc.status}", "cut")
-    return SendFailure(f"Discord refused it ({exc.status}, {exc.code}): {exc.text[:200]}", "refused")
+        return channel.SendFailure(f"Discord answered {exc.status}", "cut")
+    return channel.SendFailure(f"Discord refused it ({exc.status}, {exc.code}): {exc.text[:200]}", "refused")
 
 
 def _rows(buttons: Sequence[Button]) -> list[dict[str, Any]]:

@@ -11,6 +11,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from palinurus.channels.intake import ChatOrder
+from palinurus.tasks import TaskSet
+
 log = logging.getLogger(__name__)
 
 Work: TypeAlias = Callable[[], Awaitable[None]]
@@ -43,18 +46,16 @@ class DiscordLanes:
     """Work of one chat happens in the order it came; chats do not wait for each other."""
 
     def __init__(self) -> None:
-        self._tails: dict[str, asyncio.Task[None]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._order = ChatOrder()
+        self._tasks = TaskSet("discord: an event")
         self._room = asyncio.Event()
         self._room.set()
 
     def put(self, chat: str, work: Work, then: Work | None = None) -> None:
         """Do it after what this chat still has to do; `then` is done also when the work failed."""
-        self._tails[chat] = task = asyncio.ensure_future(self._do(self._tails.get(chat), work, then))
-        self._tasks.add(task)
+        self._tasks.start(self._do(chat, work, then))
         if len(self._tasks) >= MOST:
             self._room.clear()
-        task.add_done_callback(lambda done: self._done(chat, done))
 
     async def wait_for_room(self) -> None:
         """Wait until there is not too much to do."""
@@ -62,24 +63,17 @@ class DiscordLanes:
 
     async def stop(self) -> None:
         """What is not done was not acknowledged: it is read again."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
 
-    async def _do(self, before: asyncio.Task[None] | None, work: Work, then: Work | None) -> None:
-        if before is not None:
-            await asyncio.wait((before,))
+    async def _do(self, chat: str, work: Work, then: Work | None) -> None:
         try:
-            await work()
-        except Exception:  # task boundary: one event that cannot be handled stops no other
-            log.exception("discord: an event could not be handled")
-        if then is not None:
-            await then()
-
-    def _done(self, chat: str, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if len(self._tasks) < MOST:
-            self._room.set()
-        if self._tails.get(chat) is task:
-            del self._tails[chat]
+            async with self._order.turn(chat):
+                try:
+                    await work()
+                except Exception:  # task boundary: one event that cannot be handled stops no other
+                    log.exception("discord: an event could not be handled")
+                if then is not None:
+                    await then()
+        finally:
+            if len(self._tasks) <= MOST:  # we are still among them
+                self._room.set()

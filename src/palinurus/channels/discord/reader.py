@@ -10,7 +10,8 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,13 +22,12 @@ from discord.http import Route
 
 from palinurus.backoff import Backoff
 from palinurus.channels.discord import inbound, outbound
-from palinurus.channels.discord.inbound import DiscordChat, DiscordFile, DiscordIdentity
+from palinurus.channels.discord.inbound import DiscordChat, DiscordIdentity
 from palinurus.channels.discord.progress import DiscordLanes, DiscordReadMark
 from palinurus.channels.discord.wire import DiscordRateLimit, DiscordRest, EventParsers
-from palinurus.channels.intake import fetch_message_files, hand_in
-from palinurus.channels.kit import ChannelKit
+from palinurus.channels.intake import FileUnavailable, RemoteFile, fetch_message_files, hand_in
+from palinurus.channels.kit import ChannelKit, RecentDict
 from palinurus.core.types.channel import SubmitInbound
-from palinurus.core.types.inbound import Attachment
 from palinurus.errors import BadRequest, PalinurusError
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,6 @@ ASKERS = 8  # questions to Discord at the same time
 PAGE, PAGES = 100, 10  # messages of one request; requests for one chat
 CHATS = 500  # direct chats, and messages, that are remembered
 PLACES = 5_000
-TRIES = 3  # for a file
 EXPECTED = 20  # people whose first message is looked for
 LONGEST = 30.0  # seconds between two tries
 MENU = 100  # commands that Discord takes
@@ -71,11 +70,11 @@ class DiscordReader:
         self._floor = DiscordReadMark()
         self._written = 0
         self._first = 1  # nothing before this is for us
-        self._direct: dict[str, str] = {}  # chats with one person: chat -> who
-        self._places: dict[str, DiscordChat] = {}
+        self._direct: RecentDict[str, str] = RecentDict(CHATS)  # chats with one person: chat -> who
+        self._places: RecentDict[str, DiscordChat] = RecentDict(PLACES)
         self._waiting: dict[str, int] = {}  # servers that are still to be described: from where to read there
         self._coming: dict[str, None] = {}  # messages that are on their way through here
-        self._taken: dict[str, None] = {}  # the last that were handed in
+        self._taken: RecentDict[str, None] = RecentDict(CHATS)  # the last that were handed in
         self._askers = asyncio.Semaphore(ASKERS)
         events: EventParsers = {
             "READY": self._ready,
@@ -95,13 +94,13 @@ class DiscordReader:
         if (kept := await self._kit.memo.get("read")) is not None:
             read = msgspec.json.decode(kept, type=DiscordReadState)
             self._floor = DiscordReadMark(read.floor)
-            self._taken = dict.fromkeys(read.taken)
+            self._taken.update(dict.fromkeys(read.taken))
         else:
             self._first = inbound.make_lowest_id(self._kit.clock.now())
             self._floor = DiscordReadMark(self._first)
             await self._write(self._first)
         if (chats := await self._kit.memo.get("direct")) is not None:
-            self._direct = msgspec.json.decode(chats, type=dict[str, str])
+            self._direct.update(msgspec.json.decode(chats, type=dict[str, str]))
 
     async def stop(self) -> None:
         """Write down how far we got, and leave the rest."""
@@ -145,7 +144,7 @@ class DiscordReader:
         self._floor.end(after)
 
     def _channel(self, raw: Mapping[str, Any]) -> None:
-        _hold(self._places, str(raw["id"]), inbound.parse_chat(raw), PLACES)
+        self._places[str(raw["id"])] = inbound.parse_chat(raw)
 
     def _message(self, raw: Mapping[str, Any]) -> None:
         if raw["id"] not in self._coming and raw["id"] not in self._taken:
@@ -161,7 +160,7 @@ class DiscordReader:
     async def _take(self, raw: Mapping[str, Any]) -> None:
         if raw["id"] not in self._taken:
             await self._handed(raw)
-            _hold(self._taken, raw["id"], None, CHATS)
+            self._taken[raw["id"]] = None
 
     async def _handed(self, raw: Mapping[str, Any]) -> None:
         if not raw.get("guild_id") and raw["author"]["id"] != self._me.id:
@@ -170,27 +169,22 @@ class DiscordReader:
         found = inbound.parse_message(raw, self._me, where)
         if found is None:
             return
-        whole = await fetch_message_files(self._kit, found, inbound.list_attachments(raw), self._fetched)
+        whole = await fetch_message_files(self._kit, found, inbound.list_attachments(raw), self._fetch)
         await hand_in(self._submit, whole, self._kit.clock)
 
-    async def _fetched(self, one: DiscordFile) -> Attachment | str:
-        backoff = Backoff()
-        for _ in range(TRIES):
-            try:
-                saved = await self._kit.media.save(one.name, one.mime, self._rest.chunks(one.url))
-                return msgspec.structs.replace(saved, voice=one.voice) if isinstance(saved, Attachment) else saved
-            except (HTTPException, ValueError) as exc:
-                log.warning("discord: file %s was not fetched: %s", one.name[:80], exc)
-                break
-            except (aiohttp.ClientError, TimeoutError) as exc:
-                log.warning("discord: file %s was not fetched: %s", one.name[:80], type(exc).__name__)
-            await self._kit.clock.sleep(backoff.next_delay())
-        return f"{one.name[:80]} could not be fetched"
+    async def _fetch(self, file: RemoteFile) -> AsyncGenerator[bytes, None]:
+        try:
+            async with aclosing(self._rest.chunks(file.source)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except (HTTPException, ValueError, aiohttp.ClientError, TimeoutError) as exc:
+            again = isinstance(exc, (aiohttp.ClientError, TimeoutError))
+            raise FileUnavailable("could not be fetched", again) from exc
 
     async def _place(self, chat: str) -> DiscordChat:
         if chat not in self._places:
             raw = await self._asked(partial(self._rest.get_channel, chat))
-            _hold(self._places, chat, inbound.parse_chat(raw or {}), PLACES)
+            self._places[chat] = inbound.parse_chat(raw or {})
         return self._places[chat]
 
     # --- buttons and commands
@@ -240,9 +234,7 @@ class DiscordReader:
 
     async def _menu(self, application: str) -> None:
         """The commands that Discord offers while one types a slash; sent only when they have changed."""
-        own = self._kit.own.get("commands")
-        off = isinstance(own, Mapping) and own.get("native") is False
-        menu = [] if off else [_entry(name, what) for name, what in self._kit.commands if _NAME.fullmatch(name)]
+        menu = [_entry(name, what) for name, what in self._kit.menu if _NAME.fullmatch(name)]
         digest = hashlib.sha256(json.dumps(menu[:MENU]).encode()).digest()
         before = await self._kit.memo.get("menu")
         if before == digest or (before is None and not menu):
@@ -313,8 +305,8 @@ class DiscordReader:
     async def _remember(self, chat: str, user: str) -> None:
         """Written before its message is handed in: what is not known cannot be asked for later."""
         if self._direct.get(chat) != user:
-            _hold(self._direct, chat, user, CHATS)
-            await self._kit.memo.put("direct", msgspec.json.encode(self._direct))
+            self._direct[chat] = user
+            await self._kit.memo.put("direct", msgspec.json.encode(dict(self._direct)))
 
     # --- how far we are
 
@@ -348,11 +340,3 @@ def _heard(name: str, event: Callable[[Any], None], raw: Any) -> None:
 def _entry(name: str, what: str) -> dict[str, Any]:
     option = {"type": 3, "name": "text", "description": "what follows the command", "required": False}
     return {"name": name, "description": (what or name)[:100], "type": 1, "options": [option]}
-
-
-def _hold(kept: dict[str, T], name: str, value: T, most: int) -> None:
-    """Put it last; the oldest go."""
-    kept.pop(name, None)
-    kept[name] = value
-    while len(kept) > most:
-        del kept[next(iter(kept))]

@@ -1,14 +1,14 @@
 """The connection to Discord: discord.py's routes and its gateway socket, without its client and its caches.
 
 Every request is tried once and fails as an exception: what is said again, and when, is the outbox's business. The
-address is a value of each `Rest`; the gateway's address is what that server names. Knows nothing of messages.
+address is a value of each `DiscordRest`; the gateway's address is what that server names. Knows nothing of messages.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, cast
 
 import aiohttp
@@ -17,6 +17,8 @@ from discord import Client, Intents
 from discord.errors import HTTPException, RateLimited
 from discord.gateway import DiscordClientWebSocketResponse, DiscordWebSocket, ReconnectWebSocket
 from discord.http import HTTPClient, Route
+
+from palinurus.channels.kit import read_seconds
 
 API = "https://discord.com/api/v10"
 FILES = ("cdn.discordapp.com", "media.discordapp.net")  # where attachments are; our token is not sent there
@@ -52,7 +54,7 @@ class DiscordRest(HTTPClient):
         self._free: dict[str, float] = {}  # when a used-up limit is over, in the loop's time
 
     async def request(self, route: Route, *, files: Any = None, form: Any = None, **options: Any) -> Any:
-        """Raises HTTPException, Limited, aiohttp.ClientError or TimeoutError. `files` is never used by us."""
+        """Raises HTTPException, DiscordRateLimit, aiohttp.ClientError or TimeoutError. `files` is never used by us."""
         bucket = f"{route.key}:{route.major_parameters}"
         self._check(_EVERYWHERE)
         self._check(bucket)
@@ -78,7 +80,7 @@ class DiscordRest(HTTPClient):
         headers = {"User-Agent": self.user_agent}
         return await self._web.ws_connect(url, max_msg_size=0, autoclose=False, timeout=wait, headers=headers)
 
-    async def chunks(self, url: str) -> AsyncIterator[bytes]:
+    async def chunks(self, url: str) -> AsyncGenerator[bytes, None]:
         """A file of a message. Raises ValueError for another address, else what `request` raises."""
         host = yarl.URL(url).host
         if host not in FILES and host != yarl.URL(self._base).host:
@@ -93,7 +95,7 @@ class DiscordRest(HTTPClient):
         await self._web.close()
 
     def _check(self, bucket: str) -> None:
-        """Raises Limited before a request that would only be counted against us."""
+        """Raises DiscordRateLimit before a request that would only be counted against us."""
         left = self._free.get(bucket, 0.0) - self.loop.time()
         if left > 0:
             raise DiscordRateLimit(left, bucket == _EVERYWHERE)
@@ -101,11 +103,11 @@ class DiscordRest(HTTPClient):
 
     def _note(self, bucket: str, headers: Mapping[str, str]) -> None:
         if headers.get("X-RateLimit-Remaining") == "0":
-            self._free[bucket] = self.loop.time() + _seconds(headers.get("X-RateLimit-Reset-After"), 0.0)
+            self._free[bucket] = self.loop.time() + read_seconds(headers.get("X-RateLimit-Reset-After"), 0.0)
 
     def _limited(self, bucket: str, response: aiohttp.ClientResponse, body: Any) -> DiscordRateLimit:
         told = body.get("retry_after") if isinstance(body, dict) else None
-        wait = _seconds(told if told is not None else response.headers.get("Retry-After"), 5.0)
+        wait = read_seconds(told if told is not None else response.headers.get("Retry-After"), 5.0)
         everywhere = bool(isinstance(body, dict) and body.get("global")) or "X-RateLimit-Global" in response.headers
         self._free[_EVERYWHERE if everywhere else bucket] = self.loop.time() + wait
         return DiscordRateLimit(wait, everywhere)
@@ -217,10 +219,3 @@ async def _body(response: aiohttp.ClientResponse) -> Any:
     if response.content_type != "application/json" or not text:
         return text
     return json.loads(text)
-
-
-def _seconds(told: Any, usual: float) -> float:
-    try:
-        return max(float(told), 0.0)
-    except (TypeError, ValueError):
-        return usual

@@ -10,41 +10,38 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, NoReturn, cast
 
 import msgspec
 
-from palinurus.backoff import Backoff
-from palinurus.channels.email import outbound
+from palinurus.channels.email import outbound, wire
 from palinurus.channels.email.inbound import (
     ADDRESS,
     MESSAGE_ID,
     PARSE_ERRORS,
     UNVERIFIED,
-    EmailFile,
     EmailIdentity,
     EmailInbound,
     parse_mail,
 )
-from palinurus.channels.email.wire import (
-    IMAP_ERRORS,
-    ImapConnection,
-    ImapFolder,
-    ImapLoginRefused,
-    ImapThread,
-    MailServer,
-    Tls,
+from palinurus.channels.intake import ChatWorkers, fetch_message_files, hand_in, read_brought_file
+from palinurus.channels.kit import (
+    LOCAL_HOSTS,
+    READABLE_PASSWORD,
+    AccountChannel,
+    ChannelKit,
+    load_reply_files,
+    read_secret,
 )
-from palinurus.channels.intake import ChatWorkers, fetch_message_files, hand_in
-from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
-from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SendResult, SubmitInbound
-from palinurus.core.types.inbound import Attachment, Target
+from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.core.untrusted import clean_label
-from palinurus.errors import ConfigError, PalinurusError, Problem
+from palinurus.errors import PalinurusError
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +50,7 @@ IDLE = 540.0  # seconds: routers forget connections that are silent for longer
 POLL = 60.0  # seconds between looks where the server does not tell us
 AHEAD = 200  # mails in hand at once
 HEAD = 1 << 20  # bytes of a mail besides its files
-_LOCAL = ("127.0.0.1", "::1", "localhost")
-_PORTS: dict[tuple[str, Tls], int] = {
+_PORTS: dict[tuple[str, wire.Tls], int] = {
     ("imap", "on"): 993, ("imap", "starttls"): 143, ("imap", "off"): 143,
     ("smtp", "on"): 465, ("smtp", "starttls"): 587, ("smtp", "off"): 25,
 }  # fmt: skip
@@ -89,50 +85,49 @@ def make_email_channel(kit: ChannelKit) -> EmailChannel:
     """Raises ConfigError without an address and servers, and where a password would travel readable."""
     address = kit.text("address").lower()
     if "@" not in address:
-        raise ConfigError((Problem("channels.email.address", "is missing", hint='e.g. "agent@example.org"'),))
+        raise kit.wrong("address", hint='e.g. "agent@example.org"')
     return EmailChannel(kit, address, _server(kit, "imap", address), _server(kit, "smtp", address))
 
 
-def _server(kit: ChannelKit, which: str, address: str) -> MailServer:
-    written, path = kit.own.get(which), f"channels.email.{which}"
-    own: dict[str, Any] = written if isinstance(written, dict) else {}
-    host, password = own.get("host") or kit.text(f"{which}Host"), own.get("password", kit.own.get("password"))
+def _server(kit: ChannelKit, which: str, address: str) -> wire.MailServer:
+    own = kit.section(which)
+    host, password = (
+        own.get("host") or kit.text(f"{which}Host"),
+        read_secret(own.get("password", kit.own.get("password"))),
+    )
     if not isinstance(host, str) or not host:
-        raise ConfigError((Problem(f"{path}.host", "is missing"),))
-    tls = cast("Tls", {True: "on", None: "on", False: "off", "starttls": "starttls"}.get(own.get("tls"), "on"))
-    if tls == "off" and host not in _LOCAL:
-        raise ConfigError((Problem(f"{path}.tls", "without it the password can be read on the way"),))
-    if not isinstance(password, str | Secret) or not password:
-        raise ConfigError((Problem(f"{path}.password", "is missing", hint="set it, best as ${NAME}"),))
+        raise kit.wrong(f"{which}.host")
+    tls = cast("wire.Tls", {True: "on", None: "on", False: "off", "starttls": "starttls"}.get(own.get("tls"), "on"))
+    if tls == "off" and host not in LOCAL_HOSTS:
+        raise kit.wrong(f"{which}.tls", what=READABLE_PASSWORD)
+    if not password:
+        raise kit.wrong(f"{which}.password", hint="set it, best as ${NAME}")
     port = own.get("port")
-    return MailServer(
+    return wire.MailServer(
         host,
         port if isinstance(port, int) else _PORTS[which, tls],
         tls,
         str(own.get("username") or address),
-        password if isinstance(password, Secret) else Secret(password),
-        str(own.get("tlsCaFile") or ""),
+        secret=password,
+        trust=str(own.get("tlsCaFile") or ""),
     )
 
 
-class EmailChannel(BasicChannel):
+class EmailChannel(AccountChannel):
     """Implements `Channel`."""
 
     name = "email"
     abilities = ChannelAbilities("matrix", limit=100_000, replies=True, threads=True, media=MEDIA)
 
-    def __init__(self, kit: ChannelKit, address: str, imap: MailServer, smtp: MailServer) -> None:
-        super().__init__()
-        self._kit = kit
+    def __init__(self, kit: ChannelKit, address: str, imap: wire.MailServer, smtp: wire.MailServer) -> None:
+        super().__init__(kit)
         self._address = address
         self._imap, self._smtp = imap, smtp
-        also = kit.own.get("aliases")
-        others = frozenset(str(one).lower() for one in also) if isinstance(also, list) else frozenset[str]()
-        self._me = EmailIdentity(others | {address}, kit.text("authservId"), kit.account)
+        addresses = frozenset(one.lower() for one in (address, *kit.texts("aliases")))
+        self._me = EmailIdentity(addresses, kit.text("authservId"), kit.account)
         self._folder = kit.text("folder", "INBOX")
-        poll = kit.own.get("pollSeconds")
-        self._poll = float(poll) if isinstance(poll, int | float) and poll > 0 else POLL
-        self._line: ImapThread | None = None
+        self._poll = kit.number("pollSeconds", POLL)
+        self._line: wire.ImapThread | None = None
         self._place = MailboxProgress(0, 0)
         self._next = 0  # the first mail that is not in hand
         self._undone: set[int] = set()
@@ -142,42 +137,41 @@ class EmailChannel(BasicChannel):
     # receiving
 
     async def run(self, submit: SubmitInbound) -> None:
-        backoff, hands = Backoff(), ChatWorkers(partial(self._take, submit), self._full, AHEAD + 1)
+        workers = ChatWorkers(partial(self._take, submit), self._full, AHEAD + 1)
         try:
-            while True:
-                line = self._line = ImapThread(self._imap)
-                try:
-                    await line.call(ImapConnection.connect)
-                    await self._reading(line, hands, backoff)
-                except ImapLoginRefused:
-                    self.set_status("signed_out", _SIGN_IN)
-                    return
-                except IMAP_ERRORS as exc:
-                    self.set_status("reconnecting", f"{self._imap.host}: {str(exc)[:200] or type(exc).__name__}")
-                    log.info("email %s: %s; again soon", self._kit.account, exc)
-                finally:
-                    self._line = None
-                    line.close()
-                await self._kit.clock.sleep(backoff.next_delay())
+            await self.keep_connected(partial(self._attempt, workers))
         finally:
-            await hands.close()
+            await workers.close()
             self._undone.clear()
             self._place = MailboxProgress(0, 0)  # whoever begins again begins with what is on disk
 
-    async def _reading(self, line: ImapThread, hands: ChatWorkers[IncomingMail], backoff: Backoff) -> None:
+    async def _attempt(self, workers: ChatWorkers[IncomingMail]) -> SendFailure:
+        line = self._line = wire.ImapThread(self._imap)
+        try:
+            await line.call(wire.ImapConnection.connect)
+            return await self._reading(line, workers)
+        except wire.ImapLoginRefused:
+            return SendFailure(_SIGN_IN, "signed_out")
+        except wire.IMAP_ERRORS as exc:
+            return SendFailure(f"{self._imap.host}: {str(exc)[:200] or type(exc).__name__}")
+        finally:
+            self._line = None
+            line.close()
+
+    async def _reading(self, line: wire.ImapThread, workers: ChatWorkers[IncomingMail]) -> NoReturn:
         opened = await line.call(lambda imap: imap.select(self._folder))
-        await self._begin(line, opened, hands)
+        await self._begin(line, opened, workers)
         self.set_status("ready", "" if self._me.server else _HINT, me=self._address)
-        backoff.reset()
+        self._backoff.reset()
         while True:
-            for number in await line.call(partial(ImapConnection.search_newer, first=self._next)):
-                await self._fetched(line, number, hands)
+            for number in await line.call(partial(wire.ImapConnection.search_newer, first=self._next)):
+                await self._fetched(line, number, workers)
             if opened.idle:
                 await line.idle(IDLE)
             else:
                 await self._kit.clock.sleep(self._poll)
 
-    async def _begin(self, line: ImapThread, opened: ImapFolder, hands: ChatWorkers[IncomingMail]) -> None:
+    async def _begin(self, line: wire.ImapThread, opened: wire.ImapFolder, workers: ChatWorkers[IncomingMail]) -> None:
         """Go on where we were; the first time with what comes from now on."""
         if self._place.validity == opened.validity:
             return  # what is in hand goes on
@@ -191,10 +185,10 @@ class EmailChannel(BasicChannel):
         self._undone.clear()
         self._place, self._next = MailboxProgress(opened.validity, 0), opened.next
         for number in missed:
-            await self._fetched(line, number, hands)
+            await self._fetched(line, number, workers)
         await self._keep()
 
-    async def _fetched(self, line: ImapThread, number: int, hands: ChatWorkers[IncomingMail]) -> None:
+    async def _fetched(self, line: wire.ImapThread, number: int, workers: ChatWorkers[IncomingMail]) -> None:
         while len(self._undone) >= AHEAD:
             self._room.clear()
             await self._room.wait()
@@ -209,7 +203,7 @@ class EmailChannel(BasicChannel):
             log.info("email %s: mail %d is left alone: %s", self._kit.account, number, heard)
             await self._done(number)
         else:
-            hands.give(heard.inbound.target.to, IncomingMail(number, heard, size > most))
+            workers.give(heard.inbound.target.to, IncomingMail(number, heard, size > most))
 
     def _forged(self, heard: EmailInbound) -> bool:
         """Would somebody get a code for pairing who perhaps never wrote to us?"""
@@ -224,16 +218,13 @@ class EmailChannel(BasicChannel):
 
     async def _take(self, submit: SubmitInbound, mail: IncomingMail) -> None:
         heard = mail.heard
-        inbound = await fetch_message_files(self._kit, heard.inbound, heard.files, self._kept)
+        inbound = await fetch_message_files(self._kit, heard.inbound, heard.files, read_brought_file)
         if mail.cut:
             words = f"{inbound.text}\n[the mail was too large; its end is missing]".strip()
             inbound = msgspec.structs.replace(inbound, text=words)
         await self._noted(inbound.target, MailThread(heard.subject, heard.references))
         await hand_in(submit, inbound, self._kit.clock)
         await self._done(mail.number)
-
-    async def _kept(self, file: EmailFile) -> Attachment | str:
-        return await self._kit.media.save(file.name, file.mime, file.data)
 
     async def _noted(self, target: Target, known: MailThread) -> None:
         try:
@@ -246,7 +237,7 @@ class EmailChannel(BasicChannel):
         if self._line is not None:
             try:
                 await self._line.call(lambda imap: imap.mark_seen(number))
-            except IMAP_ERRORS:  # it stays unread; nothing else comes of that
+            except wire.IMAP_ERRORS:  # it stays unread; nothing else comes of that
                 log.info("email %s: mail %d could not be marked as read", self._kit.account, number)
         self._undone.discard(number)
         self._room.set()
@@ -266,21 +257,16 @@ class EmailChannel(BasicChannel):
     async def send(self, reply: Reply) -> SendResult:
         if not ADDRESS.fullmatch(reply.target.to):
             return SendFailure(f"{clean_label(reply.target.to, 80)!r} is no address", "gone")
-        files: list[ChannelFile] = []
-        room = MEDIA
-        for source in reply.media:
-            file = await self._kit.media.load(source, room)
-            if isinstance(file, str):
-                return SendFailure(file, "media")
-            files.append(file)
-            room -= len(file.data)
+        files = await load_reply_files(self._kit, reply, MEDIA, together=True)
+        if isinstance(files, SendFailure):
+            return files
         made = outbound.build_mail(reply, files, await self._envelope(reply))
-        to = [reply.target.to, *([self._address] if self._kit.own.get("copyToSelf") is True else [])]
+        to = [reply.target.to, *([self._address] if self._kit.flag("copyToSelf", False) else [])]
         loop = asyncio.get_running_loop()
         answer = await loop.run_in_executor(self._sending, outbound.send_mail, made, self._smtp, to)
         if isinstance(answer, SendReceipt):
             await self._remembered(reply, answer.message_id)
-            if self._kit.own.get("saveSent") is not False:  # the receipt does not wait for it
+            if self._kit.flag("saveSent", True):  # the receipt does not wait for it
                 loop.run_in_executor(self._sending, self._filed, answer.message_id, made.as_bytes())
         return answer
 
@@ -297,7 +283,7 @@ class EmailChannel(BasicChannel):
         if kept and not subject.lower().startswith("re:"):
             subject = f"Re: {subject}"
         before = known.references or ((reply.target.thread,) if MESSAGE_ID.fullmatch(reply.target.thread) else ())
-        return outbound.MailEnvelope(self._address, self._kit.text("name"), subject, before, self._kit.clock.now())
+        return outbound.MailEnvelope(self._address, self._kit.text("name"), subject, before, at=self._kit.clock.now())
 
     async def _remembered(self, reply: Reply, ident: str) -> None:
         """The next mail of the thread refers to this one too."""
@@ -306,38 +292,35 @@ class EmailChannel(BasicChannel):
         if kept:
             known = msgspec.json.decode(kept, type=MailThread)
             rest = (*(one for one in known.references[1:] if one != ident), ident)[-9:]
-            every = MailThread(known.subject, (*known.references[:1], *rest))
-            await self._noted(reply.target, every)
+            await self._noted(reply.target, MailThread(known.subject, (*known.references[:1], *rest)))
 
     # blocking, in a thread
 
+    @contextmanager
+    def _signed_in(self) -> Iterator[wire.ImapConnection]:
+        with closing(wire.ImapConnection(self._imap)) as imap:
+            imap.connect()
+            yield imap
+
     def _looked(self, ident: str) -> bool:
         """Is the mail among those that were sent, or did our own copy arrive?"""
-        imap = ImapConnection(self._imap)
         try:
-            imap.connect()
-            folders = dict.fromkeys(
-                one for one in (imap.find_sent_folder(self._kit.text("sentFolder")), self._folder) if one
-            )
-            return any(imap.has(folder, ident) for folder in folders)
-        except (ImapLoginRefused, *IMAP_ERRORS) as exc:
+            with self._signed_in() as imap:
+                sent = imap.find_sent_folder(self._kit.text("sentFolder"))
+                return any(imap.has(folder, ident) for folder in dict.fromkeys((sent, self._folder)) if folder)
+        except (wire.ImapLoginRefused, *wire.IMAP_ERRORS) as exc:
             log.warning("email %s: cannot look for a sent mail: %s", self._kit.account, exc)
             return False
-        finally:
-            imap.close()
 
     def _filed(self, ident: str, data: bytes) -> None:
         """A copy among the sent mails, where the server keeps none itself."""
-        imap = ImapConnection(self._imap)
         try:
-            imap.connect()
-            folder = imap.find_sent_folder(self._kit.text("sentFolder"))
-            if folder and not imap.has(folder, ident):
-                imap.append(folder, data)
-        except (ImapLoginRefused, *IMAP_ERRORS) as exc:
+            with self._signed_in() as imap:
+                folder = imap.find_sent_folder(self._kit.text("sentFolder"))
+                if folder and not imap.has(folder, ident):
+                    imap.append(folder, data)
+        except (wire.ImapLoginRefused, *wire.IMAP_ERRORS) as exc:
             log.info("email %s: no copy of a sent mail is kept: %s", self._kit.account, exc)
-        finally:
-            imap.close()
 
 
 def _thread(to: str, root: str) -> str:

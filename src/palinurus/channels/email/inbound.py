@@ -1,4 +1,5 @@
-"""A mail as bytes -> what is handed in, or why it is not answered. Pure.
+"""A mail as bytes -> what is handed in, or why it is not answered: what a person wrote (HTML as text, without what the
+mail program quoted below it), and who really wrote it. Pure.
 
 The chat is the correspondent's address, the thread the first mail of the conversation; the event is the Message-ID, so
 a mail that comes twice is one turn. Whoever our mail server does not vouch for is `unverified:<address>`, whatever the
@@ -18,10 +19,9 @@ from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
 from typing import NamedTuple
 
+from palinurus.channels.intake import InboundWithFiles, RemoteFile
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.untrusted import clean_label
-
-# What a person wrote in a mail: HTML as text, and without what the mail program quoted below it. Pure.
 
 _BLOCKS = frozenset((
     "p", "div", "br", "tr", "table", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "hr",
@@ -125,10 +125,6 @@ def _only_quotes(lines: list[str], skip: int) -> bool:
     return bool(rest) and all(line.lstrip().startswith(">") for line in rest)
 
 
-# Who really wrote a mail. A From line proves nothing; our own mail server has looked at signatures and senders and
-# wrote its verdict into Authentication-Results (RFC 8601). Only the header of that server counts, and only the topmost:
-# those below it can have been in the mail when it came. Pure.
-
 _COMMENT = re.compile(r"\([^()]*\)")
 _RESULT = re.compile(r"\s*(?P<method>dmarc|dkim|spf)\s*(?:/\s*\d+\s*)?=\s*(?P<result>[a-z]+)", re.IGNORECASE)
 _PROPERTY = re.compile(r"(?P<name>[a-z]+\.[a-z-]+)\s*=\s*(?P<value>\"[^\"]*\"|[^\s;]+)", re.IGNORECASE)
@@ -138,8 +134,10 @@ _DEEP = 10  # comments in comments
 
 
 def is_verified_sender(results: Sequence[str], server: str, domain: str) -> bool:
-    """Does `server` (its authserv-id) vouch that the mail comes from `domain`? `results` are all headers of that
-    name, topmost first."""
+    """Does `server` (its authserv-id) vouch that the mail comes from `domain`? A From line proves nothing; our own mail
+    server has looked at signatures and senders and wrote its verdict into Authentication-Results (RFC 8601). `results`
+    are all headers of that name, topmost first: only that server's counts, and only its topmost, because those below
+    can have been in the mail when it came."""
     own = next((body for name, body in map(_split, results) if name == server.lower()), None) if server else None
     if own is None or not domain:
         return False
@@ -199,26 +197,16 @@ class EmailIdentity(NamedTuple):
     account: str
 
 
-class EmailFile(NamedTuple):
-    """A file of a mail."""
-
-    name: str
-    mime: str
-    data: bytes
-
-
-class EmailInbound(NamedTuple):
+class EmailInbound(InboundWithFiles, frozen=True):
     """A mail to hand in. `references`: the mails before it and itself, oldest first."""
 
-    inbound: Inbound
-    files: tuple[EmailFile, ...]
-    subject: str
-    references: tuple[str, ...]
+    subject: str = ""
+    references: tuple[str, ...] = ()
 
 
 def parse_mail(raw: bytes, me: EmailIdentity, now: int, where: str) -> EmailInbound | str:
     """The mail, or why it is left alone. `where` names it if it has no Message-ID. Raises nothing for hostile input
-    but what `STRANGE` lists."""
+    but what `PARSE_ERRORS` lists."""
     mail = message_from_bytes(raw, policy=email.policy.default)
     assert isinstance(mail, EmailMessage)
     address, name = _sender(mail)
@@ -228,14 +216,12 @@ def parse_mail(raw: bytes, me: EmailIdentity, now: int, where: str) -> EmailInbo
         return "it is our own"
     if why := explain_automatic_mail(mail, address):
         return why
-    ident = (
-        _first(_all(mail, "message-id")) or f"<{hashlib.sha256(f'{where} {address}'.encode()).hexdigest()[:32]}@mail>"
-    )
+    digest = hashlib.sha256(f"{where} {address}".encode()).hexdigest()[:32]
+    ident = next(iter(_all(mail, "message-id")), f"<{digest}@mail>")
     before = _references(mail)
     subject = " ".join(_header(mail, "subject").split())[:300]
-    known = is_verified_sender(
-        [str(one) for one in mail.get_all("authentication-results", [])], me.server, _domain(address)
-    )
+    verdicts = [str(one) for one in mail.get_all("authentication-results", [])]
+    known = is_verified_sender(verdicts, me.server, address.rpartition("@")[2])
     words, files = _contents(mail)
     if subject and not before and not _REPLY.match(subject) and not words.startswith("/"):
         words = f"Subject: {clean_label(subject, 300)}\n\n{words}".strip()
@@ -244,7 +230,7 @@ def parse_mail(raw: bytes, me: EmailIdentity, now: int, where: str) -> EmailInbo
         Sender(address if known else f"{UNVERIFIED}{address}", name),
         ident,
         words,
-        _sent(mail, now),
+        at=_sent(mail, now),
     )
     return EmailInbound(inbound, files, subject, (*(one for one in before if one != ident), ident))
 
@@ -279,10 +265,6 @@ def _all(mail: EmailMessage, name: str) -> list[str]:
     return MESSAGE_ID.findall(" ".join(str(one) for one in mail.get_all(name, [])))
 
 
-def _first(found: list[str]) -> str:
-    return found[0] if found else ""
-
-
 def _sender(mail: EmailMessage) -> tuple[str, str]:
     """Address and name; no address unless there is exactly one."""
     fields = mail.get_all("from", [])
@@ -291,10 +273,6 @@ def _sender(mail: EmailMessage) -> tuple[str, str]:
         return "", ""
     address = str(people[0].addr_spec).lower()
     return (address, clean_label(str(people[0].display_name), 80)) if ADDRESS.fullmatch(address) else ("", "")
-
-
-def _domain(address: str) -> str:
-    return address.rpartition("@")[2]
 
 
 def _references(mail: EmailMessage) -> tuple[str, ...]:
@@ -311,8 +289,8 @@ def _sent(mail: EmailMessage, now: int) -> int:
     return at if 0 < at <= now else now
 
 
-def _contents(mail: EmailMessage) -> tuple[str, tuple[EmailFile, ...]]:
-    plain, html, files = "", "", list[EmailFile]()
+def _contents(mail: EmailMessage) -> tuple[str, tuple[RemoteFile, ...]]:
+    plain, html, files = "", "", list[RemoteFile]()
     for number, part in enumerate(mail.walk()):
         if number >= PARTS or part.is_multipart():
             continue
@@ -323,7 +301,7 @@ def _contents(mail: EmailMessage) -> tuple[str, tuple[EmailFile, ...]]:
         elif kind not in ("application/pgp-signature", "application/pkcs7-signature") and len(files) < FILES:
             data = part.get_payload(decode=True)
             if isinstance(data, bytes) and data:
-                files.append(EmailFile((part.get_filename() or "")[:200] or "attachment", kind, data))
+                files.append(RemoteFile((part.get_filename() or "")[:200] or "attachment", kind, data))
     text = plain if plain.strip() else extract_html_text(html)
     return strip_quotes(text[:TEXT]), tuple(files)
 

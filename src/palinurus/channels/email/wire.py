@@ -1,5 +1,5 @@
-"""One connection to an IMAP server. Blocking: `Line` runs it in a thread of its own, so that waiting for new mail takes
-no thread away from anybody else. Knows commands and answers; what a mail says is `inbound.py`.
+"""One connection to an IMAP server. Blocking: `ImapThread` runs it in a thread of its own, so that waiting for new mail
+takes no thread away from anybody else. Knows commands and answers; what a mail says is `inbound.py`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class _Secured(_Reading, imaplib.IMAP4_SSL):
 
 
 class ImapConnection:
-    """Raises SignedOut from `connect`, and what `BROKEN` lists from everything."""
+    """Raises ImapLoginRefused from `connect`, and what `IMAP_ERRORS` lists from everything."""
 
     def __init__(self, server: MailServer) -> None:
         self._server = server
@@ -260,7 +260,7 @@ def _day(at: int) -> str:
 
 
 class ImapThread:
-    """An `Imap` in a thread of its own; its calls go one after another."""
+    """An `ImapConnection` in a thread of its own; its calls go one after another."""
 
     def __init__(self, server: MailServer) -> None:
         self._imap = ImapConnection(server)
@@ -274,7 +274,7 @@ class ImapThread:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, self._imap)
 
     async def idle(self, seconds: float) -> None:
-        """Wait for mail, or until somebody else has a call to make. Raises what `BROKEN` lists."""
+        """Wait for mail, or until somebody else has a call to make. Raises what `IMAP_ERRORS` lists."""
         self._idling = True
         try:
             await asyncio.get_running_loop().run_in_executor(self._pool, self._imap.idle, seconds)

@@ -10,19 +10,18 @@ import itertools
 import logging
 import re
 import secrets
+from functools import partial
 
 from palinurus.backoff import Backoff
-from palinurus.channels.intake import OVERRUN_NOTICE, ChatWorkers, hand_in
+from palinurus.channels.intake import ChatWorkers, hand_in
 from palinurus.channels.irc import messages
 from palinurus.channels.irc.messages import ROOM_PREFIXES, parse_message
 from palinurus.channels.irc.session import IrcRefusal, IrcSession, IrcSettings
 from palinurus.channels.irc.wire import IrcAddress, IrcConnection, IrcConnectionLost, IrcLine, connect_irc, format_line
-from palinurus.channels.kit import BasicChannel, ChannelKit
-from palinurus.config.secrets import Secret
+from palinurus.channels.kit import LOCAL_HOSTS, READABLE_PASSWORD, AccountChannel, ChannelKit, read_secret
 from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SendResult, SubmitInbound
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
-from palinurus.errors import ConfigError, Problem
 
 log = logging.getLogger(__name__)
 
@@ -32,46 +31,36 @@ KEEP = 60.0  # seconds between tries for rooms we are not in and for our own nic
 RETRY = 300.0  # seconds after a refusal
 SAVE = 5.0  # seconds between two writes of how far we have read
 HISTORY = 100  # messages asked for after an absence
-_LOCAL = ("127.0.0.1", "::1", "localhost")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 def make_irc_channel(kit: ChannelKit) -> IrcChannel:
     """Raises ConfigError without host or nick, and where a password would travel readable."""
-    wrong = [Problem(f"channels.irc.{key}", "is missing") for key in ("host", "nick") if not kit.text(key)]
-    if wrong:
-        raise ConfigError(tuple(wrong))
-    plan, tls = _plan(kit), kit.own.get("tls") is not False
-    host = kit.text("host")
-    if not tls and host not in _LOCAL and (plan.secret or plan.password):
-        hint = "leave tls on, or remove the password"
-        raise ConfigError((Problem("channels.irc.tls", "without it the password can be read on the way", hint=hint),))
+    if missing := [key for key in ("host", "nick") if not kit.text(key)]:
+        raise kit.wrong(*missing)
+    plan, tls, host = _plan(kit), kit.flag("tls", True), kit.text("host")
+    if not tls and host not in LOCAL_HOSTS and (plan.secret or plan.password):
+        raise kit.wrong("tls", what=READABLE_PASSWORD, hint="leave tls on, or remove the password")
     port = kit.own.get("port")
     where = IrcAddress(host, port if isinstance(port, int) else 6697 if tls else 6667, tls, kit.text("tlsCaFile"))
     return IrcChannel(kit, plan, where)
 
 
 def _plan(kit: ChannelKit) -> IrcSettings:
-    services = kit.own.get("nickserv")
-    services = services if isinstance(services, dict) and services.get("enabled") is not False else {}
-    rooms = kit.own.get("channels")
-    named = [*(rooms if isinstance(rooms, list) else []), *kit.settings.groups]
-    nick = kit.text("nick")
+    services = kit.section("nickserv")
+    services = services if services.get("enabled") is not False else {}
+    named = [*kit.texts("channels"), *kit.settings.groups]
     return IrcSettings(
-        nick,
+        kit.text("nick"),
         re.sub(r"[^\w-]", "", kit.text("username", "palinurus"))[:10] or "palinurus",
         kit.text("realname", "Palinurus, a personal agent"),
-        tuple(dict.fromkeys(str(room) for room in named if str(room).startswith(ROOM_PREFIXES))),
-        kit.account,
-        str(services.get("account") or ""),
-        _secret(services.get("password")),
-        _secret(kit.own.get("password")),
-        str(services.get("service") or "NickServ"),
+        tuple(dict.fromkeys(room for room in named if room.startswith(ROOM_PREFIXES))),
+        account=kit.account,
+        login=str(services.get("account") or ""),
+        secret=read_secret(services.get("password")),
+        password=read_secret(kit.own.get("password")),
+        service=str(services.get("service") or "NickServ"),
     )
-
-
-def _secret(value: object) -> Secret:
-    return value if isinstance(value, Secret) else Secret(value) if isinstance(value, str) else Secret()
 
 
 class _Waiting:
@@ -85,24 +74,22 @@ class _Waiting:
         self.ids: list[str] = []
 
 
-class IrcChannel(BasicChannel):
+class IrcChannel(AccountChannel):
     """Implements `Channel`."""
 
     name = "irc"
     abilities = ChannelAbilities("irc", messages.LIMIT, "bytes")
 
     def __init__(self, kit: ChannelKit, plan: IrcSettings, where: IrcAddress) -> None:
-        super().__init__()
-        self._kit = kit
+        super().__init__(kit)
         self._plan = plan
         self._where = where
-        pace = kit.own.get("paceMs")
-        self._pace = pace / 1000 if isinstance(pace, int) and pace >= 0 else PACE
+        self._pace = kit.number("paceMs", PACE * 1000, least=0) / 1000
+        self._backoff = Backoff(1.0 if self._pace else 0.05)
         self._wire: IrcConnection | None = None
         self._session = IrcSession(plan)
         self._waiting: _Waiting | None = None
         self._turn = asyncio.Lock()
-        self._notices: set[asyncio.Task[object]] = set()
         self._saved = -SAVE
         self._began = f"{kit.clock.now():x}"
         self._count = itertools.count(1)
@@ -112,23 +99,24 @@ class IrcChannel(BasicChannel):
     async def run(self, submit: SubmitInbound) -> None:
         self._seen = (await self._kit.memo.get("seen") or b"").decode()
         self._open = 0
-        hands: ChatWorkers[tuple[Inbound, str]] = ChatWorkers(lambda found: self._take(*found, submit), self._overrun)
-        backoff = Backoff(1.0 if self._pace else 0.05)
+        workers: ChatWorkers[tuple[Inbound, str]] = ChatWorkers(
+            lambda found: self._take(*found, submit), lambda found: self.tell_overrun(found[0].target, found[0].event)
+        )
         try:
-            while True:
-                try:
-                    await self._serve(backoff, hands)
-                except IrcConnectionLost as exc:
-                    self.set_status("reconnecting", str(exc))
-                    wait = backoff.next_delay()
-                except IrcRefusal as exc:
-                    self.set_status("signed_out" if exc.login else "failed", str(exc))
-                    wait = RETRY
-                await self._kit.clock.sleep(wait)
+            await self.keep_connected(partial(self._attempt, workers), RETRY)
         finally:
-            await hands.close()
+            await workers.close()
 
-    async def _serve(self, backoff: Backoff, hands: ChatWorkers[tuple[Inbound, str]]) -> None:
+    async def _attempt(self, workers: ChatWorkers[tuple[Inbound, str]]) -> SendFailure:
+        try:
+            await self._serve(workers)
+        except IrcRefusal as exc:
+            return SendFailure(str(exc), "signed_out" if exc.login else "refused")
+        except IrcConnectionLost as exc:
+            return SendFailure(str(exc))
+        return SendFailure("the server hangs up")
+
+    async def _serve(self, workers: ChatWorkers[tuple[Inbound, str]]) -> None:
         """One connection, until it ends."""
         wire = await connect_irc(self._where, self._kit.clock, self._pace)
         session = self._session = IrcSession(self._plan)
@@ -138,17 +126,17 @@ class IrcChannel(BasicChannel):
             wire.send_now(*session.opening())
             async for got in lines:
                 if got.command == "ERROR":
-                    raise IrcConnectionLost(f"the server hangs up: {got.params[-1][:200] if got.params else ''}")
+                    raise IrcConnectionLost(f"the server hangs up: {got.get(-1)[:200]}")
                 wire.send_now(*session.feed(got))
                 if session.ready and keeper is None:
-                    backoff.reset()
+                    self._backoff.reset()
                     self._wire = wire
                     keeper = asyncio.ensure_future(self._keep(wire, session))
                     self._catch_up(wire, session)
                 if keeper is not None:
                     self._told(session)
                 if (found := self._heard(got, session, wire)) is not None:
-                    self._open += hands.give(found.target.to, (found, got.tags.get("time", "")))
+                    self._open += workers.give(found.target.to, (found, got.tags.get("time", "")))
         finally:
             self._wire = None
             await lines.aclose()
@@ -201,13 +189,6 @@ class IrcChannel(BasicChannel):
         if now >= self._saved + SAVE:
             self._saved = now
             await self._kit.memo.put("seen", self._seen.encode())
-
-    def _overrun(self, found: tuple[Inbound, str]) -> None:
-        """Somebody writes faster than his messages can be kept: he is told once."""
-        reply = Reply(found[0].target, OVERRUN_NOTICE, f"full-{found[0].event}", "notice")
-        task: asyncio.Task[object] = asyncio.ensure_future(self.send(reply))
-        self._notices.add(task)
-        task.add_done_callback(self._notices.discard)
 
     def _catch_up(self, wire: IrcConnection, session: IrcSession) -> None:
         """Ask for what was said while we were away, where the server keeps it. Ids make what we know harmless."""
@@ -263,7 +244,7 @@ class IrcChannel(BasicChannel):
 
     def _fate(self, got: IrcLine, waits: _Waiting, session: IrcSession) -> None:
         """What a line says about the message we wait for."""
-        if got.command == "PONG" and got.params[-1] == waits.token and not waits.done.done():
+        if got.command == "PONG" and got.get(-1) == waits.token and not waits.done.done():
             waits.done.set_result(None)
         elif got.command == "PRIVMSG" and session.fold(got.nick) == session.fold(session.nick):
             if "msgid" in got.tags and session.fold(got.get(0)) == waits.target:

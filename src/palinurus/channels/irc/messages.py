@@ -1,4 +1,4 @@
-"""A line of IRC -> `Inbound`. Pure.
+"""A line of IRC -> `Inbound`; a reply -> lines; and what a server's numbers mean for a reply. Pure.
 
 Identity is the services account where the server tells it (account-tag); else nick!user@host, which others may come to
 hold. A nick alone is never an identity. Left out: notices, CTCP (but for /me), servers, services, and ourselves.
@@ -16,8 +16,6 @@ from palinurus.core.format.render import render_markdown
 from palinurus.core.types.channel import SendFailure, SendTrouble
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.outbound import Reply
-
-# What a server's numbers mean for a reply, and how a reply becomes lines. Pure.
 
 LIMIT = 350  # bytes of one message: what is left of 512 with long names on both sides
 WAIT = 10.0  # seconds, when the server only says "later"
@@ -58,28 +56,15 @@ def measure_prefix(mask: str, nick: str, to: str) -> int:
 def explain_irc_refusal(line: IrcLine) -> SendFailure | None:
     """What a line says went wrong with a message; None if it says nothing of the kind."""
     if line.command == "FAIL" and line.get(0) in ("PRIVMSG", "*"):
-        return SendFailure(f"IRC: {line.params[-1][:200]}", "refused")
+        return SendFailure(f"IRC: {line.get(-1)[:200]}", "refused")
     word = TROUBLES.get(line.command)
     if word is None:
         return None
-    reason = f"IRC: {line.params[-1][:200] if line.params else line.command}"
+    reason = f"IRC: {line.get(-1)[:200] or line.command}"
     return SendFailure(reason, word, WAIT, True) if word == "limited" else SendFailure(reason, word)
 
 
-SERVICES = frozenset(
-    (
-        "nickserv",
-        "chanserv",
-        "memoserv",
-        "operserv",
-        "botserv",
-        "hostserv",
-        "saslserv",
-        "helpserv",
-        "global",
-        "statserv",
-    )
-)
+SERVICES = frozenset("nickserv chanserv memoserv operserv botserv hostserv saslserv helpserv global statserv".split())
 ROOM_PREFIXES = ("#", "&", "+", "!")
 _STATUS = re.compile(r"^[~&@%+]+(?=[#&])")  # said to those who have a rank in a room
 
@@ -103,9 +88,8 @@ def parse_message(line: IrcLine, here: IrcContext, fallback: str, now: int) -> I
         return None
     room = _STATUS.sub("", where)
     group = room.startswith(ROOM_PREFIXES)
-    text, mentioned = (
-        _mention(strip_formatting(text).strip(), here) if group else (strip_formatting(text).strip(), False)
-    )
+    bare = strip_formatting(text).strip()
+    text, mentioned = _mention(bare, here) if group else (bare, False)
     if not text and not mentioned:
         return None
     at = parse_server_time(line.tags.get("time", "")) or now
@@ -114,8 +98,8 @@ def parse_message(line: IrcLine, here: IrcContext, fallback: str, now: int) -> I
         read_sender(line, here),
         line.tags.get("msgid") or fallback,
         text,
-        at,
-        "group" if group else "direct",
+        at=at,
+        kind="group" if group else "direct",
         mentioned=mentioned,
         title=room if group else "",
     )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from palinurus.channels.irc.messages import IrcContext
 from palinurus.channels.irc.wire import IrcLine, fold_name, format_line
+from palinurus.channels.kit import RecentDict
 from palinurus.config.secrets import Secret
 
 WANTED = (
@@ -51,8 +52,8 @@ class IrcSession:
         self.mask = ""
         self.mapping = "rfc1459"
         self.caps: set[str] = set()
-        self.logins: dict[str, str] = {}
-        self.masks: dict[str, str] = {}  # nick -> nick!user@host, as last seen
+        self.logins: RecentDict[str, str] = RecentDict(_LOGINS)
+        self.masks: RecentDict[str, str] = RecentDict(_LOGINS)  # nick -> nick!user@host, as last seen
         self.joined: set[str] = set()
         self.refused: dict[str, str] = {}  # room -> why we are not in it
         self.welcome = False
@@ -77,14 +78,14 @@ class IrcSession:
         return [b"CAP LS 302\r\n", *first, format_line("NICK", self.nick), user]
 
     def feed(self, got: IrcLine) -> list[bytes]:
-        """Take in a line. Raises Refusal."""
+        """Take in a line. Raises IrcRefusal."""
         if "!" in got.source:
             self._saw(got)
         handler = _HANDLERS.get(got.command)
         if handler is not None:
             return handler(self, got)
         if got.command in _NO_ROOM and self.welcome:
-            self.refused[self.fold(got.get(1))] = got.params[-1]
+            self.refused[self.fold(got.get(1))] = got.get(-1)
         return []
 
     def missing(self) -> list[str]:
@@ -96,14 +97,11 @@ class IrcSession:
         if low == self.fold(self.nick):
             self.mask = got.source
         self.masks[low] = got.source
-        for known in (self.masks, self.logins):
-            while len(known) > _LOGINS:
-                known.pop(next(iter(known)))
 
     # --- coming in
 
     def _cap(self, got: IrcLine) -> list[bytes]:
-        verb, more, names = got.get(1), got.get(2) == "*", got.params[-1].split()
+        verb, more, names = got.get(1), got.get(2) == "*", got.get(-1).split()
         if verb == "LS":
             self._offered |= {name.partition("=")[0] for name in names}
             return [] if more else self._ask()
@@ -132,10 +130,10 @@ class IrcSession:
         return [b"CAP END\r\n"]
 
     def _wrong(self, got: IrcLine) -> list[bytes]:
-        raise IrcRefusal(f"the login was refused ({got.params[-1][:100]}); check nickserv.password", login=True)
+        raise IrcRefusal(f"the login was refused ({got.get(-1)[:100]}); check nickserv.password", login=True)
 
     def _shut(self, got: IrcLine) -> list[bytes]:
-        raise IrcRefusal(f"the server refuses us: {got.params[-1][:200]}", login=got.command == "464")
+        raise IrcRefusal(f"the server refuses us: {got.get(-1)[:200]}", login=got.command == "464")
 
     def _taken(self, got: IrcLine) -> list[bytes]:
         """Our nick is somebody else's: another one, until we may have ours."""
@@ -174,7 +172,7 @@ class IrcSession:
         return [*out, format_line("PING", self._token)]
 
     def _pong(self, got: IrcLine) -> list[bytes]:
-        if got.params and got.params[-1] == self._token:
+        if got.get(-1) == self._token:
             self.ready = True
         return []
 

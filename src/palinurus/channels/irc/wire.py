@@ -1,4 +1,6 @@
-"""The connection to a server: TLS, lines in and out, a pace that servers bear, and a sign of life. Knows no command."""
+"""Lines of the IRC protocol (read, written, cut), and the connection to a server: TLS, a pace that servers bear, and a
+sign of life. Knows no meaning of any command.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,10 @@ from typing import NamedTuple
 
 from palinurus.clock import Clock
 
-# Lines of the IRC protocol: read, written, cut. Pure; knows no meaning of any command.
-
+CONNECT = 20.0
+SILENCE = 120.0  # seconds without a line until we ask, and as many again until we give up
+LINE = 16 * 1024  # bytes; tags may be long
+BURST = 4  # lines that go out at once
 MAX_LINE_BYTES = 510  # bytes of a line without its end and without tags
 _ESCAPES = {":": ";", "s": " ", "\\": "\\", "r": "\r", "n": "\n"}
 _FOLD = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ[]\\^", "abcdefghijklmnopqrstuvwxyz{}|~")
@@ -36,8 +40,8 @@ class IrcLine(NamedTuple):
         return self.source.partition("!")[0]
 
     def get(self, index: int) -> str:
-        """A parameter; "" if there are not so many."""
-        return self.params[index] if index < len(self.params) else ""
+        """A parameter, -1 for the last; "" if there are not so many."""
+        return self.params[index] if -len(self.params) <= index < len(self.params) else ""
 
 
 def parse_line(data: bytes) -> IrcLine | None:
@@ -107,12 +111,6 @@ def _fits(text: str, most: int) -> int:
     return max(len(data[:most].decode("utf-8", "ignore")), 1)
 
 
-CONNECT = 20.0
-SILENCE = 120.0  # seconds without a line until we ask, and as many again until we give up
-LINE = 16 * 1024  # bytes; tags may be long
-BURST = 4  # lines that go out at once
-
-
 class IrcConnectionLost(Exception):
     """The connection is gone, or was never there. The text is for people."""
 
@@ -138,7 +136,7 @@ class IrcConnection:
         self._turn = asyncio.Lock()
 
     async def lines(self, silence: float = SILENCE) -> AsyncGenerator[IrcLine, None]:
-        """What the server says. Raises Broken at the end."""
+        """What the server says. Raises IrcConnectionLost at the end."""
         asked = False
         while True:
             try:
@@ -164,7 +162,7 @@ class IrcConnection:
             self._writer.write(b"".join(lines))
 
     async def send_paced(self, data: bytes) -> None:
-        """Send when it is our turn: a few lines at once, then one every `pace` seconds. Raises Broken."""
+        """Send when it is our turn: a few lines at once, then one every `pace` seconds. Raises IrcConnectionLost."""
         async with self._turn:
             now = self._clock.monotonic()
             self._free = max(self._free, now - self._pace * BURST) + self._pace
@@ -183,7 +181,7 @@ class IrcConnection:
 
 
 async def connect_irc(where: IrcAddress, clock: Clock, pace: float) -> IrcConnection:
-    """Raises Broken."""
+    """Raises IrcConnectionLost."""
     context = ssl.create_default_context(cafile=where.ca or None) if where.tls else None
     try:
         async with asyncio.timeout(CONNECT):
@@ -191,9 +189,8 @@ async def connect_irc(where: IrcAddress, clock: Clock, pace: float) -> IrcConnec
     except ssl.SSLCertVerificationError as exc:
         raise IrcConnectionLost(f"the certificate of {where.host} is not valid: {exc.verify_message}") from None
     except ssl.SSLError:
-        raise IrcConnectionLost(
-            f"{where.host}:{where.port} does not speak TLS (set channels.irc.tls if that is meant)"
-        ) from None
+        why = "does not speak TLS (set channels.irc.tls if that is meant)"
+        raise IrcConnectionLost(f"{where.host}:{where.port} {why}") from None
     except (OSError, TimeoutError) as exc:
         words = getattr(exc, "strerror", None) or "no answer"
         raise IrcConnectionLost(f"{where.host}:{where.port} is not reachable: {words}") from None

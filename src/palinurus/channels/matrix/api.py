@@ -1,4 +1,4 @@
-"""Calls of a homeserver, what its errors mean for a reply, and the contents of events. Raises nothing."""
+"""Signing in to a homeserver, its calls, what its errors mean for a reply, and the contents of events."""
 
 from __future__ import annotations
 
@@ -10,20 +10,32 @@ from urllib.parse import quote
 
 import aiohttp
 
-from palinurus.channels.kit import ChannelKit
+from palinurus.channels.kit import ChannelKit, decode_object, index_troubles, read_seconds
 from palinurus.config.secrets import Secret
 from palinurus.core.format.render import render_markdown
 from palinurus.core.types.channel import SendFailure, SendTrouble
 
-# Signing in: with an access token of the config, or once with a password; the token that gives is kept.
-#
-# The device stays the same over sign-ins, because transaction ids are remembered per device.
-
 LOGIN_KEY = "login"
+CLIENT = "/_matrix/client/v3"
+CLIENT_ID_FIELD = "palinurus.client_id"  # in the content of our events: `find` reads it back
+_WHEN = 10.0  # seconds to wait when the server limits without saying how long
+_LARGE = 64 * 1024 * 1024  # bytes of an answer that are read
+
+TROUBLES: dict[str, SendTrouble] = index_troubles(
+    {
+        "limited": ("M_LIMIT_EXCEEDED",),
+        "signed_out": ("M_UNKNOWN_TOKEN", "M_MISSING_TOKEN", "M_USER_DEACTIVATED", "M_USER_LOCKED"),
+        "gone": ("M_FORBIDDEN", "M_NOT_FOUND", "M_GUEST_ACCESS_FORBIDDEN"),
+        "long": ("M_TOO_LARGE",),
+        "markup": ("M_BAD_JSON", "M_NOT_JSON"),
+    }
+)
 
 
 class MatrixLogin:
-    """For one account. Raises ConfigError when neither a token nor a name and a password are set."""
+    """Signing in: with an access token of the config, or once with a password; the token that gives is kept. The device
+    stays the same, because transaction ids are remembered per device. Raises ConfigError when neither a token nor a
+    name and a password are set."""
 
     def __init__(self, kit: ChannelKit) -> None:
         self._kit = kit
@@ -76,26 +88,6 @@ class MatrixLogin:
         await self._kit.memo.put(LOGIN_KEY, json.dumps(held).encode())
 
 
-CLIENT = "/_matrix/client/v3"
-CLIENT_ID_FIELD = "palinurus.client_id"  # in the content of our events: `find` reads it back
-_WHEN = 10.0  # seconds to wait when the server limits without saying how long
-_LARGE = 64 * 1024 * 1024  # bytes of an answer that are read
-
-TROUBLES: dict[str, SendTrouble] = {
-    "M_LIMIT_EXCEEDED": "limited",
-    "M_UNKNOWN_TOKEN": "signed_out",
-    "M_MISSING_TOKEN": "signed_out",
-    "M_USER_DEACTIVATED": "signed_out",
-    "M_USER_LOCKED": "signed_out",
-    "M_FORBIDDEN": "gone",
-    "M_NOT_FOUND": "gone",
-    "M_GUEST_ACCESS_FORBIDDEN": "gone",
-    "M_TOO_LARGE": "long",
-    "M_BAD_JSON": "markup",
-    "M_NOT_JSON": "markup",
-}
-
-
 class MatrixApi:
     """The client-server API with one token."""
 
@@ -132,7 +124,7 @@ class MatrixApi:
                 text = await answer.content.read(_LARGE)
                 while not answer.content.at_eof() and len(text) < _LARGE:
                     text += await answer.content.read(_LARGE - len(text))
-                told = _object(text)
+                told = decode_object(text)
                 return told if answer.status < 300 else explain_matrix_error(answer.status, told, answer.headers)
         except aiohttp.ClientConnectorError:
             return SendFailure("the homeserver cannot be reached")
@@ -194,18 +186,7 @@ def _seconds(told: Mapping[str, Any], headers: Mapping[str, str]) -> float:
     wait = told.get("retry_after_ms")
     if isinstance(wait, (int, float)) and wait >= 0:
         return float(wait) / 1000
-    try:
-        return max(0.0, float(headers.get("Retry-After", _WHEN)))
-    except ValueError:
-        return _WHEN
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return read_seconds(headers.get("Retry-After"), _WHEN)
 
 
 def build_path(*parts: str, base: str = CLIENT) -> str:

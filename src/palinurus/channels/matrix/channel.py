@@ -10,14 +10,15 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import aiohttp
 
 from palinurus.backoff import Backoff
 from palinurus.channels.intake import ChatOrder, fetch_message_files, hand_in
-from palinurus.channels.kit import BasicChannel, ChannelKit
-from palinurus.channels.matrix import inbound as words
+from palinurus.channels.kit import AccountChannel, ChannelKit
+from palinurus.channels.matrix import inbound
 from palinurus.channels.matrix.api import MatrixApi, MatrixLogin, build_path
 from palinurus.channels.matrix.posts import MEDIA, TYPING, MatrixPoster
 from palinurus.channels.matrix.rooms import MatrixRooms
@@ -32,7 +33,7 @@ from palinurus.core.types.channel import (
 )
 from palinurus.core.types.inbound import Inbound, MessageQuote, Target
 from palinurus.core.types.outbound import Reply
-from palinurus.errors import ConfigError, Problem
+from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
@@ -57,13 +58,8 @@ _SIGN_IN = "the homeserver does not take the access token or the password: sign 
 _SECRET = "a room is encrypted and cannot be read here; use one without encryption"
 
 
-def make_matrix_channel(kit: ChannelKit) -> MatrixChannel:
-    """Raises ConfigError without a homeserver or a token."""
-    return MatrixChannel(kit)
-
-
-class MatrixChannel(BasicChannel):
-    """Implements `Channel`."""
+class MatrixChannel(AccountChannel):
+    """Implements `Channel`. Raises ConfigError without a homeserver or a token."""
 
     name = "matrix"
     dedupes = True
@@ -80,48 +76,42 @@ class MatrixChannel(BasicChannel):
     )
 
     def __init__(self, kit: ChannelKit) -> None:
-        super().__init__()
+        super().__init__(kit)
         server = kit.text("homeserver")
         if not server.startswith(("https://", "http://")):
-            hint = 'set it to its address, e.g. "https://matrix.example.org"'
-            raise ConfigError((Problem("channels.matrix.homeserver", "is missing", hint=hint),))
-        self._kit = kit
+            raise kit.wrong("homeserver", hint='set it to its address, e.g. "https://matrix.example.org"')
         self._login = MatrixLogin(kit)
         self._calls = MatrixApi(server, self._login.token)
         self._rooms = MatrixRooms(kit, self._calls)
         self._posts = MatrixPoster(kit, self._calls, self._rooms)
-        self._backoff = Backoff()
         self._order = ChatOrder()
         self._commands = frozenset(name for name, _ in kit.commands)
         self._unread: set[str] = set()  # encrypted rooms that were told of
         self._kept: asyncio.Task[None] | None = None  # the newest batch on its way to disk
-        self._ahead = 0
+        self._ahead = asyncio.Semaphore(AHEAD)
+        self._going = TaskSet("matrix: taking a batch in")
         self._since = ""  # where in the stream we are
 
     # --- the stream
 
     async def run(self, submit: SubmitInbound) -> None:
         """Receive until cancelled; ends when the homeserver does not take our token any more."""
-        going: set[asyncio.Task[None]] = set()
-        self._since, self._kept, self._ahead = "", None, 0  # from where all is on disk
+        self._since, self._kept, self._ahead = "", None, asyncio.Semaphore(AHEAD)  # from where all is on disk
         try:
             async with aiohttp.ClientSession() as http:
                 self._calls.use(http)
-                while True:
-                    trouble = await self._streamed(submit, going)
-                    if trouble.trouble == "signed_out" and not await self._login.drop_token(self._calls):
-                        self.set_status("signed_out", _SIGN_IN)
-                        log.error("matrix, account %s: %s", self._kit.account, _SIGN_IN)
-                        return
-                    self.set_status("reconnecting", trouble.reason)
-                    log.warning("matrix, account %s: %s; again soon", self._kit.account, trouble.reason)
-                    await self._kit.clock.sleep(trouble.retry_after or self._backoff.next_delay())
+                await self.keep_connected(partial(self._attempt, submit))
         finally:
-            for task in going:
-                task.cancel()
-            await asyncio.gather(*going, return_exceptions=True)
+            await self._going.close()
 
-    async def _streamed(self, submit: SubmitInbound, going: set[asyncio.Task[None]]) -> SendFailure:
+    async def _attempt(self, submit: SubmitInbound) -> SendFailure:
+        ended = await self._streamed(submit)
+        if ended.trouble != "signed_out":
+            return ended
+        signed_in_again = await self._login.drop_token(self._calls)
+        return SendFailure(ended.reason) if signed_in_again else SendFailure(_SIGN_IN, "signed_out")
+
+    async def _streamed(self, submit: SubmitInbound) -> SendFailure:
         """Follow the stream until something goes wrong."""
         trouble = await self._introduced()
         if trouble is not None:
@@ -142,7 +132,7 @@ class MatrixChannel(BasicChannel):
                 return SendFailure("the homeserver answered without a place in its stream")
             self._backoff.reset()
             self.set_status("ready", _SECRET if self._unread else "", self._rooms.me)
-            await self._batch(told, since, following, submit, going)
+            await self._batch(told, since, following, submit)
             self._since = following
             if self._kept is not None and self._kept.done():
                 self._kept.result()  # raises what kept a batch from the disk: all begins anew from the last that is
@@ -158,29 +148,19 @@ class MatrixChannel(BasicChannel):
         await self._rooms.read_direct()
         return None
 
-    async def _batch(
-        self, told: Mapping[str, Any], since: str, following: str, submit: SubmitInbound, going: set[asyncio.Task[None]]
-    ) -> None:
+    async def _batch(self, told: Mapping[str, Any], since: str, following: str, submit: SubmitInbound) -> None:
         """Take one batch. Rooms go side by side, so one that must wait holds up no other; the place in the stream
         moves on when all of it, and all before it, is on disk."""
         for event in _events(told, "account_data"):
             if event.get("type") == "m.direct":
-                self._rooms.set_direct_rooms(words.read_content(event))
+                self._rooms.set_direct_rooms(inbound.read_content(event))
         rooms = told.get("rooms") or {}
-        tasks = [self._started(self._invited(r, held), going) for r, held in (rooms.get("invite") or {}).items()]
+        tasks = [self._going.start(self._invited(room, held)) for room, held in (rooms.get("invite") or {}).items()]
         if since:  # at the very first start, what was said before is not for us
             for room, held in (rooms.get("join") or {}).items():
-                tasks.append(self._started(self._told(room, held, since, submit), going))
-        self._ahead += 1
-        self._kept = self._started(self._keep(self._kept, tasks, following), going)
-        while self._ahead > AHEAD:
-            await asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED)
-
-    def _started(self, work: Any, going: set[asyncio.Task[None]]) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = asyncio.ensure_future(work)
-        going.add(task)
-        task.add_done_callback(going.discard)
-        return task
+                tasks.append(self._going.start(self._told(room, held, since, submit)))
+        self._kept = self._going.start(self._keep(self._kept, tasks, following))
+        await self._ahead.acquire()
 
     async def _keep(self, before: asyncio.Task[None] | None, tasks: list[asyncio.Task[None]], place: str) -> None:
         try:
@@ -189,7 +169,7 @@ class MatrixChannel(BasicChannel):
                 await before
             await self._kit.memo.put(PLACE, place.encode())
         finally:
-            self._ahead -= 1
+            self._ahead.release()
 
     # --- rooms
 
@@ -198,7 +178,7 @@ class MatrixChannel(BasicChannel):
         state = [e for e in _events(held, "invite_state") if e.get("type") == "m.room.member"]
         mine = [e for e in state if e.get("state_key") == self._rooms.me]
         who = str(mine[-1].get("sender") or "") if mine else ""
-        if not who or not self._welcome(who, direct=bool(words.read_content(mine[-1]).get("is_direct"))):
+        if not who or not self._welcome(who, direct=bool(inbound.read_content(mine[-1]).get("is_direct"))):
             log.warning("matrix: %s asks us into %s; not joined (allowFrom, groupAllowFrom, autoJoin)", who, room)
             return
         self._rooms.forget_room(room)
@@ -222,7 +202,7 @@ class MatrixChannel(BasicChannel):
         timeline = held.get("timeline") or {}
         events = [e for e in timeline.get("events") or () if isinstance(e, Mapping)]
         async with self._order.turn(room):
-            events, new = words.select_since_joined(events, self._rooms.me)
+            events, new = inbound.select_since_joined(events, self._rooms.me)
             if timeline.get("limited") and timeline.get("prev_batch") and not new:
                 events = [*await self._missed(room, str(timeline["prev_batch"]), since), *events]
             if any(e.get("type") in ("m.room.member", "m.room.name") for e in (*_events(held, "state"), *events)):
@@ -248,7 +228,7 @@ class MatrixChannel(BasicChannel):
                 break
             page = [e for e in told.get("chunk") or () if isinstance(e, Mapping)]
             found += page
-            ours, new = words.select_since_joined(list(reversed(found)), self._rooms.me)
+            ours, new = inbound.select_since_joined(list(reversed(found)), self._rooms.me)
             if new:
                 return ours
             start = str(told.get("end") or "")
@@ -260,25 +240,23 @@ class MatrixChannel(BasicChannel):
         if event.get("type") == "m.room.encrypted":
             self._sealed(room)
             return None
-        if not words.is_message(event, self._rooms.me):
+        if not inbound.is_message(event, self._rooms.me):
             return None
-        heard = words.parse_message(event, room, await self._around(room, event))
-        return (
-            await fetch_message_files(self._kit, heard.inbound, heard.files, self._rooms.fetch_file)
-            if heard is not None
-            else None
-        )
+        heard = inbound.parse_message(event, room, await self._around(room, event))
+        if heard is None:
+            return None
+        return await fetch_message_files(self._kit, heard.inbound, heard.files, self._rooms.fetch_file)
 
-    async def _around(self, room: str, event: Mapping[str, Any]) -> words.MatrixContext:
+    async def _around(self, room: str, event: Mapping[str, Any]) -> inbound.MatrixContext:
         known, me = await self._rooms.get(room), self._rooms.me
         names = known.names if known else {}
         quote: MessageQuote | None = None
-        if target := words.find_answered_event(event) or words.find_thread_root(event):
-            quote = words.make_quote(await self._rooms.event(room, target))
+        if target := inbound.find_answered_event(event) or inbound.find_thread_root(event):
+            quote = inbound.make_quote(await self._rooms.event(room, target))
         kind = self._rooms.kind(room, known)
         title = known.title if known and kind != "direct" else ""
         name = names.get(str(event.get("sender")), "")
-        return words.MatrixContext(me, self._kit.account, kind, title, name, names.get(me, ""), quote, self._commands)
+        return inbound.MatrixContext(me, self._kit.account, kind, title, name, names.get(me, ""), quote, self._commands)
 
     def _sealed(self, room: str) -> None:
         if room not in self._unread:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from palinurus.channels.intake import InboundWithFiles, RemoteFile
 from palinurus.core.types.inbound import ChatKind, Inbound, MessageQuote, Sender, Target
 
 FILES = ("m.image", "m.file", "m.audio", "m.video")
@@ -29,22 +30,6 @@ class MatrixContext(NamedTuple):
     called: str = ""  # our own name in this room
     quote: MessageQuote | None = None
     commands: Collection[str] = ()
-
-
-class MatrixFile(NamedTuple):
-    """A file that is still on the server; without an address when it is encrypted."""
-
-    name: str
-    mime: str
-    address: str
-    voice: bool
-
-
-class MatrixInbound(NamedTuple):
-    """A message, and its file if it has one."""
-
-    inbound: Inbound
-    files: tuple[MatrixFile, ...] = ()
 
 
 def read_content(event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -85,7 +70,7 @@ def is_message(event: Mapping[str, Any], me: str) -> bool:
     )
 
 
-def parse_message(event: Mapping[str, Any], room: str, around: MatrixContext) -> MatrixInbound | None:
+def parse_message(event: Mapping[str, Any], room: str, around: MatrixContext) -> InboundWithFiles | None:
     """None for an event that is no message to us."""
     if not is_message(event, around.me):
         return None
@@ -105,13 +90,13 @@ def parse_message(event: Mapping[str, Any], room: str, around: MatrixContext) ->
         Sender(sender, around.name, bot=kind == "m.notice"),
         str(event["event_id"]),
         normalize_command(text.strip(), around.commands),
-        at if isinstance(at, int) else 0,
+        at=at if isinstance(at, int) else 0,
         kind=around.kind,
         mentioned=named or around.kind == "direct" or (around.quote is not None and around.quote.sender == around.me),
         title=around.title,
         quote=around.quote if find_answered_event(event) else None,
     )
-    return MatrixInbound(inbound, (_file(held),) if kind in FILES else ())
+    return InboundWithFiles(inbound, (_file(held),) if kind in FILES else ())
 
 
 def read_caption(held: Mapping[str, Any]) -> str:
@@ -120,13 +105,14 @@ def read_caption(held: Mapping[str, Any]) -> str:
     return body if isinstance(name, str) and name != body else ""
 
 
-def _file(held: Mapping[str, Any]) -> MatrixFile:
+def _file(held: Mapping[str, Any]) -> RemoteFile:
+    """Without an address when it is encrypted."""
     info = held.get("info")
-    return MatrixFile(
+    return RemoteFile(
         str(held.get("filename") or held.get("body") or "file"),
         str(info.get("mimetype") or "") if isinstance(info, Mapping) else "",
         "" if held.get("file") else str(held.get("url") or ""),
-        any(key in held for key in _VOICE),
+        voice=any(key in held for key in _VOICE),
     )
 
 

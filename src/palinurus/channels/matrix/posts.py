@@ -8,24 +8,12 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from palinurus.channels.kit import ChannelKit
+from palinurus.channels.kit import PASSING, ChannelKit
 from palinurus.channels.matrix import api
 from palinurus.channels.matrix.api import CLIENT_ID_FIELD, MatrixApi, build_path
 from palinurus.channels.matrix.inbound import read_content, read_relation
 from palinurus.channels.matrix.rooms import MatrixRooms
-from palinurus.core.types.channel import (
-    ChannelAction,
-    DeleteAction,
-    EditAction,
-    PinAction,
-    ReactAction,
-    ReadAction,
-    SendFailure,
-    SendReceipt,
-    SendResult,
-    ThreadAction,
-    TypingAction,
-)
+from palinurus.core.types import channel
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.store.port import make_id
@@ -44,11 +32,11 @@ class MatrixPoster:
         self._rooms = rooms
         self._typing: set[str] = set()
 
-    async def send(self, reply: Reply) -> SendResult:
+    async def send(self, reply: Reply) -> channel.SendResult:
         """The text, then its files, each an event with its own transaction id. Uploads come first: when one fails,
         nothing was said yet."""
         room = await self._rooms.resolve_room(reply.target.to)
-        if isinstance(room, SendFailure):
+        if isinstance(room, channel.SendFailure):
             return room
         pieces: list[tuple[str, dict[str, Any]]] = []
         if reply.text.strip() or not reply.media:
@@ -56,32 +44,31 @@ class MatrixPoster:
             pieces.append((reply.client_id, api.build_text(reply.text, plain=reply.plain, notice=notice)))
         for number, source in enumerate(reply.media):
             uploaded = await self._uploaded(source, voice=reply.voice)
-            if isinstance(uploaded, SendFailure):
+            if isinstance(uploaded, channel.SendFailure):
                 return uploaded
             pieces.append((_piece(reply, number), uploaded))
-        first: SendReceipt | None = None
+        first: channel.SendReceipt | None = None
         for ident, made in pieces:
             sent = await self._event(room, reply, made, ident)
-            if isinstance(sent, SendFailure):
+            if isinstance(sent, channel.SendFailure):
                 return sent
             first = first or sent
         if room in self._typing:
             self._typing.discard(room)
             await self._type(room, on=False)
-        return first or SendFailure("there is nothing to send", "refused")
+        return first or channel.SendFailure("there is nothing to send", "refused")
 
-    async def _event(self, room: str, reply: Reply, made: dict[str, Any], ident: str) -> SendResult:
+    async def _event(self, room: str, reply: Reply, made: dict[str, Any], ident: str) -> channel.SendResult:
         made = api.add_relation({**made, CLIENT_ID_FIELD: ident}, reply.target.thread, reply.reply_to)
         return await self._put(room, "m.room.message", made, ident)
 
-    async def _put(self, room: str, kind: str, made: Mapping[str, Any], ident: str) -> SendResult:
-        told = await self._calls.call("PUT", build_path("rooms", room, "send", kind, ident), made)
-        return told if isinstance(told, SendFailure) else SendReceipt(str(told.get("event_id") or ""))
+    async def _put(self, room: str, kind: str, made: Mapping[str, Any], ident: str) -> channel.SendResult:
+        return await self._done("PUT", build_path("rooms", room, "send", kind, ident), made)
 
-    async def _uploaded(self, source: str, *, voice: bool) -> dict[str, Any] | SendFailure:
+    async def _uploaded(self, source: str, *, voice: bool) -> dict[str, Any] | channel.SendFailure:
         loaded = await self._kit.media.load(source, MEDIA)
         if isinstance(loaded, str):
-            return SendFailure(loaded, "media")
+            return channel.SendFailure(loaded, "media")
         told = await self._calls.call(
             "POST",
             f"/_matrix/media/v3/upload?filename={quote(loaded.name, safe='')}",
@@ -89,16 +76,15 @@ class MatrixPoster:
             headers={"Content-Type": loaded.mime},
             seconds=300.0,
         )
-        if isinstance(told, SendFailure):
-            passing = told.trouble in ("down", "cut", "limited", "signed_out")
-            return told if passing else SendFailure(told.reason, "media")
+        if isinstance(told, channel.SendFailure):
+            return told if told.trouble in PASSING else channel.SendFailure(told.reason, "media")
         address = str(told.get("content_uri") or "")
         return api.build_file(loaded.name, loaded.mime, len(loaded.data), address, voice=voice)
 
-    async def find(self, reply: Reply) -> SendReceipt | None:
+    async def find(self, reply: Reply) -> channel.SendReceipt | None:
         """Read the room back. Found when all of its events are there; else sending again adds what is missing."""
         room = await self._rooms.resolve_room(reply.target.to)
-        if isinstance(room, SendFailure):
+        if isinstance(room, channel.SendFailure):
             return None
         wanted = [_piece(reply, number) for number in range(len(reply.media))]
         if reply.text.strip() or not reply.media:
@@ -109,15 +95,15 @@ class MatrixPoster:
             if event.get("sender") == self._rooms.me and mark in wanted:
                 met[str(mark)] = str(event.get("event_id"))
                 if len(met) == len(wanted):
-                    return SendReceipt(met[wanted[0]])
+                    return channel.SendReceipt(met[wanted[0]])
         return None
 
-    async def _back(self, room: str, troubles: list[SendFailure]) -> AsyncIterator[Mapping[str, Any]]:
+    async def _back(self, room: str, troubles: list[channel.SendFailure]) -> AsyncIterator[Mapping[str, Any]]:
         """The events of a room, newest first. What ends it early is told."""
         query = {"dir": "b", "limit": str(PAGE)}
         for _ in range(PAGES):
             told = await self._calls.call("GET", build_path("rooms", room, "messages"), query=query)
-            if isinstance(told, SendFailure):
+            if isinstance(told, channel.SendFailure):
                 troubles.append(told)
                 return
             for event in told.get("chunk") or ():
@@ -128,80 +114,80 @@ class MatrixPoster:
 
     # --- acts
 
-    async def act(self, target: Target, act: ChannelAction) -> SendResult:
+    async def act(self, target: Target, act: channel.ChannelAction) -> channel.SendResult:
         room = await self._rooms.resolve_room(target.to)
-        if isinstance(room, SendFailure):
+        if isinstance(room, channel.SendFailure):
             return room
         match act:
-            case TypingAction():
+            case channel.TypingAction():
                 self._typing.add(room)
                 return await self._type(room, on=True)
-            case EditAction():
+            case channel.EditAction():
                 made = api.build_edit(api.build_text(act.text, plain=act.plain), act.message_id)
                 sent = await self._put(room, "m.room.message", made, self._new())
-                return sent if isinstance(sent, SendFailure) else SendReceipt(act.message_id)
-            case DeleteAction():
+                return sent if isinstance(sent, channel.SendFailure) else channel.SendReceipt(act.message_id)
+            case channel.DeleteAction():
                 return await self._redact(room, act.message_id)
-            case ReactAction():
+            case channel.ReactAction():
                 return await self._react(room, act)
-            case PinAction():
+            case channel.PinAction():
                 return await self._pin(room, act)
-            case ThreadAction():
+            case channel.ThreadAction():
                 return await self._thread(room, act)
-            case ReadAction():
+            case channel.ReadAction():
                 return await self._read(room, act.limit)
-        return SendFailure("Matrix cannot do that", "refused")
+        return channel.SendFailure("Matrix cannot do that", "refused")
 
     def _new(self) -> str:
         """A transaction id for what is done once."""
         return make_id(self._kit.clock.now())
 
-    async def _done(self, method: str, address: str, given: Mapping[str, Any]) -> SendResult:
+    async def _done(self, method: str, address: str, given: Mapping[str, Any]) -> channel.SendResult:
         told = await self._calls.call(method, address, given)
-        return told if isinstance(told, SendFailure) else SendReceipt(str(told.get("event_id") or ""))
+        return told if isinstance(told, channel.SendFailure) else channel.SendReceipt(str(told.get("event_id") or ""))
 
-    async def _type(self, room: str, *, on: bool) -> SendResult:
+    async def _type(self, room: str, *, on: bool) -> channel.SendResult:
         given = {"typing": True, "timeout": int(TYPING * 1000)} if on else {"typing": False}
         return await self._done("PUT", build_path("rooms", room, "typing", self._rooms.me), given)
 
-    async def _redact(self, room: str, event: str) -> SendResult:
+    async def _redact(self, room: str, event: str) -> channel.SendResult:
         return await self._done("PUT", build_path("rooms", room, "redact", event, self._new()), {})
 
-    async def _react(self, room: str, act: ReactAction) -> SendResult:
+    async def _react(self, room: str, act: channel.ReactAction) -> channel.SendResult:
         if not act.remove:
             about = {"rel_type": "m.annotation", "event_id": act.message_id, "key": act.emoji}
             return await self._put(room, "m.reaction", {"m.relates_to": about}, self._new())
         base = "/_matrix/client/v1"
         where = build_path("rooms", room, "relations", act.message_id, "m.annotation", "m.reaction", base=base)
         told = await self._calls.call("GET", where)
-        if isinstance(told, SendFailure):
+        if isinstance(told, channel.SendFailure):
             return told
         for event in told.get("chunk") or ():
             key = (read_content(event).get("m.relates_to") or {}).get("key")
             if event.get("sender") == self._rooms.me and act.emoji in ("", key):
                 await self._redact(room, str(event.get("event_id")))
-        return SendReceipt(act.message_id)
+        return channel.SendReceipt(act.message_id)
 
-    async def _pin(self, room: str, act: PinAction) -> SendResult:
+    async def _pin(self, room: str, act: channel.PinAction) -> channel.SendResult:
         where = build_path("rooms", room, "state", "m.room.pinned_events", "")
         told = await self._calls.call("GET", where)
-        if isinstance(told, SendFailure) and told.trouble != "gone":
+        if isinstance(told, channel.SendFailure) and told.trouble != "gone":
             return told
-        now = [] if isinstance(told, SendFailure) else list(told.get("pinned") or ())
+        now = [] if isinstance(told, channel.SendFailure) else list(told.get("pinned") or ())
         pinned = [one for one in now if one != act.message_id]
         return await self._done("PUT", where, {"pinned": pinned if act.remove else [*pinned, act.message_id]})
 
-    async def _thread(self, room: str, act: ThreadAction) -> SendResult:
+    async def _thread(self, room: str, act: channel.ThreadAction) -> channel.SendResult:
         """A thread is an event that others are below."""
         if act.message_id:
-            return SendReceipt(act.message_id)
+            return channel.SendReceipt(act.message_id)
         return await self._put(room, "m.room.message", api.build_text(act.name, plain=True), self._new())
 
-    async def _read(self, room: str, limit: int) -> SendResult:
+    async def _read(self, room: str, limit: int) -> channel.SendResult:
         """What people see: edits in their place, what was taken back left out."""
         lines: list[dict[str, Any]] = []
         newest: dict[str, Mapping[str, Any]] = {}
-        troubles: list[SendFailure] = []
+        troubles: list[channel.SendFailure] = []
         async for event in self._back(room, troubles):
             held, about = read_content(event), read_relation(event)
             if event.get("type") != "m.room.message" or not held.get("body"):
@@ -214,7 +200,7 @@ class MatrixPoster:
             lines.append({"id": ident, "from": event.get("sender"), "text": words, "at": event.get("origin_server_ts")})
             if len(lines) >= max(1, min(limit, PAGE)):
                 break
-        return troubles[0] if troubles and not lines else SendReceipt("", lines[::-1])
+        return troubles[0] if troubles and not lines else channel.SendReceipt("", lines[::-1])
 
 
 def _piece(reply: Reply, number: int) -> str:

@@ -4,22 +4,20 @@ that messages point to. Asked when needed, forgotten when the server says that s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
-import msgspec
 
 from palinurus.backoff import Backoff
-from palinurus.channels.kit import ChannelKit
+from palinurus.channels.intake import FileUnavailable, RemoteFile
+from palinurus.channels.kit import PASSING, ChannelKit, RecentDict
 from palinurus.channels.matrix.api import MatrixApi, build_path
-from palinurus.channels.matrix.inbound import MatrixFile
 from palinurus.core.types.channel import SendFailure
-from palinurus.core.types.inbound import Attachment, ChatKind
+from palinurus.core.types.inbound import ChatKind
 
 MOST = 1000  # rooms remembered
-PASSING = ("down", "cut", "limited", "signed_out")
 SECONDS = 120.0  # for one file
 MEDIA = "/_matrix/client/v1/media/download"
 OLD_MEDIA = "/_matrix/media/v3/download"  # servers before 1.11
@@ -38,7 +36,7 @@ class MatrixRooms:
     def __init__(self, kit: ChannelKit, calls: MatrixApi) -> None:
         self._kit = kit
         self._calls = calls
-        self._rooms: dict[str, MatrixRoom] = {}
+        self._rooms: RecentDict[str, MatrixRoom] = RecentDict(MOST)
         self.direct: dict[str, list[str]] = {}  # m.direct: the rooms with a person
         self.me = ""
 
@@ -51,8 +49,6 @@ class MatrixRooms:
                 return None
             joined = told.get("joined") or {}
             names = {who: str((known or {}).get("display_name") or "") for who, known in joined.items()}
-            while len(self._rooms) >= MOST:
-                self._rooms.pop(next(iter(self._rooms)))
             self._rooms[room] = MatrixRoom(names, str((title or {}).get("name") or ""))
         return self._rooms[room]
 
@@ -106,30 +102,21 @@ class MatrixRooms:
         """One event; {} if it cannot be had."""
         return await self._asked(build_path("rooms", room, "event", ident)) or {}
 
-    async def fetch_file(self, file: MatrixFile) -> Attachment | str:
-        """The file of a message on our disk, or why not."""
-        address = urlsplit(file.address)
+    async def fetch_file(self, file: RemoteFile) -> AsyncGenerator[bytes, None]:
+        """Implements `FetchFile`."""
+        address, why = urlsplit(file.source), "could not be fetched from the homeserver"
         if address.scheme != "mxc":
-            return f"{file.name[:80]} is encrypted and cannot be read here"
-        got: Attachment | str | None = None
-        for base in (MEDIA, OLD_MEDIA):
-            got = await self._fetched(
-                build_path(address.netloc, address.path.strip("/"), base=base), file.name, file.mime
-            )
-            if got is not None:
-                break
-        if isinstance(got, Attachment):
-            return msgspec.structs.replace(got, voice=file.voice)
-        return got or f"{file.name[:80]} could not be fetched from the homeserver"
-
-    async def _fetched(self, address: str, name: str, mime: str) -> Attachment | str | None:
-        """None: this server has it elsewhere, or not at all."""
+            raise FileUnavailable("is encrypted and cannot be read here")
         try:
-            async with self._calls.open("GET", address, seconds=SECONDS) as answer:
-                if answer.status == 404:
-                    return None
-                if answer.status != 200:
-                    return f"{name[:80]} could not be fetched from the homeserver ({answer.status})"
-                return await self._kit.media.save(name, mime, answer.content.iter_any())
+            for base in (MEDIA, OLD_MEDIA):
+                path = build_path(address.netloc, address.path.strip("/"), base=base)
+                async with self._calls.open("GET", path, seconds=SECONDS) as answer:
+                    if answer.status == 200:
+                        async for chunk in answer.content.iter_any():
+                            yield chunk
+                        return
+                    if answer.status != 404:  # then this server has it elsewhere, or not at all
+                        raise FileUnavailable(f"{why} ({answer.status})")
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
-            return f"{name[:80]} could not be fetched from the homeserver ({type(exc).__name__})"
+            raise FileUnavailable(f"{why} ({type(exc).__name__})") from exc
+        raise FileUnavailable(why)

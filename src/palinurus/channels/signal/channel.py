@@ -1,4 +1,4 @@
-"""The channel: one account of a signal-cli daemon. Receives, fetches files, hands in, sends read receipts.
+"""The channel: one account of a signal-cli daemon. Receives, fetches files, workers in, sends read receipts.
 
 The daemon tells every message once and has then told Signal that it was read: what we hold is handed in again and again
 until it is taken, and lost if the program is killed meanwhile. Signal has no client ids and no read-back.
@@ -10,31 +10,17 @@ import asyncio
 import base64
 import binascii
 import logging
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
 
-import msgspec
-
-from palinurus.backoff import Backoff
-from palinurus.channels.intake import OVERRUN_NOTICE, ChatWorkers, fetch_message_files, hand_in
-from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
+from palinurus.channels import intake
+from palinurus.channels.kit import AccountChannel, ChannelKit, RecentDict, load_reply_files
 from palinurus.channels.signal import outbound
-from palinurus.channels.signal.inbound import SignalFile, SignalIdentity, SignalInbound, parse_event
+from palinurus.channels.signal.inbound import SignalIdentity, parse_event
 from palinurus.channels.signal.link import SignalRpcError, SignalUnknownAccount, SignalUnreachable, make_link
-from palinurus.core.types.channel import (
-    ChannelAbilities,
-    ChannelAction,
-    DeleteAction,
-    ReactAction,
-    SendFailure,
-    SendReceipt,
-    SendResult,
-    SubmitInbound,
-    TypingAction,
-)
-from palinurus.core.types.inbound import Attachment, Target
+from palinurus.core.types import channel
+from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
 log = logging.getLogger(__name__)
@@ -46,11 +32,6 @@ QUOTABLE = 500  # texts remembered for quotes
 RECHECK = 60.0  # seconds until a daemon without our account is asked again
 
 
-def make_signal_channel(kit: ChannelKit) -> SignalChannel:
-    """Raises ConfigError for an address that is none."""
-    return SignalChannel(kit)
-
-
 def _address(kit: ChannelKit) -> str:
     if url := kit.text("httpUrl"):
         return url
@@ -58,11 +39,11 @@ def _address(kit: ChannelKit) -> str:
     return f"http://{kit.text('httpHost', '127.0.0.1')}:{port}" if port else USUAL
 
 
-class SignalChannel(BasicChannel):
-    """Implements `Channel`."""
+class SignalChannel(AccountChannel):
+    """Implements `Channel`. Raises ConfigError for an address that is none."""
 
     name = "signal"
-    abilities = ChannelAbilities(
+    abilities = channel.ChannelAbilities(
         "signal",
         LIMIT,
         acts=frozenset(("typing", "delete", "react")),  # not edit: Signal lets a message be changed ten times only
@@ -73,47 +54,45 @@ class SignalChannel(BasicChannel):
     )
 
     def __init__(self, kit: ChannelKit) -> None:
-        super().__init__()
-        self._kit = kit
+        super().__init__(kit)
         self._link = make_link(_address(kit))
         self._me = SignalIdentity(kit.text("account"), kit.text("accountUuid"))
-        self._notices: set[asyncio.Task[object]] = set()
-        self._said: OrderedDict[str, str] = OrderedDict()
-        self._receipts = kit.own.get("sendReadReceipts") is True
+        self._said: RecentDict[str, str] = RecentDict(QUOTABLE)
+        self._receipts = kit.flag("sendReadReceipts", False)
 
-    async def run(self, submit: SubmitInbound) -> None:
-        hands: ChatWorkers[SignalInbound] = ChatWorkers(lambda found: self._take(found, submit), self._overrun)
-        backoff = Backoff()
+    async def run(self, submit: channel.SubmitInbound) -> None:
+        workers: intake.ChatWorkers[intake.InboundWithFiles] = intake.ChatWorkers(
+            lambda found: self._take(found, submit),
+            lambda found: self.tell_overrun(found.inbound.target, found.inbound.event),
+        )
         try:
-            while True:
-                wait = await self._receive(backoff, hands)
-                await self._kit.clock.sleep(wait)
+            await self.keep_connected(partial(self._receive, workers), RECHECK)
         finally:
-            await hands.close()
+            await workers.close()
             await self._link.close()
 
-    async def _receive(self, backoff: Backoff, hands: ChatWorkers[SignalInbound]) -> float:
-        """Until the connection ends; returns the seconds until the next try."""
+    async def _receive(self, workers: intake.ChatWorkers[intake.InboundWithFiles]) -> channel.SendFailure:
+        """One connection, up to its end."""
         asked: asyncio.Task[None] | None = None
         try:
             async with aclosing(self._link.events(self._me.number)) as events:
                 async for event in events:
                     if not event:
-                        backoff.reset()
+                        self._backoff.reset()
                         asked = asyncio.ensure_future(self._introduce())
                     elif (found := parse_event(event, self._me, self._kit.account)) is not None:
-                        hands.give(found.inbound.target.to, found)
+                        workers.give(found.inbound.target.to, found)
         except SignalUnknownAccount:
             self._signed_out()
-            return RECHECK
+            return channel.SendFailure(self._status.detail, "signed_out")
         except SignalUnreachable as exc:
             if self._status.state != "signed_out":
-                self.set_status("reconnecting", str(exc))
-            return backoff.next_delay()
+                return channel.SendFailure(str(exc))
+            return channel.SendFailure(self._status.detail, "signed_out", self._backoff.next_delay())
         finally:
             if asked is not None:
                 asked.cancel()
-        return backoff.next_delay()
+        return channel.SendFailure("signal-cli closed the stream")
 
     async def _introduce(self) -> None:
         """While connected: does the daemon have our account? Asked again from time to time while we are signed out."""
@@ -145,11 +124,11 @@ class SignalChannel(BasicChannel):
             self._me = SignalIdentity(number, kept.decode())
             return True
         told = await self._called("getUserStatus", {"recipient": [number]})
-        rows = told.data if isinstance(told, SendReceipt) else None
+        rows = told.data if isinstance(told, channel.SendReceipt) else None
         uuid = rows[0].get("uuid") if isinstance(rows, list) and rows and isinstance(rows[0], dict) else None
         if not isinstance(uuid, str):
             log.info("signal: our own uuid is not known (set accountUuid): %s", told)
-            return not (isinstance(told, SendFailure) and told.trouble == "signed_out")
+            return not (isinstance(told, channel.SendFailure) and told.trouble == "signed_out")
         self._me = SignalIdentity(number, uuid)
         await self._kit.memo.put(f"uuid/{number}", uuid.encode())
         return True
@@ -167,67 +146,50 @@ class SignalChannel(BasicChannel):
 
     # --- in
 
-    def _overrun(self, found: SignalInbound) -> None:
-        """Somebody writes faster than his messages can be kept: he is told once."""
-        reply = Reply(found.inbound.target, OVERRUN_NOTICE, f"full-{found.inbound.event}", "notice")
-        task: asyncio.Task[object] = asyncio.ensure_future(self.send(reply))
-        self._notices.add(task)
-        task.add_done_callback(self._notices.discard)
-
-    async def _take(self, found: SignalInbound, submit: SubmitInbound) -> None:
+    async def _take(self, found: intake.InboundWithFiles, submit: channel.SubmitInbound) -> None:
         inbound = found.inbound
         if inbound.event in self._said:
             return  # told again; the first one is on disk
-        whole = await fetch_message_files(self._kit, inbound, found.files, partial(self._fetch, inbound.target))
-        taken = await hand_in(submit, whole, self._kit.clock)
-        self._remember(inbound.event, whole.text)
+        whole = await intake.fetch_message_files(self._kit, inbound, found.files, partial(self._fetch, inbound.target))
+        taken = await intake.hand_in(submit, whole, self._kit.clock)
+        self._said[inbound.event] = whole.text[:1000]
         if taken and self._receipts:
             at = {"recipient": inbound.sender.id, "targetTimestamp": [inbound.at], "type": "read"}
             await self._called("sendReceipt", at)
 
-    async def _fetch(self, target: Target, one: SignalFile) -> Attachment | str:
-        most = self._kit.settings.media
-        if one.size > most:
-            return f"{one.name} is larger than {most // (1024 * 1024)} MB (mediaMaxMb) and was not taken"
+    async def _fetch(self, target: Target, file: intake.RemoteFile) -> AsyncGenerator[bytes, None]:
         where = outbound.address_chat(target)
         where = {"recipient": where["recipient"][0]} if "recipient" in where else where
         try:
-            result = await self._link.call("getAttachment", {**self._for(), "id": one.id, **where})
-            data = base64.b64decode(result["data"], validate=True)
+            result = await self._link.call("getAttachment", {**self._for(), "id": file.source, **where})
+            yield base64.b64decode(result["data"], validate=True)
         except (SignalRpcError, SignalUnreachable, TypeError, KeyError, binascii.Error) as exc:
-            return f"{one.name} could not be fetched from signal-cli: {type(exc).__name__}"
-        saved = await self._kit.media.save(one.name, one.mime, data)
-        return msgspec.structs.replace(saved, voice=one.voice) if isinstance(saved, Attachment) else saved
-
-    def _remember(self, event: str, text: str) -> None:
-        self._said[event] = text[:1000]
-        while len(self._said) > QUOTABLE:
-            self._said.popitem(last=False)
+            raise intake.FileUnavailable(f"could not be fetched from signal-cli: {type(exc).__name__}") from exc
 
     # --- out
 
-    async def send(self, reply: Reply) -> SendResult:
-        loaded = [await self._kit.media.load(source, MEDIA) for source in reply.media]
-        for one in loaded:
-            if isinstance(one, str):
-                return SendFailure(one, "media")
-        files = tuple(one for one in loaded if isinstance(one, ChannelFile))
+    async def send(self, reply: Reply) -> channel.SendResult:
+        files = await load_reply_files(self._kit, reply, MEDIA)
+        if isinstance(files, channel.SendFailure):
+            return files
         params = outbound.build_message(reply, files, self._me.number, self._said)
         done = await self._called("send", params)
-        return done if isinstance(done, SendFailure) else outbound.read_send_result(done.data)
+        return done if isinstance(done, channel.SendFailure) else outbound.read_send_result(done.data)
 
-    async def act(self, target: Target, act: ChannelAction) -> SendResult:
-        if isinstance(act, TypingAction):
+    async def act(self, target: Target, act: channel.ChannelAction) -> channel.SendResult:
+        if isinstance(act, channel.TypingAction):
             return await self._called("sendTyping", outbound.address_chat(target))
-        if isinstance(act, ReactAction):
+        if isinstance(act, channel.ReactAction):
             params, method = outbound.build_reaction(target, act, self._me.number), "sendReaction"
-        elif isinstance(act, DeleteAction):
+        elif isinstance(act, channel.DeleteAction):
             params, method = outbound.build_deletion(target, act), "remoteDelete"
         else:
             return await super().act(target, act)
-        return await self._called(method, params) if params else SendFailure("there is no such message", "refused")
+        return (
+            await self._called(method, params) if params else channel.SendFailure("there is no such message", "refused")
+        )
 
-    async def _called(self, method: str, params: Mapping[str, object]) -> SendResult:
+    async def _called(self, method: str, params: Mapping[str, object]) -> channel.SendResult:
         try:
             result = await self._link.call(method, {**self._for(), **params})
         except (SignalRpcError, SignalUnreachable) as exc:
@@ -235,4 +197,4 @@ class SignalChannel(BasicChannel):
             if failed.trouble == "signed_out":
                 self._signed_out()
             return failed
-        return SendReceipt("", result)
+        return channel.SendReceipt("", result)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from palinurus.channels.intake import InboundWithFiles, RemoteFile
 from palinurus.core.types.inbound import Inbound, MessageQuote, Sender, Target
-
-HOLE = "\ufffc"  # stands in the text where a mention is
 
 
 class SignalIdentity(NamedTuple):
@@ -24,24 +23,7 @@ class SignalIdentity(NamedTuple):
         return bool((self.uuid and uuid == self.uuid) or (self.number and number == self.number))
 
 
-class SignalFile(NamedTuple):
-    """A file that waits on the daemon."""
-
-    id: str
-    name: str
-    mime: str
-    size: int
-    voice: bool
-
-
-class SignalInbound(NamedTuple):
-    """A message, and its files."""
-
-    inbound: Inbound
-    files: tuple[SignalFile, ...]
-
-
-def parse_event(params: dict[str, Any], me: SignalIdentity, account: str) -> SignalInbound | None:
+def parse_event(params: dict[str, Any], me: SignalIdentity, account: str) -> InboundWithFiles | None:
     """The message in an event; None for everything else."""
     params = _dict(params.get("result")) or params  # a subscription wraps it
     envelope = _dict(params.get("envelope"))
@@ -66,14 +48,14 @@ def parse_event(params: dict[str, Any], me: SignalIdentity, account: str) -> Sig
         Sender(uuid or number, _text(envelope.get("sourceName"))[:200], also=(number,) if uuid and number else ()),
         f"{uuid or number}:{stamp}",
         text,
-        stamp,
-        "group" if ident else "direct",
+        at=stamp,
+        kind="group" if ident else "direct",
         reply_to=quote.id if quote else "",
         mentioned=mentioned or to_us,
         title=_text(group.get("groupName"))[:200],
         quote=quote,
     )
-    return SignalInbound(inbound, files)
+    return InboundWithFiles(inbound, files)
 
 
 def _aside(data: dict[str, Any]) -> bool:
@@ -106,14 +88,13 @@ def _quote(quote: dict[str, Any], me: SignalIdentity) -> tuple[MessageQuote | No
     return MessageQuote(ident, "" if mine else author, _text(quote.get("text"))), mine
 
 
-def _file(one: dict[str, Any], stamp: int) -> SignalFile:
+def _file(one: dict[str, Any], stamp: int) -> RemoteFile:
     mime, name = _text(one.get("contentType")), _text(one.get("filename"))
     size = one.get("size")
     # A phone's own recordings have no name; songs that people send do.
     voice = mime.startswith("audio/") and not name
-    return SignalFile(
-        _text(one.get("id")), name or f"signal-{stamp}", mime, size if isinstance(size, int) else 0, voice
-    )
+    known = size if isinstance(size, int) else 0
+    return RemoteFile(name or f"signal-{stamp}", mime, _text(one.get("id")), known, voice=voice)
 
 
 def _dict(value: Any) -> dict[str, Any]:

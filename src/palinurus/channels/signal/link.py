@@ -48,11 +48,12 @@ class SignalLink(Protocol):
     """A way to a daemon."""
 
     async def call(self, method: str, params: dict[str, Any]) -> Any:
-        """The result. Raises RpcError, Broken."""
+        """The result. Raises SignalRpcError, SignalUnreachable."""
         ...
 
     def events(self, account: str) -> AsyncGenerator[dict[str, Any], None]:
-        """What is received from now on; the first is {}, once we are connected. Raises Broken, Unknown."""
+        """What is received from now on; the first is {}, once we are connected. Raises SignalUnreachable,
+        SignalUnknownAccount."""
         ...
 
     async def close(self) -> None: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from palinurus.channels.kit import ChannelFile
@@ -16,23 +16,16 @@ from palinurus.core.types.outbound import Reply
 
 _PERSON = re.compile(r"\+\d{5,}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|PNI:.+")
 _UNSAFE = re.compile(r"[^\w.-]+")
-IO, UNTRUSTED, LIMITED, PARAMS = -3, -4, -5, -32602
+IO, UNTRUSTED, LIMITED = -3, -4, -5
 
 # By words in the message of an error, in this order; the codes say too little.
-_WORDS: tuple[tuple[str, SendTrouble], ...] = (
-    ("account does not exist", "signed_out"),
-    ("valid account parameter", "signed_out"),
-    ("authorization failed", "signed_out"),
-    ("authorizationfailed", "signed_out"),
-    ("textstyle", "markup"),
-    ("invalid style", "markup"),
-    ("attachment", "media"),
-    ("group not found", "gone"),
-    ("not a group member", "gone"),
-    ("not a member", "gone"),
-    ("is not registered", "gone"),
-    ("unregistered", "gone"),
-    ("rate limit", "limited"),
+_WORDS: tuple[tuple[SendTrouble, tuple[str, ...]], ...] = (
+    ("signed_out", ("account does not exist", "valid account parameter")),
+    ("signed_out", ("authorization failed", "authorizationfailed")),
+    ("markup", ("textstyle", "invalid style")),
+    ("media", ("attachment",)),
+    ("gone", ("group not found", "not a group member", "not a member", "is not registered", "unregistered")),
+    ("limited", ("rate limit",)),
 )
 _CODES: dict[int, SendTrouble] = {IO: "down", UNTRUSTED: "refused", LIMITED: "limited", -32603: "down"}
 _TYPES: dict[str, SendTrouble] = {
@@ -55,7 +48,7 @@ def address_chat(target: Target) -> dict[str, Any]:
     return {"groupId": to.removeprefix("group:")}
 
 
-def build_message(reply: Reply, files: tuple[ChannelFile, ...], me: str, said: Mapping[str, str]) -> dict[str, Any]:
+def build_message(reply: Reply, files: Sequence[ChannelFile], me: str, said: Mapping[str, str]) -> dict[str, Any]:
     """`send`. `said` are texts of messages that may be quoted, by id."""
     params = address_chat(reply.target)
     if reply.plain:
@@ -124,7 +117,8 @@ def explain_signal_error(exc: SignalRpcError | SignalUnreachable) -> SendFailure
     if types := _types(found):
         return _by_types(types, found)
     low = exc.message.lower()
-    word = next((word for text, word in _WORDS if text in low), None) or _CODES.get(exc.code, "refused")
+    said = next((trouble for trouble, parts in _WORDS if any(part in low for part in parts)), None)
+    word = said or _CODES.get(exc.code, "refused")
     reason = _TRUST if exc.code == UNTRUSTED else exc.message[:300]
     return SendFailure(f"signal-cli: {reason}", word, everywhere=word == "limited")
 

@@ -1,4 +1,5 @@
-"""Calls of Slack's Web API, and what its errors mean for a reply. Raises nothing.
+"""Calls of Slack's Web API, what its errors mean for a reply, and how texts, buttons and emoji are written. Raises
+nothing.
 
 The library retries lost connections by itself as it comes; for us it must not, because a message that was posted
 would be posted again. Whether it was is asked with `find`.
@@ -9,69 +10,32 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import aiohttp
 from slack_sdk.errors import SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
+from palinurus.channels.kit import index_troubles, read_seconds
 from palinurus.config.secrets import Secret
 from palinurus.core.format.render import render_markdown
 from palinurus.core.types.channel import SendFailure, SendTrouble
 from palinurus.core.types.outbound import Button
 
-# Emoji as Slack calls them. Slack takes names only; what is not here can be written by its name (`:eyes:`).
-
 _NAME = re.compile(r"[a-z0-9_+'-]{1,100}(::skin-tone-[2-6])?")
 
+# Slack takes names only; what is not here can be written by its name (`:eyes:`).
 EMOJI_NAMES: dict[str, str] = {
-    "👀": "eyes",
-    "👍": "+1",
-    "👎": "-1",
-    "✅": "white_check_mark",
-    "☑": "ballot_box_with_check",
-    "❌": "x",
-    "🤔": "thinking_face",
-    "🔥": "fire",
-    "❤": "heart",
-    "🎉": "tada",
-    "😀": "grinning",
-    "😂": "joy",
-    "😊": "blush",
-    "🙂": "slightly_smiling_face",
-    "😢": "cry",
-    "😮": "open_mouth",
-    "😡": "rage",
-    "🙏": "pray",
-    "👏": "clap",
-    "🙌": "raised_hands",
-    "👋": "wave",
-    "👌": "ok_hand",
-    "💪": "muscle",
-    "💯": "100",
-    "⏳": "hourglass_flowing_sand",
-    "⌛": "hourglass",
-    "⚠": "warning",
-    "🚀": "rocket",
-    "💡": "bulb",
-    "📎": "paperclip",
-    "✍": "writing_hand",
-    "🤖": "robot_face",
-    "🛑": "octagonal_sign",
-    "☕": "coffee",
-    "⭐": "star",
-    "🦞": "lobster",
-    "🧭": "compass",
-    "⚡": "zap",
-    "🔧": "wrench",
-    "🔍": "mag",
-    "💻": "computer",
-    "🌐": "globe_with_meridians",
-    "😱": "scream",
-    "🥱": "yawning_face",
-    "😨": "fearful",
-}
+    "👀": "eyes", "👍": "+1", "👎": "-1", "✅": "white_check_mark", "☑": "ballot_box_with_check", "❌": "x",
+    "🤔": "thinking_face", "🔥": "fire", "❤": "heart", "🎉": "tada", "😀": "grinning", "😂": "joy", "😊": "blush",
+    "🙂": "slightly_smiling_face", "😢": "cry", "😮": "open_mouth", "😡": "rage", "🙏": "pray", "👏": "clap",
+    "🙌": "raised_hands", "👋": "wave", "👌": "ok_hand", "💪": "muscle", "💯": "100",
+    "⏳": "hourglass_flowing_sand", "⌛": "hourglass", "⚠": "warning", "🚀": "rocket", "💡": "bulb",
+    "📎": "paperclip", "✍": "writing_hand", "🤖": "robot_face", "🛑": "octagonal_sign", "☕": "coffee",
+    "⭐": "star", "🦞": "lobster", "🧭": "compass", "⚡": "zap", "🔧": "wrench", "🔍": "mag", "💻": "computer",
+    "🌐": "globe_with_meridians", "😱": "scream", "🥱": "yawning_face", "😨": "fearful",
+}  # fmt: skip
 
 
 def find_emoji_name(emoji: str) -> str:
@@ -88,33 +52,19 @@ VALUE = 2000  # characters behind a button
 EVENT = "palinurus_reply"  # the type of the metadata that carries our client id
 _WHEN = 30.0  # seconds to wait when Slack limits without saying how long
 
-TROUBLES: dict[str, SendTrouble] = {
-    "ratelimited": "limited",
-    "rate_limited": "limited",
-    "message_limit_exceeded": "limited",
-    "msg_too_long": "long",
-    "msg_blocks_too_long": "long",
-    "invalid_blocks": "markup",
-    "invalid_blocks_format": "markup",
-    "not_authed": "signed_out",
-    "invalid_auth": "signed_out",
-    "account_inactive": "signed_out",
-    "token_revoked": "signed_out",
-    "token_expired": "signed_out",
-    "channel_not_found": "gone",
-    "not_in_channel": "gone",
-    "is_archived": "gone",
-    "user_not_found": "gone",
-    "user_disabled": "gone",
-    "cannot_dm_bot": "blocked",
-    "user_not_visible": "blocked",
-    "messages_tab_disabled": "blocked",
-    "restricted_action": "blocked",
-    "service_unavailable": "down",
-    "internal_error": "cut",  # Slack says of these two that a part may have been done
-    "fatal_error": "cut",
-    "request_timeout": "cut",
-}
+TROUBLES: dict[str, SendTrouble] = index_troubles(
+    {
+        "limited": ("ratelimited", "rate_limited", "message_limit_exceeded"),
+        "long": ("msg_too_long", "msg_blocks_too_long"),
+        "markup": ("invalid_blocks", "invalid_blocks_format"),
+        "signed_out": ("not_authed", "invalid_auth", "account_inactive", "token_revoked", "token_expired"),
+        "gone": ("channel_not_found", "not_in_channel", "is_archived", "user_not_found", "user_disabled"),
+        "blocked": ("cannot_dm_bot", "user_not_visible", "messages_tab_disabled", "restricted_action"),
+        "down": ("service_unavailable",),
+        # Slack says of the first two that a part may have been done.
+        "cut": ("internal_error", "fatal_error", "request_timeout"),
+    }
+)
 # What a person can do about it; other errors are said as Slack calls them.
 WORDS: dict[str, str] = {
     "channel_not_found": "Slack knows no such channel, or the app is not in it",
@@ -153,6 +103,22 @@ class SlackApi:
             return SendFailure(f"the connection to Slack broke ({type(exc).__name__})", "cut")
         return answer.data if isinstance(answer.data, dict) else {}
 
+    async def read_pages(
+        self, method: str, pages: int, troubles: list[SendFailure], **given: Any
+    ) -> AsyncIterator[Mapping[str, Any]]:
+        """The messages of a chat, as Slack orders them. What ends it early is told in `troubles`."""
+        cursor: str | None = None
+        for _ in range(pages):
+            answer = await self.call(method, cursor=cursor, **given)
+            if isinstance(answer, SendFailure):
+                troubles.append(answer)
+                return
+            for message in answer.get("messages") or ():
+                yield message
+            cursor = (answer.get("response_metadata") or {}).get("next_cursor") or None
+            if cursor is None:
+                return
+
 
 def explain_slack_error(response: Any) -> SendFailure:
     """What an answer that is not ok means. `response`: the library's, or aiohttp's when it was no JSON."""
@@ -165,7 +131,9 @@ def explain_slack_error(response: Any) -> SendFailure:
     needed = data.get("needed") if isinstance(data, dict) else None
     if needed:
         words += f": {needed}"
-    return SendFailure(words, trouble, _seconds(headers.get("Retry-After")) if trouble == "limited" else None)
+    return SendFailure(
+        words, trouble, read_seconds(headers.get("Retry-After"), _WHEN) if trouble == "limited" else None
+    )
 
 
 def _by_status(status: int) -> SendTrouble:
@@ -174,13 +142,6 @@ def _by_status(status: int) -> SendTrouble:
     if status == 503:
         return "down"
     return "cut" if status >= 500 or status == 0 else "refused"
-
-
-def _seconds(written: str | None) -> float:
-    try:
-        return max(0.0, float(written)) if written else _WHEN
-    except ValueError:
-        return _WHEN
 
 
 def _field(value: Any) -> str:

@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
 import aiohttp
 
-from palinurus.backoff import Backoff
 from palinurus.channels.intake import ChatOrder, fetch_message_files, hand_in, hand_in_once
-from palinurus.channels.kit import BasicChannel, ChannelKit
-from palinurus.channels.slack import inbound as words
+from palinurus.channels.kit import AccountChannel, ChannelKit, decode_object
+from palinurus.channels.slack import inbound
 from palinurus.channels.slack.api import SlackApi
 from palinurus.channels.slack.lookup import SlackBacklog, SlackLookup
 from palinurus.channels.slack.posts import MEDIA, SlackPoster
@@ -37,6 +38,7 @@ from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.core.webhooks import verify_signature
 from palinurus.errors import BadRequest
+from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
@@ -50,13 +52,9 @@ _PARTED = {"link_disabled": "Socket Mode is switched off in the app's settings"}
 _SIGN_IN = "Slack does not take the token any more: install the app again and set the new one"
 
 
-def make_slack_channel(kit: ChannelKit) -> SlackChannel:
-    """Raises ConfigError without its tokens."""
-    return SlackChannel(kit)
-
-
-class SlackChannel(BasicChannel):
-    """Implements `Channel`. Slack takes no client ids, but what was posted can be read back."""
+class SlackChannel(AccountChannel):
+    """Implements `Channel`. Slack takes no client ids, but what was posted can be read back. Raises ConfigError without
+    its tokens."""
 
     name = "slack"
     abilities = ChannelAbilities(
@@ -71,8 +69,7 @@ class SlackChannel(BasicChannel):
     )
 
     def __init__(self, kit: ChannelKit) -> None:
-        super().__init__()
-        self._kit = kit
+        super().__init__(kit)
         token = kit.secret("botToken")
         self._http_mode = kit.text("mode", "socket") == "http"
         self._app = kit.secret("appToken") if not self._http_mode else None
@@ -83,7 +80,6 @@ class SlackChannel(BasicChannel):
         self._lookup = SlackLookup(kit, self._calls, token, self._base)
         self._gap = SlackBacklog(kit, self._calls)
         self._order = ChatOrder()
-        self._backoff = Backoff()
         self._commands = frozenset(name for name, _ in kit.commands)
         self._threads = kit.text("replyToMode") == "all"
         self._left: float | None = None  # when we were last connected; None: never
@@ -95,15 +91,11 @@ class SlackChannel(BasicChannel):
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as http:
             self._calls.use(http)
             self._lookup.use(http)
-            while True:
-                trouble = await self._connected(http, submit)
-                if trouble.trouble == "signed_out":
-                    self.set_status("signed_out", _SIGN_IN)
-                    log.error("slack, account %s: %s", self._kit.account, _SIGN_IN)
-                    return
-                self.set_status("reconnecting", trouble.reason)
-                log.info("slack, account %s: %s", self._kit.account, trouble.reason)
-                await self._kit.clock.sleep(trouble.retry_after or self._backoff.next_delay())
+            await self.keep_connected(partial(self._attempt, http, submit))
+
+    async def _attempt(self, http: aiohttp.ClientSession, submit: SubmitInbound) -> SendFailure:
+        ended = await self._connected(http, submit)
+        return SendFailure(_SIGN_IN, "signed_out") if ended.trouble == "signed_out" else ended
 
     async def _connected(self, http: aiohttp.ClientSession, submit: SubmitInbound) -> SendFailure:
         """One connection, to its end, and why it ended."""
@@ -131,40 +123,34 @@ class SlackChannel(BasicChannel):
         if isinstance(told, SendFailure):
             return told
         fields = (str(told.get(key) or "") for key in ("user_id", "bot_id", "team_id", "user"))
-        self._posts.me = words.SlackIdentity(*fields)
+        self._posts.me = inbound.SlackIdentity(*fields)
         return None
 
     async def _received(self, socket: aiohttp.ClientWebSocketResponse, submit: SubmitInbound) -> SendFailure:
-        going: set[asyncio.Task[None]] = set()
+        going = TaskSet("slack: taking in what was told")
         begun = self._kit.clock.monotonic()
         try:
             async for frame in socket:
                 if frame.type is not aiohttp.WSMsgType.TEXT:
                     continue
-                told = _object(frame.data)
+                told = decode_object(frame.data)
                 if told.get("type") == "hello":
                     self.set_status("ready", me=self._posts.me.name)
                     if self._left is None or self._kit.clock.monotonic() - self._left > AWAY:
-                        self._begun(self._catch_up(submit), going)
+                        going.start(self._catch_up(submit))
                 elif told.get("type") == "disconnect":
-                    if going:
-                        await asyncio.wait(going, timeout=REST)
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(REST):
+                            await going.settle()
                     return SendFailure(_PARTED.get(str(told.get("reason")), "Slack asked for a new connection"))
                 elif told.get("envelope_id"):
-                    self._begun(self._envelope(socket, told, submit), going)
+                    going.start(self._envelope(socket, told, submit))
         finally:
             self._left = self._kit.clock.monotonic()
             if self._left - begun > STEADY:
                 self._backoff.reset()
-            for task in going:
-                task.cancel()
-            await asyncio.gather(*going, return_exceptions=True)
+            await going.close()
         return SendFailure("Slack closed the socket")
-
-    def _begun(self, work: Coroutine[Any, Any, None], going: set[asyncio.Task[None]]) -> None:
-        task = asyncio.ensure_future(work)
-        going.add(task)
-        task.add_done_callback(going.discard)
 
     async def _catch_up(self, submit: SubmitInbound) -> None:
         """Take what was said while we were away for long."""
@@ -215,29 +201,29 @@ class SlackChannel(BasicChannel):
             return await self._message(payload.get("event") or {})
         if kind == "block_actions":
             text = await self._posts.decode_button(str(((payload.get("actions") or [{}])[0]).get("value") or ""))
-            return words.parse_press(payload, await self._around(payload), text)
+            return inbound.parse_press(payload, await self._around(payload), text)
         if payload.get("command"):
-            return words.parse_command(payload, await self._around(payload), self._commands, self._kit.clock.now())
+            return inbound.parse_command(payload, await self._around(payload), self._commands, self._kit.clock.now())
         return None
 
     async def _message(self, event: Mapping[str, Any]) -> Inbound | None:
         if event.get("type") not in ("message", "app_mention"):
             return None
-        bare = words.parse_message(event, words.SlackContext(self._posts.me, self._kit.account, "direct"))
+        bare = inbound.parse_message(event, inbound.SlackContext(self._posts.me, self._kit.account, "direct"))
         if bare is None:
             return None
-        heard = words.parse_message(event, await self._around(event))
+        heard = inbound.parse_message(event, await self._around(event))
         assert heard is not None
         return await fetch_message_files(self._kit, heard.inbound, heard.files, self._lookup.fetch_file)
 
-    async def _around(self, told: Mapping[str, Any]) -> words.SlackContext:
+    async def _around(self, told: Mapping[str, Any]) -> inbound.SlackContext:
         channel, hint = _chat(told), str(told.get("channel_type") or "")
         kind, title = await self._lookup.chat(channel, hint)
         user = told.get("user") if isinstance(told.get("user"), str) else ""
         name = await self._lookup.name(str(user)) if user else str(told.get("username") or "")
         thread = str(told.get("thread_ts") or "")
         joined = bool(thread) and await self._posts.has_spoken(channel, thread)
-        return words.SlackContext(self._posts.me, self._kit.account, kind, title, name, joined, self._threads)
+        return inbound.SlackContext(self._posts.me, self._kit.account, kind, title, name, joined, self._threads)
 
     async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:
         """Slack's request: signed, at most five minutes old. Answered when the message is on disk."""
@@ -280,17 +266,9 @@ def _chat(payload: Mapping[str, Any]) -> str:
     return str(channel.get("id") or "") if isinstance(channel, dict) else str(channel)
 
 
-def _object(text: str | bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _request(request: ChannelHttpRequest) -> dict[str, Any]:
     """A request's payload: JSON for events, a form for commands, JSON in a form for buttons."""
     if "x-www-form-urlencoded" not in request.headers.get("content-type", ""):
-        return _object(request.body)
+        return decode_object(request.body)
     form = {key: values[0] for key, values in parse_qs(request.body.decode("utf-8", "replace")).items()}
-    return _object(form["payload"]) if "payload" in form else dict(form)
+    return decode_object(form["payload"]) if "payload" in form else dict(form)

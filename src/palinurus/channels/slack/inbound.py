@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from palinurus.channels.intake import InboundWithFiles, RemoteFile
 from palinurus.core.types.inbound import ChatKind, Inbound, Sender, Target
 
 _SAID = frozenset(("", "file_share", "thread_broadcast", "bot_message", "me_message"))
@@ -41,28 +42,12 @@ class SlackContext(NamedTuple):
     threads: bool = False  # replyToMode all: what is asked in a channel is answered in a thread below it
 
 
-class SlackFile(NamedTuple):
-    """A file that is still with Slack."""
-
-    name: str
-    mime: str
-    address: str
-    voice: bool
-
-
-class SlackInbound(NamedTuple):
-    """A message, and its files."""
-
-    inbound: Inbound
-    files: tuple[SlackFile, ...] = ()
-
-
 def find_chat_kind(channel: str, told: str = "") -> ChatKind:
     """From `channel_type`, or from the id: only direct chats begin with a D."""
     return _KINDS.get(told) or ("direct" if channel.startswith("D") else "channel")
 
 
-def parse_message(event: Mapping[str, Any], around: SlackContext) -> SlackInbound | None:
+def parse_message(event: Mapping[str, Any], around: SlackContext) -> InboundWithFiles | None:
     """A `message` or `app_mention` event; None if nobody said anything to us in it."""
     me, channel, ts = around.me, str(event.get("channel") or ""), str(event.get("ts") or "")
     bot = str(event.get("bot_id") or "")
@@ -82,13 +67,13 @@ def parse_message(event: Mapping[str, Any], around: SlackContext) -> SlackInboun
         Sender(who, around.name, bot=bool(bot)),
         f"{channel}:{ts}",
         to_readable(said, me),
-        to_millis(ts),
+        at=to_millis(ts),
         kind=around.kind,
         team=str(event.get("team") or me.team),
         mentioned=named or answered or around.kind == "direct",
         title=around.title,
     )
-    return SlackInbound(inbound, tuple(_file(one) for one in event.get("files") or () if isinstance(one, Mapping)))
+    return InboundWithFiles(inbound, tuple(_file(one) for one in event.get("files") or () if isinstance(one, Mapping)))
 
 
 def parse_press(payload: Mapping[str, Any], around: SlackContext, text: str) -> Inbound | None:
@@ -109,7 +94,7 @@ def parse_press(payload: Mapping[str, Any], around: SlackContext, text: str) -> 
         Sender(str(user["id"]), str(user.get("name") or around.name)),
         f"press:{channel}:{ts}:{user['id']}:{when}",
         text,
-        to_millis(when),
+        at=to_millis(when),
         kind=around.kind,
         team=str((payload.get("team") or {}).get("id") or around.me.team),
         mentioned=True,
@@ -134,7 +119,7 @@ def parse_command(payload: Mapping[str, Any], around: SlackContext, known: Colle
         Sender(who, str(payload.get("user_name") or around.name)),
         f"command:{payload.get('trigger_id') or now}",
         html.unescape(text),
-        now,
+        at=now,
         kind=around.kind,
         team=str(payload.get("team_id") or around.me.team),
         mentioned=True,
@@ -159,10 +144,10 @@ def to_readable(text: str, me: SlackIdentity) -> str:
     return html.unescape(_LINK.sub(link, text)).strip()
 
 
-def _file(told: Mapping[str, Any]) -> SlackFile:
+def _file(told: Mapping[str, Any]) -> RemoteFile:
     name = str(told.get("name") or told.get("title") or told.get("id") or "file")
     address = str(told.get("url_private_download") or told.get("url_private") or "")
-    return SlackFile(name, str(told.get("mimetype") or ""), address, told.get("subtype") in _SPOKEN)
+    return RemoteFile(name, str(told.get("mimetype") or ""), address, voice=told.get("subtype") in _SPOKEN)
 
 
 def to_millis(ts: str) -> int:

@@ -1,34 +1,34 @@
-"""What Slack's events do not say: names of people and chats, and the files. Asked once each, remembered for a while.
-
-The token goes only to Slack: files that lie elsewhere are not fetched.
+"""What Slack's events do not say: names of people and chats, the files, and what was said while nobody listened. Names
+are asked for once and remembered for a while. The token goes only to Slack: files that lie elsewhere are not fetched.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
-import msgspec
 
-from palinurus.channels.kit import ChannelKit, MemoTable
+from palinurus.channels.intake import FileUnavailable, RemoteFile
+from palinurus.channels.kit import ChannelKit, MemoTable, RecentDict
 from palinurus.channels.slack.api import SlackApi
-from palinurus.channels.slack.inbound import SlackFile, find_chat_kind
+from palinurus.channels.slack.inbound import find_chat_kind
 from palinurus.config.secrets import Secret
 from palinurus.core.types.channel import SendFailure
-from palinurus.core.types.inbound import Attachment, ChatKind
-
-# What was said while nobody listened. Slack tells an event again for some minutes only; after a longer absence the
-# chats are read back, from the newest message that was taken, at most a day. Answers in threads are not found so.
+from palinurus.core.types.inbound import ChatKind
 
 MOST_CHATS = 40  # chats, the last used ones
 PAGE, PAGES = 100, 3
 DAY = 86_400
+MOST_NAMES = 2000  # names remembered
+SECONDS = 120.0  # for one file
 
 
 class SlackBacklog:
-    """For one account. The newest time stamp of each chat is kept in one small record."""
+    """What one account missed. Slack tells an event again for some minutes only; after a longer absence the chats are
+    read back, from the newest message that was taken (kept in one small record), at most a day. Answers in threads are
+    not found so."""
 
     def __init__(self, kit: ChannelKit, calls: SlackApi) -> None:
         self._kit = kit
@@ -48,24 +48,10 @@ class SlackBacklog:
         """The messages of a chat since then, oldest first, as their events would be."""
         floor = f"{self._kit.clock.now() // 1000 - DAY}.000000"
         oldest = max((await self._seen.rows()).get(channel, floor), floor)
-        found: list[Mapping[str, Any]] = []
-        cursor: str | None = None
-        for _ in range(PAGES):
-            told = await self._calls.call(
-                "conversations.history", channel=channel, oldest=oldest, limit=PAGE, cursor=cursor
-            )
-            if isinstance(told, SendFailure):
-                break
-            found += [one for one in told.get("messages") or () if isinstance(one, Mapping)]
-            cursor = (told.get("response_metadata") or {}).get("next_cursor") or None
-            if cursor is None:
-                break
+        pages = self._calls.read_pages("conversations.history", PAGES, [], channel=channel, oldest=oldest, limit=PAGE)
+        found = [one async for one in pages if isinstance(one, Mapping)]
         for message in reversed(found):
             yield {**message, "channel": channel}
-
-
-MOST_NAMES = 2000  # names remembered
-SECONDS = 120.0  # for one file
 
 
 class SlackLookup:
@@ -76,8 +62,8 @@ class SlackLookup:
         self._calls = calls
         self._token = token
         self._origin = _origin(base)
-        self._names: dict[str, str] = {}
-        self._chats: dict[str, tuple[ChatKind, str]] = {}
+        self._names: RecentDict[str, str] = RecentDict(MOST_NAMES)
+        self._chats: RecentDict[str, tuple[ChatKind, str]] = RecentDict(MOST_NAMES)
         self._http: aiohttp.ClientSession | None = None
 
     def use(self, http: aiohttp.ClientSession) -> None:
@@ -92,7 +78,7 @@ class SlackLookup:
             known = told.get("user") or {}
             profile = known.get("profile") or {}
             name = profile.get("display_name") or profile.get("real_name") or known.get("name") or ""
-            _remember(self._names, user, str(name))
+            self._names[user] = str(name)
         return self._names[user]
 
     async def chat(self, channel: str, hint: str) -> tuple[ChatKind, str]:
@@ -105,25 +91,24 @@ class SlackLookup:
                 return find_chat_kind(channel, hint), ""
             known = told.get("channel") or {}
             kind: ChatKind = "group" if known.get("is_mpim") else find_chat_kind(channel, hint)
-            _remember(self._chats, channel, (kind, str(known.get("name") or "")))
+            self._chats[channel] = (kind, str(known.get("name") or ""))
         return self._chats[channel]
 
-    async def fetch_file(self, file: SlackFile) -> Attachment | str:
-        """A file on our disk, or why not."""
-        name = file.name[:80]
-        if not self._ours(file.address) or self._http is None:
-            return f"{name} is not on Slack itself and was not fetched"
+    async def fetch_file(self, file: RemoteFile) -> AsyncGenerator[bytes, None]:
+        """Implements `FetchFile`."""
+        if not self._ours(file.source) or self._http is None:
+            raise FileUnavailable("is not on Slack itself and was not fetched")
         headers = {"Authorization": f"Bearer {self._token.reveal()}"}
         wait = aiohttp.ClientTimeout(total=SECONDS)
         try:
             # A redirect leads to Slack's sign-in page: the app may not read files.
-            async with self._http.get(file.address, headers=headers, timeout=wait, allow_redirects=False) as answer:
+            async with self._http.get(file.source, headers=headers, timeout=wait, allow_redirects=False) as answer:
                 if answer.status != 200:
-                    return f"{name} could not be fetched from Slack ({answer.status}); files:read is needed"
-                got = await self._kit.media.save(file.name, file.mime, answer.content.iter_any())
-                return msgspec.structs.replace(got, voice=file.voice) if isinstance(got, Attachment) else got
+                    raise FileUnavailable(f"could not be fetched from Slack ({answer.status}); files:read is needed")
+                async for chunk in answer.content.iter_any():
+                    yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
-            return f"{name} could not be fetched from Slack ({type(exc).__name__})"
+            raise FileUnavailable(f"could not be fetched from Slack ({type(exc).__name__})") from exc
 
     def _ours(self, address: str) -> bool:
         """May the token be sent there?"""
@@ -139,9 +124,3 @@ def _origin(address: str) -> tuple[str, str, int | None]:
         return parts.scheme, (parts.hostname or "").lower(), parts.port
     except ValueError:
         return "", "", None
-
-
-def _remember(known: dict[str, Any], key: str, value: Any) -> None:
-    while len(known) >= MOST_NAMES:
-        known.pop(next(iter(known)))
-    known[key] = value

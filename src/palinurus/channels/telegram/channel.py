@@ -14,7 +14,7 @@ import logging
 import os
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from typing import Any, TypeVar, cast
@@ -27,8 +27,8 @@ from telegram import error as errors
 from telegram.request import HTTPXRequest
 
 from palinurus.backoff import Backoff
-from palinurus.channels.intake import fetch_message_files, hand_in_once
-from palinurus.channels.kit import BasicChannel, ChannelKit
+from palinurus.channels.intake import FileUnavailable, RemoteFile, fetch_message_files, hand_in_once
+from palinurus.channels.kit import AccountChannel, ChannelKit
 from palinurus.channels.telegram import inbound
 from palinurus.channels.telegram.outbound import ABILITIES, TelegramPoster, explain_telegram_error
 from palinurus.config.secrets import Secret
@@ -39,9 +39,9 @@ from palinurus.core.types.channel import (
     SendResult,
     SubmitInbound,
 )
-from palinurus.core.types.inbound import Attachment, Inbound, Target
+from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Reply
-from palinurus.errors import BadRequest, ConfigError, PalinurusError, Problem, QueueFull
+from palinurus.errors import BadRequest, PalinurusError, QueueFull
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,6 @@ POOL = 32  # connections
 BATCH = 100  # updates of one request, the most there can be
 FIRST, LONGEST = 0.1, 30.0  # seconds before another try
 WATCH = 300.0  # seconds between looks at how Telegram gets on with our address
-FETCHES = 3  # tries to get a file
 AT_ONCE = 3  # files that are fetched at the same time: each is held in memory
 BUSY = "⚠️ This message and those right after it could not be taken. Please send them again later."
 
@@ -77,7 +76,7 @@ def _token(kit: ChannelKit) -> Secret:
         with open(os.path.expanduser(path), encoding="utf-8") as source:
             return Secret(source.read(200).strip())
     except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError((Problem("channels.telegram.tokenFile", f"cannot be read: {exc}"),)) from exc
+        raise kit.wrong("tokenFile", what=f"cannot be read: {exc}") from exc
 
 
 class TelegramClient(Bot):
@@ -87,15 +86,14 @@ class TelegramClient(Bot):
         return "<Telegram bot>"
 
 
-class TelegramChannel(BasicChannel):
+class TelegramChannel(AccountChannel):
     """Implements `Channel`."""
 
     name = "telegram"
     abilities = ABILITIES
 
     def __init__(self, kit: ChannelKit, token: Secret, url: str = "", secret: Secret | None = None) -> None:
-        super().__init__()
-        self._kit = kit
+        super().__init__(kit)
         self._url = url
         self._secret = secret
         root = kit.text("apiRoot", API).rstrip("/")
@@ -195,11 +193,9 @@ class TelegramChannel(BasicChannel):
 
     async def _menu(self) -> None:
         """Telegram's own list of commands, told when it changed."""
-        native = self._kit.own.get("commands")
-        listed = () if isinstance(native, dict) and native.get("native") is False else self._kit.commands
         rows = [
             BotCommand(_listed(name), help[:256] or name)
-            for name, help in (*listed, *_custom(self._kit.own.get("customCommands")))
+            for name, help in (*self._kit.menu, *_custom(self._kit.own.get("customCommands")))
             if _COMMAND.fullmatch(_listed(name))
         ][:100]
         mark = hashlib.sha256(repr([(row.command, row.description) for row in rows]).encode()).digest()
@@ -328,34 +324,23 @@ class TelegramChannel(BasicChannel):
             return data[1:]
         return (await self._kit.memo.get(f"button/{data}") or b"").decode() if data.startswith("k") else ""
 
-    async def _fetch(self, wanted: inbound.TelegramFile) -> Attachment | str:
-        """A file that came with a message, on our disk; else a text that says why not."""
-        most = self._kit.settings.media
-        if wanted.size > most:
-            return f"{wanted.name[:80]} is larger than {most // (1024 * 1024)} MB (mediaMaxMb) and was not taken"
-        why = ""
-        for attempt in range(FETCHES):
-            try:
-                async with self._fetching:
-                    file = await self._bot.get_file(wanted.id)
-                    data = bytes(await file.download_as_bytearray())
-            except errors.TelegramError as exc:
-                trouble = explain_telegram_error(exc)
-                why = trouble.reason
-                if trouble.trouble not in ("down", "cut", "limited"):
-                    break
-                await self._kit.clock.sleep(trouble.retry_after or FIRST * (attempt + 1))
-            else:
-                saved = await self._kit.media.save(wanted.name, wanted.mime, data)
-                return msgspec.structs.replace(saved, voice=wanted.voice) if isinstance(saved, Attachment) else saved
-        return f"{wanted.name[:80]} could not be fetched: {why}"
+    async def _fetch(self, file: RemoteFile) -> AsyncGenerator[bytes, None]:
+        try:
+            async with self._fetching:
+                found = await self._bot.get_file(file.source)
+                data = bytes(await found.download_as_bytearray())
+        except errors.TelegramError as exc:
+            failed = explain_telegram_error(exc)
+            again = failed.trouble in ("down", "cut", "limited")
+            raise FileUnavailable(f"could not be fetched: {failed.reason}", again, failed.retry_after) from exc
+        yield data
 
     async def _refuse(self, update: dict[str, Any]) -> None:
         heard = await self._read(update)
         if heard is not None:
             target, event = self._known(heard.inbound.target), heard.inbound.event
             log.warning("telegram %s: too many messages in %s; some are refused", self._kit.account, target.to)
-            await self._out.send(Reply(target, BUSY, f"busy/{event}", "notice", event, plain=True))
+            await self._out.send(Reply(target, BUSY, f"busy/{event}", "notice", reply_to=event, plain=True))
 
     # groups that get a new id
 

@@ -11,17 +11,13 @@ from typing import Any, NamedTuple
 import msgspec
 from telegram import CallbackQuery, Chat, Message, MessageEntity, MessageOrigin, Update, User
 
+from palinurus.channels.intake import InboundWithFiles, RemoteFile
 from palinurus.core.types.inbound import ChatKind, Inbound, MessageQuote, Sender, Target
 
 UPDATE_KINDS = ("message", "channel_post", "callback_query")  # the kinds of updates we ask Telegram for
 QUOTED = 1000  # characters of a quoted message
-PARSE_ERRORS = (
-    AttributeError,
-    KeyError,
-    TypeError,
-    ValueError,
-    OverflowError,
-)  # raised for what is no update of Telegram's
+# Raised for what is no update of Telegram's.
+PARSE_ERRORS = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
 
 _KINDS: dict[str, ChatKind] = {"private": "direct", "group": "group", "supergroup": "group", "channel": "channel"}
 
@@ -35,22 +31,10 @@ class TelegramIdentity(NamedTuple):
     commands: Mapping[str, str] = {}
 
 
-class TelegramFile(NamedTuple):
-    """A file that came with a message and is still at Telegram."""
-
-    id: str
-    name: str
-    mime: str
-    size: int
-    voice: bool = False
-
-
-class TelegramInbound(NamedTuple):
+class TelegramInbound(InboundWithFiles, frozen=True):
     """`data`: what the pressed button holds; its text is found by `channel.py`. `query`: to be answered to. `bare`: the
     text is ours, because there was none."""
 
-    inbound: Inbound
-    files: tuple[TelegramFile, ...] = ()
     data: str = ""
     query: str = ""
     bare: bool = False
@@ -128,8 +112,8 @@ def _pressed(query: CallbackQuery, me: TelegramIdentity) -> TelegramInbound | No
         _person(query.from_user),
         f"press/{query.id}",
         "",
-        int(message.date.timestamp() * 1000),
-        _KINDS.get(message.chat.type, "group"),
+        at=int(message.date.timestamp() * 1000),
+        kind=_KINDS.get(message.chat.type, "group"),
         mentioned=True,
         pressed=str(message.message_id),
         title=message.chat.title or "",
@@ -156,8 +140,8 @@ def _said(message: Message, me: TelegramIdentity) -> TelegramInbound | None:
         sender,
         f"{message.chat.id}:{message.message_id}",
         text or "[mentioned you]",
-        int(message.date.timestamp() * 1000),
-        _KINDS.get(message.chat.type, "group"),
+        at=int(message.date.timestamp() * 1000),
+        kind=_KINDS.get(message.chat.type, "group"),
         reply_to=str(answered.message_id) if answered is not None else "",
         mentioned=meant or _ours(answered, me),
         title=message.chat.title or "",
@@ -222,16 +206,16 @@ def _without(raw: bytes, start: int, end: int) -> bytes:
     return raw[:start] + raw[end:]
 
 
-def _files(message: Message) -> tuple[TelegramFile, ...]:
+def _files(message: Message) -> tuple[RemoteFile, ...]:
     if message.photo:
         largest = message.photo[-1]
-        return (TelegramFile(largest.file_id, "photo.jpg", "image/jpeg", largest.file_size or 0),)
+        return (RemoteFile("photo.jpg", "image/jpeg", largest.file_id, largest.file_size or 0),)
     if message.voice:
-        voice = message.voice
-        return (TelegramFile(voice.file_id, "voice.ogg", voice.mime_type or "audio/ogg", voice.file_size or 0, True),)
+        told = message.voice
+        return (RemoteFile("voice.ogg", told.mime_type or "audio/ogg", told.file_id, told.file_size or 0, voice=True),)
     if message.video_note:
         note = message.video_note
-        return (TelegramFile(note.file_id, "video-note.mp4", "video/mp4", note.file_size or 0),)
+        return (RemoteFile("video-note.mp4", "video/mp4", note.file_id, note.file_size or 0),)
     for found, name, mime in (
         (message.animation, "animation.mp4", "video/mp4"),  # before documents: an animation is both
         (message.document, "document", "application/octet-stream"),
@@ -239,13 +223,11 @@ def _files(message: Message) -> tuple[TelegramFile, ...]:
         (message.video, "video.mp4", "video/mp4"),
     ):
         if found:
-            return (
-                TelegramFile(found.file_id, found.file_name or name, found.mime_type or mime, found.file_size or 0),
-            )
+            return (RemoteFile(found.file_name or name, found.mime_type or mime, found.file_id, found.file_size or 0),)
     return ()
 
 
-def _described(message: Message, files: tuple[TelegramFile, ...]) -> str:
+def _described(message: Message, files: tuple[RemoteFile, ...]) -> str:
     """Words for a message that has none."""
     if files:
         return "[voice note]" if files[0].voice else f"[file: {files[0].name}]"

@@ -23,28 +23,14 @@ from telegram import (
 )
 from telegram import error as errors
 
-from palinurus.channels.kit import ChannelFile, ChannelKit
+from palinurus.channels.kit import ChannelFile, ChannelKit, RecentDict, load_reply_files
 from palinurus.channels.telegram.inbound import read_message_number
 from palinurus.core.format.render import measure_markdown, render_markdown
-from palinurus.core.types.channel import (
-    ChannelAbilities,
-    ChannelAction,
-    DeleteAction,
-    EditAction,
-    PinAction,
-    PollAction,
-    ReactAction,
-    SendFailure,
-    SendReceipt,
-    SendResult,
-    SendTrouble,
-    ThreadAction,
-    TypingAction,
-)
+from palinurus.core.types import channel
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
 
-ABILITIES = ChannelAbilities(
+ABILITIES = channel.ChannelAbilities(
     markup="telegram",
     limit=4096,
     unit="utf16",
@@ -66,32 +52,15 @@ STYLES = {"good": "success", "bad": "danger"}
 GENERAL = "1"  # the topic that Telegram does not want to be named
 
 # What Telegram says (lower case), for 400 and 403: the first that occurs counts.
-WORDS: tuple[tuple[str, SendTrouble], ...] = (
-    ("can't parse entities", "markup"),
-    ("unsupported parse_mode", "markup"),
-    ("too long", "long"),
-    ("bot was blocked", "blocked"),
-    ("user is deactivated", "blocked"),
-    ("can't initiate conversation", "blocked"),
-    ("voice_messages_forbidden", "media"),
-    ("chat not found", "gone"),
-    ("peer_id_invalid", "gone"),
-    ("bot was kicked", "gone"),
-    ("not a member", "gone"),
-    ("group chat was deactivated", "gone"),
-    ("thread not found", "gone"),
-    ("topic_closed", "gone"),
-    ("topic_deleted", "gone"),
-    ("photo_", "media"),
-    ("image_process_failed", "media"),
-    ("wrong file", "media"),
-    ("file is too big", "media"),
-    ("file must be", "media"),
-    ("invalid file", "media"),
-    ("remote file", "media"),
-    ("webpage_", "media"),
-    ("wrong type of the web page content", "media"),
-    ("failed to get http url content", "media"),
+WORDS: tuple[tuple[channel.SendTrouble, tuple[str, ...]], ...] = (
+    ("markup", ("can't parse entities", "unsupported parse_mode")),
+    ("long", ("too long",)),
+    ("blocked", ("bot was blocked", "user is deactivated", "can't initiate conversation")),
+    ("media", ("voice_messages_forbidden",)),
+    ("gone", ("chat not found", "peer_id_invalid", "bot was kicked", "not a member", "group chat was deactivated")),
+    ("gone", ("thread not found", "topic_closed", "topic_deleted")),
+    ("media", ("photo_", "image_process_failed", "wrong file", "file is too big", "file must be", "invalid file")),
+    ("media", ("remote file", "webpage_", "wrong type of the web page content", "failed to get http url content")),
 )
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 
@@ -119,35 +88,35 @@ VOICES = ("audio/ogg", "audio/opus", "audio/mpeg", "audio/mp4", "audio/x-m4a")
 DOCUMENT, VOICE = TelegramUpload("send_document", "document"), TelegramUpload("send_voice", "voice")
 
 
-def explain_telegram_error(exc: errors.TelegramError) -> SendFailure:
+def explain_telegram_error(exc: errors.TelegramError) -> channel.SendFailure:
     """Why a call failed, in our words. Never shows the token."""
     if isinstance(exc, errors.RetryAfter):
         wait = exc.retry_after
         seconds = wait.total_seconds() if isinstance(wait, timedelta) else float(wait)
-        return SendFailure(f"Telegram wants {seconds:g} seconds of rest", "limited", seconds)
+        return channel.SendFailure(f"Telegram wants {seconds:g} seconds of rest", "limited", seconds)
     if isinstance(exc, (errors.InvalidToken, errors.EndPointNotFound)):
-        return SendFailure("Telegram does not take the bot's token any more", "signed_out")
+        return channel.SendFailure("Telegram does not take the bot's token any more", "signed_out")
     if isinstance(exc, (errors.BadRequest, errors.Forbidden)):
         said = exc.message.lower()
-        found: SendTrouble = next((trouble for words, trouble in WORDS if words in said), "refused")
-        return SendFailure(f"Telegram: {exc.message[:200]}", found)
+        meant = (trouble for trouble, parts in WORDS if any(part in said for part in parts))
+        return channel.SendFailure(f"Telegram: {exc.message[:200]}", next(meant, "refused"))
     if isinstance(exc, errors.NetworkError):
         return _broken(exc)
-    return SendFailure(f"Telegram: {exc.message[:200]}", "down")
+    return channel.SendFailure(f"Telegram: {exc.message[:200]}", "down")
 
 
-def _broken(exc: errors.NetworkError) -> SendFailure:
+def _broken(exc: errors.NetworkError) -> channel.SendFailure:
     """No proper answer: was the message on its way already?"""
     cause = exc.__cause__
     if isinstance(cause, UNSENT):
-        return SendFailure("Telegram cannot be reached", "down")
+        return channel.SendFailure("Telegram cannot be reached", "down")
     if isinstance(cause, httpx.HTTPError):
-        return SendFailure("the connection broke before Telegram answered", "cut")
+        return channel.SendFailure("the connection broke before Telegram answered", "cut")
     if "too large" in exc.message.lower():
-        return SendFailure("Telegram: the file is too large", "media")
+        return channel.SendFailure("Telegram: the file is too large", "media")
     if "timeout" in exc.message.lower():  # 504: a server behind Telegram's door may have it
-        return SendFailure("Telegram did not answer in time", "cut")
-    return SendFailure("Telegram has trouble of its own", "down")
+        return channel.SendFailure("Telegram did not answer in time", "cut")
+    return channel.SendFailure("Telegram has trouble of its own", "down")
 
 
 def encode_button(text: str) -> str:
@@ -181,44 +150,41 @@ class TelegramPoster:
         self._kit = kit
         self._chat = chat
         self._migrated = migrated
-        self._preview = LinkPreviewOptions(is_disabled=True) if kit.own.get("linkPreview") is False else None
-        self._partly: dict[str, list[str]] = {}  # client id -> ids of the messages shown so far
+        self._preview = LinkPreviewOptions(is_disabled=True) if not kit.flag("linkPreview", True) else None
+        self._partly: RecentDict[str, list[str]] = RecentDict(PARTLY)  # client id -> ids of the messages shown so far
         self._acts: dict[type[Any], Callable[[dict[str, Any], Any], Awaitable[str]]] = {
-            TypingAction: self._typing,
-            EditAction: self._edit,
-            DeleteAction: self._delete,
-            ReactAction: self._react,
-            PinAction: self._pin,
-            PollAction: self._poll,
-            ThreadAction: self._thread,
+            channel.TypingAction: self._typing,
+            channel.EditAction: self._edit,
+            channel.DeleteAction: self._delete,
+            channel.ReactAction: self._react,
+            channel.PinAction: self._pin,
+            channel.PollAction: self._poll,
+            channel.ThreadAction: self._thread,
         }
 
-    async def send(self, reply: Reply) -> SendResult:
+    async def send(self, reply: Reply) -> channel.SendResult:
         """Show it. Raises nothing of Telegram's."""
         if _where(self._chat(reply.target.to)) is None:
-            return SendFailure(f"{reply.target.to[:40]!r} is no id of a Telegram chat", "gone")
-        files: list[ChannelFile] = []
-        for source in reply.media:
-            file = await self._kit.media.load(source, ABILITIES.media)
-            if isinstance(file, str):
-                return SendFailure(file, "media")
-            files.append(file)
+            return channel.SendFailure(f"{reply.target.to[:40]!r} is no id of a Telegram chat", "gone")
+        files = await load_reply_files(self._kit, reply, ABILITIES.media)
+        if isinstance(files, channel.SendFailure):
+            return files
         try:
             return await self._tried(reply.target, lambda: self._show(reply, files))
         except errors.TelegramError as exc:
             return explain_telegram_error(exc)
 
-    async def act(self, target: Target, act: ChannelAction) -> SendResult:
+    async def act(self, target: Target, act: channel.ChannelAction) -> channel.SendResult:
         """Do it. Raises nothing of Telegram's."""
         does = self._acts.get(type(act))
         if does is None:
-            return SendFailure("Telegram has no such thing", "refused")
+            return channel.SendFailure("Telegram has no such thing", "refused")
         try:
             return await self._tried(target, lambda: self._done(target, act, does))
         except errors.TelegramError as exc:
             return explain_telegram_error(exc)
 
-    async def _tried(self, target: Target, call: Callable[[], Awaitable[SendResult]]) -> SendResult:
+    async def _tried(self, target: Target, call: Callable[[], Awaitable[channel.SendResult]]) -> channel.SendResult:
         """Once more where a group has got a new id."""
         try:
             return await call()
@@ -238,11 +204,9 @@ class TelegramPoster:
                 await self._kit.memo.put(f"button/{data}", button.text.encode())
         return InlineKeyboardMarkup(arrange_buttons(buttons)) if buttons else None
 
-    async def _show(self, reply: Reply, files: list[ChannelFile]) -> SendResult:
+    async def _show(self, reply: Reply, files: list[ChannelFile]) -> channel.SendResult:
         steps = await self._steps(reply, files)
-        shown = self._partly.setdefault(reply.client_id, [])
-        while len(self._partly) > PARTLY:
-            del self._partly[next(iter(self._partly))]
+        shown = self._partly[reply.client_id] = self._partly.get(reply.client_id, [])
         while len(shown) < len(steps):
             try:
                 message = await steps[len(shown)]()
@@ -255,7 +219,7 @@ class TelegramPoster:
                 message = await self._bot.send_message(text=notice, **self._place(reply.target))
             shown.append(str(message.message_id))
         self._partly.pop(reply.client_id, None)
-        return SendReceipt(shown[0])
+        return channel.SendReceipt(shown[0])
 
     async def _steps(self, reply: Reply, files: list[ChannelFile]) -> list[Call]:
         """The messages that make up the reply, in order. The first has the buttons and says what is answered."""
@@ -264,10 +228,8 @@ class TelegramPoster:
         if answered := read_message_number(reply.reply_to):
             first["reply_parameters"] = ReplyParameters(answered, allow_sending_without_reply=True)
         words = _words(reply.text, reply.plain)
-        below = (
-            bool(files)
-            and (measure_markdown(reply.text, ABILITIES) if not reply.plain else _units(reply.text)) <= CAPTION
-        )
+        length = _units(reply.text) if reply.plain else measure_markdown(reply.text, ABILITIES)
+        below = bool(files) and length <= CAPTION
         if below and reply.text:
             first |= {"caption": words.pop("text"), **words}
         steps: list[Call] = []
@@ -288,22 +250,22 @@ class TelegramPoster:
         return lambda: call(**{how.field: file.data}, filename=file.name, **rest)
 
     async def _done(
-        self, target: Target, act: ChannelAction, does: Callable[[dict[str, Any], Any], Awaitable[str]]
-    ) -> SendResult:
+        self, target: Target, act: channel.ChannelAction, does: Callable[[dict[str, Any], Any], Awaitable[str]]
+    ) -> channel.SendResult:
         place = self._place(target)
         if place["chat_id"] is None:
-            return SendFailure(f"{target.to[:40]!r} is no id of a Telegram chat", "gone")
-        if isinstance(act, (EditAction, DeleteAction, ReactAction, PinAction)) and not read_message_number(
-            act.message_id
-        ):
-            return SendFailure(f"{act.message_id[:40]!r} is no id of a message", "refused")
-        return SendReceipt(await does(place, act))
+            return channel.SendFailure(f"{target.to[:40]!r} is no id of a Telegram chat", "gone")
+        if isinstance(
+            act, (channel.EditAction, channel.DeleteAction, channel.ReactAction, channel.PinAction)
+        ) and not read_message_number(act.message_id):
+            return channel.SendFailure(f"{act.message_id[:40]!r} is no id of a message", "refused")
+        return channel.SendReceipt(await does(place, act))
 
-    async def _typing(self, place: dict[str, Any], act: TypingAction) -> str:
+    async def _typing(self, place: dict[str, Any], act: channel.TypingAction) -> str:
         await self._bot.send_chat_action(**place, action="typing")
         return ""
 
-    async def _edit(self, place: dict[str, Any], act: EditAction) -> str:
+    async def _edit(self, place: dict[str, Any], act: channel.EditAction) -> str:
         words = _words(act.text, act.plain)
         rest = {"chat_id": place["chat_id"], "message_id": read_message_number(act.message_id)}
         rest["reply_markup"] = await self._keyboard(act.buttons)
@@ -317,7 +279,7 @@ class TelegramPoster:
                 raise
         return act.message_id
 
-    async def _delete(self, place: dict[str, Any], act: DeleteAction) -> str:
+    async def _delete(self, place: dict[str, Any], act: channel.DeleteAction) -> str:
         try:
             await self._bot.delete_message(place["chat_id"], read_message_number(act.message_id))
         except errors.BadRequest as exc:
@@ -325,12 +287,12 @@ class TelegramPoster:
                 raise
         return act.message_id
 
-    async def _react(self, place: dict[str, Any], act: ReactAction) -> str:
+    async def _react(self, place: dict[str, Any], act: channel.ReactAction) -> str:
         given = [] if act.remove or not act.emoji else [ReactionTypeEmoji(act.emoji)]
         await self._bot.set_message_reaction(place["chat_id"], read_message_number(act.message_id), given)
         return act.message_id
 
-    async def _pin(self, place: dict[str, Any], act: PinAction) -> str:
+    async def _pin(self, place: dict[str, Any], act: channel.PinAction) -> str:
         if act.remove:
             await self._bot.unpin_chat_message(place["chat_id"], read_message_number(act.message_id))
         else:
@@ -339,14 +301,14 @@ class TelegramPoster:
             )
         return act.message_id
 
-    async def _poll(self, place: dict[str, Any], act: PollAction) -> str:
+    async def _poll(self, place: dict[str, Any], act: channel.PollAction) -> str:
         question, options = act.question[:300], [option[:100] for option in act.options[:12]]
         sent = await self._bot.send_poll(
             **place, question=question, options=options, allows_multiple_answers=act.several, is_anonymous=False
         )
         return str(sent.message_id)
 
-    async def _thread(self, place: dict[str, Any], act: ThreadAction) -> str:
+    async def _thread(self, place: dict[str, Any], act: channel.ThreadAction) -> str:
         topic = await self._bot.create_forum_topic(place["chat_id"], act.name[:128])
         return str(topic.message_thread_id)
 

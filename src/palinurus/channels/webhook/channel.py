@@ -1,5 +1,6 @@
-"""The channel: requests in at /channels/webhook/ACCOUNT, requests out to `url`. It holds no connection and no state;
-what is said twice is told apart by `id` on the way in and by Idempotency-Key on the way out.
+"""The channel: signed requests in at /channels/webhook/ACCOUNT, signed requests out to `url`, through the one egress
+guard. It holds no connection and no state; what is said twice is told apart by `id` on the way in and by
+Idempotency-Key on the way out.
 """
 
 from __future__ import annotations
@@ -10,52 +11,39 @@ import binascii
 import hashlib
 import hmac
 import logging
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import aiohttp
 import msgspec
 
-from palinurus.channels.intake import fetch_message_files, hand_in_once
-from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit
+from palinurus.channels.intake import InboundWithFiles, RemoteFile, fetch_message_files, hand_in_once, read_brought_file
+from palinurus.channels.kit import BasicChannel, ChannelFile, ChannelKit, decode_object, load_reply_files
 from palinurus.clock import Clock
 from palinurus.config.secrets import Secret
 from palinurus.core.format.render import render_markdown
 from palinurus.core.policy.address import AddressRefusal, OpenHosts, UrlParts, parse_url
-from palinurus.core.types.channel import (
-    ActionName,
-    ChannelAbilities,
-    ChannelAction,
-    ChannelHttpRequest,
-    ChannelHttpResponse,
-    SendFailure,
-    SendReceipt,
-    SendResult,
-    SendTrouble,
-    SubmitInbound,
-)
-from palinurus.core.types.inbound import Attachment, ChatKind, Inbound, MessageQuote, Sender, Target
+from palinurus.core.types import channel
+from palinurus.core.types.inbound import ChatKind, Inbound, MessageQuote, Sender, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.core.webhooks import verify_signature
-from palinurus.errors import BadRequest, ConfigError, Problem
+from palinurus.errors import BadRequest
 from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest, FetchResponse
 
-# Replies as signed POST requests to the owner's address, through the one door; and what its answers mean.
+log = logging.getLogger(__name__)
 
+LIMIT = 20_000
+MEDIA = 8 * 1024 * 1024
+BUTTONS = 10
+ACTS: tuple[channel.ActionName, ...] = ("typing", "edit", "delete", "react", "pin")
+KINDS: tuple[ChatKind, ...] = ("direct", "group", "channel")
 LIMITS = FetchLimits(size=64 * 1024, time=30.0, redirects=0)
 # What a status means. Others: 5xx is "down", 4xx "refused".
-STATUSES: dict[int, SendTrouble] = {
-    401: "signed_out",
-    403: "signed_out",
-    404: "gone",
-    408: "down",
-    409: "down",  # the same request is still being worked on
-    410: "gone",
-    413: "long",
-    415: "media",
-    425: "down",
-    429: "limited",
-}
-WORDS: tuple[str, ...] = get_args(SendTrouble)
+STATUSES: dict[int, channel.SendTrouble] = {
+    401: "signed_out", 403: "signed_out", 404: "gone", 408: "down", 410: "gone", 413: "long", 415: "media", 425: "down",
+    429: "limited", 409: "down",  # 409: the same request is still being worked on
+}  # fmt: skip
+WORDS: tuple[str, ...] = get_args(channel.SendTrouble)
 
 
 class WebhookPoster:
@@ -65,18 +53,18 @@ class WebhookPoster:
         self._spot = spot
         self._secret = secret
         self._clock = clock
-        self._door = EgressGuard(OpenHosts(frozenset((spot.entry,))))
+        self._egress = EgressGuard(OpenHosts(frozenset((spot.entry,))))
 
-    async def post(self, body: dict[str, Any], key: str) -> SendResult:
+    async def post(self, body: dict[str, Any], key: str) -> channel.SendResult:
         """`key` is the same whenever the same thing is posted again: the receiver shows it once."""
         data = msgspec.json.encode(body)
         headers = {**make_signed_headers(self._secret, data, self._clock.now()), "Idempotency-Key": key}
         try:
-            found = await self._door.get(FetchRequest(self._spot.url, headers, data), LIMITS)
+            found = await self._egress.get(FetchRequest(self._spot.url, headers, data), LIMITS)
         except FetchFailure as exc:
-            # The door says in words what happened; its cause tells whether the request can have arrived.
+            # The guard says in words what happened; its cause tells whether the request can have arrived.
             apart = isinstance(exc.__context__, (aiohttp.ClientConnectorError, OSError))
-            return SendFailure(str(exc), "down" if apart else "cut")
+            return channel.SendFailure(str(exc), "down" if apart else "cut")
         return read_answer(found, key)
 
 
@@ -84,40 +72,25 @@ def make_signed_headers(secret: Secret, data: bytes, now: int) -> dict[str, str]
     """The headers that prove who sent it and when; the same as requests to us must carry."""
     stamp = str(now // 1000)
     mac = hmac.new(secret.reveal().encode(), f"{stamp}.".encode() + data, hashlib.sha256).hexdigest()
-    return {
-        "Content-Type": "application/json",
-        "X-Webhook-Timestamp": stamp,
-        "X-Webhook-Signature": f"sha256={mac}",
-    }
+    return {"Content-Type": "application/json", "X-Webhook-Timestamp": stamp, "X-Webhook-Signature": f"sha256={mac}"}
 
 
-def read_answer(found: FetchResponse, key: str) -> SendResult:
+def read_answer(found: FetchResponse, key: str) -> channel.SendResult:
     """What an answer means. A JSON body may name the message (`id`), or a `trouble` by its word and why (`error`)."""
-    try:
-        said = msgspec.json.decode(found.data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        said = None
-    said = said if isinstance(said, dict) else {}
+    said = decode_object(found.data)
     if 200 <= found.status < 300:
-        return SendReceipt(str(said.get("id") or key)[:200])
+        return channel.SendReceipt(str(said.get("id") or key)[:200])
     word = said.get("trouble")
-    trouble: SendTrouble = word if word in WORDS else STATUSES.get(found.status, _other(found.status))
+    usual: channel.SendTrouble = "down" if found.status >= 500 else "refused"
+    trouble: channel.SendTrouble = word if word in WORDS else STATUSES.get(found.status, usual)
     reason = f"the receiver answered {found.status}: {str(said.get('error') or '')[:200]}".rstrip(": ")
-    after = _seconds(found.retry) if trouble in ("limited", "down") else None
-    return SendFailure(reason, trouble, after)
+    told = trouble in ("limited", "down") and found.retry.isascii() and found.retry.isdigit()
+    return channel.SendFailure(reason, trouble, min(float(found.retry), 3600.0) if told else None)
 
 
-def _other(status: int) -> SendTrouble:
-    return "down" if status >= 500 else "refused"
-
-
-def _seconds(text: str) -> float | None:
-    return min(float(text), 3600.0) if text.isascii() and text.isdigit() else None
-
-
-def build_message(reply: Reply, files: tuple[ChannelFile, ...]) -> dict[str, Any]:
+def build_message(reply: Reply, files: Sequence[ChannelFile]) -> dict[str, Any]:
     """The body of a reply."""
-    body: dict[str, Any] = {
+    return {
         "type": "message",
         "id": reply.client_id,
         "account": reply.target.account,
@@ -131,12 +104,6 @@ def build_message(reply: Reply, files: tuple[ChannelFile, ...]) -> dict[str, Any
         "buttons": [{"label": one.label, "text": one.text, "style": one.style} for one in reply.buttons],
         "files": [{"name": f.name, "mime": f.mime, "data": base64.b64encode(f.data).decode()} for f in files],
     }
-    return body
-
-
-# A signed request -> `Inbound`. Pure: the signature was checked before, files are decoded but not kept here.
-
-KINDS: tuple[ChatKind, ...] = ("direct", "group", "channel")
 
 
 class _File(msgspec.Struct):
@@ -169,17 +136,10 @@ class WebhookBody(msgspec.Struct, rename={"sender": "from"}):
     files: list[_File] = []
 
 
-class WebhookInbound(msgspec.Struct, frozen=True):
-    """A message and the files that came in it."""
-
-    inbound: Inbound
-    files: tuple[ChannelFile, ...]
-
-
 _decoder = msgspec.json.Decoder(WebhookBody)
 
 
-def parse_request(body: bytes, account: str, now: int) -> WebhookInbound | str:
+def parse_request(body: bytes, account: str, now: int) -> InboundWithFiles | str:
     """What the request says, or in words what is wrong with it."""
     try:
         post = _decoder.decode(body)
@@ -194,14 +154,14 @@ def parse_request(body: bytes, account: str, now: int) -> WebhookInbound | str:
     if isinstance(files, str):
         return files
     chat = str(post.to).strip() or sender
-    return WebhookInbound(
+    return InboundWithFiles(
         Inbound(
             Target("webhook", chat, account, str(post.thread)),
             Sender(sender, post.name[:200], bot=post.bot),
             ident,
             post.text,
-            now,
-            post.kind,
+            at=now,
+            kind=post.kind,
             reply_to=post.quote.id if post.quote else "",
             mentioned=post.mentioned or bool(post.pressed),
             pressed=post.pressed,
@@ -212,31 +172,19 @@ def parse_request(body: bytes, account: str, now: int) -> WebhookInbound | str:
     )
 
 
-def _files(sent: list[Any]) -> tuple[ChannelFile, ...] | str:
-    found: list[ChannelFile] = []
+def _files(sent: list[_File]) -> tuple[RemoteFile, ...] | str:
+    found: list[RemoteFile] = []
     for one in sent:
         try:
-            found.append(ChannelFile(one.name, one.mime, base64.b64decode(one.data, validate=True)))
+            found.append(RemoteFile(one.name, one.mime, base64.b64decode(one.data, validate=True)))
         except (binascii.Error, ValueError):
             return f"the data of {one.name[:80]!r} is not base64"
     return tuple(found)
 
 
-log = logging.getLogger(__name__)
-
-LIMIT = 20_000
-MEDIA = 8 * 1024 * 1024
-BUTTONS = 10
-ACTS: tuple[ActionName, ...] = ("typing", "edit", "delete", "react", "pin")
-
-
-def make_webhook_channel(kit: ChannelKit) -> WebhookChannel:
-    """Raises ConfigError without a secret, or with an address that cannot be used."""
-    return WebhookChannel(kit)
-
-
 class WebhookChannel(BasicChannel):
-    """Implements `Channel`. Without `url` it only takes messages in, and says so when it should send."""
+    """Implements `Channel`. Without `url` it only takes messages in, and says so when it should send. Raises
+    ConfigError without a secret, or with an address that cannot be used."""
 
     name = "webhook"
     dedupes = True  # the receiver's part of the bargain: docs/channels/webhook.md
@@ -249,20 +197,21 @@ class WebhookChannel(BasicChannel):
         if url := kit.text("url"):
             at = parse_url(url)
             if isinstance(at, AddressRefusal):
-                raise ConfigError((Problem("channels.webhook.url", at.why),))
+                raise kit.wrong("url", what=at.why)
             self._poster = WebhookPoster(at, self._secret, kit.clock)
-        wanted = kit.own.get("acts")
-        acts = frozenset(name for name in ACTS if isinstance(wanted, list) and name in wanted)
-        self.abilities = ChannelAbilities(
+        acts = frozenset(name for name in ACTS if name in kit.texts("acts"))
+        self.abilities = channel.ChannelAbilities(
             "markdown", LIMIT, acts=acts, buttons=BUTTONS, replies=True, threads=True, media=MEDIA
         )
 
-    async def run(self, submit: SubmitInbound) -> None:
+    async def run(self, submit: channel.SubmitInbound) -> None:
         """Nothing to connect to: requests come to `hook`."""
         self.set_status("ready", "" if self._poster else "takes messages in; set channels.webhook.url to answer")
         await asyncio.get_running_loop().create_future()
 
-    async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:
+    async def hook(
+        self, request: channel.ChannelHttpRequest, submit: channel.SubmitInbound
+    ) -> channel.ChannelHttpResponse:
         """200 with the message's id once it is on disk. Raises what `submit` raises: then it is to be sent again."""
         if request.method != "POST":
             return _said(405, {"ok": False, "error": "use POST"})
@@ -271,34 +220,29 @@ class WebhookChannel(BasicChannel):
         found = parse_request(request.body, self._kit.account, self._kit.clock.now())
         if isinstance(found, str):
             return _said(400, {"ok": False, "error": found})
-        whole = await fetch_message_files(self._kit, found.inbound, found.files, self._kept)
+        whole = await fetch_message_files(self._kit, found.inbound, found.files, read_brought_file)
         try:
             return _said(200, {"ok": True, "id": await hand_in_once(submit, whole)})
         except BadRequest as exc:
             return _said(400, {"ok": False, "error": exc.message})
 
-    async def _kept(self, file: ChannelFile) -> Attachment | str:
-        return await self._kit.media.save(file.name, file.mime, file.data)
+    async def send(self, reply: Reply) -> channel.SendResult:
+        files = await load_reply_files(self._kit, reply, MEDIA)
+        if isinstance(files, channel.SendFailure):
+            return files
+        return await self._post(build_message(reply, files), reply.client_id)
 
-    async def send(self, reply: Reply) -> SendResult:
-        files = [await self._kit.media.load(source, MEDIA) for source in reply.media]
-        for one in files:
-            if isinstance(one, str):
-                return SendFailure(one, "media")
-        body = build_message(reply, tuple(one for one in files if isinstance(one, ChannelFile)))
-        return await self._post(body, reply.client_id)
-
-    async def act(self, target: Target, act: ChannelAction) -> SendResult:
+    async def act(self, target: Target, act: channel.ChannelAction) -> channel.SendResult:
         """What `acts` in the config names, each as a request of that `type`."""
         body = msgspec.to_builtins(act)
         body = {**body, "account": target.account, "to": target.to, "thread": target.thread}
         return await self._post(body, f"{body['type']}-{self._kit.clock.now()}")
 
-    async def _post(self, body: dict[str, object], key: str) -> SendResult:
+    async def _post(self, body: dict[str, object], key: str) -> channel.SendResult:
         if self._poster is None:
-            return SendFailure("channels.webhook.url is not set: there is nowhere to send answers", "refused")
+            return channel.SendFailure("channels.webhook.url is not set: there is nowhere to send answers", "refused")
         return await self._poster.post(body, key)
 
 
-def _said(status: int, body: dict[str, object]) -> ChannelHttpResponse:
-    return ChannelHttpResponse(status, msgspec.json.encode(body), "application/json")
+def _said(status: int, body: dict[str, object]) -> channel.ChannelHttpResponse:
+    return channel.ChannelHttpResponse(status, msgspec.json.encode(body), "application/json")

@@ -19,21 +19,10 @@ from neonize.exc import NeonizeError
 from neonize.proto.waCompanionReg.WAWebProtobufsCompanionReg_pb2 import DeviceProps
 from neonize.utils.enum import ChatPresence, ChatPresenceMedia, MediaType, ReceiptType
 
+from palinurus.channels.intake import RemoteFile
 from palinurus.channels.kit import ChannelKit
-from palinurus.channels.whatsapp import channel as signing
-from palinurus.channels.whatsapp import convert
-from palinurus.channels.whatsapp.channel import WhatsAppChannel
-from palinurus.channels.whatsapp.port import (
-    WhatsAppAway,
-    WhatsAppCrash,
-    WhatsAppEvent,
-    WhatsAppFile,
-    WhatsAppPost,
-    WhatsAppReady,
-    WhatsAppRefusal,
-    WhatsAppSignedOut,
-)
-from palinurus.channels.whatsapp.port import WhatsAppQrCode as Shown
+from palinurus.channels.whatsapp import convert, port
+from palinurus.channels.whatsapp.channel import QrPicture, WhatsAppChannel, link_device, unlink_device
 
 log = logging.getLogger(__name__)
 
@@ -65,25 +54,25 @@ def make_whatsapp_channel(kit: ChannelKit) -> WhatsAppChannel:
 
 async def log_in(kit: ChannelKit, show: Callable[[str], object]) -> str:
     """Link with a phone; "" or why not."""
-    return await signing.link_device(NeonizeClient(kit), draw_qr_code, show)
+    return await link_device(NeonizeClient(kit), draw_qr_code, show)
 
 
 async def log_out(kit: ChannelKit) -> str:
     """Unlink; "" or why not."""
-    return await signing.unlink_device(NeonizeClient(kit))
+    return await unlink_device(NeonizeClient(kit))
 
 
-def draw_qr_code(code: str) -> signing.QrPicture:
+def draw_qr_code(code: str) -> QrPicture:
     """A QR code for a terminal, and for a browser."""
     made, out = segno.make_qr(code), io.StringIO()
     made.terminal(out=out, compact=True, border=2)
-    picture = signing.QrPicture(out.getvalue())
+    picture = QrPicture(out.getvalue())
     picture.url = str(made.png_data_uri(scale=6, border=3))
     return picture
 
 
 class NeonizeClient:
-    """Implements `port.Client`. A client that was stopped can be started again."""
+    """Implements `port.WhatsAppClient`. A client that was stopped can be started again."""
 
     def __init__(self, kit: ChannelKit) -> None:
         self._folder = kit.folder
@@ -92,35 +81,35 @@ class NeonizeClient:
         self._going: asyncio.Task[Any] | None = None
         self._me = ""
 
-    async def start(self, hear: Callable[[WhatsAppEvent], None]) -> None:
+    async def start(self, hear: Callable[[port.WhatsAppEvent], None]) -> None:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         path = os.path.join(self._folder, "session.db")
         with contextlib.suppress(FileExistsError):  # the library would make it readable for others
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         client = self._client = NewAClient(path, props=DeviceProps(os="Palinurus"), uuid=f"palinurus-{self._account}")
         for kind, words in _AWAY.items():
-            client.event(kind)(_telling(hear, WhatsAppAway(words)))
+            client.event(kind)(_telling(hear, port.WhatsAppAway(words)))
         for kind, words in _OUT.items():
-            client.event(kind)(_telling(hear, WhatsAppSignedOut(words)))
+            client.event(kind)(_telling(hear, port.WhatsAppSignedOut(words)))
         client.event(ev.ConnectedEv)(lambda _client, _told: self._connected(hear))
         client.event(ev.KeepAliveRestoredEv)(lambda _client, _told: self._connected(hear))
         client.event(ev.MessageEv)(lambda _client, told: self._came(hear, told))
 
         async def code(_client: Any, data: bytes) -> None:
-            hear(Shown(data.decode()))
+            hear(port.WhatsAppQrCode(data.decode()))
 
         client.event.qr(code)
         going: asyncio.Task[Any] = await _tried(client.connect())
         self._going = going
         going.add_done_callback(lambda task: _ended(task, hear))
 
-    async def _connected(self, hear: Callable[[WhatsAppEvent], None]) -> None:
+    async def _connected(self, hear: Callable[[port.WhatsAppEvent], None]) -> None:
         device = await self._client.get_me()
         found = tuple(one for one in (convert.format_jid(device.JID), convert.format_jid(device.LID)) if one)
         self._me = found[0] if found else ""
-        hear(WhatsAppReady(found, device.PushName))
+        hear(port.WhatsAppReady(found, device.PushName))
 
-    async def _came(self, hear: Callable[[WhatsAppEvent], None], told: Any) -> None:
+    async def _came(self, hear: Callable[[port.WhatsAppEvent], None], told: Any) -> None:
         found = convert.convert_message(told)
         if found is None:
             return
@@ -140,7 +129,7 @@ class NeonizeClient:
             await asyncio.gather(self._going, return_exceptions=True)
         self._client = self._going = None
 
-    async def send(self, to: str, post: WhatsAppPost) -> str:
+    async def send(self, to: str, post: port.WhatsAppPost) -> str:
         client = self._open()
         if post.file is None:
             made = convert.build_text_message(post, self._me)
@@ -151,7 +140,7 @@ class NeonizeClient:
         return str(answer.ID)
 
     async def edit(self, to: str, ident: str, text: str) -> None:
-        made = convert.build_text_message(WhatsAppPost(text), self._me)
+        made = convert.build_text_message(port.WhatsAppPost(text), self._me)
         await _tried(self._open().edit_message(convert.make_jid(to), ident, made))
 
     async def delete(self, to: str, ident: str) -> None:
@@ -170,8 +159,8 @@ class NeonizeClient:
         chat, who = convert.make_jid(to), convert.make_jid(sender)
         await _tried(self._open().mark_read(ident, chat=chat, sender=who, receipt=ReceiptType.READ))
 
-    async def fetch(self, media: WhatsAppFile) -> bytes:
-        return bytes(await _tried(self._open().download_any(media.raw)))
+    async def fetch(self, media: RemoteFile) -> bytes:
+        return bytes(await _tried(self._open().download_any(media.source)))
 
     async def title(self, group: str) -> str:
         found = await _tried(self._open().get_group_info(convert.make_jid(group)))
@@ -182,11 +171,13 @@ class NeonizeClient:
 
     def _open(self) -> Any:
         if self._client is None:
-            raise WhatsAppRefusal("not connected")
+            raise port.WhatsAppRefusal("not connected")
         return self._client
 
 
-def _telling(hear: Callable[[WhatsAppEvent], None], event: WhatsAppEvent) -> Callable[[Any, Any], Awaitable[None]]:
+def _telling(
+    hear: Callable[[port.WhatsAppEvent], None], event: port.WhatsAppEvent
+) -> Callable[[Any, Any], Awaitable[None]]:
     async def tell(_client: Any, _told: Any) -> None:
         hear(event)
 
@@ -194,15 +185,15 @@ def _telling(hear: Callable[[WhatsAppEvent], None], event: WhatsAppEvent) -> Cal
 
 
 async def _tried(work: Awaitable[T], head: str = "", *, sending: bool = False) -> T:
-    """Raises Refused for what the library raises."""
+    """Raises WhatsAppRefusal for what the library raises."""
     try:
         return await work
     except (NeonizeError, OSError, ValueError) as exc:
-        raise WhatsAppRefusal(f"{head}{exc}", sending=sending) from None
+        raise port.WhatsAppRefusal(f"{head}{exc}", sending=sending) from None
 
 
-def _ended(task: asyncio.Task[Any], hear: Callable[[WhatsAppEvent], None]) -> None:
+def _ended(task: asyncio.Task[Any], hear: Callable[[port.WhatsAppEvent], None]) -> None:
     """The library gave up."""
     if not task.cancelled() and (exc := task.exception()) is not None:
         log.warning("whatsapp: the client ended: %s", exc)
-        hear(WhatsAppCrash(f"the client ended: {exc}"))
+        hear(port.WhatsAppCrash(f"the client ended: {exc}"))

@@ -7,9 +7,10 @@ from typing import Any
 from neonize.proto import Neonize_pb2 as wire
 from neonize.proto.waE2E import WAWebProtobufsE2E_pb2 as e2e
 
+from palinurus.channels.intake import RemoteFile
 from palinurus.channels.kit import ChannelFile
 from palinurus.channels.whatsapp.messages import PHONE
-from palinurus.channels.whatsapp.port import WhatsAppFile, WhatsAppMessage, WhatsAppPost, WhatsAppQuote
+from palinurus.channels.whatsapp.port import WhatsAppMessage, WhatsAppPost, WhatsAppQuote
 
 _WRAPPED = ("ephemeralMessage", "viewOnceMessage", "viewOnceMessageV2", "documentWithCaptionMessage")
 _FILES = ("imageMessage", "audioMessage", "videoMessage", "documentMessage", "stickerMessage")
@@ -44,14 +45,14 @@ def convert_message(message: Any) -> WhatsAppMessage | None:
         format_jid(source.Chat),
         known[0] if known else "",
         words,
-        at if at > 100_000_000_000 else at * 1000,
-        tuple(known[1:]),
-        info.Pushname,
-        bool(source.IsGroup),
-        bool(source.IsFromMe),
-        tuple(context.mentionedJID) if context is not None else (),
-        _quote(context),
-        _media(body),
+        at=at if at > 100_000_000_000 else at * 1000,
+        also=tuple(known[1:]),
+        name=info.Pushname,
+        group=bool(source.IsGroup),
+        mine=bool(source.IsFromMe),
+        mentions=tuple(context.mentionedJID) if context is not None else (),
+        quoted=_quote(context),
+        media=_media(body),
     )
 
 
@@ -93,13 +94,13 @@ def _quote(context: Any) -> WhatsAppQuote | None:
     )
 
 
-def _media(body: Any) -> WhatsAppFile | None:
+def _media(body: Any) -> RemoteFile | None:
     for name in _FILES:
         if body.HasField(name):
             part = getattr(body, name)
             called = getattr(part, "fileName", "") or _NAMES.get(name, "file")
             kind = str(part.mimetype).partition(";")[0]
-            return WhatsAppFile(called, kind, int(part.fileLength), name == "audioMessage" and bool(part.PTT), body)
+            return RemoteFile(called, kind, body, int(part.fileLength), voice=name == "audioMessage" and bool(part.PTT))
     return None
 
 

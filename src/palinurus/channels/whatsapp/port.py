@@ -5,19 +5,10 @@ fake. People and groups are JIDs without device part, as text: 491701234567@s.wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
+from palinurus.channels.intake import RemoteFile
 from palinurus.channels.kit import ChannelFile
-
-
-class WhatsAppFile(NamedTuple):
-    """A file on WhatsApp's servers. `raw` is what the client fetches it by."""
-
-    name: str
-    mime: str
-    size: int
-    voice: bool
-    raw: Any
 
 
 class WhatsAppQuote(NamedTuple):
@@ -42,7 +33,7 @@ class WhatsAppMessage(NamedTuple):
     mine: bool = False
     mentions: tuple[str, ...] = ()
     quoted: WhatsAppQuote | None = None
-    media: WhatsAppFile | None = None
+    media: RemoteFile | None = None
 
 
 class WhatsAppReady(NamedTuple):
@@ -123,7 +114,7 @@ class WhatsAppClient(Protocol):
 
     async def read(self, to: str, sender: str, ident: str) -> None: ...
 
-    async def fetch(self, media: WhatsAppFile) -> bytes: ...
+    async def fetch(self, media: RemoteFile) -> bytes: ...
 
     async def title(self, group: str) -> str: ...
 

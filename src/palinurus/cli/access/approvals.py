@@ -9,40 +9,35 @@ import argparse
 import asyncio
 import os
 import shutil
-from collections.abc import Callable
+import uuid
 from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
 
-from palinurus.cli.args import CommandParser, load_settings
-from palinurus.cli.reach import http
-from palinurus.cli.reach.client import (
-    CliMessage,
-    CliOutcome,
-    HttpAgentClient,
-    find_gateway_address,
-    resolve_session_key,
-)
+from palinurus.cli.args import JSON, Verb, find_agent, load_settings, make_arg, parse_verb, to_json
+from palinurus.cli.reach.gateway import reach_program
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
+from palinurus.config.load import LoadedConfig
 from palinurus.config.sections import approvals
 from palinurus.config.settings import Settings
 from palinurus.core.policy.command import RUNNERS, list_program_names
 from palinurus.core.types.approval import CommandRule
 from palinurus.errors import BadRequest, NotFound, StateLocked
-from palinurus.inbox.commands.owner import DECISION_WORDS, describe_answer, list_questions
-from palinurus.services.approvals import KIND, ApprovalBoard, ApprovalRow
-from palinurus.store.sqlite import open_store
+from palinurus.inbox.commands.owner import DECISION_WORDS, list_questions
+from palinurus.services.approvals import KIND, ApprovalRow
 from palinurus.store.sqlite.reader import open_reader
 from palinurus.tools.commands.environ import build_search_path
 
-BY = "pal approvals"
-
 
 class ApprovalsCommand(NamedTuple):
-    settings: Settings
+    loaded: LoadedConfig
     options: argparse.Namespace
+
+    @property
+    def settings(self) -> Settings:
+        return self.loaded.settings
 
     @property
     def file(self) -> str:
@@ -51,76 +46,45 @@ class ApprovalsCommand(NamedTuple):
 
 def run_approvals(argv: list[str]) -> int:
     """The command. Raises PalinurusError for what a person has to know."""
-    options = _parser().parse_args(argv)
-    asked = ApprovalsCommand(load_settings(os.environ).settings, options)
-    if options.agent and options.agent != "*" and options.agent not in asked.settings.agents:
-        raise NotFound(f"no agent {options.agent}", fix=f"there is: {', '.join(asked.settings.agents)}")
-    text, code = _COMMANDS[options.command](asked)
+    options = parse_verb("approvals", "Decide about what the agent asks leave for.", VERBS, argv)
+    text, code = options.run(ApprovalsCommand(load_settings(os.environ), options))
     print(strip_controls(text))
-    return code
-
-
-def _parser() -> CommandParser:
-    parser = CommandParser("approvals", "Decide about what the agent asks leave for.")
-    parser.set_defaults(agent="", json=False)
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=argparse.ArgumentParser)
-    every = commands.add_parser("list", help="what waits for a decision")
-    every.add_argument("--json", action="store_true", help="print JSON")
-    answer = commands.add_parser("answer", help="decide: allow-once, allow-always or deny")
-    answer.add_argument("id", help="the id, or the beginning of it")
-    answer.add_argument("decision", choices=sorted(set(DECISION_WORDS.values())))
-    allowed = commands.add_parser("allowlist", help="rules: what runs outside the sandbox without a question")
-    allowed.add_argument("action", nargs="?", choices=("list", "add", "remove"), default="list")
-    allowed.add_argument(
-        "rule", nargs=argparse.REMAINDER, help="add: PROGRAM [ARGUMENT …], exactly; remove: ID or PATH"
-    )
-    allowed.add_argument("--agent", default="", help="which agent, or * for all (default: the default one)")
-    allowed.add_argument("--json", action="store_true", help="print JSON")
-    return parser
+    return int(code)
 
 
 def _list(asked: ApprovalsCommand) -> tuple[str, int]:
-    with open_reader(asked.settings.home) as reader:
-        kept = reader.list_records(KIND)
+    try:
+        with open_reader(asked.settings.home) as reader:
+            kept = reader.list_records(KIND)
+    except NotFound:  # nothing ran here yet: nothing waits
+        kept = []
     now = SystemClock().now()
     rows = [msgspec.json.decode(one.data, type=ApprovalRow) for one in kept]
     rows = sorted((r for r in rows if r.state == "pending" and r.expires > now), key=lambda r: r.created)
     if asked.options.json:
-        return msgspec.json.encode([row.requested_payload() for row in rows]).decode(), 0
+        return to_json([row.requested_payload() for row in rows]), 0
     return list_questions(rows, now), 0
 
 
 def _answer(asked: ApprovalsCommand) -> tuple[str, int]:
-    return asyncio.run(_answered(asked.settings, asked.options.id, asked.options.decision))
+    return asyncio.run(_answered(asked.loaded, asked.options.id, asked.options.decision))
 
 
-async def _answered(settings: Settings, ident: str, decision: str) -> tuple[str, int]:
-    """Through the gateway if one runs, else in the store."""
-    clock = SystemClock()
-    address = find_gateway_address(settings)
-    if await http.is_gateway_alive(address):
-        main = resolve_session_key(settings, "", "")
-        async for piece in HttpAgentClient(address, clock).send(
-            CliMessage(f"/approve {ident} {decision}", str(main), main.agent)
-        ):
-            if isinstance(piece, CliOutcome):
-                return piece.error or piece.text, 1 if piece.error or piece.text.startswith("Nothing changed") else 0
+async def _answered(loaded: LoadedConfig, ident: str, decision: str) -> tuple[str, int]:
+    """As /approve does it: in the gateway if one runs, else in the store."""
+    params = {"message": f"/approve {ident} {decision}", "idempotencyKey": str(uuid.uuid4())}
     try:
-        store = await open_store(settings.home, clock)
+        async with reach_program(loaded, os.environ, SystemClock()) as program:
+            said = (await program.call("agent", params, final=True))["result"]["payloads"]
     except StateLocked as exc:
         raise StateLocked(exc.message, fix="type /approve there, or stop it first") from None
-    try:
-        found = await ApprovalBoard(store, clock, os.path.join(settings.home, approvals.APPROVALS_FILE)).answer(
-            ident, decision, BY
-        )
-        return describe_answer(found), 1 if found.problem else 0
-    finally:
-        await store.close()
+    text = "\n".join(str(part["text"]) for part in said)
+    return text, 1 if text.startswith("Nothing changed") else 0
 
 
 def _allowlist(asked: ApprovalsCommand) -> tuple[str, int]:
     options = asked.options
-    agent = options.agent or asked.settings.default_agent
+    agent = options.agent if options.agent == "*" else find_agent(asked.settings, options.agent).id
     if options.action == "list":
         return _rules(asked, agent), 0
     if not options.rule:
@@ -153,7 +117,7 @@ def _rules(asked: ApprovalsCommand, agent: str) -> str:
         return f"{host.problem}\nUntil it is repaired every command is refused."
     entries = host.entries(agent)
     if asked.options.json:
-        return msgspec.json.encode([msgspec.to_builtins(e) for e in entries]).decode()
+        return to_json([msgspec.to_builtins(e) for e in entries])
     lines = [f"{e.id[:8]:<8}  {_shown(e.rule)}  {_used(e)}".rstrip() for e in entries]
     words = ", ".join(f"{name}={value}" for name, value in host.words(agent).items())
     return "\n".join([*(lines or ["No rules."]), *([f"host policy: {words}"] if words else [])])
@@ -169,8 +133,24 @@ def _used(entry: approvals.AllowlistEntry) -> str:
     return f"[last used {datetime.fromtimestamp(entry.used / 1000):%Y-%m-%d %H:%M}]" if entry.used else ""
 
 
-_COMMANDS: dict[str, Callable[[ApprovalsCommand], tuple[str, int]]] = {
-    "list": _list,
-    "answer": _answer,
-    "allowlist": _allowlist,
+VERBS = {
+    "list": Verb(_list, "what waits for a decision", (JSON,)),
+    "answer": Verb(
+        _answer,
+        "decide: allow-once, allow-always or deny",
+        (
+            make_arg("id", help="the id, or the beginning of it"),
+            make_arg("decision", choices=sorted(set(DECISION_WORDS.values()))),
+        ),
+    ),
+    "allowlist": Verb(
+        _allowlist,
+        "rules: what runs outside the sandbox without a question",
+        (
+            make_arg("action", nargs="?", choices=("list", "add", "remove"), default="list"),
+            make_arg("rule", nargs=argparse.REMAINDER, help="add: PROGRAM [ARGUMENT …], exactly; remove: ID or PATH"),
+            make_arg("--agent", default="", help="which agent, or * for all (default: the default one)"),
+            JSON,
+        ),
+    ),
 }

@@ -10,17 +10,13 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-import msgspec
-
-from palinurus.cli.args import CommandParser, load_settings
-from palinurus.cli.reach.client import find_gateway_address
+from palinurus.cli.args import CommandParser, load_settings, to_json
+from palinurus.cli.reach.gateway import GatewayConnection, reach_gateway
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.settings import Settings
-from palinurus.errors import BadRequest, GatewayUnreachable, NotFound, Unauthorized
-from palinurus.gateway.client import GatewayLink, LoginOptions, connect_gateway, load_identity
-from palinurus.gateway.rpc import MethodError
+from palinurus.errors import BadRequest, NotFound
 
-DeviceAction = Callable[[GatewayLink, str], Awaitable[str]]
+DeviceAction = Callable[[GatewayConnection, str], Awaitable[str]]
 
 
 def run_devices(argv: list[str]) -> int:
@@ -48,33 +44,11 @@ def run_devices(argv: list[str]) -> int:
 
 async def perform_device_command(settings: Settings, clock: Clock, what: str, ident: str, json: bool = False) -> str:
     """Do it through the running gateway; what to print."""
-    link = await connect_to_gateway(settings, clock)
-    try:
+    async with reach_gateway(settings, clock) as gateway:
         if what != "list":
-            return await ACTIONS[what](link, ident)
-        found = await link.call("device.pair.list", {})
-        return (
-            str(msgspec.json.format(msgspec.json.encode(found), indent=2), "utf-8") if json else format_devices(found)
-        )
-    except MethodError as error:
-        raise BadRequest(error.message) from None
-    finally:
-        await link.close()
-
-
-async def connect_to_gateway(settings: Settings, clock: Clock) -> GatewayLink:
-    """A connection to the running gateway. Raises Unauthorized, GatewayUnreachable."""
-    address = find_gateway_address(settings)
-    secret = "password" if settings.gateway.auth_mode == "password" else "token"
-    options = LoginOptions(identity=load_identity(settings.home), **{secret: address.token})  # type: ignore[arg-type]
-    try:
-        return await connect_gateway(address.url.replace("http", "ws", 1), clock, options)
-    except MethodError as error:
-        raise Unauthorized(
-            f"the gateway refused us: {error.message}", fix="is it a gateway of another PALINURUS_HOME?"
-        ) from None
-    except GatewayUnreachable as exc:
-        raise GatewayUnreachable(exc.message, fix="`pal gateway` starts it") from None
+            return await ACTIONS[what](gateway, ident)
+        found = await gateway.call("device.pair.list")
+        return to_json(found, pretty=True) if json else format_devices(found)
 
 
 def format_devices(found: dict[str, Any]) -> str:
@@ -90,27 +64,27 @@ def format_devices(found: dict[str, Any]) -> str:
     return "\n".join(out) or "no devices yet"
 
 
-async def _approve(link: GatewayLink, ident: str) -> str:
-    request = _one(await link.call("device.pair.list", {}), "pending", "requestId", ident)
-    device = (await link.call("device.pair.approve", {"requestId": request}))["device"]
+async def _approve(gateway: GatewayConnection, ident: str) -> str:
+    request = _one(await gateway.call("device.pair.list", {}), "pending", "requestId", ident)
+    device = (await gateway.call("device.pair.approve", {"requestId": request}))["device"]
     return f"approved: {device['deviceId'][:12]} may now do {', '.join(device['scopes']) or 'nothing'}"
 
 
-async def _reject(link: GatewayLink, ident: str) -> str:
-    request = _one(await link.call("device.pair.list", {}), "pending", "requestId", ident)
-    await link.call("device.pair.reject", {"requestId": request})
+async def _reject(gateway: GatewayConnection, ident: str) -> str:
+    request = _one(await gateway.call("device.pair.list", {}), "pending", "requestId", ident)
+    await gateway.call("device.pair.reject", {"requestId": request})
     return f"rejected: {request[:8]}"
 
 
-async def _revoke(link: GatewayLink, ident: str) -> str:
-    device = _one(await link.call("device.pair.list", {}), "paired", "deviceId", ident)
-    await link.call("device.pair.remove", {"deviceId": device})
+async def _revoke(gateway: GatewayConnection, ident: str) -> str:
+    device = _one(await gateway.call("device.pair.list", {}), "paired", "deviceId", ident)
+    await gateway.call("device.pair.remove", {"deviceId": device})
     return f"revoked: {device[:12]} is disconnected and stays out until it is approved again"
 
 
-async def _rotate(link: GatewayLink, ident: str) -> str:
-    device = _one(await link.call("device.pair.list", {}), "paired", "deviceId", ident)
-    await link.call("device.token.rotate", {"deviceId": device, "role": "operator"})
+async def _rotate(gateway: GatewayConnection, ident: str) -> str:
+    device = _one(await gateway.call("device.pair.list", {}), "paired", "deviceId", ident)
+    await gateway.call("device.token.rotate", {"deviceId": device, "role": "operator"})
     return f"rotated: the token of {device[:12]} is dead; it gets a new one when it next logs in"
 
 

@@ -9,23 +9,15 @@ import asyncio
 import os
 from typing import Any
 
-import msgspec
-
-from palinurus.agent.settle import to_outgoing
-from palinurus.cli.access.devices import connect_to_gateway
-from palinurus.cli.args import CommandParser, load_settings
-from palinurus.cli.reach import http
-from palinurus.cli.reach.client import find_gateway_address
+from palinurus.cli.args import CommandParser, load_settings, to_json
+from palinurus.cli.reach.gateway import reach_program
 from palinurus.cli.render import strip_controls
 from palinurus.clock import Clock, SystemClock
-from palinurus.config.settings import Settings
-from palinurus.errors import StateLocked
-from palinurus.gateway.rpc import MethodError
+from palinurus.config.load import LoadedConfig
+from palinurus.errors import BadRequest
 from palinurus.inbox.commands.owner import describe_approval, describe_revocation, list_people
-from palinurus.inbox.pairing import ChatPairing, PairedPerson, PairingStranger
-from palinurus.store.sqlite import open_store
+from palinurus.inbox.pairing import PairedPerson, PairingStranger
 
-BY = "pal pairing"
 WORDS = {
     "list": "who waits, and who was let in",
     "approve": "let in whoever has this code",
@@ -45,26 +37,22 @@ def run_pairing(argv: list[str]) -> int:
     asked = parser.parse_args(argv)
     if asked.what != "list" and not asked.words:
         parser.error(f"`{asked.what}` needs {'CHANNEL:ID' if asked.what == 'revoke' else 'a code'}")
-    settings = load_settings(dict(os.environ)).settings
+    loaded = load_settings(dict(os.environ))
     params = _params(asked.what, asked.words, notify=not asked.quiet)
-    text, good = asyncio.run(perform_pairing_command(settings, SystemClock(), asked.what, params, json=asked.json))
+    text, good = asyncio.run(perform_pairing_command(loaded, SystemClock(), asked.what, params, json=asked.json))
     print(strip_controls(text))
     return 0 if good else 1
 
 
 async def perform_pairing_command(
-    settings: Settings, clock: Clock, what: str, params: dict[str, Any], *, json: bool = False
+    loaded: LoadedConfig, clock: Clock, what: str, params: dict[str, Any], *, json: bool = False
 ) -> tuple[str, bool]:
     """Do it; what to print, and whether it was done."""
-    if not await http.is_gateway_alive(find_gateway_address(settings)):
-        return await _alone(settings, clock, what, params, json)
-    link = await connect_to_gateway(settings, clock)
     try:
-        found = await link.call(f"pairing.{what}", params)
-    except MethodError as error:
+        async with reach_program(loaded, os.environ, clock) as program:
+            found = await program.call(f"pairing.{what}", params)
+    except BadRequest as error:
         return f"Nothing changed: {error.message}.", False
-    finally:
-        await link.close()
     return _shown(what, found, clock.now(), json), True
 
 
@@ -78,7 +66,7 @@ def _params(what: str, words: list[str], *, notify: bool) -> dict[str, Any]:
 
 def _shown(what: str, found: dict[str, Any], now: int, json: bool) -> str:
     if json:
-        return str(msgspec.json.format(msgspec.json.encode(found), indent=2), "utf-8")
+        return to_json(found, pretty=True)
     if what == "list":
         return list_people([_asking(row) for row in found["requests"]], [_paired(row) for row in found["paired"]], now)
     if what == "approve":
@@ -95,33 +83,3 @@ def _asking(row: dict[str, Any]) -> PairingStranger:
 def _paired(row: dict[str, Any]) -> PairedPerson:
     at, by = row["approvedAtMs"], row["by"]
     return PairedPerson(row["channel"], row["accountId"], row["id"], at, row["name"], by=by, owner=row["owner"])
-
-
-async def _alone(settings: Settings, clock: Clock, what: str, params: dict[str, Any], json: bool) -> tuple[str, bool]:
-    """No gateway runs: in the store itself. Who is to be told is told when one starts."""
-    try:
-        store = await open_store(settings.home, clock)
-    except StateLocked as exc:
-        raise StateLocked(exc.message, fix="type /pairing there, or stop it first") from None
-    pairing = ChatPairing(store, clock, owned=bool(settings.people.owners))
-    try:
-        if what == "list":
-            channel = params.get("channel")
-            asking = [one for one in await pairing.list_waiting() if channel in (None, one.channel)]
-            paired = [one for one in await pairing.list_paired() if channel in (None, one.channel)]
-            if json:
-                both = {"requests": asking, "paired": paired}
-                return str(msgspec.json.format(msgspec.json.encode(both), indent=2), "utf-8"), True
-            return list_people(asking, paired, clock.now()), True
-        if what == "approve":
-            done = await pairing.approve(params["code"], BY)
-            if isinstance(done, PairedPerson) and params["notify"] and (reply := done.reply()) is not None:
-                await store.post_replies([to_outgoing(reply, reply.client_id, 0, clock.now())])
-            return describe_approval(done), isinstance(done, PairedPerson)
-        if what == "revoke":
-            gone = await pairing.revoke(params["who"])
-            return describe_revocation(gone), isinstance(gone, PairedPerson)
-        out = await pairing.reject(params["code"])
-        return (f"Nothing changed: {out}.", False) if isinstance(out, str) else (f"Forgotten: {out.who}.", True)
-    finally:
-        await store.close()

@@ -11,14 +11,11 @@ import os
 import sys
 
 from palinurus import __version__
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, load_extra, load_settings, resolve_session_key
 from palinurus.cli.gateway import logs
-from palinurus.cli.main import PARTS, load_part
-from palinurus.cli.reach.client import find_gateway_address, resolve_session_key
+from palinurus.cli.reach.gateway import open_link
 from palinurus.clock import SystemClock
-from palinurus.errors import PalinurusError, Unauthorized
-from palinurus.gateway.client import LoginOptions, load_identity
-from palinurus.gateway.rpc import ADMIN, APPROVALS, READ, WRITE, ClientDescription, MethodError
+from palinurus.gateway.rpc import ADMIN, APPROVALS, READ, WRITE, ClientDescription
 
 
 def run_acp(argv: list[str]) -> int:
@@ -32,26 +29,19 @@ def run_acp(argv: list[str]) -> int:
     environ = dict(os.environ)
     settings = load_settings(environ).settings
     logs.start_logging(logging.DEBUG if args.verbose else logging.WARNING, logs.collect_secrets(settings))
-    try:
-        serve = load_part(PARTS["bridge"])
-    except ModuleNotFoundError as exc:
-        if exc.name != "acp":
-            raise
-        fix = f"`{sys.executable} -m pip install 'palinurus[acp]'`"
-        raise PalinurusError("the Agent Client Protocol needs an extra that is not installed", fix=fix) from None
-    address = find_gateway_address(settings)
-    secret = environ.get("PALINURUS_TOKEN", "") if args.url else address.token
-    options = LoginOptions(
-        token=secret if settings.gateway.auth_mode != "password" else "",
-        password=secret if settings.gateway.auth_mode == "password" else "",
-        identity=load_identity(settings.home),
-        client=ClientDescription("cli", __version__, sys.platform, "cli", display_name="ACP"),
-        scopes=(ADMIN, READ, WRITE, APPROVALS),
-    )
+    serve = load_extra("bridge", "acp", ("acp",), "the Agent Client Protocol")
     target = resolve_session_key(settings, args.session, args.agent)
-    url = args.url or address.url.replace("http", "ws", 1)
-    try:
-        asyncio.run(serve(url, SystemClock(), options, target, bool(args.session)))  # type: ignore[operator]
-    except MethodError as error:
-        raise Unauthorized(f"the gateway refused us: {error.message}", fix="is it a gateway of another home?") from None
+
+    async def run() -> None:
+        link = await open_link(
+            settings,
+            SystemClock(),
+            url=args.url,
+            secret=environ.get("PALINURUS_TOKEN", ""),
+            client=ClientDescription("cli", __version__, sys.platform, "cli", display_name="ACP"),
+            scopes=(ADMIN, READ, WRITE, APPROVALS),
+        )
+        await serve(link, target, bool(args.session))
+
+    asyncio.run(run())
     return 0

@@ -15,9 +15,8 @@ import acp
 from acp import helpers, schema
 
 from palinurus import __version__
-from palinurus.clock import Clock
 from palinurus.core.types.keys import SessionKey
-from palinurus.gateway.client import GatewayLink, LoginOptions, connect_gateway
+from palinurus.gateway.client import GatewayLink
 from palinurus.gateway.rpc import MethodError
 
 log = logging.getLogger(__name__)
@@ -266,16 +265,8 @@ def _said(prompt: list[Any]) -> tuple[str, list[dict[str, Any]]]:
     return "\n".join(words), pictures
 
 
-async def serve_acp(
-    url: str,
-    clock: Clock,
-    options: LoginOptions,
-    target: SessionKey,
-    fixed: bool,
-    streams: tuple[Any, Any] | None = None,
-) -> None:
-    """Until the editor closes its end. Raises RpcError, GatewayUnreachable. `streams`: other than stdio."""
-    link = await connect_gateway(url, clock, options)
+async def serve_acp(link: GatewayLink, target: SessionKey, fixed: bool, streams: tuple[Any, Any] | None = None) -> None:
+    """Until the editor closes its end; then the link is closed too. `streams`: other than stdio."""
     bridge = AcpBridge(link, target, fixed)
     passing = asyncio.get_running_loop().create_task(bridge.listen())
     try:

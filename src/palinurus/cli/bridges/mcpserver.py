@@ -14,8 +14,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
 from palinurus import __version__
-from palinurus.clock import Clock
-from palinurus.gateway.client import GatewayLink, LoginOptions, connect_gateway
+from palinurus.gateway.client import GatewayLink
 from palinurus.gateway.rpc import MethodError
 
 SEND = "sessions_send"
@@ -94,11 +93,8 @@ def _result(text: str, *, error: bool = False) -> mcp_types.CallToolResult:
     return mcp_types.CallToolResult(content=[mcp_types.TextContent(type="text", text=text)], is_error=error)
 
 
-async def serve_mcp(
-    url: str, clock: Clock, options: LoginOptions, target: str, send: bool, streams: tuple[Any, Any] | None = None
-) -> None:
-    """Until the other agent closes its end. Raises RpcError, GatewayUnreachable. `streams`: other than stdio."""
-    link = await connect_gateway(url, clock, options)
+async def serve_mcp(link: GatewayLink, target: str, send: bool, streams: tuple[Any, Any] | None = None) -> None:
+    """Until the other agent closes its end; then the link is closed too. `streams`: other than stdio."""
     face = McpGatewayServer(link, target, send=send)
     server: Server[Any] = Server("palinurus", version=__version__, on_list_tools=face.tools, on_call_tool=face.call)
     drain = asyncio.get_running_loop().create_task(_drained(link))

@@ -10,13 +10,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from palinurus.cli.args import CommandParser
+from palinurus.cli.args import CommandParser, ask_person
 from palinurus.cli.doctor import checks
 from palinurus.cli.doctor.checks import DoctorCase, DoctorFinding
 from palinurus.cli.main import PARTS
 from palinurus.cli.main import load_part as part
-from palinurus.cli.reach import http
-from palinurus.cli.reach.client import find_gateway_address
+from palinurus.cli.reach.http import is_gateway_running
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
@@ -81,10 +80,7 @@ def _wanted(count: int) -> bool:
     """Whether the person at the terminal wants it done."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
-    try:
-        return input(f"{count} of these can be repaired here and now. Do it? [y/N]: ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+    return ask_person(f"{count} of these can be repaired here and now. Do it? [y/N]: ")
 
 
 def _repair(finding: DoctorFinding) -> None:
@@ -106,7 +102,7 @@ def _answers(case: DoctorCase) -> Iterator[DoctorFinding]:
 
 async def _alive(loaded: LoadedConfig) -> bool:
     try:
-        return await http.is_gateway_alive(find_gateway_address(loaded.settings))
+        return await is_gateway_running(loaded.settings)
     except PalinurusError:
         return False
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
-import shutil
 import socket
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -14,13 +13,14 @@ from typing import Literal, NamedTuple, TypeVar
 import msgspec
 
 from palinurus.cli.look.sandbox import describe_containment
-from palinurus.cli.look.status import find_model_in_use
+from palinurus.cli.look.status import AGENTS_FOLDERS, find_model_in_use, measure_free_space
 from palinurus.cli.plugins import examine_plugins
 from palinurus.clock import SystemClock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig
 from palinurus.config.sections import approvals as rules
 from palinurus.core.schedule.job import CronJob, CronJobState
+from palinurus.core.text import format_bytes
 from palinurus.core.types.keys import SessionKey
 from palinurus.errors import NotFound, PalinurusError, StateLocked
 from palinurus.gateway import token
@@ -39,7 +39,6 @@ from palinurus.workspace.sources import PromptSources
 
 LOW_DISK = 200_000_000
 TRANSCRIPTS = 500  # newest files that are read
-AGENTS = ("workspace", "cells", "sandboxes")  # folders of the state directory whose content is the agents' business
 
 
 def check_modes(case: DoctorCase) -> Iterator[DoctorFinding]:
@@ -67,7 +66,7 @@ def check_modes(case: DoctorCase) -> Iterator[DoctorFinding]:
 def _ours(home: str) -> Iterator[str]:
     for folder, folders, names in os.walk(home):
         if folder == home:
-            folders[:] = [name for name in folders if name not in AGENTS]
+            folders[:] = [name for name in folders if name not in AGENTS_FOLDERS]
         for name in (*folders, *names):
             path = os.path.join(folder, name)
             if not os.path.islink(path):
@@ -79,6 +78,13 @@ def _mode(path: str) -> int:
         return stat.S_IMODE(os.lstat(path).st_mode)
     except OSError:
         return 0  # gone meanwhile
+
+
+def _changed(path: str) -> float:
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return 0.0  # gone meanwhile
 
 
 def check_lock(case: DoctorCase) -> Iterator[DoctorFinding]:
@@ -120,7 +126,7 @@ def check_database(case: DoctorCase) -> Iterator[DoctorFinding]:
 def check_transcripts(case: DoctorCase) -> Iterator[DoctorFinding]:
     """Can they be read?"""
     paths_ = [p for p in _ours(case.home) if p.endswith(".jsonl")]
-    paths_.sort(key=lambda p: -os.stat(p).st_mtime)
+    paths_.sort(key=lambda p: -_changed(p))
     broken = 0
     for path in paths_[:TRANSCRIPTS]:
         try:
@@ -142,16 +148,11 @@ def check_transcripts(case: DoctorCase) -> Iterator[DoctorFinding]:
 
 def check_disk(case: DoctorCase) -> Iterator[DoctorFinding]:
     """Is there room?"""
-    place = case.home
-    while not os.path.exists(place):
-        place = os.path.dirname(place)
-    free = shutil.disk_usage(place).free
+    free = measure_free_space(case.home)
     if free < LOW_DISK:
-        yield DoctorFinding(
-            "fail", f"disk: {free // 1_000_000} MB free", "make room: nothing is accepted on a full disk"
-        )
+        yield DoctorFinding("fail", f"disk: {format_bytes(free)} free", "make room: nothing is accepted on a full disk")
     else:
-        yield DoctorFinding("ok", f"disk: {free // 1_000_000_000} GB free")
+        yield DoctorFinding("ok", f"disk: {format_bytes(free)} free")
 
 
 # What a check looks at, and what it says.

@@ -15,6 +15,7 @@ import msgspec
 
 from palinurus.config import files, paths
 from palinurus.config.load import LoadedConfig, read_config
+from palinurus.files import write_whole_file
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ def locate_proven_config(home: str) -> str:
 def count_start(home: str, now: int) -> int:
     """Count this start. Returns how many there were lately, this one included."""
     starts = [at for at in _starts(home) if now - WINDOW_MS < at <= now]
-    _write(os.path.join(home, FILE), msgspec.json.encode([*starts[-20:], now]))
+    write_whole_file(os.path.join(home, FILE), msgspec.json.encode([*starts[-20:], now]), sync=False)
     return len(starts) + 1
 
 
@@ -50,7 +51,7 @@ def keep_proven_config(home: str, source: str) -> None:
         with open(source or paths.locate_config_file(home), "rb") as handle:
             data = handle.read()
         if files.read_file(locate_proven_config(home)) != data:
-            _write(locate_proven_config(home), data)
+            write_whole_file(locate_proven_config(home), data, sync=False)
     except OSError as exc:
         log.warning("the config that runs could not be kept: %s", exc)
 
@@ -78,11 +79,3 @@ def _starts(home: str) -> list[int]:
             return msgspec.json.decode(handle.read(4096), type=list[int])
     except (OSError, msgspec.MsgspecError):
         return []
-
-
-def _write(path: str, data: bytes) -> None:
-    temp = f"{path}.{os.getpid()}"
-    handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as opened:
-        opened.write(data)
-    os.replace(temp, path)

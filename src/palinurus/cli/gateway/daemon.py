@@ -18,9 +18,11 @@ from typing import NamedTuple, TypeVar
 from xml.sax.saxutils import escape
 
 from palinurus.cli.args import CommandParser
+from palinurus.cli.reach.http import GatewayEndpoint
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
 from palinurus.errors import GatewayUnreachable, PalinurusError
+from palinurus.files import write_whole_file
 from palinurus.gateway import token
 
 UNIT = "palinurus.service"
@@ -66,7 +68,7 @@ class ServiceSite(NamedTuple):
 def run_service(argv: list[str]) -> int:
     """One verb. 0 when it did what it says."""
     parser = CommandParser("gateway", "The gateway as a service.")
-    parser.add_argument("verb", choices=tuple(VERBS))
+    parser.add_argument("verb", choices=(*VERBS, "logs"))
     parser.add_argument("--lines", "-n", type=int, default=100, help="logs: how many lines")
     parser.add_argument("--follow", "-f", action="store_true", help="logs: go on")
     args = parser.parse_args(argv)
@@ -133,8 +135,8 @@ def uninstall_service(site: ServiceSite) -> int:
 
 def start_service(site: ServiceSite) -> int:
     """Start it and wait until it listens."""
-    if (place := find_running_gateway(site)) is not None:
-        print(f"already running: http://{place.host}:{place.port}/ (process {place.pid})")
+    if (place := find_running_gateway(site.home)) is not None:
+        print(f"already running: {_address(place)}")
         return 0
     kind, why = detect_manager(site)
     if kind == "systemd" and os.path.exists(site.unit):
@@ -144,19 +146,19 @@ def start_service(site: ServiceSite) -> int:
     else:
         _background(site)
         why = why or "no service is installed (`pal gateway install`), so it runs in the background"
-    place = _wait(site, lambda: find_running_gateway(site), START_SECONDS)
+    place = _wait(site, lambda: find_running_gateway(site.home), START_SECONDS)
     if place is None:
         raise GatewayUnreachable(
             "the gateway did not come up", fix="`pal gateway logs`, or run `pal gateway` to see why"
         )
-    print(f"running: http://{place.host}:{place.port}/ (process {place.pid})" + (f"\n  {why}" if why else ""))
+    print(f"running: {_address(place)}" + (f"\n  {why}" if why else ""))
     return 0
 
 
 def stop_service(site: ServiceSite) -> int:
     """Let running turns end, then stop."""
     kind, _ = detect_manager(site)
-    place = find_running_gateway(site)
+    place = find_running_gateway(site.home)
     if kind == "systemd" and site.call(("systemctl", "--user", "is-active", "--quiet", UNIT))[0] == 0:
         _must(site.call(("systemctl", "--user", "stop", UNIT)), "systemctl stop")
     elif kind == "launchd" and site.call(("launchctl", "print", f"gui/{os.getuid()}/{LABEL}"))[0] == 0:
@@ -185,11 +187,11 @@ def show_service_status(site: ServiceSite) -> int:
     kind, why = detect_manager(site)
     file = {"systemd": site.unit, "launchd": site.plist}.get(kind, "")
     installed = bool(file) and os.path.exists(file)
-    place = find_running_gateway(site)
+    place = find_running_gateway(site.home)
     if place is None:
         print("gateway   not running\n          fix: `pal gateway start`")
     else:
-        print(f"gateway   http://{place.host}:{place.port}/ (process {place.pid})")
+        print(f"gateway   {_address(place)}")
     print(f"service   {kind}: {file if installed else 'not installed (`pal gateway install`)'}")
     if why:
         print(f"          {why}")
@@ -217,7 +219,6 @@ VERBS: dict[str, Callable[[ServiceSite], int]] = {
     "stop": stop_service,
     "restart": restart_service,
     "status": show_service_status,
-    "logs": lambda site: _logs(site, 100, False),
 }
 
 
@@ -272,10 +273,14 @@ def render_launchd_plist(site: ServiceSite) -> str:
 # --- inside ---------------------------------------------------------------------------------------------------
 
 
-def find_running_gateway(site: ServiceSite) -> token.GatewayLocation | None:
+def find_running_gateway(home: str) -> token.GatewayLocation | None:
     """Where the gateway of this home is, if its process lives."""
-    place = token.find_location(site.home)
+    place = token.find_location(home)
     return place if place is not None and _lives(place.pid) else None
+
+
+def _address(place: token.GatewayLocation) -> str:
+    return f"{GatewayEndpoint(place.host, place.port).url}/ (process {place.pid})"
 
 
 def _lives(pid: int) -> bool:
@@ -337,10 +342,7 @@ def _must(done: tuple[int, str], what: str) -> None:
 
 def _write(path: str, text: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    temp = f"{path}.{os.getpid()}"
-    with open(temp, "w", encoding="utf-8") as handle:
-        handle.write(text)
-    os.replace(temp, path)
+    write_whole_file(path, text.encode(), mode=0o666)  # less what the umask takes
 
 
 def _percent(word: str) -> str:

@@ -9,6 +9,8 @@ import sys
 import webbrowser
 
 from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.gateway.daemon import find_running_gateway
+from palinurus.cli.reach.http import GatewayEndpoint
 from palinurus.config.settings import Settings
 from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import token
@@ -30,10 +32,9 @@ def run_dashboard(argv: list[str]) -> int:
 
 def build_dashboard_link(settings: Settings) -> str:
     """Where the page of the running gateway is; the page takes the token out of its address at once."""
-    place = token.find_location(settings.home)
+    place = find_running_gateway(settings.home)
     if place is None:
         raise GatewayUnreachable("no gateway of this home is running", fix="start it: `pal gateway`")
-    host = f"[{place.host}]" if ":" in place.host else place.host
     secret = settings.gateway.token.reveal() or token.read_token(settings.home)
     fragment = f"#token={secret}" if settings.gateway.auth_mode == "token" and secret else ""
-    return f"http://{host}:{place.port}/{fragment}"
+    return f"{GatewayEndpoint(place.host, place.port).url}/{fragment}"

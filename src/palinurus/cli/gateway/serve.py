@@ -21,6 +21,7 @@ from palinurus.cli.args import CommandParser, load_settings
 from palinurus.cli.gateway import crashloop, logs, reload
 from palinurus.cli.look.sandbox import describe_containment
 from palinurus.cli.main import PARTS, load_part
+from palinurus.cli.reach.http import GatewayEndpoint
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
@@ -53,9 +54,7 @@ def run_gateway(argv: list[str]) -> int:
     secret = settings.gateway.token.reveal() or token.ensure_token(settings.home)
     _log(logging.DEBUG if args.verbose else logging.INFO, secret, settings)
     _report(loaded)
-    for agent in settings.agents.values():
-        if bootstrap.is_new_workspace(agent.workspace):
-            bootstrap.ensure_workspace(agent.workspace, agent.skip_bootstrap)
+    bootstrap.make_new_workspaces(settings.agents.values())
     return asyncio.run(serve_until_stopped(loaded, environ, secret))
 
 
@@ -242,16 +241,15 @@ def _report(loaded: LoadedConfig) -> None:
 
 def _welcome(app: App, settings: Settings, port: int) -> None:
     """What a person needs to know now. The token itself is never printed."""
-    host = token.to_reachable_host(settings.gateway.bind)
-    shown = f"[{host}]" if ":" in host else host
+    shown = GatewayEndpoint(token.to_reachable_host(settings.gateway.bind), port).url
     model = app.catalog.default(settings.agents[settings.default_agent]).ref
     key = "gateway.auth in the config" if settings.gateway.token else paths.locate_token_file(settings.home)
     how = {"token": f"token in {key}", "password": "password in the config", "none": "NO AUTHENTICATION"}
     print(
         f"Palinurus {__version__} is running\n"
-        f"  open      http://{shown}:{port}/  (signed in: pal dashboard)\n"
+        f"  open      {shown}/  (signed in: pal dashboard)\n"
         f"  chat      pal chat          (in another terminal)\n"
-        f"  OpenAI    http://{shown}:{port}/v1, model openclaw, {how.get(settings.gateway.auth_mode, '?')}\n"
+        f"  OpenAI    {shown}/v1, model openclaw, {how.get(settings.gateway.auth_mode, '?')}\n"
         f"  model     {model}\n"
         f"  workspace {settings.agents[settings.default_agent].workspace}\n"
         f"  stop      Ctrl-C",

@@ -1,6 +1,7 @@
 """`pal prompt show`: the system prompt a run would send now, byte for byte, and what each section weighs.
+`pal policy explain TOOL` and `pal policy list`: which tools it would get, who decided, and what would change it.
 
-It goes through the very `Preparer` that runs go through, with the state read only.
+Both go through the very `RunPreparer` that runs go through, with the state read only.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from palinurus.agent.plan.runplan import RunPlan
 from palinurus.app.channels import open_channels
 from palinurus.app.plugins import load_contributions
 from palinurus.app.tools import make_web_tools
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import JSON, CommandParser, Verb, load_settings, make_arg, parse_verb, to_json
 from palinurus.clock import SystemClock
 from palinurus.config.sections.policy import find_key_source
 from palinurus.config.settings import Settings
 from palinurus.core.policy.decide import KeyLocator, ToolVerdict, describe_tool_verdict, explain_tool_verdict
-from palinurus.core.types.inbound import Inbound, Route, Sender, Target, TurnOptions
+from palinurus.core.types.inbound import Inbound, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Model, Prompt
 from palinurus.errors import BadRequest, NotFound
-from palinurus.inbox.route import route_inbound
+from palinurus.inbox.message import MessageReader
 from palinurus.outbox.post import OutboxPost
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
@@ -49,47 +50,46 @@ from palinurus.tools.program.subagents import SubagentsPort
 from palinurus.tools.web.toolset import WebToolset
 from palinurus.workspace.sources import PromptSources
 
-# `pal policy explain TOOL` and `pal policy list`: which tools a run would get, who decided, and what would change it.
-#
-# The answer comes from the very plan that a run would have (`cli/prompt.look`).
+CHARS = 4  # to a token, roughly
 
 
 def run_policy(argv: list[str]) -> int:
     """Exit code: 0, or 1 if the tool that was asked about is not offered. Raises BadRequest, ConfigError."""
-    asked = _policy_parser().parse_args(argv)
+    asked = parse_verb("policy", "Which tools a run gets, and why.", VERBS, argv)
     loaded = load_settings(os.environ)
     seen = asyncio.run(preview_run(loaded.settings, os.environ, build_policy_message(asked), loaded.raw))
-    where = partial(find_key_source, loaded.settings)
-    if asked.what == "list":
-        print(_json(_facts(seen)) if asked.json else "\n".join(format_tools(seen)))
-        return 0
+    return int(asked.run(asked, seen, partial(find_key_source, loaded.settings)))
+
+
+def _list(asked: argparse.Namespace, seen: PlanPreview, where: KeyLocator) -> int:
+    verdict = seen.verdict
+    facts = {**_who(seen), "offered": verdict.offered, "hidden": verdict.hidden, "notes": verdict.notes}
+    print(to_json(facts) if asked.json else "\n".join(format_tools(seen)))
+    return 0
+
+
+def _explain(asked: argparse.Namespace, seen: PlanPreview, where: KeyLocator) -> int:
     body = describe_tool_verdict(asked.tool, seen.verdict, where)
-    print(_json({**_who(seen), **body}) if asked.json else "\n".join(_explained(asked.tool, seen, where)))
+    lines = [f"for {_line(seen)}", *explain_tool_verdict(asked.tool, seen.verdict, where)]
+    print(to_json({**_who(seen), **body}) if asked.json else "\n".join(lines))
     return 0 if body["available"] else 1
 
 
-def _policy_parser() -> argparse.ArgumentParser:
-    parser = CommandParser("policy", "Which tools a run gets, and why.")
-    commands = parser.add_subparsers(dest="what", required=True, metavar="explain|list", parser_class=_Sub)
-    explain = commands.add_parser("explain", help="the way of one tool through the eight layers")
-    explain.add_argument("tool", metavar="TOOL")
-    for sub in (explain, commands.add_parser("list", help="all tools, with who keeps the others away")):
-        sub.add_argument("--agent", default="", help="default: the default agent")
-        sub.add_argument("--session", default="", metavar="KEY", help="default: the one such a message would get")
-        sub.add_argument("--sender", default="", metavar="ID", help="who asks; default: the owner")
-        sub.add_argument("--owner", action="store_true", help="the sender is the owner")
-        sub.add_argument("--model", default="", help="default: the session's")
-        sub.add_argument("--channel", default="terminal", help="where the message comes from (terminal)")
-        sub.add_argument("--group", default="", metavar="ID", help="from this group there")
-        sub.add_argument("--json", action="store_true", help="print JSON")
-    return parser
-
-
-class _Sub(CommandParser):
-    """A subcommand, which argparse makes by keyword."""
-
-    def __init__(self, **given: Any) -> None:
-        argparse.ArgumentParser.__init__(self, allow_abbrev=False, **given)
+_WHOSE = (
+    make_arg("--agent", default="", help="default: the default agent"),
+    make_arg("--session", default="", metavar="KEY", help="default: the one such a message would get"),
+    make_arg("--sender", default="", metavar="ID", help="who asks; default: the owner"),
+    make_arg("--owner", action="store_true", help="the sender is the owner"),
+    make_arg("--model", default="", help="default: the session's"),
+    make_arg("--channel", default="terminal", help="where the message comes from (terminal)"),
+    make_arg("--group", default="", metavar="ID", help="from this group there"),
+    JSON,
+)
+_TOOL = make_arg("tool", metavar="TOOL")
+VERBS = {
+    "explain": Verb(_explain, "the way of one tool through the eight layers", (_TOOL, *_WHOSE)),
+    "list": Verb(_list, "all tools, with who keeps the others away", _WHOSE),
+}
 
 
 def build_policy_message(asked: argparse.Namespace) -> Inbound:
@@ -118,10 +118,6 @@ def format_tools(seen: PlanPreview) -> list[str]:
     return lines + [f"note: {note}" for note in seen.verdict.notes]
 
 
-def _explained(tool: str, seen: PlanPreview, where: KeyLocator) -> list[str]:
-    return [f"for {_line(seen)}", *explain_tool_verdict(tool, seen.verdict, where)]
-
-
 def _line(seen: PlanPreview) -> str:
     who = _who(seen)
     return f"agent {who['agent']}, session {who['session']}, model {who['model']}, sender {who['sender']}"
@@ -138,18 +134,6 @@ def _who(seen: PlanPreview) -> dict[str, Any]:
     }
 
 
-def _facts(seen: PlanPreview) -> dict[str, Any]:
-    verdict = seen.verdict
-    return {**_who(seen), "offered": verdict.offered, "hidden": verdict.hidden, "notes": verdict.notes}
-
-
-def _json(body: Any) -> str:
-    return msgspec.json.encode(body).decode()
-
-
-CHARS = 4  # to a token, roughly
-
-
 def run_prompt(argv: list[str]) -> int:
     """The prompt on standard output, the sizes on standard error. Raises BadRequest, ConfigError."""
     asked = _parser().parse_args(argv)
@@ -158,7 +142,7 @@ def run_prompt(argv: list[str]) -> int:
         preview_plan(loaded.settings, os.environ, build_prompt_message(loaded.settings, asked), loaded.raw)
     )
     if asked.json:
-        print(msgspec.json.encode(describe_prompt(plan)).decode())
+        print(to_json(describe_prompt(plan)))
         return 0
     print(plan.prompt.text)
     sys.stdout.flush()
@@ -220,15 +204,18 @@ async def preview_run(
     catalog.vendors = others.vendors
     if any(catalog.wants_probe(agent) for agent in settings.agents.values()):
         catalog.ollama = await probe_ollama()
-    where = route_inbound(inbound, settings)
-    if not isinstance(where, Route):
-        raise BadRequest(str(where), fix="`pal prompt show --help`")
+    reader = MessageReader(settings)
+    try:
+        where = reader.route(inbound)
+    except BadRequest as exc:
+        raise BadRequest(exc.message, fix="`pal prompt show --help`") from None
+    message = reader.read(inbound, where)
     store = cast(Store, _Shelf(settings.home))  # all a plan asks of the store is one session
     clock = SystemClock()
     shelf = PromptSources(settings, environ, raw, path=build_search_path())
     family = WebToolset(settings.web, clock)
     web = make_web_tools(settings, catalog, family, cast(Model, None))
-    lines = open_channels(settings, store, clock, family.door, others, _unwanted)
+    lines = open_channels(settings, store, clock, family.egress, others, _unwanted)
     chats = OutboxPost(settings, store, lines, clock, lambda _: None)
     parts = PreparerParts(
         settings,
@@ -256,7 +243,7 @@ async def preview_run(
     )
     claim = RunClaim("preview", str(where.key), where.lane, b"", clock.now(), 1)
     preparer = RunPreparer(parts)
-    prepared = await preparer.prepare(claim, inbound, where)
+    prepared = await preparer.prepare(claim, message.said, where, message.inline)
     if isinstance(prepared, RunRefusal):
         raise BadRequest(prepared.failure.message, fix="`pal models` lists what can be used")
     plan = prepared.plan

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections import Counter
@@ -15,13 +14,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.agent.plan.sandbox import ToolSandbox, ToolSandboxes
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, find_agent, load_settings, read_session_key, to_json
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.config import paths
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.sandbox import PortRanges, SandboxSpec, needs_approval
-from palinurus.errors import BadRequest, NotFound, StateError
+from palinurus.errors import BadRequest, StateError
 from palinurus.tools.commands.environ import build_child_env
 from palinurus.tools.sandbox.probe import SandboxGap, SandboxSupport, detect_support, list_gaps
 from palinurus.tools.sandbox.proof import TrialResult, TrialSite, run_trials
@@ -62,7 +61,8 @@ def run_sandbox(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     environ = dict(os.environ)
     settings = load_settings(environ).settings
-    agent, key = _asked(settings, options)
+    key = read_session_key(options.session or "main", options.agent or settings.default_agent)
+    agent = find_agent(settings, key.agent)
     env = build_child_env(environ, settings.tools.exec.env)
     try:
         where = ToolSandboxes(settings, env).of(agent, key)
@@ -84,21 +84,10 @@ def _parser() -> CommandParser:
     return parser
 
 
-def _asked(settings: Settings, options: argparse.Namespace) -> tuple[AgentSettings, SessionKey]:
-    ident = options.agent or settings.default_agent
-    key = parse_session_key(options.session or "main", ident)
-    if key is None:
-        raise BadRequest(f"{options.session!r} is no session key", fix="`pal sessions` lists them")
-    agent = settings.agents.get(key.agent)
-    if agent is None:
-        raise NotFound(f"no agent {key.agent}", fix=f"there is: {', '.join(settings.agents)}")
-    return agent, key
-
-
 def _json(where: ToolSandbox) -> str:
     body: dict[str, Any] = {"workspace": where.workspace, **msgspec.to_builtins(where.cell)}
     body["gaps"] = [gap._asdict() for gap in list_gaps(detect_support(), where.cell.kind)]
-    return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
+    return to_json(body, pretty=True)
 
 
 def _explained(agent: AgentSettings, key: SessionKey, where: ToolSandbox, view: TerminalView) -> list[str]:
@@ -148,7 +137,7 @@ def _tested(settings: Settings, where: ToolSandbox, env: Mapping[str, str], as_j
         raise StateError(f"nothing can be run in the cell: {exc}", fix="`pal sandbox explain`") from None
     failed = [one for one in results if one.held is False]
     if as_json:
-        print(msgspec.json.encode([one._asdict() for one in results]).decode())
+        print(to_json([one._asdict() for one in results]))
         return 1 if failed else 0
     for one in results:
         print(_row(one, view))

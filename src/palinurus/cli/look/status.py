@@ -13,14 +13,14 @@ import msgspec
 
 from palinurus import __version__
 from palinurus.app.plugins import load_contributions
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.cli.look.sandbox import describe_containment
 from palinurus.cli.reach import http
-from palinurus.cli.reach.client import find_gateway_address
 from palinurus.cli.render import TerminalView, strip_controls
 from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
 from palinurus.core.schedule.heartbeat import HeartbeatState
+from palinurus.core.text import format_bytes, format_span
 from palinurus.errors import GatewayUnreachable, NotFound, StateError
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
@@ -31,6 +31,7 @@ from palinurus.triggers.scheduler import SWITCH
 
 ERRORS = 5
 LOOKED_AT = 500  # newest messages searched for failures
+AGENTS_FOLDERS = ("workspace", "cells", "sandboxes")  # of the state directory: what is in them is the agents' business
 
 
 class ProgramStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -67,7 +68,7 @@ def run_status(argv: list[str]) -> int:
     environ = dict(os.environ)
     status = asyncio.run(collect_status(load_settings(environ), environ))
     if args.json:
-        print(msgspec.json.encode(status).decode())
+        print(to_json(status))
     else:
         _print(status, TerminalView(sys.stdout, environ))
     return 0 if status.gateway and status.ready else 3
@@ -76,7 +77,7 @@ def run_status(argv: list[str]) -> int:
 async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> ProgramStatus:
     """Ask the gateway, read the store, look at the disk."""
     settings = loaded.settings
-    address = find_gateway_address(settings)
+    address = http.find_gateway_address(settings)
     ready = await _ready(address)
     stored = _stored(settings.home)
     model, key = await find_model_in_use(settings, environ)
@@ -94,7 +95,7 @@ async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> Pr
         workspace=settings.agents[settings.default_agent].workspace,
         commands=describe_containment(settings.agents[settings.default_agent]).what,
         config=[loaded.fallback, *problems] if loaded.fallback else problems,
-        disk_free=shutil.disk_usage(_existing(settings.home)).free,
+        disk_free=measure_free_space(settings.home),
         disk_used=_size(settings.home),
         heartbeat=_beats(settings),
         **stored,
@@ -162,10 +163,11 @@ def _beats(settings: Settings) -> str:
     return f"{off}every {own.every / 60:g} min{spent}{stopped}"
 
 
-def _existing(path: str) -> str:
-    while not os.path.exists(path):
-        path = os.path.dirname(path)
-    return path
+def measure_free_space(home: str) -> int:
+    """Bytes free where the state directory is, or will be."""
+    while not os.path.exists(home):
+        home = os.path.dirname(home)
+    return shutil.disk_usage(home).free
 
 
 def _size(home: str) -> int:
@@ -173,7 +175,7 @@ def _size(home: str) -> int:
     total = 0
     for folder, folders, names in os.walk(home):
         if folder == home:
-            folders[:] = [name for name in folders if name not in ("workspace", "cells", "sandboxes")]
+            folders[:] = [name for name in folders if name not in AGENTS_FOLDERS]
         for name in names:
             try:
                 total += os.lstat(os.path.join(folder, name)).st_size
@@ -188,7 +190,7 @@ def _print(status: ProgramStatus, view: TerminalView) -> None:
     elif not status.ready:
         gateway = f"{view.style('not ready', 'red')} at {status.address}: {', '.join(status.failing)}"
     else:
-        gateway = f"{view.style('running', 'green')} at {status.address}, up {_span(status.uptime_ms)}"
+        gateway = f"{view.style('running', 'green')} at {status.address}, up {format_span(status.uptime_ms // 1000)}"
     rows = [
         ("gateway", gateway),
         ("model", status.model + (f" (key from {status.key})" if status.key else "")),
@@ -196,7 +198,7 @@ def _print(status: ProgramStatus, view: TerminalView) -> None:
         ("jobs", f"{status.jobs} (`pal cron list`)" if status.jobs else "none"),
         ("heartbeat", status.heartbeat),
         ("messages", f"{status.running} running, {status.queued} waiting"),
-        ("home", f"{status.home} ({_bytes(status.disk_used)}, {_bytes(status.disk_free)} free)"),
+        ("home", f"{status.home} ({format_bytes(status.disk_used)}, {format_bytes(status.disk_free)} free)"),
         ("workspace", status.workspace),
         ("commands", status.commands),
     ]
@@ -210,20 +212,3 @@ def _print(status: ProgramStatus, view: TerminalView) -> None:
     for error in status.errors:
         why = strip_controls(str(error["why"])).replace("\n", " ")[:90]
         print(f"  {'error':<10}{why}  (pal trace {error['id']})")
-
-
-def _span(ms: int) -> str:
-    seconds = ms // 1000
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
-
-
-def _bytes(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 10 else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"

@@ -7,12 +7,9 @@ import os
 import sys
 from typing import Any
 
-import msgspec
-
-from palinurus.cli.access.devices import connect_to_gateway
-from palinurus.cli.args import CommandParser, load_settings
-from palinurus.cli.reach import http
-from palinurus.cli.reach.client import find_gateway_address
+from palinurus.cli.args import CommandParser, load_settings, to_json
+from palinurus.cli.reach.gateway import reach_gateway
+from palinurus.cli.reach.http import is_gateway_running
 from palinurus.cli.render import strip_controls
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.settings import Settings
@@ -29,25 +26,18 @@ def run_tasks(argv: list[str]) -> int:
     settings = load_settings(dict(os.environ)).settings
     clock = SystemClock()
     found = asyncio.run(fetch_tasks(settings, clock, options.status))
-    text = (
-        msgspec.json.format(msgspec.json.encode(found)).decode()
-        if options.json
-        else format_task_rows(found, clock.now())
-    )
+    text = to_json(found, pretty=True) if options.json else format_task_rows(found, clock.now())
     sys.stdout.write(strip_controls(text) + "\n")
     return 0
 
 
 async def fetch_tasks(settings: Settings, clock: Clock, status: str) -> list[dict[str, Any]]:
     """What the gateway says. Raises GatewayUnreachable."""
-    if not await http.is_gateway_alive(find_gateway_address(settings)):
+    if not await is_gateway_running(settings):
         raise GatewayUnreachable("no gateway is running, so nothing goes on", fix="`pal gateway` starts it")
-    link = await connect_to_gateway(settings, clock)
-    try:
-        answer = await link.call("tasks.list", {"limit": 500, **({"status": status} if status else {})})
+    async with reach_gateway(settings, clock) as gateway:
+        answer = await gateway.call("tasks.list", {"limit": 500, **({"status": status} if status else {})})
         return list(answer["tasks"])
-    finally:
-        await link.close()
 
 
 def format_task_rows(found: list[dict[str, Any]], now: int) -> str:

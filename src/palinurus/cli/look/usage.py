@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.args import CommandParser
+from palinurus.cli.args import CommandParser, parse_since, to_json
 from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
-from palinurus.config import durations, paths
-from palinurus.errors import BadRequest, NotFound
+from palinurus.config import paths
+from palinurus.errors import NotFound
 from palinurus.providers.prices import load_prices
 from palinurus.store.port import UsageRow
 from palinurus.store.sqlite.reader import open_reader
@@ -66,22 +66,9 @@ def run_usage(argv: list[str]) -> int:
     except NotFound:
         entries = []
     told = build_usage_report(entries, options.by, start)
-    text = (
-        str(msgspec.json.format(msgspec.json.encode(told), indent=2), "utf-8") if options.json else format_usage(told)
-    )
+    text = to_json(told, pretty=True) if options.json else format_usage(told)
     sys.stdout.write(text + "\n")
     return 0
-
-
-def parse_since(text: str, now: int) -> int:
-    """Milliseconds since the epoch. Raises BadRequest."""
-    try:
-        return int(datetime.datetime.fromisoformat(text).astimezone().timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        back = durations.parse_duration(text, "d")
-    if back is None:
-        raise BadRequest(f"--since {text!r} is neither a duration nor a date", fix="write 7d, 24h or 2026-11-01")
-    return max(0, now - int(back * 1000))
 
 
 def build_usage_report(entries: Iterable[UsageRow], by: str, start: int) -> dict[str, Any]:

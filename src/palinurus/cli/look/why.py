@@ -1,8 +1,9 @@
-"""`pal why cache [SESSION]`: what broke the prompt cache. Told from the diagnosis files and the ledger; reads only."""
+"""`pal why cache [SESSION]`: what broke the prompt cache, told from the diagnosis files and the ledger. `pal trace ID`:
+one message from its acceptance to its receipt, told from the store alone. Reads only, beside a gateway and without one.
+"""
 
 from __future__ import annotations
 
-import argparse
 import os
 from datetime import datetime
 from typing import Any
@@ -20,21 +21,18 @@ from palinurus.agent.promptcache import (
     load_cache_snapshot,
     locate_break,
 )
-from palinurus.cli.args import CommandParser
+from palinurus.cli.args import CommandParser, read_session_key, to_json
 from palinurus.config.paths import find_home
-from palinurus.core.types.keys import parse_session_key
-from palinurus.errors import BadRequest, NotFound
+from palinurus.errors import NotFound
 from palinurus.store.port import InboxRow, SessionRow, TraceStep, UsageRow
 from palinurus.store.sqlite.reader import StateReader, open_reader
 
-# `pal trace ID`: one message from its acceptance to its receipt, told from the store alone.
-#
-# Reads only; works beside a running gateway and without one.
+CALLS = 10  # of the ledger that are shown
 
 
 def run_trace(argv: list[str]) -> int:
     """Print the timeline. Returns 0; raises NotFound when no message has that id, or several begin with it."""
-    parser = argparse.ArgumentParser(prog="pal trace", description="Follow one message through the system.")
+    parser = CommandParser("trace", "Follow one message through the system.")
     parser.add_argument("id", help="the message's id, or the beginning of it")
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args(argv)
@@ -43,7 +41,7 @@ def run_trace(argv: list[str]) -> int:
         if row is None:
             raise NotFound(f"no message, or more than one, has an id that begins with {args.id!r}", fix=_recent(reader))
         steps = reader.trace(row.id)
-    print(msgspec.json.encode(describe_trace(row, steps)).decode() if args.json else format_trace(row, steps))
+    print(to_json(describe_trace(row, steps)) if args.json else format_trace(row, steps))
     return 0
 
 
@@ -97,9 +95,6 @@ def _recent(reader: StateReader) -> str:
     return "the latest are " + ", ".join(row.id for row in rows) if rows else "no message has been accepted yet"
 
 
-CALLS = 10  # of the ledger that are shown
-
-
 def run_why(argv: list[str]) -> int:
     """Print the explanation. Returns 0; raises NotFound, BadRequest."""
     parser = CommandParser("why", "Explain what happened.")
@@ -113,11 +108,7 @@ def run_why(argv: list[str]) -> int:
         calls = reader.list_usage(0, row.key)[-CALLS:]
         items = reader.items(limit=200, session=row.key)
     look = load_cache_snapshot(os.path.join(where, FOLDER), row.session_id)
-    print(
-        msgspec.json.encode(describe_cache(row, look, calls, items)).decode()
-        if asked.json
-        else format_cache(row, look, calls, items)
-    )
+    print(to_json(describe_cache(row, look, calls, items)) if asked.json else format_cache(row, look, calls, items))
     return 0
 
 
@@ -127,9 +118,7 @@ def _session(reader: StateReader, text: str) -> SessionRow:
         if not rows:
             raise NotFound("no session yet", fix="`pal chat` starts one")
         return rows[0]
-    key = parse_session_key(text)
-    if key is None:
-        raise BadRequest(f"{text!r} is not a session key", fix="write it as agent:<agent>:<name>, or just <name>")
+    key = read_session_key(text)
     row = reader.session(str(key))
     if row is None:
         raise NotFound(f"no session {key}", fix="`pal sessions` lists them")

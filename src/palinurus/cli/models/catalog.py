@@ -11,10 +11,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from palinurus.app.plugins import load_contributions
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.cli.models import pull, thinking
 from palinurus.clock import SystemClock
 from palinurus.config import load, paths
@@ -84,7 +82,7 @@ def run_models(argv: list[str]) -> int:
     catalog = load_catalog(environ)
     told = list_models(catalog) if options.what == "list" else describe_providers(catalog)
     if options.json:
-        sys.stdout.write(str(msgspec.json.format(msgspec.json.encode(told), indent=2), "utf-8") + "\n")
+        sys.stdout.write(to_json(told, pretty=True) + "\n")
     else:
         sys.stdout.write((_lines if options.what == "list" else _report)(told) + "\n")
     return 0
@@ -115,7 +113,7 @@ def describe_providers(catalog: Catalog) -> dict[str, Any]:
     providers = []
     for name in dict.fromkeys((*catalog.settings.providers, *VENDORS)):
         vendor, configured = catalog.vendor(name), catalog.provider(name)
-        key = catalog.key_source(name) or credentials.find_key_source(configured, vendor, catalog.environ)
+        key = catalog.key_source(name)
         if configured is None and not key and not (name == "ollama" and catalog.ollama):
             continue
         base = (configured.base_url if configured else "") or (vendor.base_url if vendor else "")

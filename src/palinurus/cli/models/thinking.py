@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli.args import CommandParser, load_settings
+from palinurus.cli.args import CommandParser, load_settings, to_json
 from palinurus.config.settings import AgentSettings
 from palinurus.core.levels import resolve, spellings, thinking
 from palinurus.core.levels.resolve import LevelRequest, ThinkingDecision
@@ -21,10 +21,10 @@ from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, Pr
 from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor
 from palinurus.errors import BadRequest, NotFound
-from palinurus.providers import FALLBACK_VENDORS, NATIVE_MODELS, WIRES, load_row
+from palinurus.providers import FALLBACK_VENDORS, NATIVE_MODELS, PROGRAM_API, WIRES, load_row
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
-from palinurus.providers.wire import ModelWire, compose_body
+from palinurus.providers.wire import ModelWire, build_vendor_headers, compose_body
 
 # A call as an agent makes it: with a prompt, a message and a tool. None of the three is shown.
 _TOOL = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
@@ -41,7 +41,7 @@ def run_models_thinking(argv: list[str]) -> int:
     catalog = Catalog(load_settings(os.environ).settings, os.environ, ollama=asyncio.run(probe_ollama()))
     told = describe_thinking(catalog, asked.ref)
     if asked.json:
-        sys.stdout.write(str(msgspec.json.format(msgspec.json.encode(told), indent=2), "utf-8") + "\n")
+        sys.stdout.write(to_json(told, pretty=True) + "\n")
     else:
         sys.stdout.write(format_thinking(told) + "\n")
     return 0
@@ -84,7 +84,7 @@ def _decided(model: ModelSpec, vendor: Vendor, agent: AgentSettings) -> Thinking
 def list_level_payloads(model: ModelSpec, vendor: Vendor, offered: ThinkingProfile) -> list[dict[str, Any]]:
     """Each level with its label and the fields it adds to a request. Raises BadRequest for an api nobody speaks."""
     wire: ModelWire | None = load_row(WIRES, model.api)
-    if wire is None and model.api not in NATIVE_MODELS:
+    if wire is None and model.api not in (*NATIVE_MODELS, PROGRAM_API):
         raise BadRequest(f"{model.ref} has the unknown api {model.api!r}", fix=f"use one of {', '.join(WIRES)}")
     default = thinking.choose_default_level(model, offered)
     sent = {level.id: _sent(model, level.id, wire, vendor) if wire else ({}, {}) for level in offered.levels}
@@ -115,8 +115,9 @@ def list_level_payloads(model: ModelSpec, vendor: Vendor, offered: ThinkingProfi
 def _sent(model: ModelSpec, level: str, wire: ModelWire, vendor: Vendor) -> tuple[dict[str, Any], dict[str, str]]:
     """What the vendor makes of a body because of this level, and the vendor's headers."""
     request = ModelRequest(model, Prompt("prompt"), (UserMessage("hello"),), (_TOOL,), level)
-    before, after = wire.encode(request), compose_body(request, wire, vendor)
-    headers = vendor.headers(request) if vendor.headers is not None else {}
+    common = load_row(FALLBACK_VENDORS, "custom")
+    before, after = wire.encode(request), compose_body(request, wire, vendor, common)
+    headers = build_vendor_headers(request, vendor, common)
     return {k: v for k, v in diff_bodies(before, after).items() if k not in _UNSHOWN}, headers
 
 

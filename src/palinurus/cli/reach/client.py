@@ -16,12 +16,9 @@ from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.reach import http
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
-from palinurus.config.settings import Settings
 from palinurus.core.types.events import RunEvent
-from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked, Unauthorized
-from palinurus.gateway import token
 
 TRIES = 20  # a gateway that restarts is asked again for the outcome, half a second apart
 PAUSE = 0.5
@@ -73,8 +70,7 @@ async def connect_agent(
 
     Raises StateLocked when a gateway holds the state but cannot be used, ConfigError, StateError.
     """
-    settings = loaded.settings
-    address = find_gateway_address(settings)
+    address = http.find_gateway_address(loaded.settings)
     found = await http.is_gateway_alive(address)
     if found and not local:
         return HttpAgentClient(address, clock)
@@ -84,31 +80,6 @@ async def connect_agent(
     except StateLocked as exc:
         fix = "leave out --local: the running gateway answers" if found else exc.fix
         raise StateLocked(exc.message, fix=fix) from None
-
-
-def find_gateway_address(settings: Settings) -> http.GatewayEndpoint:
-    """Where a gateway of this home would be: where the last one said, else where the config says."""
-    place = token.find_location(settings.home)
-    gateway = settings.gateway
-    if gateway.auth_mode == "password":
-        secret = gateway.password.reveal()
-    else:
-        secret = gateway.token.reveal() or token.read_token(settings.home)
-    if place is not None:
-        return http.GatewayEndpoint(place.host, place.port, secret)
-    return http.GatewayEndpoint(token.to_reachable_host(gateway.bind), gateway.port, secret)
-
-
-def resolve_session_key(settings: Settings, typed: str, agent: str) -> SessionKey:
-    """The session a person means; "" is the agent's main one. Raises BadRequest."""
-    agent = agent or settings.default_agent
-    found = parse_session_key(typed or settings.session.main_key, agent)
-    if found is None:
-        raise BadRequest(f"{typed!r} is not a session key", fix="use a word, or agent:<id>:<name>")
-    if found.agent not in settings.agents:
-        known = ", ".join(sorted(settings.agents))
-        raise BadRequest(f"there is no agent {found.agent!r}", fix=f"use one of: {known}")
-    return found
 
 
 class HttpAgentClient:

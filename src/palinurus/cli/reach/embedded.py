@@ -1,30 +1,86 @@
-"""The program in this process, for the terminal screen when no gateway runs: with a door on a free port of this machine
-that only we have the key to, and that nobody is told of. Heavy to import: loaded through the table in `cli/main.py`.
+"""The program in this process, when no gateway runs: for the terminal screen with a door on a free port of this machine
+that only we have the key to, for one command with nothing running. Heavy: loaded through the table in `cli/main.py`.
 """
 
 from __future__ import annotations
 
 import logging
 import secrets
+import sys
 from collections.abc import Mapping
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
+from palinurus import __version__
 from palinurus.app import App
 from palinurus.cli.gateway import logs
-from palinurus.cli.reach.link import ScreenLink
+from palinurus.cli.reach.gateway import GatewayConnection
 from palinurus.cli.reach.local import start_app
 from palinurus.clock import Clock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig
+from palinurus.errors import BadRequest, PalinurusError
+from palinurus.gateway.auth import GatewayAuth
 from palinurus.gateway.client import LoginOptions, connect_gateway, load_identity
+from palinurus.gateway.clients import GatewayClients
+from palinurus.gateway.rpc import SCOPES, ClientDescription, ConnectedClient, MethodCall, MethodError, serve_call
 from palinurus.gateway.server import GatewayServer
 
 LOOPBACK = "127.0.0.1"
 
 
+_US = ConnectedClient("local", "operator", SCOPES, ClientDescription("cli", __version__, sys.platform, "cli"))
+
+
+class OpenedProgram:
+    """The gateway's methods on the state as it is on disk; nothing runs. Make one with `open_program`."""
+
+    def __init__(self, app: App, clients: GatewayClients) -> None:
+        self._app = app
+        self._clients = clients
+
+    async def refuse_waiting(self, session: str) -> None:
+        """Bring the transcript files up to date with the journal. Raises BadRequest if messages of the session wait."""
+        waiting = [row for row in await self._app.store.recover() if row.session == session]
+        if waiting:
+            raise BadRequest(
+                f"{len(waiting)} message{'s' if len(waiting) > 1 else ''} of {session} still wait for an answer",
+                fix="start the gateway and let it answer them first",
+            )
+
+    async def call(self, method: str, params: Any = None, *, final: bool = False) -> Any:
+        """As a client's call; what the method returns last. Raises PalinurusError kinds, as the method did."""
+        call = MethodCall(self._clients, _US, "local", method, lambda payload: None)
+        given = msgspec.Raw(msgspec.json.encode(params or {}))
+        try:
+            return msgspec.to_builtins(await serve_call(self._clients.methods[method], call, given))
+        except MethodError as error:
+            if isinstance(error.__cause__, PalinurusError):
+                raise error.__cause__ from None
+            raise BadRequest(error.message) from None
+
+    async def close(self) -> None:
+        await self._clients.stop()
+        await self._app.stop("exit", 0)
+
+
+async def open_program(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> OpenedProgram:
+    """The program with nothing running. Raises StateError kinds, ConfigError."""
+    logs.start_logging(logging.WARNING, logs.collect_secrets(loaded.settings))
+    app = await start_app(loaded, environ, clock, run=False)
+    clients = GatewayClients(app, clock, GatewayAuth(app.settings.gateway, secrets.token_urlsafe(32), clock.monotonic))
+    try:
+        await clients.start()
+    except BaseException:
+        await app.stop("failed", 0)
+        raise
+    return OpenedProgram(app, clients)
+
+
 class EmbeddedGateway:
-    """The program in this process. Make one with `own`."""
+    """The program in this process. Make one with `start_embedded_gateway`."""
 
     where = "in this process"
 
@@ -33,10 +89,12 @@ class EmbeddedGateway:
         self._gateway = gateway
         self._secret = secret
 
-    async def open(self) -> ScreenLink:
+    async def open(self) -> GatewayConnection:
         """Raises GatewayUnreachable."""
         options = LoginOptions(token=self._secret, identity=load_identity(self._app.settings.home))
-        return ScreenLink(await connect_gateway(f"ws://{LOOPBACK}:{self._gateway.port}/", self._app.clock, options))
+        return GatewayConnection(
+            await connect_gateway(f"ws://{LOOPBACK}:{self._gateway.port}/", self._app.clock, options)
+        )
 
     async def close(self) -> None:
         """Turns that run are handed back: the next start goes on with them."""

@@ -1,4 +1,5 @@
-"""A small HTTP client for our own gateway: one request a connection, HTTP/1.0, so that a body ends with it.
+"""Where the gateway of this home is, and a small HTTP client for it: one request a connection, HTTP/1.0, so that a
+body ends with it.
 
 Exists because importing a full client costs more than the whole request. Not for other servers.
 """
@@ -9,7 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
+from palinurus.config.settings import Settings
 from palinurus.errors import GatewayUnreachable
+from palinurus.gateway import token
 
 LIMIT = 64 * 1024 * 1024  # bytes of one server-sent event
 CONNECT_SECONDS = 5.0
@@ -97,3 +100,21 @@ async def is_gateway_alive(address: GatewayEndpoint) -> bool:
                 answer.close()
     except (GatewayUnreachable, OSError, TimeoutError):
         return False
+
+
+def find_gateway_address(settings: Settings) -> GatewayEndpoint:
+    """Where a gateway of this home would be: where the last one said, else where the config says."""
+    place = token.find_location(settings.home)
+    gateway = settings.gateway
+    if gateway.auth_mode == "password":
+        secret = gateway.password.reveal()
+    else:
+        secret = gateway.token.reveal() or token.read_token(settings.home)
+    if place is not None:
+        return GatewayEndpoint(place.host, place.port, secret)
+    return GatewayEndpoint(token.to_reachable_host(gateway.bind), gateway.port, secret)
+
+
+async def is_gateway_running(settings: Settings) -> bool:
+    """Does the gateway of this home answer?"""
+    return await is_gateway_alive(find_gateway_address(settings))

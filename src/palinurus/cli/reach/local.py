@@ -23,15 +23,13 @@ async def start_local_client(loaded: LoadedConfig, environ: Mapping[str, str], c
     return LocalAgentClient(await start_app(loaded, environ, clock), clock)
 
 
-async def start_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> App:
-    """A started App. Raises StateError kinds, ConfigError."""
+async def start_app(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, *, run: bool = True) -> App:
+    """A started App, or one that is only opened: nothing runs in it. Raises StateError kinds, ConfigError."""
     hide_process()
-    for agent in loaded.settings.agents.values():
-        if bootstrap.is_new_workspace(agent.workspace):
-            bootstrap.ensure_workspace(agent.workspace, agent.skip_bootstrap)
+    bootstrap.make_new_workspaces(loaded.settings.agents.values())
     app = build_app(loaded, environ, clock)
     try:
-        await app.start()
+        await (app.start() if run else app.open())
     except BaseException:
         await app.stop("failed", 0)
         raise

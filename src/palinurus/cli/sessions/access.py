@@ -1,25 +1,18 @@
-"""What the session commands share: keys, the session one means, the store held for a change, words for a terminal."""
+"""What the session commands share: the session one means, the store held for a change, what could not be read."""
 
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from palinurus.clock import Clock
-from palinurus.core.types.keys import SessionKey, parse_session_key
-from palinurus.errors import BadRequest, NotFound, StateLocked
+from palinurus.cli.args import read_session_key
+from palinurus.cli.render import strip_controls
+from palinurus.core.types.keys import SessionKey
+from palinurus.errors import NotFound
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
-from palinurus.store.port import Store
-from palinurus.store.sqlite import open_store
 from palinurus.store.sqlite.reader import open_reader
-
-# Transcripts hold what strangers wrote: nothing of it may steer the terminal.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class SessionOnDisk(NamedTuple):
@@ -29,14 +22,6 @@ class SessionOnDisk(NamedTuple):
     record: SessionRecord
     path: str
     file: str
-
-
-def read_session_key(text: str) -> SessionKey:
-    """Raises BadRequest."""
-    key = parse_session_key(text)
-    if key is None:
-        raise BadRequest(f"{text!r} is not a session key", fix="write it as agent:<agent>:<name>, or just <name>")
-    return key
 
 
 def find_session(home: str, text: str) -> SessionOnDisk:
@@ -51,32 +36,6 @@ def find_session(home: str, text: str) -> SessionOnDisk:
     return SessionOnDisk(key, record, path, os.path.join(home, path))
 
 
-@asynccontextmanager
-async def hold_store(home: str, doing: str, clock: Clock) -> AsyncIterator[Store]:
-    """The store, ours alone. Raises StateLocked while a gateway runs."""
-    try:
-        store = await open_store(home, clock)
-    except StateLocked as exc:
-        raise StateLocked(
-            f"cannot {doing} while a gateway runs: {exc.message}", fix="stop the gateway, do it, start it again"
-        ) from exc
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-async def recover_journal(store: Store, key: SessionKey) -> None:
-    """Bring the transcript files up to date with the journal. Raises BadRequest if messages of the session wait:
-    a turn that was cut off must find the conversation as it left it."""
-    waiting = [row for row in await store.recover() if row.session == str(key)]
-    if waiting:
-        raise BadRequest(
-            f"{len(waiting)} message{'s' if len(waiting) > 1 else ''} of {key} still wait for an answer",
-            fix="start the gateway and let it answer them first",
-        )
-
-
 def warn_unreadable(transcript: Transcript) -> None:
     """Say on standard error what of the file could not be read."""
     if transcript.bad:
@@ -84,11 +43,6 @@ def warn_unreadable(transcript: Transcript) -> None:
         count = len(transcript.bad)
         print(
             f"note: {count} piece{'s' if count > 1 else ''} of the file could not be read"
-            f" (the first at byte {first.offset}: {strip_terminal_codes(first.reason)})",
+            f" (the first at byte {first.offset}: {strip_controls(first.reason)})",
             file=sys.stderr,
         )
-
-
-def strip_terminal_codes(text: str) -> str:
-    """Without what a terminal would obey."""
-    return _CONTROL.sub("", text)

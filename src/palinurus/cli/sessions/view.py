@@ -1,24 +1,16 @@
-"""`pal sessions` list, show, path, tree, export: looks at the state from outside, beside a gateway or without one."""
+"""`pal sessions` list, show, path, tree, export, search: reads the state from outside, beside a gateway or without."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from datetime import datetime
 from typing import Any
 
-import msgspec
-
-from palinurus.cli.sessions.access import (
-    SessionOnDisk,
-    find_session,
-    read_session_key,
-    strip_terminal_codes,
-    warn_unreadable,
-)
+from palinurus.cli.args import parse_since, read_session_key, to_json
+from palinurus.cli.render import strip_controls
+from palinurus.cli.sessions.access import SessionOnDisk, find_session, warn_unreadable
 from palinurus.clock import SystemClock
-from palinurus.config import durations
 from palinurus.core.types.keys import parse_agent_id
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult
 from palinurus.errors import BadRequest, NotFound, StateBroken, StateUnwritable
@@ -32,43 +24,32 @@ from palinurus.sessions.transcript import read_transcript
 from palinurus.store.port import SessionRow
 from palinurus.store.sqlite.reader import open_reader
 
-# `pal sessions search`: words in all conversations, newest first.
+FORMATS = ("jsonl", *exports.FORMATS)
 
 
 def search_sessions(home: str, asked: argparse.Namespace) -> None:
-    """Print what is found. Raises BadRequest for a time or an agent that cannot be."""
+    """Print what is found, newest first. Raises BadRequest for a time or an agent that cannot be."""
     agent = parse_agent_id(asked.agent) if asked.agent else None
     if asked.agent and agent is None:
         raise BadRequest(f"{asked.agent!r} is no agent id")
     text = " ".join(f'"{word}"' if " " in word else word for word in asked.text)
-    query = searches.parse_query(text, agent, _since(asked.since), asked.limit)
+    since = parse_since(asked.since, SystemClock().now()) if asked.since else 0
+    query = searches.parse_query(text, agent, since, asked.limit)
     if not query.terms:
         raise BadRequest("there is no word to look for")
     found = searches.search_transcripts(home, query)
     keys = _keys(home)
     if found.note:
-        print(f"note: {strip_terminal_codes(found.note)}; the files were read instead", file=sys.stderr)
+        print(f"note: {strip_controls(found.note)}; the files were read instead", file=sys.stderr)
     if asked.json:
         rows = [{**hit._asdict(), "key": keys.get(hit.path.partition(".jsonl")[0])} for hit in found.hits]
-        print(msgspec.json.encode(rows).decode())
+        print(to_json(rows))
         return
     if not found.hits:
         print("nothing found")
     for hit in found.hits:
         where = keys.get(hit.path.partition(".jsonl")[0]) or hit.path
-        print(strip_terminal_codes(f"{searches.format_hit_time(hit)}  {where}  {hit.entry}  {hit.who}\n    {hit.text}"))
-
-
-def _since(text: str | None) -> int:
-    if not text:
-        return 0
-    past = durations.parse_duration(text, "d")
-    if past is not None:
-        return SystemClock().now() - int(past * 1000)
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        raise BadRequest(f"{text!r} is no time", fix="write 7d, 12h or a date such as 2026-06-01") from None
+        print(strip_controls(f"{searches.format_hit_time(hit)}  {where}  {hit.entry}  {hit.who}\n    {hit.text}"))
 
 
 def _keys(home: str) -> dict[str, str]:
@@ -90,9 +71,6 @@ def _paths(row: SessionRow) -> list[str]:
     return [*(f"{folder}/{ident}" for ident in record.usageFamilySessionIds or ()), record.path(row.agent)[:-6]]
 
 
-FORMATS = ("jsonl", *exports.FORMATS)
-
-
 def list_sessions(home: str, asked: argparse.Namespace) -> None:
     """All sessions, newest first."""
     try:
@@ -102,7 +80,7 @@ def list_sessions(home: str, asked: argparse.Namespace) -> None:
         found_rows = []
     entries = [_entry(home, row) for row in found_rows]
     if asked.json:
-        print(msgspec.json.encode(entries).decode())
+        print(to_json(entries))
         return
     if not entries:
         print("no sessions yet")
@@ -111,7 +89,7 @@ def list_sessions(home: str, asked: argparse.Namespace) -> None:
         tokens = entry.get("totalTokens") or 0
         at = to_iso(entry["updatedAt"] or 0)[:16]
         shown = f"{at}  {entry['key']}  {model}  {tokens} tokens  {entry.get('label') or entry.get('error') or ''}"
-        print(strip_terminal_codes(shown).rstrip())
+        print(strip_controls(shown).rstrip())
 
 
 def _entry(home: str, row: SessionRow) -> dict[str, Any]:
@@ -137,13 +115,9 @@ def show_session(home: str, asked: argparse.Namespace) -> None:
     messages = transcript.messages()
     shown = messages[-asked.limit :] if asked.limit > 0 else messages
     if asked.json:
-        print(msgspec.json.encode(shown).decode())
+        print(to_json(shown))
     else:
-        print(
-            strip_terminal_codes(
-                f"{place.key}: {len(messages)} messages" + (f", the last {len(shown)}:" if shown else "")
-            )
-        )
+        print(strip_controls(f"{place.key}: {len(messages)} messages" + (f", the last {len(shown)}:" if shown else "")))
         for message in shown:
             print(_said(message))
     warn_unreadable(transcript)
@@ -159,9 +133,9 @@ def _said(message: Message) -> str:
     if message.text:
         lines.append(message.text)
     if isinstance(message, AssistantMessage):
-        lines += [f"-> {c.name} {msgspec.json.encode(c.arguments).decode()}" for c in message.calls]
+        lines += [f"-> {c.name} {to_json(c.arguments)}" for c in message.calls]
         lines += [f"! {message.errorMessage}"] if message.errorMessage else []
-    return strip_terminal_codes("\n".join(lines))
+    return strip_controls("\n".join(lines))
 
 
 def show_session_path(home: str, asked: argparse.Namespace) -> None:
@@ -175,7 +149,7 @@ def show_session_tree(home: str, asked: argparse.Namespace) -> None:
     transcript = read_transcript(place.file)
     nodes = trees.list_nodes(transcript)
     if asked.json:
-        print(msgspec.json.encode([_node(node) for node in nodes]).decode())
+        print(to_json([_node(node) for node in nodes]))
     elif not nodes:
         print(f"{place.key}: nothing was said yet")
     for node in nodes if not asked.json else ():
@@ -183,7 +157,7 @@ def show_session_tree(home: str, asked: argparse.Namespace) -> None:
         at = node.entry.timestamp[:16].replace("T", " ") if to_millis(node.entry.timestamp) else ""
         label = f"  [{node.label}]" if node.label else ""
         words = f"{trees.name_speaker(node.entry)}: {trees.summarize_entry(node.entry)}".removesuffix(": ")
-        print(strip_terminal_codes(f"{sign} {'  ' * node.depth}{node.entry.id}  {at:<16}  {words}{label}"))
+        print(strip_controls(f"{sign} {'  ' * node.depth}{node.entry.id}  {at:<16}  {words}{label}"))
     warn_unreadable(transcript)
 
 

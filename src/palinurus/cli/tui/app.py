@@ -1,6 +1,7 @@
 """The screen: who is where, what a key does, what an event changes. Stands before the agent is reached.
 
-Drawing is the widgets' affair, what is to be seen `talk`'s, what goes over the line `desk`'s.
+Drawing is the widgets' affair, what is to be seen `talk`'s (ConversationLog), what goes over the line `desk`'s
+(ScreenSession).
 """
 
 from __future__ import annotations
@@ -26,13 +27,50 @@ from palinurus.cli.tui.composer import Composer, InputHistory, gather_completion
 from palinurus.cli.tui.conversation import ConversationBlock
 from palinurus.cli.tui.dialogs import Picker, PickerChoice, QuestionCard, ScreenQuestion, parse_question
 from palinurus.cli.tui.session import ConnectionSource, ScreenChange, ScreenSession
-from palinurus.cli.tui.style import CSS, KEYS
 from palinurus.cli.tui.terminal import UserShell
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig
+from palinurus.core.text import format_span, format_tokens
 from palinurus.errors import PalinurusError
 
 AGAIN = 2.0  # seconds in which a second Ctrl-C leaves
+
+CSS = """
+Screen { layers: base; }
+#log { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
+#log > * { margin: 0 0 1 0; height: auto; width: 1fr; }
+#log .user { background: $boost; padding: 0 1; }
+#log .words { padding: 0; margin: 0 0 0 0; }
+#log .thought { color: $text-muted; padding: 0 1; }
+#log .tool { border-left: thick $primary-muted; padding: 0 1; }
+#log .note { color: $text-muted; padding: 0 1; }
+#log .error { color: $text-error; padding: 0 1; }
+#card { height: auto; max-height: 14; border: round $warning; padding: 0 1; }
+#card:focus { border: heavy $warning; background: $boost; }
+#composer { height: auto; max-height: 18; border-top: solid $primary-muted; }
+#offers { height: auto; max-height: 8; display: none; background: $panel; }
+ComposerBox { height: auto; max-height: 8; padding: 0 1; background: transparent; }
+#status { height: 1; padding: 0 1; background: $panel; color: $text-muted; }
+ToastRack { dock: top; align: right top; margin: 0; }
+Picker { align: center middle; }
+#picker { width: 90%; max-width: 100; height: auto; max-height: 90%; }
+#picker { border: round $primary; padding: 0 1; background: $surface; }
+#picker #title { text-style: bold; }
+#picker #choices { height: auto; max-height: 14; }
+"""
+
+KEYS = """Enter          send; while the agent works it is steered into the run
+Ctrl-J         a new line (also Shift-Enter, or \\ at the end of a line)
+Esc            stop the run, close a list
+Up, Down       what you said before
+PgUp, PgDn     look back, and forth again
+Tab            complete; with nothing to complete: answer the open question
+Ctrl-P         sessions        Ctrl-N  a new one
+Ctrl-L         models          Ctrl-T  thinking level
+Ctrl-O         show all of what tools and thoughts say
+Ctrl-Y         copy the last answer
+!line          run a line in your own shell; the agent does not see it
+Ctrl-C, Ctrl-D stop, clear, leave"""
 
 
 class ScreenStart(NamedTuple):
@@ -314,17 +352,14 @@ def _about(model: Mapping[str, Any]) -> str:
     room = model.get("contextWindow")
     name = strip_controls(str(model.get("name") or ""))
     shown = name if name != model["id"] else ""
-    return ", ".join(part for part in (shown, f"{status.format_tokens(room)} tokens" if room else "") if part)
+    return ", ".join(part for part in (shown, f"{format_tokens(room)} tokens" if room else "") if part)
 
 
 def _ago(now: int, then: Any) -> str:
     if not isinstance(then, int):
         return ""
     seconds = max(0, (now - then) // 1000)
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit} ago, "
-    return "just now, "
+    return f"{format_span(seconds)} ago, " if seconds >= 60 else "just now, "
 
 
 OURS = {

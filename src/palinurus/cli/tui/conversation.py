@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from palinurus.cli.render import strip_controls
+from palinurus.core.text import cut_line
 
 Kind: TypeAlias = Literal["user", "words", "thought", "tool", "note", "error"]
 State: TypeAlias = Literal["", "sending", "waiting", "taken", "failed", "running", "done"]
@@ -51,8 +52,7 @@ def summarize_arguments(args: Any) -> str:
         for value in shown
         if value not in (None, False) and not isinstance(value, dict | list)
     ]
-    line = " ".join(" ".join(said).split())
-    return line if len(line) <= SUMMARY else line[: SUMMARY - 1] + "…"
+    return cut_line(" ".join(said), SUMMARY)
 
 
 class ScreenConversation:

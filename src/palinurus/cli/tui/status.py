@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from palinurus.core.text import cut_end, format_tokens
 from palinurus.core.types.keys import parse_session_key
 
 
@@ -27,14 +28,6 @@ def format_model(row: Mapping[str, Any]) -> str:
 def format_level(row: Mapping[str, Any]) -> str:
     """The thinking level in force."""
     return str(row.get("thinkingLevel") or row.get("thinkingDefault") or "off")
-
-
-def format_tokens(tokens: float) -> str:
-    """12.3k, 1.2M."""
-    for size, unit in ((1_000_000, "M"), (1000, "k")):
-        if tokens >= size:
-            return f"{tokens / size:.1f}".removesuffix(".0") + unit
-    return str(int(tokens))
 
 
 def list_status_parts(scene: StatusBarFacts) -> list[str]:
@@ -64,5 +57,4 @@ def render_status_line(scene: StatusBarFacts, width: int) -> str:
     shown = list_status_parts(scene)
     while len(shown) > 2 and len("  ".join(shown)) > width:
         shown.pop()
-    line = "  ".join(shown)
-    return line if len(line) <= width else line[: max(0, width - 1)] + "…"
+    return cut_end("  ".join(shown), width)

@@ -28,7 +28,7 @@ CUT = "the call was cut off by the token limit"
 
 
 class TextCallDecoder:
-    """`feed` one event, get the events it amounts to. The last ones come with Done or Failed."""
+    """`feed` one event, get the events it amounts to. The last ones come with StreamDone or StreamFailed."""
 
     def __init__(self, request: ModelRequest) -> None:
         self._request = request

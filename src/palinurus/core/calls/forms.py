@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from palinurus.core.calls.mend import parse_loose_json
+from palinurus.core.calls.mend import clean_value, parse_loose_json
+from palinurus.core.text import skip_pattern
 from palinurus.core.types.tool import ToolSpec
 
 NAME_KEYS = ("name", "tool", "tool_name", "function", "function_name")
@@ -55,16 +57,14 @@ class CallableTools:
 
     def __init__(self, tools: Sequence[ToolSpec]) -> None:
         self.schemas: dict[str, Mapping[str, Any]] = {t.name: t.parameters for t in tools}
-        self._keys: dict[str, frozenset[str]] = {}
 
+    @cached_property
     def keys(self) -> frozenset[str]:
         """Every name that may stand before a colon in a call."""
-        if "" not in self._keys:
-            found = set(NAME_KEYS) | set(ARGUMENT_KEYS) | EXTRA_KEYS
-            for schema in self.schemas.values():
-                _collect(schema, found, 0)
-            self._keys[""] = frozenset(found)
-        return self._keys[""]
+        found = set(NAME_KEYS) | set(ARGUMENT_KEYS) | EXTRA_KEYS
+        for schema in self.schemas.values():
+            _collect(schema, found, 0)
+        return frozenset(found)
 
     def properties(self, name: str) -> Mapping[str, Any]:
         """The arguments a tool takes."""
@@ -87,115 +87,111 @@ def _collect(schema: Any, found: set[str], depth: int) -> None:
 # --- marked ----------------------------------------------------------------------------------------------------
 
 
-def parse_hermes(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
+def parse_hermes(text: str, at: int, tools: CallableTools) -> TextCallMatch | None:
     """`<tool_call>{"name": …, "arguments": …}</tool_call>`, or Qwen's function inside it. `at` is after the mark."""
-    inside = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    inside = skip_pattern(_SPACE, text, at)
     if text.startswith("<function=", inside):
-        form = parse_function_tag(text, inside, offer)
+        form = parse_function_tag(text, inside, tools)
         return form and TextCallMatch(form.calls, _past(text, form.end, _END_CALL))
     if text.startswith("[", inside) or text.startswith("{", inside):
-        form = _value(text, inside, offer, marked=True)
-        return TextCallMatch(form.calls, _past(text, form.end, _END_CALL)) if form else _broken(text, inside, offer)
+        form = _value(text, inside, tools, marked=True)
+        return TextCallMatch(form.calls, _past(text, form.end, _END_CALL)) if form else _broken(text, inside, tools)
     return None
 
 
-def _broken(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
+def _broken(text: str, at: int, tools: CallableTools) -> TextCallMatch | None:
     """A call whose name can be read and nothing else: the model is told, and may try again."""
     end = text.find(_END_CALL, at)
     named = _NAMED.match(text, at)
-    if end < 0 or named is None or named.group(1) not in offer.schemas:
+    if end < 0 or named is None or named.group(1) not in tools.schemas:
         return None
     return TextCallMatch(
         (TextCall(named.group(1), {}, invalid="the arguments are not valid JSON"),), end + len(_END_CALL)
     )
 
 
-def parse_function_tag(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
+def parse_function_tag(text: str, at: int, tools: CallableTools) -> TextCallMatch | None:
     """`<function=name><parameter=key>value</parameter>…</function>`; `at` is the mark itself."""
     head = _FUNCTION.match(text, at)
-    if head is None or head.group(1) not in offer.schemas:
+    if head is None or head.group(1) not in tools.schemas:
         return None
     name, at = head.group(1), head.end()
-    known = offer.properties(name)
+    known = tools.properties(name)
     arguments: dict[str, Any] = {}
-    start = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    start = skip_pattern(_SPACE, text, at)
     if text.startswith("{", start):  # Llama: <function=name>{json}</function>
-        found = parse_loose_json(text, start, offer.keys())
+        found = parse_loose_json(text, start, tools.keys)
         if found is None or not isinstance(found.value, dict):
             return None
         return TextCallMatch((TextCall(name, found.value, found.cut),), _past(text, found.end, "</function>"))
     while (parameter := _PARAMETER.match(text, start)) is not None:
         end = _PARAMETER_END.search(text, parameter.end())
         stop = end.start() if end is not None else len(text)
-        arguments[parameter.group(1)] = _plain(text[parameter.end() : stop], known.get(parameter.group(1)), offer)
-        start = _SPACE.match(text, end.end() if end is not None else len(text)).end()  # type: ignore[union-attr]
+        arguments[parameter.group(1)] = _plain(text[parameter.end() : stop], known.get(parameter.group(1)), tools)
+        start = skip_pattern(_SPACE, text, end.end() if end is not None else len(text))
     closed = text.startswith("</function>", start)
     if not closed and start < len(text) and not text.startswith(("<function=", _END_CALL, "<tool_call>"), start):
         return None
     return TextCallMatch((TextCall(name, arguments, not closed),), start + len("</function>") if closed else start)
 
 
-def _plain(text: str, schema: Any, offer: CallableTools) -> Any:
+def _plain(text: str, schema: Any, tools: CallableTools) -> Any:
     """A parameter's value: text, unless the schema wants a list or an object. Numbers are coerced where it is run."""
     text = text.removeprefix("\n").removesuffix("\n")
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     if kind in ("array", "object") and text.lstrip()[:1] in ("[", "{"):
-        found = parse_loose_json(text.strip(), 0, offer.keys())
+        found = parse_loose_json(text.strip(), 0, tools.keys)
         if found is not None:
             return found.value
     return text
 
 
-def parse_llama(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
+def parse_llama(text: str, at: int, tools: CallableTools) -> TextCallMatch | None:
     """`<|python_tag|>` and then JSON calls with `;` between them, or `name.call(a=1)`."""
     calls: list[TextCall] = []
     end = at
     while len(calls) < MAX_CALLS:
-        start = _GAP.match(text, end).end()  # type: ignore[union-attr]
-        form = _value(text, start, offer, marked=True) if text[start : start + 1] in ("{", "[") else None
-        form = form or _single(text, start, offer)
+        start = skip_pattern(_GAP, text, end)
+        form = _value(text, start, tools, marked=True) if text[start : start + 1] in ("{", "[") else None
+        form = form or _single(text, start, tools)
         if form is None:
             break
         calls += form.calls
         end = form.end
     if not calls:
         return None
-    over = _EOT.match(text, end)
-    return TextCallMatch(tuple(calls), over.end() if over is not None else end)
+    return TextCallMatch(tuple(calls), skip_pattern(_EOT, text, end))
 
 
-def parse_mistral(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
+def parse_mistral(text: str, at: int, tools: CallableTools) -> TextCallMatch | None:
     """`[TOOL_CALLS]` and then an array of calls, or `name{json}` / `name[ARGS]{json}`."""
-    start = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    start = skip_pattern(_SPACE, text, at)
     if text[start : start + 1] in ("[", "{"):
-        form = _value(text, start, offer, marked=True)
+        form = _value(text, start, tools, marked=True)
     else:
         head = _MISTRAL.match(text, at)
-        if head is None or head.group(1) not in offer.schemas:
+        if head is None or head.group(1) not in tools.schemas:
             return None
-        found = parse_loose_json(text, head.end(), offer.keys())
+        found = parse_loose_json(text, head.end(), tools.keys)
         if found is None or not isinstance(found.value, dict):
             return None
         form = TextCallMatch((TextCall(head.group(1), found.value, found.cut),), found.end)
-    if form is None:
-        return None
-    over = _EOT.match(text, form.end)
-    return form._replace(end=over.end()) if over is not None else form
+    return form and form._replace(end=skip_pattern(_EOT, text, form.end))
 
 
 # --- bare ------------------------------------------------------------------------------------------------------
 
 
-def parse_bare(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
+def parse_bare(text: str, at: int, tools: CallableTools) -> TextCallMatch | None:
     """An object, an array of objects, or `[f(a=1), g()]`, with nothing in it that a call would not have."""
-    return _value(text, at, offer, marked=False) or parse_pythonic(text, at, offer)
+    return _value(text, at, tools, marked=False) or parse_pythonic(text, at, tools)
 
 
-def parse_fenced(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
+def parse_fenced(text: str, at: int, tools: CallableTools) -> TextCallMatch | None:
     """A fenced block that holds calls and nothing else; `at` is the first line inside."""
     calls: list[TextCall] = []
     while len(calls) < MAX_CALLS:
-        start = _GAP.match(text, at).end()  # type: ignore[union-attr]
+        start = skip_pattern(_GAP, text, at)
         if start == len(text) and calls:
             return TextCallMatch(tuple(calls), start)
         closing = _CLOSING.match(text, start)
@@ -203,9 +199,9 @@ def parse_fenced(text: str, at: int, offer: CallableTools) -> TextCallMatch | No
             return TextCallMatch(tuple(calls), closing.end()) if calls else None
         opening = next((m for m in MARKED_FORMS if text.startswith(m, start)), None)
         if opening is not None:
-            form = MARKED_FORMS[opening](text, start if opening == "<function=" else start + len(opening), offer)
+            form = MARKED_FORMS[opening](text, start if opening == "<function=" else start + len(opening), tools)
         else:
-            form = parse_bare(text, start, offer)
+            form = parse_bare(text, start, tools)
         if form is None:
             return None
         calls += form.calls
@@ -213,7 +209,7 @@ def parse_fenced(text: str, at: int, offer: CallableTools) -> TextCallMatch | No
     return None
 
 
-def parse_pythonic(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
+def parse_pythonic(text: str, at: int, tools: CallableTools) -> TextCallMatch | None:
     """`[f(a=1), g()]`: keyword arguments with literal values only."""
     end = _list_end(text, at)
     if end < 0:
@@ -224,11 +220,11 @@ def parse_pythonic(text: str, at: int, offer: CallableTools) -> TextCallMatch | 
         return None
     if not isinstance(tree, ast.List) or not 0 < len(tree.elts) <= MAX_CALLS:
         return None
-    calls = [_called(node, offer) for node in tree.elts]
+    calls = [_called(node, tools) for node in tree.elts]
     return TextCallMatch(tuple(c for c in calls if c is not None), end) if all(calls) else None
 
 
-def _single(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
+def _single(text: str, at: int, tools: CallableTools) -> TextCallMatch | None:
     """`name.call(a=1)` or `name(a=1)` up to the end of its line."""
     line = text[at:].split("\n", 1)[0]
     stripped = _EOT.sub("", line).strip()
@@ -236,18 +232,18 @@ def _single(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
         node = ast.parse(stripped, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    call = _called(node, offer)
+    call = _called(node, tools)
     return TextCallMatch((call,), at + len(line)) if call is not None else None
 
 
-def _called(node: ast.AST, offer: CallableTools) -> TextCall | None:
+def _called(node: ast.AST, tools: CallableTools) -> TextCall | None:
     if not isinstance(node, ast.Call) or node.args:
         return None
     target = node.func
     if isinstance(target, ast.Attribute) and target.attr == "call":
         target = target.value
     name = ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else ""
-    if name not in offer.schemas:
+    if name not in tools.schemas:
         return None
     try:
         raw = {k.arg: ast.literal_eval(k.value) for k in node.keywords if k.arg}
@@ -255,25 +251,8 @@ def _called(node: ast.AST, offer: CallableTools) -> TextCall | None:
         return None
     if len(raw) != len(node.keywords):  # **kwargs
         return None
-    plain = parse_loose_json(_json(raw)) if raw else None
-    if raw and (plain is None or not isinstance(plain.value, dict)):
-        return None
-    return TextCall(name, plain.value if plain is not None else {})
-
-
-def _json(value: Any) -> str:
-    """Literals as text that `read` takes; sets and bytes are not understood there and fail."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{_json(str(k))}:{_json(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(_json(v) for v in value) + "]"
-    if isinstance(value, str):
-        return '"' + "".join(_quoted(c) for c in value) + '"'
-    return repr(value)
-
-
-def _quoted(char: str) -> str:
-    return f"\\{char}" if char in '"\\' else f"\\u{ord(char):04x}" if char < " " else char
+    arguments = clean_value(raw)
+    return TextCall(name, arguments) if isinstance(arguments, dict) else None
 
 
 def _list_end(text: str, at: int) -> int:
@@ -300,18 +279,18 @@ def _list_end(text: str, at: int) -> int:
 # --- one value -------------------------------------------------------------------------------------------------
 
 
-def _value(text: str, at: int, offer: CallableTools, *, marked: bool) -> TextCallMatch | None:
+def _value(text: str, at: int, tools: CallableTools, *, marked: bool) -> TextCallMatch | None:
     if text.startswith("{{", at):  # Qwen copies the doubled braces of its template
-        inner = _value(text, at + 1, offer, marked=marked)
+        inner = _value(text, at + 1, tools, marked=marked)
         if inner is not None and (text.startswith("}", inner.end) or inner.end == len(text)):
             return TextCallMatch(inner.calls, min(inner.end + 1, len(text)))
-    found = parse_loose_json(text, at, offer.keys())
+    found = parse_loose_json(text, at, tools.keys)
     if found is None:
         return None
     items = found.value if isinstance(found.value, list) else [found.value]
     if not 0 < len(items) <= MAX_CALLS:
         return None
-    calls = [_call(item, offer, marked) for item in items]
+    calls = [_call(item, tools, marked) for item in items]
     if any(call is None for call in calls):
         return None
     made = [call for call in calls if call is not None]
@@ -320,40 +299,39 @@ def _value(text: str, at: int, offer: CallableTools, *, marked: bool) -> TextCal
     return TextCallMatch(tuple(made), found.end)
 
 
-def _call(item: Any, offer: CallableTools, marked: bool) -> TextCall | None:
+def _call(item: Any, tools: CallableTools, marked: bool) -> TextCall | None:
     """The call an object describes. A bare one may hold nothing but a name and arguments."""
     if not isinstance(item, dict):
         return None
     if isinstance(item.get("function"), dict) and not set(item) - EXTRA_KEYS - {"function"}:
         item = item["function"]
-    label = next((k for k in NAME_KEYS if isinstance(item.get(k), str) and item[k] in offer.schemas), None)
+    label = next((k for k in NAME_KEYS if isinstance(item.get(k), str) and item[k] in tools.schemas), None)
     if label is None:
         return None
     name, rest = item[label], {k: v for k, v in item.items() if k != label}
     holder = next((k for k in ARGUMENT_KEYS if k in rest), None)
     if holder is None:
-        rest = {k: v for k, v in rest.items() if k not in EXTRA_KEYS or k in offer.properties(name)}
+        rest = {k: v for k, v in rest.items() if k not in EXTRA_KEYS or k in tools.properties(name)}
         # A bare {"name": "ls", "path": "/bin/ls"} may be data about a program; marked, it is a call.
-        return TextCall(name, rest) if marked and all(k in offer.properties(name) for k in rest) else None
+        return TextCall(name, rest) if marked and all(k in tools.properties(name) for k in rest) else None
     if set(rest) - EXTRA_KEYS - {holder} and not marked:
         return None
     arguments = rest[holder]
     if isinstance(arguments, str) and arguments.strip()[:1] == "{":
-        found = parse_loose_json(arguments.strip(), 0, offer.keys())
+        found = parse_loose_json(arguments.strip(), 0, tools.keys)
         arguments = found.value if found is not None else arguments
     if arguments is None or arguments == "":
         arguments = {}
     if not isinstance(arguments, dict):
         return TextCall(name, {}, invalid="the arguments must be a JSON object") if marked else None
-    if {"type", "properties"} <= set(arguments) and "properties" not in offer.properties(name):
+    if {"type", "properties"} <= set(arguments) and "properties" not in tools.properties(name):
         return None  # a description of the tool, not a call of it
     return TextCall(name, arguments)
 
 
 def _past(text: str, at: int, closing: str) -> int:
     """After the closing tag if it comes next, with stray brackets in between."""
-    found = re.compile(r"[\s}\]]*" + re.escape(closing)).match(text, at)
-    return found.end() if found is not None else at
+    return skip_pattern(re.compile(r"[\s}\]]*" + re.escape(closing)), text, at)
 
 
 MARKED_FORMS = {

@@ -7,10 +7,14 @@ no NaN, no numbers beyond 64 bits, no half characters, no deep nests.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import re
 from collections.abc import Collection
 from typing import Any, NamedTuple
+
+from palinurus.core.text import skip_pattern
 
 MAX_DEPTH = 64
 _SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.S)
@@ -57,9 +61,13 @@ def parse_loose_json(text: str, start: int = 0, keys: Collection[str] = ()) -> L
         if best is None:
             return None
         found = best
-    if not isinstance(found.value, dict | list) or not _fits(found.value, 0):
-        return None
-    return found._replace(value=_whole(found.value))
+    value = clean_value(found.value)
+    return found._replace(value=value) if isinstance(value, dict | list) else None
+
+
+def clean_value(value: Any) -> Any:
+    """The value as it can be stored, keys as text and tuples as lists; None for what cannot be."""
+    return _whole(value) if _fits(value, 0) else None
 
 
 def _loose(text: str, start: int, keys: frozenset[str]) -> LooseJson | None:
@@ -125,26 +133,16 @@ class _Reader:
         out: dict[str, Any] = {}
         while True:
             self._space(",;")
-            char = self._peek()
-            if not char:
-                self.cut = True
-                return out
-            if char == "}":
-                self.at += 1
-                return out
-            if char == "]" and depth:  # a bracket too few here, closed by the one outside
+            if self._over("}", "]", depth):
                 return out
             key = self._key()
             self._space()
-            if self._peek() not in (":", "="):
-                if not self._peek():
-                    self.cut = True
-                    return out
+            if self._peek() not in ("", ":", "="):
                 raise _Unreadable
             self.at += 1
             self._space()
             if not self._peek():  # a key without its value: the text ended
-                self.cut = True
+                self.at, self.cut = len(self.text), True
                 return out
             out[key] = self.value(depth + 1)
 
@@ -153,16 +151,16 @@ class _Reader:
         out: list[Any] = []
         while True:
             self._space(",")
-            char = self._peek()
-            if not char:
-                self.cut = True
-                return out
-            if char == "]":
-                self.at += 1
-                return out
-            if char == "}" and depth:
+            if self._over("]", "}", depth):
                 return out
             out.append(self.value(depth + 1, True))
+
+    def _over(self, close: str, other: str, depth: int) -> bool:
+        """Is the object or array complete? Also by a bracket too few, closed by the `other` one outside."""
+        char = self._peek()
+        self.cut = self.cut or not char
+        self.at += char == close
+        return char in ("", close) or (char == other and depth > 0)
 
     def _key(self) -> str:
         char = self._peek()
@@ -209,8 +207,7 @@ class _Reader:
 
     def _ends(self, at: int, listed: bool) -> bool:
         """Is the quote before `at` the string's end? It is, if what follows can follow a string there."""
-        after = _SPACE.match(self.text, at)
-        at = after.end() if after is not None else at
+        at = skip_pattern(_SPACE, self.text, at)
         char = self.text[at : at + 1]
         if char != ",":
             # A string cannot begin right after a bracket: in `"x": "1"}"` the brackets belong to the text.
@@ -224,8 +221,7 @@ class _Reader:
 
     def _space(self, also: str = "") -> None:
         while True:
-            found = _SPACE.match(self.text, self.at)
-            self.at = found.end() if found is not None else self.at
+            self.at = skip_pattern(_SPACE, self.text, self.at)
             if not also or self._peek() not in tuple(also):
                 return
             self.at += 1
@@ -236,24 +232,19 @@ class _Reader:
 
 def _number(text: str) -> int | float:
     text = text.replace("_", "")
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        raise _Unreadable from None
+    for read in (int, float):
+        with contextlib.suppress(ValueError):
+            return read(text)
+    raise _Unreadable
 
 
 def _fits(value: Any, depth: int) -> bool:
-    if isinstance(value, dict | list):
-        if depth >= MAX_DEPTH:
-            return False
-        return all(_fits(v, depth + 1) for v in (value.values() if isinstance(value, dict) else value))
+    if isinstance(value, dict | list | tuple):
+        inner = value.values() if isinstance(value, dict) else value
+        return depth < MAX_DEPTH and all(_fits(v, depth + 1) for v in inner)
     if isinstance(value, int):
         return -(2**63) <= value < 2**64
-    return not isinstance(value, float) or abs(value) != float("inf")
+    return math.isfinite(value) if isinstance(value, float) else value is None or isinstance(value, str)
 
 
 def _whole(value: Any) -> Any:
@@ -262,5 +253,5 @@ def _whole(value: Any) -> Any:
             return value
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, dict):
-        return {_whole(k): _whole(v) for k, v in value.items()}
-    return [_whole(v) for v in value] if isinstance(value, list) else value
+        return {_whole(str(k)): _whole(v) for k, v in value.items()}
+    return [_whole(v) for v in value] if isinstance(value, list | tuple) else value

@@ -11,26 +11,15 @@ import re
 from collections.abc import Collection
 from typing import TypeAlias
 
-from palinurus.core.calls.forms import (
-    ARGUMENT_KEYS,
-    EXTRA_KEYS,
-    FENCE_LANGUAGES,
-    MARKED_FORMS,
-    NAME_KEYS,
-    CallableTools,
-    TextCall,
-    TextCallMatch,
-    parse_bare,
-    parse_fenced,
-)
+from palinurus.core.calls import forms
 
 MAX_HELD = 1_000_000  # characters; a longer rest is taken as text
 WINDOW = 4096  # characters within which an opening must show what it is
 MAX_TRIES = 64  # openings that turn out to be none, before the rest is taken as text
 
-AnswerSegment: TypeAlias = str | TextCall
+AnswerSegment: TypeAlias = str | forms.TextCall
 
-_MARKS = (*MARKED_FORMS, "<think>", "<thinking>")
+_MARKS = (*forms.MARKED_FORMS, "<think>", "<thinking>")
 _OPEN = re.compile(
     r"(?<!`)(?P<mark><tool_call>|<function=|<\|python_tag\|>|\[TOOL_CALLS\])"
     r"|(?<!`)(?P<think><think(?:ing)?>)"
@@ -41,15 +30,15 @@ _LINE = re.compile(r"[ \t]{0,80}(?:`{0,32}|~{0,32})\Z")
 _END_LINE = re.compile(r"\n[ \t]*(?:`*|~*)[ \t]*\Z")
 _CLOSE_THINK = re.compile(r"</think(?:ing)?>")
 _WORD = re.compile(r"[\w.-]*")
-_HEADS = frozenset((*NAME_KEYS, *ARGUMENT_KEYS, *EXTRA_KEYS))
+_HEADS = frozenset((*forms.NAME_KEYS, *forms.ARGUMENT_KEYS, *forms.EXTRA_KEYS))
 _GLUE = " \t\r\n;,"
 
 
 class TextCallScanner:
     """One answer. `feed` returns text to show; `close` returns the rest, texts and calls in order."""
 
-    def __init__(self, offer: CallableTools) -> None:
-        self._offer = offer
+    def __init__(self, tools: forms.CallableTools) -> None:
+        self._tools = tools
         self._before = "\n"  # the character before `_text`
         self._text = ""  # not decided yet; short
         self._until: re.Pattern[str] | None = None  # inside a block that is not looked at: what ends it
@@ -74,7 +63,7 @@ class TextCallScanner:
         rest = "".join(self._held) if self._held is not None else self._text
         if self._held is None or len(rest) > MAX_HELD:
             return [rest] if rest else []
-        return _settled(_segments(rest, self._before, self._offer))
+        return _settled(_segments(rest, self._before, self._tools))
 
     def held(self) -> str:
         """Everything that has not been shown, as it came; the answer ends otherwise than with `close`."""
@@ -86,7 +75,7 @@ class TextCallScanner:
         """Decide about the next place of interest. False when more text is needed."""
         if self._until is not None:
             return self._skip(out)
-        found, verdict = _opening(self._before + self._text, 1, self._offer)
+        found, verdict = _opening(self._before + self._text, 1, self._tools)
         if found is None:
             self._release(out, _safe(self._before + self._text) - 1)
             return False
@@ -129,7 +118,7 @@ def _closing(found: re.Match[str]) -> re.Pattern[str]:
 
 
 def _opening(
-    text: str, at: int, offer: CallableTools, *, whole: bool = False
+    text: str, at: int, tools: forms.CallableTools, *, whole: bool = False
 ) -> tuple[re.Match[str] | None, bool | None]:
     """The next opening from `at` on, and whether a call may begin there; None: it depends on what comes.
 
@@ -140,9 +129,9 @@ def _opening(
         if kind in ("mark", "think"):
             return found, True
         if kind == "fence":
-            return found, _block(text, found, offer, whole)
+            return found, _block(text, found, tools, whole)
         start = found.start("bare")
-        verdict = may_begin_call(text[start : start + WINDOW], offer.schemas)
+        verdict = may_begin_call(text[start : start + WINDOW], tools.schemas)
         if verdict is not False:
             return found, verdict if verdict or not whole else True
         # An indented [TOOL_CALLS] is found from its bracket on.
@@ -150,7 +139,7 @@ def _opening(
     return None, None
 
 
-def _block(text: str, found: re.Match[str], offer: CallableTools, whole: bool) -> bool | None:
+def _block(text: str, found: re.Match[str], tools: forms.CallableTools, whole: bool) -> bool | None:
     """May the fenced block that opens here hold a call?"""
     line, newline, inside = text[found.end() : found.end() + WINDOW].partition("\n")
     if not newline:
@@ -161,20 +150,20 @@ def _block(text: str, found: re.Match[str], offer: CallableTools, whole: bool) -
     inside = inside.lstrip()
     if not inside:
         return False if whole or full else None
-    for mark in MARKED_FORMS:
+    for mark in forms.MARKED_FORMS:
         if inside.startswith(mark):
             return True
         if mark.startswith(inside) and not whole and not full:
             return None
     if inside[0] not in "[{":
         return False
-    verdict = may_begin_call(inside, offer.schemas)
+    verdict = may_begin_call(inside, tools.schemas)
     return False if verdict is None and full else verdict
 
 
 def _language(line: str, complete: bool = False) -> bool:
     word = line.strip().lower()
-    return word in FENCE_LANGUAGES if complete else any(known.startswith(word) for known in FENCE_LANGUAGES)
+    return word in forms.FENCE_LANGUAGES if complete else any(known.startswith(word) for known in forms.FENCE_LANGUAGES)
 
 
 def may_begin_call(text: str, names: Collection[str]) -> bool | None:
@@ -201,7 +190,7 @@ def _begins(text: str, names: Collection[str]) -> bool | None:
     if key not in _HEADS or (rest and rest[0] not in ":="):
         return False
     value = rest[1:].lstrip()
-    if key not in NAME_KEYS or value[:1] == "{":
+    if key not in forms.NAME_KEYS or value[:1] == "{":
         return True if rest else None
     if not value:
         return None
@@ -238,16 +227,16 @@ def _safe(text: str) -> int:
 class _Bare(str):
     """The text of bare calls: what they are again if something follows them."""
 
-    calls: tuple[TextCall, ...] = ()
+    calls: tuple[forms.TextCall, ...] = ()
 
 
-def _segments(text: str, before: str, offer: CallableTools) -> list[str | tuple[TextCall, ...]]:
+def _segments(text: str, before: str, tools: forms.CallableTools) -> list[str | tuple[forms.TextCall, ...]]:
     """Texts, marked calls (tuples) and bare calls (`_Bare`) in order."""
     text = before + text
-    out: list[str | tuple[TextCall, ...]] = []
+    out: list[str | tuple[forms.TextCall, ...]] = []
     at = start = 1
     for _ in range(MAX_TRIES):
-        found, verdict = _opening(text, at, offer, whole=True)
+        found, verdict = _opening(text, at, tools, whole=True)
         if found is None:
             break
         if not verdict or found.lastgroup == "think":
@@ -256,7 +245,7 @@ def _segments(text: str, before: str, offer: CallableTools) -> list[str | tuple[
                 break
             at = end.end()
             continue
-        form = _form(text, found, offer)
+        form = _form(text, found, tools)
         if form is None:
             at = found.end()
             continue
@@ -274,17 +263,17 @@ def _segments(text: str, before: str, offer: CallableTools) -> list[str | tuple[
     return out
 
 
-def _form(text: str, found: re.Match[str], offer: CallableTools) -> TextCallMatch | None:
+def _form(text: str, found: re.Match[str], tools: forms.CallableTools) -> forms.TextCallMatch | None:
     kind = found.lastgroup
     if kind == "mark":
         mark = found.group("mark")
-        return MARKED_FORMS[mark](text, found.start() if mark == "<function=" else found.end(), offer)
+        return forms.MARKED_FORMS[mark](text, found.start() if mark == "<function=" else found.end(), tools)
     if kind == "bare":
-        return parse_bare(text, found.start("bare"), offer)
-    return parse_fenced(text, text.find("\n", found.end()) + 1 or len(text), offer)
+        return forms.parse_bare(text, found.start("bare"), tools)
+    return forms.parse_fenced(text, text.find("\n", found.end()) + 1 or len(text), tools)
 
 
-def _settled(parts: list[str | tuple[TextCall, ...]]) -> list[AnswerSegment]:
+def _settled(parts: list[str | tuple[forms.TextCall, ...]]) -> list[AnswerSegment]:
     """Bare calls with text after them were no calls. Text around calls loses its empty lines."""
     last = max((i for i, p in enumerate(parts) if type(p) is str and p.strip(_GLUE)), default=-1)
     out: list[AnswerSegment] = []
@@ -295,6 +284,6 @@ def _settled(parts: list[str | tuple[TextCall, ...]]) -> list[AnswerSegment]:
             out.extend(part)
         else:
             out.append(str(part))
-    if not any(isinstance(s, TextCall) for s in out):
+    if not any(isinstance(s, forms.TextCall) for s in out):
         return ["".join(s for s in out if isinstance(s, str))]
-    return [s for s in out if isinstance(s, TextCall) or s.strip(_GLUE)]
+    return [s for s in out if isinstance(s, forms.TextCall) or s.strip(_GLUE)]

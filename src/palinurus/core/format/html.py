@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from palinurus.core.format.tree import MARKS, MarkdownBlock, TextMark, TextRun
+from palinurus.core.format.tree import MARKS, MarkdownBlock, TextMark, TextRun, join_blocks, write_flat_block
 
 
 class HtmlTags(NamedTuple):
@@ -19,26 +19,13 @@ class HtmlTags(NamedTuple):
     rich: bool  # real lists, headings and rules; otherwise they are text
 
 
-TELEGRAM = HtmlTags(
-    {
-        "bold": ("<b>", "</b>"),
-        "italic": ("<i>", "</i>"),
-        "strike": ("<s>", "</s>"),
-        "spoiler": ("<tg-spoiler>", "</tg-spoiler>"),
-    },
-    "\n",
-    False,
-)
-MATRIX = HtmlTags(
-    {
-        "bold": ("<strong>", "</strong>"),
-        "italic": ("<em>", "</em>"),
-        "strike": ("<del>", "</del>"),
-        "spoiler": ("<span data-mx-spoiler>", "</span>"),
-    },
-    "<br>",
-    True,
-)
+def _tags(bold: str, italic: str, strike: str, spoiler: str, spoiler_end: str) -> dict[TextMark, tuple[str, str]]:
+    pairs = [(f"<{tag}>", f"</{tag}>") for tag in (bold, italic, strike)]
+    return dict(zip(MARKS, [*pairs, (f"<{spoiler}>", f"</{spoiler_end}>")], strict=True))
+
+
+TELEGRAM = HtmlTags(_tags("b", "i", "s", "tg-spoiler", "tg-spoiler"), "\n", False)
+MATRIX = HtmlTags(_tags("strong", "em", "del", "span data-mx-spoiler", "span"), "<br>", True)
 
 
 def escape_html(text: str) -> str:
@@ -48,41 +35,17 @@ def escape_html(text: str) -> str:
 
 def write_html(blocks: tuple[MarkdownBlock, ...], to: HtmlTags, *, inside: bool = False) -> str:
     """The whole text. `inside` a quote, where Telegram allows neither code nor links."""
-    if to.rich:
-        return _rich(blocks, to)
-    out = ""
-    for at, block in enumerate(blocks):
-        between = "" if at == 0 else "\n\n" if block.gap else "\n"
-        out += between + _flat(block, to, inside)
-    return out
+    return _rich(blocks, to) if to.rich else join_blocks(blocks, lambda block: _flat(block, to, inside))
 
 
 def _flat(block: MarkdownBlock, to: HtmlTags, inside: bool) -> str:
     if block.kind == "code":
         text = escape_html(block.runs[0].text)
-        if inside:
-            return text
-        return (
-            f'<pre><code class="language-{escape_html(block.label)}">{text}</code></pre>' if block.label else _pre(text)
-        )
-    if block.kind == "rule":
-        return "———"
+        label = f'<code class="language-{escape_html(block.label)}">{text}</code>' if block.label else text
+        return text if inside else f"<pre>{label}</pre>"
     if block.kind == "quote":
         return f"<blockquote>{write_html(block.inner, to, inside=True)}</blockquote>"
-    if block.kind == "heading":
-        return _line(tuple(_bold(run) for run in block.runs), to, inside)
-    if block.kind == "item":
-        text = _line(block.runs, to, inside).replace("\n", "\n" + "  " * (block.level + 1))
-        return f"{'  ' * block.level}{block.label} {text}"
-    return _line(block.runs, to, inside)
-
-
-def _bold(run: TextRun) -> TextRun:
-    return run if run.code else TextRun(run.text, run.marks | {"bold"}, False, run.url)
-
-
-def _pre(text: str) -> str:
-    return f"<pre>{text}</pre>"
+    return write_flat_block(block, lambda runs: _line(runs, to, inside))
 
 
 def _line(runs: tuple[TextRun, ...], to: HtmlTags, inside: bool = False) -> str:
@@ -134,9 +97,8 @@ def _item(block: MarkdownBlock, to: HtmlTags, lists: list[str], out: list[str]) 
 def _block(block: MarkdownBlock, to: HtmlTags, last: str) -> str:
     if block.kind == "code":
         text = escape_html(block.runs[0].text)
-        if block.label:
-            return f'<pre><code class="language-{escape_html(block.label)}">{text}\n</code></pre>'
-        return f"<pre><code>{text}\n</code></pre>"
+        language = f' class="language-{escape_html(block.label)}"' if block.label else ""
+        return f"<pre><code{language}>{text}\n</code></pre>"
     if block.kind == "rule":
         return "<hr>"
     if block.kind == "quote":

@@ -1,4 +1,4 @@
-"""The one door of this folder: Markdown and a platform's way of formatting -> what is sent, and how long it is."""
+"""The one entrance of this folder: Markdown and a platform's way of formatting -> what is sent, and how long it is."""
 
 from __future__ import annotations
 

@@ -15,8 +15,6 @@ from palinurus.core.history.prune import PruningRules, prune_results
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import Message, UserMessage
 
-# How much of a history is sent: the last so many turns of the user, by kind of session, channel and person. Pure.
-
 
 class TurnLimits(msgspec.Struct, frozen=True):
     """channels.<id>: historyLimit (groups), dmHistoryLimit, dms.<peer>.historyLimit. None or 0: all."""

@@ -1,9 +1,9 @@
 """A history every provider accepts: each tool call has exactly one result, right after the message that asked.
 
-`valid` is the proof, `repair` the way there: real results are moved to their calls, missing ones are said to be
-missing, the rest is dropped. Works in memory; the file on disk keeps what happened. Unchanged messages stay the
-same objects, and what is done to a message depends only on those before it and on results, so the repaired
-history keeps its beginning as it grows.
+`is_valid_history` is the proof, `repair_history` the way there: real results are moved to their calls, missing ones are
+said to be missing, the rest is dropped. Works in memory; the file on disk keeps what happened. Unchanged messages stay
+the same objects, and what is done to a message depends only on those before it and on results, so the repaired history
+keeps its beginning as it grows.
 """
 
 from __future__ import annotations

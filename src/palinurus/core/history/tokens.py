@@ -1,7 +1,8 @@
 """How large a history is, in tokens: four characters each, set right by what providers counted. Pure.
 
-`of` and `total` are the bare estimate; `context` takes the provider's own count where there is one. `Calibration` is
-what was learned of each model: how many real tokens one of ours is, and how far off that still is.
+`estimate_message_tokens` and `estimate_tokens` are the bare estimate; `estimate_context_tokens` takes the provider's
+own count where there is one. `ModelCalibration` is what was learned of each model: how many real tokens one of ours is,
+and how far off that still is.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def estimate_context_tokens(messages: Sequence[Message], kept: int = 0, scale: f
     """Tokens of the whole: the last usage a provider reported plus an estimate of what came after it.
 
     `kept` is how many of the messages are older than the last compaction: their usage counted another history.
-    `scale` is the model's, see `Calibration.scale`.
+    `scale` is the model's, see `ModelCalibration.scale`.
     """
     after = 0
     for position in range(len(messages) - 1, -1, -1):

@@ -1,8 +1,8 @@
 """What a compaction must not lose, found without a model and carried word for word.
 
 What the user told us to do, what was decided, what is open, what failed, which files and exact names were used, the
-first and the last ask. Found by form, not by understanding, so it finds too much rather than too little; `fitted`
-makes it small enough, each kind within its share. Pure.
+first and the last ask. Found by form, not by understanding, so it finds too much rather than too little;
+`fit_kept_lines` makes it small enough, each kind within its share. Pure.
 """
 
 from __future__ import annotations

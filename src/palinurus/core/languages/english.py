@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-from palinurus.core.languages.row import (
-    DAY,
-    HOUR,
-    MINUTE,
-    WEEK,
-    PromiseLanguage,
-    build_gap_pattern,
-    compile_any,
-    compile_days,
-)
+from palinurus.core.languages.row import LanguageTable, build_gap_pattern
 
 _WILL = (
     r"\bI(?:['’]ll|\s+will|['’]m\s+going\s+to|\s+am\s+going\s+to)\s+"
@@ -44,29 +33,25 @@ _OBJECT = r"(?:\s+(?:you|him|her|them)\b)?" + build_gap_pattern(
 # The time ends its clause: "the later snapshot" and "tomorrow's entry" are things.
 _END = r"(?=(?:\s+(?:morning|evening|afternoon|night|today|again))?\s*(?:[.!;,)–—-]|$|and\b|at\b|before\b|to\b))"
 
-
-@cache
-def build_english() -> PromiseLanguage:
-    """The row. Compiled when first asked for: that takes longer than all else at the start."""
-    return PromiseLanguage(
-        compile_any(rf"{_WILL}(?:{_LATER}|{_VERBS}{_OBJECT}{_TIMES}{_END})"),
-        compile_any(
-            r"\bif\s+(?:you|that|it|this|needed|so|not|necessary|there)",
-            r"\bunless\b",
-            r"\b(?:once|when|after|until|as\s+soon\s+as|whenever)\s+you(?:['’]\w+|r)?\b",
-            r"\b(?:would|could|should|shall)\s+I\b|\bor\s+I['’]ll\b|\bthen\s+I['’]ll\b|\bwant\s+me\b|\bdon['’]t\b",
-            r"\bsay\s+(?:so|yes)\b|\bjust\s+(?:say|tell|ask|let)\b|\blet\s+me\s+know\b|\bexample\b|\bsaying\b",
-            r"\b(?:you|he|she|they|wrote|said)\s*[:,]\s*I['’]ll",
-            r"\bright\s+(?:now|away)\b|\bnext\s+time\b|\bin\s+future\b|\bfrom\s+now\b",
-        ),
-        compile_any(r"\bin\s+(an?|\d{1,3}|a\s+few|half\s+an|two|three|five|ten)\s+(minute|hour|day|week)s?"),
-        {"a": 1, "an": 1, "a few": 3, "half an": 0.5, "two": 2, "three": 3, "five": 5, "ten": 10},
-        {"minute": MINUTE, "hour": HOUR, "day": DAY, "week": WEEK},
-        compile_days(
-            evening=r"\btonight\b|this\s+evening|every\s+evening",
-            afternoon=r"this\s+afternoon|\bat\s+noon|end\s+of\s+(?:the\s+)?day",
-            tomorrow=r"\btomorrow\b|in\s+the\s+morning|every\s+(?:day|morning)",
-            week=r"next\s+week|every\s+week",
-        ),
-        compile_any(r"\bat\s+(\d{1,2})(?::(\d\d))?\s*(am|pm)?"),
-    )
+ENGLISH = LanguageTable(
+    promise=(rf"{_WILL}(?:{_LATER}|{_VERBS}{_OBJECT}{_TIMES}{_END})",),
+    never=(
+        r"\bif\s+(?:you|that|it|this|needed|so|not|necessary|there)",
+        r"\bunless\b",
+        r"\b(?:once|when|after|until|as\s+soon\s+as|whenever)\s+you(?:['’]\w+|r)?\b",
+        r"\b(?:would|could|should|shall)\s+I\b|\bor\s+I['’]ll\b|\bthen\s+I['’]ll\b|\bwant\s+me\b|\bdon['’]t\b",
+        r"\bsay\s+(?:so|yes)\b|\bjust\s+(?:say|tell|ask|let)\b|\blet\s+me\s+know\b|\bexample\b|\bsaying\b",
+        r"\b(?:you|he|she|they|wrote|said)\s*[:,]\s*I['’]ll",
+        r"\bright\s+(?:now|away)\b|\bnext\s+time\b|\bin\s+future\b|\bfrom\s+now\b",
+    ),
+    amount=r"\bin\s+(an?|\d{1,3}|a\s+few|half\s+an|two|three|five|ten)\s+(minute|hour|day|week)s?",
+    numbers={"a": 1, "an": 1, "a few": 3, "half an": 0.5, "two": 2, "three": 3, "five": 5, "ten": 10},
+    units=("minute", "hour", "day", "week"),
+    days={
+        "evening": r"\btonight\b|this\s+evening|every\s+evening",
+        "afternoon": r"this\s+afternoon|\bat\s+noon|end\s+of\s+(?:the\s+)?day",
+        "tomorrow": r"\btomorrow\b|in\s+the\s+morning|every\s+(?:day|morning)",
+        "week": r"next\s+week|every\s+week",
+    },
+    clock=r"\bat\s+(\d{1,2})(?::(\d\d))?\s*(am|pm)?",
+)

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-from palinurus.core.languages.row import (
-    DAY,
-    HOUR,
-    MINUTE,
-    WEEK,
-    PromiseLanguage,
-    build_gap_pattern,
-    compile_any,
-    compile_days,
-)
+from palinurus.core.languages.row import LanguageTable, build_gap_pattern
 
 _DAY = r"(?:lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)"
 _TIMES = (
@@ -43,38 +32,34 @@ _BETWEEN = build_gap_pattern(
 )  # fmt: skip
 _YOU = r"(?:te|vous)"
 
-
-@cache
-def build_french() -> PromiseLanguage:
-    """The row. Compiled when first asked for: that takes longer than all else at the start."""
-    return PromiseLanguage(
-        compile_any(
-            rf"{_DO}{_BETWEEN}{_TIMES}",
-            rf"(?:^){_TIMES},?\s+{_DO}",
-            rf"\bje\s+(?:vais\s+)?{_YOU}\s+(?:tiens|tiendrai|tenir)\s+(?:au\s+courant|informée?s?)",
-            r"\bje\s+(?:reviens|reviendrai|vais\s+revenir)\s+vers\s+(?:toi|vous)|\bje\s+garde(?:rai)?\s+un\s+œil",
-            rf"\bje\s+{_YOU}\s+(?:recontacte|recontacterai|préviens|préviendrai|avertis|avertirai|notifierai"
-            rf"|ferai\s+(?:signe|savoir))\b",
-            rf"\bje\s+(?:{_YOU}\s+rappellerai|vais\s+{_YOU}\s+rappeler)(?!\s+(?:que|qu['’]))",
-        ),
-        compile_any(
-            r"\bsi\b|\bs['’]il\b|\b(?:dès\s+que|quand|lorsque|une\s+fois\s+que)\s+(?:tu|vous)\b|\bvoulez-vous\b"
-            r"|\bveux-tu\b|\bsouhait\w+",
-            r"\b(?:puis|dois)-je\b|\b(?:pourrais|devrais|peux)\b|\bpar\s+exemple\b|\btout\s+de\s+suite\b"
-            r"|\bmaintenant\b|\bimmédiatement\b",
-            r"\b(?:dis|dites)-moi\b|\bla\s+prochaine\s+fois\b|\bdésormais\b|\bà\s+l['’]avenir\b|\bne\b|\bn['’]"
-            r"|\bpas\b|\bjamais\b",
-            r"\b(?:dit|écrit)\s*:",
-        ),
-        compile_any(r"\bdans\s+(une\s+demi-|une?|deux|trois|cinq|dix|quelques|\d{1,3})\s*(minute|heure|jour|semaine)"),
-        {"un": 1, "une": 1, "une demi-": 0.5, "quelques": 3, "deux": 2, "trois": 3, "cinq": 5, "dix": 10},
-        {"minute": MINUTE, "heure": HOUR, "jour": DAY, "semaine": WEEK},
-        compile_days(
-            evening=r"ce\s+soir|cette\s+nuit|(?:chaque|tous\s+les)\s+soirs?",
-            afternoon=r"cet(?:te)?\s+après-midi|fin\s+de\s+journée",
-            overmorrow=r"après-demain",
-            tomorrow=r"\bdemain\b|chaque\s+(?:jour|matin)|tous\s+les\s+(?:jours|matins)",
-            week=r"semaine\s+prochaine|chaque\s+semaine",
-        ),
-        compile_any(r"\bà\s+(\d{1,2})\s*(?:h|heures?)\s*(\d\d)?()"),
-    )
+FRENCH = LanguageTable(
+    promise=(
+        rf"{_DO}{_BETWEEN}{_TIMES}",
+        rf"(?:^){_TIMES},?\s+{_DO}",
+        rf"\bje\s+(?:vais\s+)?{_YOU}\s+(?:tiens|tiendrai|tenir)\s+(?:au\s+courant|informée?s?)",
+        r"\bje\s+(?:reviens|reviendrai|vais\s+revenir)\s+vers\s+(?:toi|vous)|\bje\s+garde(?:rai)?\s+un\s+œil",
+        rf"\bje\s+{_YOU}\s+(?:recontacte|recontacterai|préviens|préviendrai|avertis|avertirai|notifierai"
+        rf"|ferai\s+(?:signe|savoir))\b",
+        rf"\bje\s+(?:{_YOU}\s+rappellerai|vais\s+{_YOU}\s+rappeler)(?!\s+(?:que|qu['’]))",
+    ),
+    never=(
+        r"\bsi\b|\bs['’]il\b|\b(?:dès\s+que|quand|lorsque|une\s+fois\s+que)\s+(?:tu|vous)\b|\bvoulez-vous\b"
+        r"|\bveux-tu\b|\bsouhait\w+",
+        r"\b(?:puis|dois)-je\b|\b(?:pourrais|devrais|peux)\b|\bpar\s+exemple\b|\btout\s+de\s+suite\b"
+        r"|\bmaintenant\b|\bimmédiatement\b",
+        r"\b(?:dis|dites)-moi\b|\bla\s+prochaine\s+fois\b|\bdésormais\b|\bà\s+l['’]avenir\b|\bne\b|\bn['’]"
+        r"|\bpas\b|\bjamais\b",
+        r"\b(?:dit|écrit)\s*:",
+    ),
+    amount=r"\bdans\s+(une\s+demi-|une?|deux|trois|cinq|dix|quelques|\d{1,3})\s*(minute|heure|jour|semaine)",
+    numbers={"un": 1, "une": 1, "une demi-": 0.5, "quelques": 3, "deux": 2, "trois": 3, "cinq": 5, "dix": 10},
+    units=("minute", "heure", "jour", "semaine"),
+    days={
+        "evening": r"ce\s+soir|cette\s+nuit|(?:chaque|tous\s+les)\s+soirs?",
+        "afternoon": r"cet(?:te)?\s+après-midi|fin\s+de\s+journée",
+        "overmorrow": r"après-demain",
+        "tomorrow": r"\bdemain\b|chaque\s+(?:jour|matin)|tous\s+les\s+(?:jours|matins)",
+        "week": r"semaine\s+prochaine|chaque\s+semaine",
+    },
+    clock=r"\bà\s+(\d{1,2})\s*(?:h|heures?)\s*(\d\d)?()",
+)

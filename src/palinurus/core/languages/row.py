@@ -1,7 +1,7 @@
 """What a language has to say of promises: what is one, what only looks like one, and which time is meant.
 
-Between a verb and its time stands what is done. `between` lists words behind which the time may belong to the thing and
-not to the doing: "I'll check the weather for tomorrow" is done now.
+Between a verb and its time stands what is done. `build_gap_pattern` takes words behind which the time may belong to the
+thing and not to the doing: "I'll check the weather for tomorrow" is done now.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-MINUTE, HOUR, DAY, WEEK = 60_000, 3_600_000, 86_400_000, 604_800_000  # milliseconds
+_UNITS = (60_000, 3_600_000, 86_400_000, 604_800_000)  # milliseconds: minute, hour, day, week
+# Words of a table -> (days from today, hour), in the order in which they are asked.
+_DAYS = {"overmorrow": (2, 9), "tomorrow": (1, 9), "evening": (0, 20), "afternoon": (0, 17), "week": (7, 9)}
 
 
 class PromiseLanguage(NamedTuple):
@@ -24,14 +26,25 @@ class PromiseLanguage(NamedTuple):
     clock: re.Pattern[str]
 
 
-def compile_any(*alternatives: str) -> re.Pattern[str]:
-    return re.compile("|".join(alternatives), re.I)
+class LanguageTable(NamedTuple):
+    """A `PromiseLanguage` as expressions; of `promise` and `never` one is enough. Each language's file is one."""
 
+    promise: tuple[str, ...]
+    never: tuple[str, ...]
+    amount: str
+    numbers: dict[str, float]
+    units: tuple[str, str, str, str]  # beginnings of the words for minute, hour, day, week
+    days: dict[str, str]  # overmorrow, tomorrow, evening, afternoon, week
+    clock: str
 
-def compile_days(**rows: str) -> tuple[tuple[re.Pattern[str], int, int], ...]:
-    """evening, afternoon, overmorrow, tomorrow, week: in this order."""
-    when = {"overmorrow": (2, 9), "tomorrow": (1, 9), "evening": (0, 20), "afternoon": (0, 17), "week": (7, 9)}
-    return tuple((re.compile(rows[name], re.I), *when[name]) for name in when if name in rows)
+    def compile(self) -> PromiseLanguage:
+        """Takes longer than all else at the start, so only when a reply is looked at."""
+        promise, never, amount, clock = (
+            re.compile(text, re.I) for text in ("|".join(self.promise), "|".join(self.never), self.amount, self.clock)
+        )
+        days = tuple((re.compile(self.days[name], re.I), *when) for name, when in _DAYS.items() if name in self.days)
+        units = dict(zip(self.units, _UNITS, strict=True))
+        return PromiseLanguage(promise, never, amount, self.numbers, units, days, clock)
 
 
 def build_gap_pattern(*words: str) -> str:

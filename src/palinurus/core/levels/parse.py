@@ -235,6 +235,12 @@ def _fresh(text: str, cuts: list[tuple[int, int]], at: int) -> bool:
     return at == 0 or text[at - 1] == "\n"
 
 
+def read_prompt(text: str) -> tuple[str, InlineDirectives]:
+    """A configured prompt: without its directives, and what those ask."""
+    parsed = parse_directives(text)
+    return parsed.rest, collect_inline_options(parsed)
+
+
 def collect_inline_options(parsed: ParsedDirectives) -> InlineDirectives:
     """What the directives of a message with other text ask for, valid for that message only: thinking and model
     as typed, fast, verbose, trace, reasoning, elevated and queue as canonical words."""

@@ -50,6 +50,13 @@ def read_efforts(model: ModelSpec) -> tuple[str, ...]:
     return tuple(word.strip().lower() for word in listed if isinstance(word, str) and word.strip())
 
 
+def read_budget(model: ModelSpec, *levels: str) -> int | None:
+    """Tokens to think with, from params.thinkingBudgets (level -> tokens): of the first of these levels it names."""
+    given = model.params.get("thinkingBudgets")
+    found = [given.get(level) for level in levels] if isinstance(given, dict) else []
+    return next((count for count in found if type(count) is int and count > 0), None)
+
+
 def adapt_plugin_profile(
     xhigh: Callable[[ModelSpec], bool | None] | None = None,
     binary: Callable[[ModelSpec], bool | None] | None = None,

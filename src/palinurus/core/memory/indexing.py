@@ -1,6 +1,7 @@
-"""A question in words as the full-text index takes it. Nothing a person or a model types is syntax there.
+"""Texts in pieces that are searched one by one (whole lines, about so many tokens, each beginning a little before the
+last one's end), and questions in words as the full-text index takes them. Nothing a person or a model types is syntax.
 
-Scripts without spaces are indexed character by character (`spaced`) and asked for in pairs.
+Scripts without spaces are indexed character by character (`space_characters`) and asked for in pairs.
 """
 
 from __future__ import annotations
@@ -9,15 +10,23 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-# A text in pieces that are searched one by one: whole lines, about so many tokens, each beginning a little before
-# the last one's end. A piece's title is the headings it stands under and those in it.
+from palinurus.core.text import normalize_breaks
 
 UNSPACED_SCRIPT = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
 )
 CHARS = 4  # to a token; of scripts without spaces every character is one
+MAX_TERMS = 12
 _HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
+_WORD = re.compile(r'"([^"]{1,200})"|(\w+)')
+_RUN = re.compile(f"({UNSPACED_SCRIPT.pattern}+)")
+_COMMON = """
+a about all an and any are as at be been but by can could did do does for from had has have he her his how i if in into
+is it its me my of on or our she should so than that the their them then there these they this to us was we were what
+when where which who whom why will with would you your der die das und ist
+"""
+_STOP = frozenset(_COMMON.split())
 
 
 class MemoryChunk(NamedTuple):
@@ -37,7 +46,7 @@ class _Piece(NamedTuple):
 
 
 def split_chunks(text: str, name: str, tokens: int = 400, overlap: int = 80) -> list[MemoryChunk]:
-    """The pieces, in order; none for a blank text. `name` begins every title."""
+    """The pieces, in order; none for a blank text. A title is `name`, the headings it stands under and those in it."""
     room, shared = max(tokens, 1) * CHARS, max(overlap, 0) * CHARS
     made: list[MemoryChunk] = []
     held: list[_Piece] = []
@@ -75,7 +84,7 @@ def _pieces(text: str, room: int) -> list[_Piece]:
     made: list[_Piece] = []
     heads: list[tuple[int, str]] = []
     fence = ""
-    for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
+    for number, line in enumerate(normalize_breaks(text).split("\n"), 1):
         mark = _FENCE.match(line)
         if mark and fence in ("", mark[1]):
             fence = "" if fence else mark[1]
@@ -100,17 +109,6 @@ def _parts(line: str, step: int) -> list[str]:
 def _size(line: str) -> int:
     dense = 0 if line.isascii() else len(UNSPACED_SCRIPT.findall(line))
     return len(line) + 1 + dense * (CHARS - 1)
-
-
-MAX_TERMS = 12
-_WORD = re.compile(r'"([^"]{1,200})"|(\w+)')
-_RUN = re.compile(f"({UNSPACED_SCRIPT.pattern}+)")
-_COMMON = """
-a about all an and any are as at be been but by can could did do does for from had has have he her his how i if in into
-is it its me my of on or our she should so than that the their them then there these they this to us was we were what
-when where which who whom why will with would you your der die das und ist
-"""
-_STOP = frozenset(_COMMON.split())
 
 
 class MemoryQuery(NamedTuple):

@@ -1,4 +1,6 @@
-"""From matches to results: a score between 0 and 1, the part of the text to show, where it stands."""
+"""The words of memory: what is asked, and what is found, with a score between 0 and 1, the part of the text to show and
+where it stands. Shared by the tools, which show it, and `workspace/memory`, which finds it. Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,49 +9,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from palinurus.core.text import normalize_breaks
 from palinurus.core.types.keys import parse_session_key
 
-# A window of lines, bounded in characters too.
-
 LINE_CUT = "…[line cut]"
-
-
-def cut_excerpt(path: str, text: str, start: int, count: int, room: int) -> MemoryExcerpt:
-    """`count` lines from line `start` on (from 1), at most `room` characters. Only a first line that is too long
-    alone is cut."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    first = max(start, 1)
-    taken: list[str] = []
-    left = room
-    for line in lines[first - 1 : first - 1 + max(count, 1)]:
-        if len(line) + 1 > left:
-            break
-        taken.append(line)
-        left -= len(line) + 1
-    if not taken and first <= len(lines):
-        taken = [lines[first - 1][: max(room - len(LINE_CUT), 0)] + LINE_CUT]
-    after = first + len(taken)
-    more = after if taken and after <= len(lines) else 0
-    return MemoryExcerpt(path, "\n".join(taken), first, len(taken), len(lines), more)
-
-
-def write_excerpt_hint(part: MemoryExcerpt) -> str:
-    """How to go on, or why there is nothing; "" when all is there."""
-    if part.missing:
-        return f"[{part.path} does not exist yet; nothing is remembered there]"
-    if part.next:
-        return f"[Lines {part.start}-{part.next - 1} of {part.total}. Continue with from={part.next}.]"
-    if not part.lines and part.total:
-        return f"[{part.path} has {part.total} lines; line {part.start} is beyond its end]"
-    return "" if part.text else f"[{part.path} is empty]"
-
-
-# The words of memory: what is asked, what is found. Shared by the tools, which show it, and `workspace/memory`,
-# which finds it.
-
 CITATIONS = ("auto", "on", "off")
+SNIPPET = 700  # characters
+_SMOOTH = 60  # the larger, the less the first places count
+_BEFORE = 120  # of them before the first word that was found
 
 
 class MemoryOptions(msgspec.Struct, frozen=True):
@@ -147,11 +114,6 @@ def _share(value: Any, otherwise: float) -> float:
     return float(value) if type(value) in (int, float) and 0 <= value <= 1 else otherwise
 
 
-SNIPPET = 700  # characters
-_SMOOTH = 60  # the larger, the less the first places count
-_BEFORE = 120  # of them before the first word that was found
-
-
 class MemoryMatch(NamedTuple):
     """A chunk the index gave: how much of the question it has (0..1), and how strongly (larger is more)."""
 
@@ -226,3 +188,35 @@ def should_cite(mode: str, session: str) -> bool:
         return mode == "on"
     key = parse_session_key(session)
     return key is None or key.kind != "group"
+
+
+def cut_excerpt(path: str, text: str, start: int, count: int, room: int) -> MemoryExcerpt:
+    """`count` lines from line `start` on (from 1), at most `room` characters. Only a first line that is too long
+    alone is cut."""
+    lines = normalize_breaks(text).split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    first = max(start, 1)
+    taken: list[str] = []
+    left = room
+    for line in lines[first - 1 : first - 1 + max(count, 1)]:
+        if len(line) + 1 > left:
+            break
+        taken.append(line)
+        left -= len(line) + 1
+    if not taken and first <= len(lines):
+        taken = [lines[first - 1][: max(room - len(LINE_CUT), 0)] + LINE_CUT]
+    after = first + len(taken)
+    more = after if taken and after <= len(lines) else 0
+    return MemoryExcerpt(path, "\n".join(taken), first, len(taken), len(lines), more)
+
+
+def write_excerpt_hint(part: MemoryExcerpt) -> str:
+    """How to go on, or why there is nothing; "" when all is there."""
+    if part.missing:
+        return f"[{part.path} does not exist yet; nothing is remembered there]"
+    if part.next:
+        return f"[Lines {part.start}-{part.next - 1} of {part.total}. Continue with from={part.next}.]"
+    if not part.lines and part.total:
+        return f"[{part.path} has {part.total} lines; line {part.start} is beyond its end]"
+    return "" if part.text else f"[{part.path} is empty]"

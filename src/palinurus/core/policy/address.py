@@ -1,7 +1,7 @@
 """May this host be reached on behalf of the model or of content? Judges URLs, host names and addresses in any form.
 
-Pure: it resolves nothing. `door` asks it twice, for the name before it is resolved and for every address that came
-out. Python's own `is_global` is not asked: it calls 6to4, NAT64 and IPv4-compatible forms of 127.0.0.1 global.
+Pure: it resolves nothing. The egress guard asks it twice, for the name before it is resolved and for every address that
+came out. Python's own `is_global` is not asked: it calls 6to4, NAT64 and IPv4-compatible forms of 127.0.0.1 global.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Who may speak: one decision for every kind of event (message, button, command, voice note, forward). Pure.
 
 Identity is the id that the platform gives, compared exactly; names are never looked at. `inbox/access.py` puts
-together who asks and which rules apply in the chat. A list that is empty lets nobody in.
+together who asks and which rules apply in the chat. A list that is empty lets nobody in. Also when one sender is too
+much, and whether a text names us.
 """
 
 from __future__ import annotations
@@ -11,108 +12,20 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
-# Too much of one sender: counts in a sliding window, with a rest after it overflowed. Pure: the time is handed in.
-#
-# Senders are strangers and choose their ids, so only so many are remembered; the longest silent goes first.
-
+Word: TypeAlias = Literal["in", "pair", "note", "out"]
+Policy: TypeAlias = Literal["pairing", "allowlist", "open", "disabled"]
+Bots: TypeAlias = Literal["off", "mentions", "on"]
+EVERYBODY = "*"
+CHANNEL_SHORTHANDS: dict[str, str] = {"tg": "telegram"}  # how people shorten a channel's name before an id
 FloodStep: TypeAlias = Literal["fine", "first", "more"]  # first: the one that was too much
 MAX_SENDERS = 4096
-
-
-class _Count:
-    def __init__(self) -> None:
-        self.times: deque[float] = deque()
-        self.until = 0.0
-
-
-class FloodGuard:
-    """`most` in `window` seconds, by key; then nothing for `rest` seconds."""
-
-    def __init__(self, known: int = MAX_SENDERS) -> None:
-        self._known = known
-        self._counts: OrderedDict[str, _Count] = OrderedDict()
-
-    def step(self, key: str, now: float, most: int, window: float = 60.0, rest: float = 60.0) -> FloodStep:
-        """Count one. `first` once for each overflow, so that somebody can be told."""
-        count = self._counts.setdefault(key, _Count())
-        self._counts.move_to_end(key)
-        if len(self._counts) > self._known:
-            self._counts.popitem(last=False)
-        if now < count.until:
-            return "more"
-        while count.times and count.times[0] <= now - window:
-            count.times.popleft()
-        if len(count.times) >= most:
-            count.times.clear()
-            count.until = now + rest
-            return "first"
-        count.times.append(now)
-        return "fine"
-
-    def full(self, key: str, now: float, most: int, window: float = 60.0) -> bool:
-        """Would one more be too much? Counts nothing."""
-        count = self._counts.get(key)
-        if count is None:
-            return most <= 0
-        return now < count.until or sum(one > now - window for one in count.times) >= most
-
-    def forget(self, prefix: str) -> None:
-        """Begin anew for every key that starts like this."""
-        for key in [key for key in self._counts if key.startswith(prefix)]:
-            del self._counts[key]
-
-
-# Being named in words: messages.groupChat.mentionPatterns, or the agent's name. Pure.
-#
-# The patterns come from the owner, the texts from anybody: a pattern that could take for ever on some text is not used.
-
 MAX_MENTION_TEXT = 2_000  # characters of a message that are looked at
 MAX_PATTERN = 200  # characters of a pattern
-
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _CLASS = re.compile(r"\[\^?\]?[^\]]*\]")
 _BACK = re.compile(r"\\[1-9]|\(\?P=|\(\?\(")
 _AGAIN = re.compile(r"\)\s*(?:[*+]|\{)")  # a group that repeats
 _ENDLESS = re.compile(r"[*+]|\{\d*,\}")
-
-
-def find_pattern_problem(pattern: str) -> str:
-    """Why a pattern cannot be used; "" if it can."""
-    if len(pattern) > MAX_PATTERN:
-        return f"is longer than {MAX_PATTERN} characters"
-    try:
-        found = re.compile(pattern, re.IGNORECASE)
-    except (re.error, RecursionError, OverflowError) as exc:
-        return f"is not a regular expression: {exc}"
-    if found.match(""):
-        return "fits every message"
-    if _BACK.search(pattern):
-        return "refers back to a group, which can take for ever"
-    bare = _CLASS.sub("c", _ESCAPED.sub("e", pattern))
-    if _AGAIN.search(bare) or len(_ENDLESS.findall(bare)) > 1:
-        return "repeats in a way that can take for ever"
-    return ""
-
-
-def is_mentioned(text: str, patterns: tuple[str, ...]) -> bool:
-    """Does the text name us? Patterns that have a `problem` name nobody."""
-    return any(
-        not find_pattern_problem(one) and re.search(one, text[:MAX_MENTION_TEXT], re.IGNORECASE) for one in patterns
-    )
-
-
-def make_name_patterns(name: str) -> tuple[str, ...]:
-    """The patterns of an agent that has only a name."""
-    name = name.strip()
-    return (rf"(?<!\w)@?{re.escape(name)}(?!\w)",) if name else ()
-
-
-Word: TypeAlias = Literal["in", "pair", "note", "out"]
-Policy: TypeAlias = Literal["pairing", "allowlist", "open", "disabled"]
-Bots: TypeAlias = Literal["off", "mentions", "on"]
-
-EVERYBODY = "*"
-CHANNEL_SHORTHANDS: dict[str, str] = {"tg": "telegram"}  # how people shorten a channel's name before an id
 
 
 class AdmissionRequest(NamedTuple):
@@ -198,3 +111,85 @@ def _group(asked: AdmissionRequest, rules: AdmissionRules, who: frozenset[str]) 
 def _in(rules: AdmissionRules, who: frozenset[str], owner: bool, *, known: bool) -> AdmissionVerdict:
     """Being let in by `*`, or by being in the group, gives no right to command."""
     return AdmissionVerdict("in", "", owner, known if rules.commands is None else bool(who & rules.commands))
+
+
+# --- too much of one sender ----------------------------------------------------------------------------------------
+
+
+class _Count:
+    def __init__(self) -> None:
+        self.times: deque[float] = deque()
+        self.until = 0.0
+
+
+class FloodGuard:
+    """`most` in `window` seconds, by key; then nothing for `rest` seconds. Senders are strangers and choose their ids,
+    so only so many are remembered; the longest silent goes first."""
+
+    def __init__(self, known: int = MAX_SENDERS) -> None:
+        self._known = known
+        self._counts: OrderedDict[str, _Count] = OrderedDict()
+
+    def step(self, key: str, now: float, most: int, window: float = 60.0, rest: float = 60.0) -> FloodStep:
+        """Count one. `first` once for each overflow, so that somebody can be told."""
+        count = self._counts.setdefault(key, _Count())
+        self._counts.move_to_end(key)
+        if len(self._counts) > self._known:
+            self._counts.popitem(last=False)
+        if now < count.until:
+            return "more"
+        while count.times and count.times[0] <= now - window:
+            count.times.popleft()
+        if len(count.times) >= most:
+            count.times.clear()
+            count.until = now + rest
+            return "first"
+        count.times.append(now)
+        return "fine"
+
+    def full(self, key: str, now: float, most: int, window: float = 60.0) -> bool:
+        """Would one more be too much? Counts nothing."""
+        count = self._counts.get(key)
+        if count is None:
+            return most <= 0
+        return now < count.until or sum(one > now - window for one in count.times) >= most
+
+    def forget(self, prefix: str) -> None:
+        """Begin anew for every key that starts like this."""
+        for key in [key for key in self._counts if key.startswith(prefix)]:
+            del self._counts[key]
+
+
+# --- being named in words ------------------------------------------------------------------------------------------
+
+
+def find_pattern_problem(pattern: str) -> str:
+    """Why a pattern of messages.groupChat.mentionPatterns cannot be used; "" if it can. Patterns come from the owner,
+    the texts from anybody: one that could take for ever on some text is not used."""
+    if len(pattern) > MAX_PATTERN:
+        return f"is longer than {MAX_PATTERN} characters"
+    try:
+        found = re.compile(pattern, re.IGNORECASE)
+    except (re.error, RecursionError, OverflowError) as exc:
+        return f"is not a regular expression: {exc}"
+    if found.match(""):
+        return "fits every message"
+    if _BACK.search(pattern):
+        return "refers back to a group, which can take for ever"
+    bare = _CLASS.sub("c", _ESCAPED.sub("e", pattern))
+    if _AGAIN.search(bare) or len(_ENDLESS.findall(bare)) > 1:
+        return "repeats in a way that can take for ever"
+    return ""
+
+
+def is_mentioned(text: str, patterns: tuple[str, ...]) -> bool:
+    """Does the text name us? Patterns that have a `problem` name nobody."""
+    return any(
+        not find_pattern_problem(one) and re.search(one, text[:MAX_MENTION_TEXT], re.IGNORECASE) for one in patterns
+    )
+
+
+def make_name_patterns(name: str) -> tuple[str, ...]:
+    """The patterns of an agent that has only a name."""
+    name = name.strip()
+    return (rf"(?<!\w)@?{re.escape(name)}(?!\w)",) if name else ()

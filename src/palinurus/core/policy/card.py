@@ -15,6 +15,7 @@ from palinurus.core.types.outbound import Button, ButtonStyle
 
 MAX_SHOWN = 3000  # characters; what is longer cannot be judged by eye, and does not fit a chat message
 PREFIX = "    "
+_ESCAPES = {"\n": "\\n\n", "\t": "\\t", "\\": "\\\\"}
 _LABELS: dict[str, str] = {"allow-once": "Allow once", "allow-always": "Allow always", "deny": "Deny"}
 _STYLES: dict[str, ButtonStyle] = {"allow-once": "good", "deny": "bad"}
 _ANSWERS = re.compile(rf"/approve (\w+) ((?:{'|'.join(_LABELS)})(?:\|(?:{'|'.join(_LABELS)}))*)\Z")
@@ -22,18 +23,7 @@ _ANSWERS = re.compile(rf"/approve (\w+) ((?:{'|'.join(_LABELS)})(?:\|(?:{'|'.joi
 
 def escape_hidden(text: str) -> str:
     """The text with hidden characters as escapes. A line break is shown as \\n and breaks the line."""
-    written = "".join(
-        "\\n\n"
-        if c == "\n"
-        else "\\t"
-        if c == "\t"
-        else "\\\\"
-        if c == "\\"
-        else escape_character(c)
-        if needs_escape(c)
-        else c
-        for c in text
-    )
+    written = "".join(_ESCAPES.get(c) or (escape_character(c) if needs_escape(c) else c) for c in text)
     return "\n".join(PREFIX + line for line in written.split("\n"))
 
 
@@ -47,9 +37,8 @@ def show_command(ask: ApprovalRequest) -> str:
 def write_approval_card(ask: ApprovalRequest, ident: str) -> str:
     """What the person reads who has to decide."""
     short = ident[:8]
-    lines = [f"🔒 Approval needed [{short}]: {ask.title}", show_command(ask)] if ask.command else [
-        f"🔒 Approval needed [{short}]: {ask.title}"
-    ]  # fmt: skip
+    lines = [f"🔒 Approval needed [{short}]: {ask.title}"]
+    lines += [show_command(ask)] if ask.command else []
     facts = (
         ("in", ask.cwd),
         ("program", ask.binary),

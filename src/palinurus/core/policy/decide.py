@@ -16,94 +16,8 @@ from palinurus.core.policy import groups
 from palinurus.core.policy.groups import BUILTIN_TOOLS, PolicyTool, normalize_tool_name, suggest_word
 from palinurus.core.policy.layers import LAYERS, ToolGate, ToolQuestion, ToolRules, list_tool_gates
 
-# A verdict in words, for people: is the tool there, who decided, where that is written, what would change it.
-
-KeyLocator = Callable[[str], str]  # key path -> file:line, "" if it is not written anywhere
-
-
-def describe_tool_verdict(name: str, verdict: ToolVerdict, where: KeyLocator) -> dict[str, Any]:
-    """Everything about one tool, for programs. `known` False: there is no such tool in this program."""
-    tool = normalize_tool_name(name)
-    trace = verdict.traces.get(tool)
-    if trace is None:
-        return {"tool": tool, "known": False, "available": False, "reason": explain_unknown_tool(tool, verdict.traces)}
-    found = trace.hiding_step
-    return {
-        "tool": tool,
-        "known": True,
-        "available": found is None,
-        "layer": found.layer if found else None,
-        "reason": found.words if found else "",
-        "key": found.key if found else "",
-        "source": where(found.key) if found else "",
-        "steps": [_step(step, where) for step in trace.steps],
-        "changes": [{"words": c.words, "key": c.key, "value": c.value} for c in trace.changes],
-        "notes": list(verdict.notes),
-    }
-
-
-def explain_tool_verdict(name: str, verdict: ToolVerdict, where: KeyLocator) -> list[str]:
-    """The lines that `pal policy explain` and `/tools why` say."""
-    tool = normalize_tool_name(name)
-    trace = verdict.traces.get(tool)
-    if trace is None:
-        return [explain_unknown_tool(tool, verdict.traces)]
-    found = trace.hiding_step
-    lines = [f"{tool} is offered." if found is None else f"{tool} is not offered: {found.words}{_at(found, where)}."]
-    lines += [_line(step, where) for step in trace.steps]
-    lines += _changes(trace)
-    return lines + [f"note: {note}" for note in verdict.notes]
-
-
-def explain_unknown_tool(tool: str, tools: Mapping[str, Any]) -> str:
-    """What is said about a name that no tool of this program has."""
-    if tool in BUILTIN_TOOLS:
-        return f"{tool} is a name that policies know, but there is no such tool in this program yet."
-    near = suggest_word(tool, tools)
-    return f"There is no tool {tool[:64]}." + (f" Did you mean {near}?" if near else "")
-
-
-def _changes(trace: PolicyTrace) -> list[str]:
-    changes = trace.changes
-    if not changes:
-        return []
-    return ["to allow it:", *(f"  {_command(change)}" for change in changes)]
-
-
-def _command(change: PolicyChange) -> str:
-    if not change.key:
-        return change.words
-    value = change.value if isinstance(change.value, str) else json.dumps(change.value, ensure_ascii=False)
-    return f"{change.words}: pal config set {_quoted(change.key)} {_quoted(value)}"
-
-
-def _quoted(text: str) -> str:
-    plain = text.replace("'", "'\\''")
-    return f"'{plain}'" if any(c in text for c in " []{}\"'*$\\") else text
-
-
-def _line(step: PolicyStep, where: KeyLocator) -> str:
-    number = f"{step.layer}" if step.layer else "+"
-    return f"  {number} {step.name}: {'hidden, ' if step.hidden else ''}{step.words}{_at(step, where)}"
-
-
-def _at(step: PolicyStep, where: KeyLocator) -> str:
-    found = where(step.key) if step.key else ""
-    return f" ({found})" if found else ""
-
-
-def _step(step: PolicyStep, where: KeyLocator) -> dict[str, Any]:
-    return {
-        "layer": step.layer,
-        "name": step.name,
-        "hidden": step.hidden,
-        "key": step.key,
-        "source": where(step.key) if step.key else "",
-        "words": step.words,
-    }
-
-
 OPENAI = ("openai", "openai-codex")
+KeyLocator = Callable[[str], str]  # key path -> file:line, "" if it is not written anywhere
 
 
 class PolicyChange(msgspec.Struct, frozen=True):
@@ -193,9 +107,8 @@ def _judged(gate: ToolGate, label: str, name: str, origin: str, tools: Mapping[s
     changes: list[PolicyChange] = []
     if word := groups.find_denying_word(gate.deny, name, origin):
         key = gate.deny_key or f"{gate.key}.deny"
-        value = list(groups.remove_tool(gate.deny, name, origin, tools))
         reasons.append((key, _denied(key, word, name)))
-        changes.append(PolicyChange(f"take {name} out of {key}", key, value) if gate.entry else _ELSEWHERE)
+        changes += _take_out(gate, key, name, origin, tools) if gate.entry else [_ELSEWHERE]
     if groups.find_denying_word(gate.default_deny, name, origin):
         reasons.append((gate.key, f"{name} is not part of {gate.words}"))
         changes.append(_let_in(gate, name, origin))
@@ -207,6 +120,17 @@ def _judged(gate: ToolGate, label: str, name: str, origin: str, tools: Mapping[s
     if reasons:
         return PolicyStep(gate.layer, label, True, *reasons[0], tuple(changes))
     return PolicyStep(gate.layer, label, key=gate.key, words="lets it through")
+
+
+def _take_out(
+    gate: ToolGate, key: str, name: str, origin: str, tools: Mapping[str, PolicyTool]
+) -> Iterator[PolicyChange]:
+    """Out of the list, and out of the one that counts in its place once it is empty."""
+    left = groups.remove_tool(gate.deny, name, origin, tools)
+    yield PolicyChange(f"take {name} out of {key}", key, list(left))
+    if not left and groups.find_denying_word(gate.behind, name, origin):
+        value = list(groups.remove_tool(gate.behind, name, origin, tools))
+        yield PolicyChange(f"take {name} out of {gate.behind_key}", gate.behind_key, value)
 
 
 _ELSEWHERE = PolicyChange("allow it in the session that started this one")
@@ -282,3 +206,81 @@ _LATE: tuple[Callable[[str, PolicyTool, ToolRules, ToolQuestion], Iterator[Polic
     _model,
     _session,
 )
+
+
+# --- a verdict in words: is the tool there, who decided, where that is written, what would change it -----------------
+
+
+def describe_tool_verdict(name: str, verdict: ToolVerdict, where: KeyLocator) -> dict[str, Any]:
+    """Everything about one tool, for programs. `known` False: there is no such tool in this program."""
+    tool = normalize_tool_name(name)
+    trace = verdict.traces.get(tool)
+    if trace is None:
+        return {"tool": tool, "known": False, "available": False, "reason": explain_unknown_tool(tool, verdict.traces)}
+    found = trace.hiding_step
+    return {
+        "tool": tool,
+        "known": True,
+        "available": found is None,
+        "layer": found.layer if found else None,
+        "reason": found.words if found else "",
+        "key": found.key if found else "",
+        "source": where(found.key) if found else "",
+        "steps": [_step(step, where) for step in trace.steps],
+        "changes": [{"words": c.words, "key": c.key, "value": c.value} for c in trace.changes],
+        "notes": list(verdict.notes),
+    }
+
+
+def explain_tool_verdict(name: str, verdict: ToolVerdict, where: KeyLocator) -> list[str]:
+    """The lines that `pal policy explain` and `/tools why` say."""
+    tool = normalize_tool_name(name)
+    trace = verdict.traces.get(tool)
+    if trace is None:
+        return [explain_unknown_tool(tool, verdict.traces)]
+    found = trace.hiding_step
+    lines = [f"{tool} is offered." if found is None else f"{tool} is not offered: {found.words}{_at(found, where)}."]
+    lines += [_line(step, where) for step in trace.steps]
+    lines += ["to allow it:", *(f"  {_command(change)}" for change in trace.changes)] if trace.changes else []
+    return lines + [f"note: {note}" for note in verdict.notes]
+
+
+def explain_unknown_tool(tool: str, tools: Mapping[str, Any]) -> str:
+    """What is said about a name that no tool of this program has."""
+    if tool in BUILTIN_TOOLS:
+        return f"{tool} is a name that policies know, but there is no such tool in this program yet."
+    near = suggest_word(tool, tools)
+    return f"There is no tool {tool[:64]}." + (f" Did you mean {near}?" if near else "")
+
+
+def _command(change: PolicyChange) -> str:
+    if not change.key:
+        return change.words
+    value = change.value if isinstance(change.value, str) else json.dumps(change.value, ensure_ascii=False)
+    return f"{change.words}: pal config set {_quoted(change.key)} {_quoted(value)}"
+
+
+def _quoted(text: str) -> str:
+    plain = text.replace("'", "'\\''")
+    return f"'{plain}'" if any(c in text for c in " []{}\"'*$\\") else text
+
+
+def _line(step: PolicyStep, where: KeyLocator) -> str:
+    number = f"{step.layer}" if step.layer else "+"
+    return f"  {number} {step.name}: {'hidden, ' if step.hidden else ''}{step.words}{_at(step, where)}"
+
+
+def _at(step: PolicyStep, where: KeyLocator) -> str:
+    found = where(step.key) if step.key else ""
+    return f" ({found})" if found else ""
+
+
+def _step(step: PolicyStep, where: KeyLocator) -> dict[str, Any]:
+    return {
+        "layer": step.layer,
+        "name": step.name,
+        "hidden": step.hidden,
+        "key": step.key,
+        "source": where(step.key) if step.key else "",
+        "words": step.words,
+    }

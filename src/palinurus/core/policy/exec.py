@@ -122,23 +122,24 @@ def match_programs(
 
 
 def _match(program: ExecProgram, entries: Sequence[CommandRule], rules: ExecRules) -> Match:
-    if not program.binary or program.own:
-        return "miss"
     folder, _, name = program.binary.rpartition("/")
-    if name in rules.safe_bins and folder in rules.safe_dirs and is_safe_filter((name, *program.argv[1:])):
+    filters = not program.own and name in rules.safe_bins and folder in rules.safe_dirs
+    if filters and is_safe_filter((name, *program.argv[1:])):
         return "safe"
-    kind = classify_command(program.argv, program.binary)
-    if kind in ("runner", "executes"):
-        return "miss"
-    for entry in entries:
-        exact = entry.argv is not None
-        if (
-            (exact or kind == "plain")
-            and (not exact or entry.argv == program.argv[1:])
-            and covers_program(entry, program)
-        ):
+    kind = _nature(program)
+    for entry in entries if kind else ():
+        fits = kind == "plain" if entry.argv is None else entry.argv == program.argv[1:]
+        if fits and covers_program(entry, program):
             return "listed"
     return "miss"
+
+
+def _nature(program: ExecProgram) -> str:
+    """What a rule may be about; "" for what no rule can allow."""
+    if not program.binary or program.own:
+        return ""
+    kind = classify_command(program.argv, program.binary)
+    return "" if kind in ("runner", "executes") else kind
 
 
 def covers_program(entry: CommandRule, program: ExecProgram) -> bool:
@@ -158,11 +159,7 @@ def list_storable_rules(programs: Sequence[ExecProgram], rules: ExecRules) -> tu
     for program in programs:
         if _match(program, (), rules) == "safe":
             continue
-        if (
-            not program.binary
-            or program.own
-            or classify_command(program.argv, program.binary) in ("runner", "executes")
-        ):
+        if not _nature(program):
             return ()
         found.append(CommandRule(program.binary, program.argv[1:]))
     return tuple(dict.fromkeys(found))

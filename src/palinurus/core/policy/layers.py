@@ -14,13 +14,25 @@ import msgspec
 
 from palinurus.core.policy import groups
 
-# Which rule of a `toolsBySender` table is the sender's. Pure.
-#
-# Keys: `id:…`, `e164:…`, `role:…`, `username:…`, `name:…`, a bare id, `*`. Ids and roles come from the platform and can
-# be trusted. Names are chosen by their bearers: a rule found by name never gives more than there is without it.
-
 T = TypeVar("T")
+SubagentRole: TypeAlias = Literal["main", "orchestrator", "leaf"]
 
+# Every sub-agent: it serves one task of its parent, and neither steers the program nor speaks for it.
+SUBAGENT_DENY: tuple[str, ...] = ("gateway", "agents_list", "cron", "memory_search", "memory_get", "sessions_send")
+# One that may not start others has nobody to look after. `subagents` stays, for looking only.
+LEAF_DENY: tuple[str, ...] = ("sessions_list", "sessions_history", "sessions_spawn")
+
+LAYERS: tuple[str, ...] = (
+    "profile", "provider profile", "global lists", "global lists for the provider", "agent lists",
+    "agent lists for the provider", "group and sender", "sandbox and sub-agents",
+)  # fmt: skip
+
+# What sandboxed sessions get unless the config says otherwise.
+SANDBOX_ALLOW: tuple[str, ...] = (
+    *groups.BASE_TOOLS, "image", "sessions_list", "sessions_history", "sessions_send", "sessions_spawn",
+    "sessions_yield", "subagents", "session_status",
+)  # fmt: skip
+SANDBOX_DENY: tuple[str, ...] = ("browser", "canvas", "nodes", "cron", "gateway")
 _DIGITS = re.compile(r"\+?[\d\s().-]{5,}")
 
 
@@ -41,14 +53,11 @@ class SenderRuleKeys(NamedTuple):
 
 
 def find_sender_rules(rules: Mapping[str, T], asker: ToolAsker) -> SenderRuleKeys:
-    """The first key that fits, in the order of the table above."""
-    sure = [
-        f"id:{asker.id}",
-        f"e164:{normalize_phone(asker.id)}",
-        *(f"role:{role}" for role in asker.roles),
-        asker.id,
-        "*",
-    ]
+    """Which rule of a `toolsBySender` table is the sender's: the first key that fits, in this order. Ids and roles come
+    from the platform and can be trusted. Names are chosen by their bearers: a rule found by name never gives more than
+    there is without it."""
+    roles = (f"role:{role}" for role in asker.roles)
+    sure = [f"id:{asker.id}", f"e164:{normalize_phone(asker.id)}", *roles, asker.id, "*"]
     named = [f"username:{asker.name.removeprefix('@')}", f"username:@{asker.name}", f"name:{asker.name}"]
     folded = {_folded(key): key for key in rules}
     return SenderRuleKeys(
@@ -68,16 +77,6 @@ def _folded(key: str) -> str:
     return f"e164:{normalize_phone(rest)}" if colon and kind == "e164" else key.strip().lower()
 
 
-# What sub-agents are kept from by default, by how deep they are. Knows names and numbers only.
-
-SubagentRole: TypeAlias = Literal["main", "orchestrator", "leaf"]
-
-# Every sub-agent: it serves one task of its parent, and neither steers the program nor speaks for it.
-SUBAGENT_DENY: tuple[str, ...] = ("gateway", "agents_list", "cron", "memory_search", "memory_get", "sessions_send")
-# One that may not start others has nobody to look after. `subagents` stays, for looking only.
-LEAF_DENY: tuple[str, ...] = ("sessions_list", "sessions_history", "sessions_spawn")
-
-
 def find_subagent_role(depth: int, deepest: int) -> SubagentRole:
     """A session at the greatest depth starts no others."""
     if depth <= 0:
@@ -90,25 +89,6 @@ def list_denied_tools(depth: int, deepest: int) -> tuple[str, ...]:
     return {"main": (), "orchestrator": SUBAGENT_DENY, "leaf": (*SUBAGENT_DENY, *LEAF_DENY)}[
         find_subagent_role(depth, deepest)
     ]
-
-
-LAYERS: tuple[str, ...] = (
-    "profile",
-    "provider profile",
-    "global lists",
-    "global lists for the provider",
-    "agent lists",
-    "agent lists for the provider",
-    "group and sender",
-    "sandbox and sub-agents",
-)
-
-# What sandboxed sessions get unless the config says otherwise.
-SANDBOX_ALLOW: tuple[str, ...] = (
-    *groups.BASE_TOOLS, "image", "sessions_list", "sessions_history", "sessions_send", "sessions_spawn",
-    "sessions_yield", "subagents", "session_status",
-)  # fmt: skip
-SANDBOX_DENY: tuple[str, ...] = ("browser", "canvas", "nodes", "cron", "gateway")
 
 
 class ToolLists(msgspec.Struct, frozen=True):
@@ -194,6 +174,8 @@ class ToolGate(msgspec.Struct, frozen=True):
     written: tuple[str, ...] = ()  # what stands there
     words: str = ""  # what the allow list is, for people
     deny_key: str = ""  # where `deny` stands; "" = below `key`
+    behind: tuple[str, ...] = ()  # what is denied if `deny` is emptied, and where that stands
+    behind_key: str = ""
     fixed: bool = False  # only unknown names in `allow` let nothing through (elsewhere such a list is ignored)
 
 
@@ -265,8 +247,10 @@ def _sandbox(shared: ToolLists | None, agent: ToolLists | None) -> ToolGate:
     given = SANDBOX_ALLOW if allow is None else (*allow, "image") if allow else None
     gate = _guarded(ToolLists(own.key, allow, tuple(also), deny), given, SANDBOX_DENY, "what sandboxed sessions get")
     entry, written = _entry(own)
-    deny_key = f"{own.key if own.deny else base.key}.deny"
-    return msgspec.structs.replace(gate, entry=entry, written=written, deny_key=deny_key)
+    gate = msgspec.structs.replace(gate, entry=entry, written=written, deny_key=f"{base.key}.deny")
+    if not own.deny or own is base:
+        return gate
+    return msgspec.structs.replace(gate, deny_key=f"{own.key}.deny", behind=base.deny, behind_key=f"{base.key}.deny")
 
 
 def _provided(scope: ToolScope, question: ToolQuestion) -> ToolLists | None:

@@ -214,7 +214,7 @@ def is_memory_note(relative: str) -> bool:
 
 
 def may_use_network(command: str, taint: Taint, rules: TaintRules) -> bool:
-    """May the command keep the network its cell gives it? With content from outside none may; with the machine's own
+    """May the command keep the network its sandbox gives it? With content from outside none may; with the machine's own
     files those that build, test and share a project, as long as they name no address."""
     if not is_reason_to_ask(rules, "exec:network", taint):
         return True

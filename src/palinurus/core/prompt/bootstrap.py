@@ -1,114 +1,34 @@
-"""Which workspace files go into a prompt, and how much of each. Pure: the texts are handed in, files are never changed.
+"""Which workspace files go into a prompt, how much of each, and the sections that show them. Pure: the texts are handed
+in, files are never changed.
 
 Files are filled in the order the prompt shows them; each gets its own limit or what is left of the total. Sizes are
-for the diagnostics, not for the prompt.
+for the diagnostics, not for the prompt. HEARTBEAT.md stands below the cache boundary.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from palinurus.core.prompt.conduct import strip_lines
-from palinurus.core.prompt.facts import FileFact, StableFacts
+from palinurus.core.prompt.facts import FileFact, StableFacts, strip_lines
+from palinurus.core.schedule.heartbeat import is_blank_page
 from palinurus.core.types.keys import SessionKind
 
-# Workspace files in the prompt: announced, injected in a fixed order, and HEARTBEAT.md below the boundary.
-#
-# What is cut, missing or blank was decided before; here files only find their place.
-
-FILE_WEIGHTS: dict[str, int] = {
-    "agents.md": 10,
-    "soul.md": 20,
-    "identity.md": 30,
-    "user.md": 40,
-    "tools.md": 50,
-    "bootstrap.md": 60,
-    "memory.md": 70,
-}
-DYNAMIC_FILES = frozenset(("heartbeat.md",))  # changes often: below the boundary
-_LAST = 1000
-
-
-def get_base_name(name: str) -> str:
-    """The file's own name in lower case, without directories."""
-    return name.replace("\\", "/").rpartition("/")[2].lower()
-
-
-def list_stable_files(facts: StableFacts) -> list[FileFact]:
-    """The files above the boundary, in order: known ones by weight, the others by path; blank ones left out."""
-    kept = [file for file in facts.files if get_base_name(file.name) not in DYNAMIC_FILES and file.text.strip()]
-    return sorted(kept, key=lambda file: (FILE_WEIGHTS.get(get_base_name(file.name), _LAST), file.name))
-
-
-def write_bootstrap_pending(facts: StableFacts) -> str:
-    if not facts.pending:
-        return ""
-    return (
-        "## Bootstrap Pending\n"
-        "This workspace is new: BOOTSTRAP.md below holds the first conversation. Follow it before normal work, write "
-        "what you learn into the workspace files, and delete BOOTSTRAP.md when it is done. Do not pretend it is done."
-    )
-
-
-def write_bootstrap_notice(facts: StableFacts) -> str:
-    """That files were shortened; by how much is for the diagnostics."""
-    cut = [file.name for file in facts.files if file.truncated]
-    if not cut or facts.knobs.warn == "off":
-        return ""
-    return (
-        "## Bootstrap Context Notice\n"
-        f"Shortened below: {', '.join(cut)}. The files themselves are whole: read them when a part that is missing "
-        "may matter."
-    )
-
-
-def write_workspace_files(facts: StableFacts) -> str:
-    return (
-        "## Workspace Files (injected)\n"
-        "Palinurus loads these files, which the person edits, and includes them under Project Context."
-        if facts.files
-        else "## Workspace Files (injected)\nNo workspace file is included in this run."
-    )
-
-
-def write_project_context(facts: StableFacts) -> str:
-    files = list_stable_files(facts)
-    if not files:
-        return ""
-    head = ["# Project Context", "These workspace files are part of your instructions."]
-    if any(get_base_name(file.name) == "soul.md" and not file.missing for file in files):
-        head.append("SOUL.md is who you are: embody its persona and tone, and do not answer in stock phrases instead.")
-    return "\n".join(head) + "\n\n" + "\n\n".join(_shown(file) for file in files)
-
-
-def write_dynamic_context(facts: StableFacts) -> str:
-    files = [file for file in facts.files if get_base_name(file.name) in DYNAMIC_FILES and file.text.strip()]
-    if not files:
-        return ""
-    head = "# Dynamic Project Context\nThese files change often; what they say goes for this run."
-    return "\n\n".join((head, *(_shown(file) for file in files)))
-
-
-def _shown(file: FileFact) -> str:
-    return f"## {file.name}\n\n{strip_lines(file.text)}"
-
-
 FIRST_FILE = "BOOTSTRAP.md"
+MEMORY_FILE = "MEMORY.md"
 HEARTBEAT_FILE = "HEARTBEAT.md"
+# In the order of the prompt; others follow, by path.
 BOOTSTRAP_FILES: tuple[str, ...] = (
-    "AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md", FIRST_FILE, "MEMORY.md", HEARTBEAT_FILE,
+    "AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md", FIRST_FILE, MEMORY_FILE, HEARTBEAT_FILE,
 )  # fmt: skip
-OPTIONAL = frozenset((FIRST_FILE, "MEMORY.md"))  # nobody misses them
+OPTIONAL = frozenset((FIRST_FILE, MEMORY_FILE))  # nobody misses them
 SUBAGENT_FILES: tuple[str, ...] = ("AGENTS.md", "TOOLS.md")  # all that sub-agents and jobs see
 LEAST = 64  # characters; with less left, nothing more is put in
 HEAD = 0.75  # of what is kept of a long file; the rest is its end
 NEAR = 0.85  # of a limit: worth a word in the diagnostics
+_RANKS = {name.lower(): rank for rank, name in enumerate(BOOTSTRAP_FILES)}
 
 State: TypeAlias = Literal["whole", "shortened", "left out", "blank", "missing", "absent", "refused"]
-_EMPTY = re.compile(r"\s*(?:#{1,6}(?:\s.*)?|[-*+]\s*(?:\[[ xX]?\]\s*)?|)")
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 class BootstrapFile(NamedTuple):
@@ -166,12 +86,11 @@ def _one(raw: BootstrapFile, room: int, limit: int) -> tuple[FileFact | None, Bo
         return _not_there(raw, room)
     text = strip_lines(raw.text)
     size = len(raw.text)
-    if is_blank_file(raw.name, text):
+    if is_blank_page(text) if _is_dynamic(raw) else not text:
         return None, BootstrapWeight(raw.name, raw.path, size, 0, "blank")
     if len(text) <= room:
-        return FileFact(raw.name, text), BootstrapWeight(
-            raw.name, raw.path, size, len(text), "whole", len(text) > limit * NEAR
-        )
+        near = len(text) > limit * NEAR
+        return FileFact(raw.name, text), BootstrapWeight(raw.name, raw.path, size, len(text), "whole", near)
     cut = shorten_file(text, raw.name, room)
     state: State = "shortened" if cut else "left out"
     return FileFact(raw.name, cut, truncated=True), BootstrapWeight(raw.name, raw.path, size, len(cut), state)
@@ -199,26 +118,79 @@ def shorten_file(text: str, name: str, room: int) -> str:
     return f"{text[:head].rstrip()}{mark}{text[len(text) - tail :].lstrip()}"
 
 
-def is_blank_file(name: str, text: str) -> bool:
-    """Does it say nothing? Of HEARTBEAT.md headings, comments and empty list items are nothing too."""
-    if get_base_name(name) not in DYNAMIC_FILES:
-        return not text.strip()
-    return all(_EMPTY.fullmatch(line) for line in _COMMENT.sub("", text).split("\n"))
+def get_base_name(name: str) -> str:
+    """The file's own name in lower case, without directories."""
+    return name.replace("\\", "/").rpartition("/")[2].lower()
 
 
-def _rank(raw: BootstrapFile) -> tuple[int, str]:
-    known = FILE_WEIGHTS.get(get_base_name(raw.name))
-    return (known if known is not None else 900 if get_base_name(raw.name) in DYNAMIC_FILES else 1000, raw.name)
+def _rank(file: BootstrapFile | FileFact) -> tuple[int, str]:
+    return _RANKS.get(get_base_name(file.name), len(_RANKS)), file.name
 
 
-# agent:bootstrap hooks: what they get, what they may give back
+def _is_dynamic(file: BootstrapFile | FileFact) -> bool:
+    """Does it change often? Then it stands below the boundary."""
+    return get_base_name(file.name) == HEARTBEAT_FILE.lower()
+
+
+# --- the sections ----------------------------------------------------------------------------------------------------
+
+
+def write_bootstrap_pending(facts: StableFacts) -> str:
+    if not facts.pending:
+        return ""
+    return (
+        "## Bootstrap Pending\n"
+        "This workspace is new: BOOTSTRAP.md below holds the first conversation. Follow it before normal work, write "
+        "what you learn into the workspace files, and delete BOOTSTRAP.md when it is done. Do not pretend it is done."
+    )
+
+
+def write_bootstrap_notice(facts: StableFacts) -> str:
+    """That files were shortened; by how much is for the diagnostics."""
+    cut = [file.name for file in facts.files if file.truncated]
+    if not cut or facts.knobs.warn == "off":
+        return ""
+    return (
+        "## Bootstrap Context Notice\n"
+        f"Shortened below: {', '.join(cut)}. The files themselves are whole: read them when a part that is missing "
+        "may matter."
+    )
+
+
+def write_workspace_files(facts: StableFacts) -> str:
+    some = "Palinurus loads these files, which the person edits, and includes them under Project Context."
+    return f"## Workspace Files (injected)\n{some if facts.files else 'No workspace file is included in this run.'}"
+
+
+def write_project_context(facts: StableFacts) -> str:
+    files = sorted((file for file in facts.files if not _is_dynamic(file) and file.text.strip()), key=_rank)
+    if not files:
+        return ""
+    head = ["# Project Context", "These workspace files are part of your instructions."]
+    if any(get_base_name(file.name) == "soul.md" and not file.missing for file in files):
+        head.append("SOUL.md is who you are: embody its persona and tone, and do not answer in stock phrases instead.")
+    return "\n".join(head) + "\n\n" + "\n\n".join(_shown(file) for file in files)
+
+
+def write_dynamic_context(facts: StableFacts) -> str:
+    files = [file for file in facts.files if _is_dynamic(file) and file.text.strip()]
+    if not files:
+        return ""
+    head = "# Dynamic Project Context\nThese files change often; what they say goes for this run."
+    return "\n\n".join((head, *(_shown(file) for file in files)))
+
+
+def _shown(file: FileFact) -> str:
+    return f"## {file.name}\n\n{strip_lines(file.text)}"
+
+
+# --- agent:bootstrap hooks: what they get, what they may give back --------------------------------------------------
 
 
 def to_hook_payload(found: Iterable[BootstrapFile]) -> list[dict[str, Any]]:
     """The files as hooks see them."""
-    return [
-        {"name": raw.name, "path": raw.path, "content": raw.text or "", "missing": raw.text is None} for raw in found
-    ]
+    fields = ("name", "path", "content", "missing")
+    return [dict(zip(fields, (raw.name, raw.path, raw.text or "", raw.text is None), strict=True)) for raw in found]
 
 
 def from_hook_payload(given: Any) -> tuple[BootstrapFile, ...] | None:

@@ -1,24 +1,21 @@
-"""Tools in the prompt: the list, how to use them, how to wait for long work, when to hand work to sub-agents."""
+"""Tools and skills in the prompt: the tools, how to use them, how to wait for long work, when to hand work to
+sub-agents; what each skill is for and where its instructions are, which are read on demand.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
 
-from palinurus.core.prompt.facts import SkillFact, StableFacts, ToolFact
-
-# The list of skills: what each is for, and where its instructions are. The bodies are read on demand.
+from palinurus.core.prompt.facts import SkillFact, StableFacts, ToolFact, has_tool, list_tool_names
 
 
 def write_skills(facts: StableFacts) -> str:
     """The rules and the list; "" when no skill is eligible."""
     if not facts.skills:
         return ""
-    left = (
-        f"\n{facts.skills_left} more skills are installed but not listed here for want of room."
-        if facts.skills_left
-        else ""
-    )
+    left = f"\n{facts.skills_left} more skills are installed but not listed here for want of room."
+    left = left if facts.skills_left else ""
     return (
         "## Skills\n"
         "Before you reply, scan the descriptions in <available_skills>.\n"
@@ -44,7 +41,7 @@ def write_skill_entry(skill: SkillFact) -> str:
 
 
 def write_skill_workshop(facts: StableFacts) -> str:
-    if "skill_workshop" not in list_tool_names(facts):
+    if not has_tool(facts, "skill_workshop"):
         return ""
     return (
         "When a way of doing something proved itself and will be needed again, propose it as a skill with "
@@ -63,44 +60,36 @@ TOOL_ORDER: tuple[str, ...] = (
     "sessions_send", "sessions_spawn", "sessions_yield", "subagents", "session_status", "skill_workshop", "image",
     "image_generate",
 )  # fmt: skip
+_WAKE = "(wake)"  # no tool: a background command wakes the agent when it ends
 _RANK = {name: rank for rank, name in enumerate(TOOL_ORDER)}
 
 # Tools that must all be there -> the line. Lines about waiting come first: they are broken most often.
-_GUIDANCE: tuple[tuple[frozenset[str], str], ...] = (
-    (
-        frozenset(("cron",)),
+_GUIDANCE: dict[tuple[str, ...], str] = {
+    ("cron",): (
         "For anything later (a reminder, checking back, recurring work) make a `cron` job. Do not wait with sleep "
-        "loops in `exec`, with `yieldMs` delays, or by asking `process` again and again.",
+        "loops in `exec`, with `yieldMs` delays, or by asking `process` again and again."
     ),
-    (
-        frozenset(("exec", "process")),
+    ("exec", "process"): (
         "`exec` is for commands that start now; one that takes long goes on in the background. Use `process` to read "
-        "its log or status, to give it input, or to step in.",
+        "its log or status, to give it input, or to step in."
     ),
-    (
-        frozenset(("sessions_spawn",)),
+    ("exec", _WAKE): (
+        "A background command wakes you when it writes output or fails: start it once and rely on that instead of "
+        "looking after it."
+    ),
+    ("sessions_spawn",): (
         "A larger or separable task goes to a sub-agent with `sessions_spawn`. Its result is pushed to you when it is "
-        "done; you need not ask for it.",
+        "done; you need not ask for it."
     ),
-    (
-        frozenset(("update_plan",)),
+    ("update_plan",): (
         "`update_plan` is for work of several real steps only. Keep exactly one step in_progress, and do not repeat "
-        "the whole plan in your text after updating it.",
+        "the whole plan in your text after updating it."
     ),
-)
-_WAKE = (
-    "A background command wakes you when it writes output or fails: start it once and rely on that instead of "
-    "looking after it."
-)
+}
 _ACP = (
     "When somebody asks for work in another coding agent's own runtime, spawn it with `sessions_spawn` and "
     'runtime "acp"; do not start that program by hand.'
 )
-
-
-def list_tool_names(facts: StableFacts) -> frozenset[str]:
-    """The tools of this run, in lower case."""
-    return frozenset(tool.name.lower() for tool in facts.tools)
 
 
 def write_tooling(facts: StableFacts) -> str:
@@ -135,10 +124,8 @@ def order_tools(tools: Iterable[ToolFact]) -> list[ToolFact]:
 
 
 def _rules(facts: StableFacts) -> list[str]:
-    have = list_tool_names(facts)
-    rules = [line for needed, line in _GUIDANCE if needed <= have]
-    if facts.wake and "exec" in have:
-        rules.insert(len([n for n, _ in _GUIDANCE[:2] if n <= have]), _WAKE)
+    have = list_tool_names(facts) | ({_WAKE} if facts.wake else set())
+    rules = [line for needed, line in _GUIDANCE.items() if have.issuperset(needed)]
     listing = [name for name in ("subagents", "sessions_list") if name in have]
     if listing:
         named = " or ".join(f"`{name}`" for name in listing)
@@ -150,7 +137,7 @@ def _rules(facts: StableFacts) -> list[str]:
 
 def write_delegation(facts: StableFacts) -> str:
     """The strong form of the nudge towards sub-agents. Words only: policy decides whether the tool exists."""
-    if facts.knobs.delegation != "prefer" or "sessions_spawn" not in list_tool_names(facts):
+    if facts.knobs.delegation != "prefer" or not has_tool(facts, "sessions_spawn"):
         return ""
     return (
         "## Sub-Agent Delegation\n"

@@ -4,12 +4,9 @@ boundary, because it follows the channel; only the output directives are the sam
 
 from __future__ import annotations
 
-from palinurus.core.prompt.capabilities import list_tool_names
-from palinurus.core.prompt.conduct import strip_lines
-from palinurus.core.prompt.facts import PromptFacts, StableFacts
-from palinurus.core.stream.silent import SILENCE_TOKEN
+from palinurus.core.prompt.facts import PromptFacts, StableFacts, has_tool, strip_lines
+from palinurus.core.stream.silent import HEARTBEAT_TOKEN, SILENCE_TOKEN
 
-HEARTBEAT_OK = "HEARTBEAT_OK"
 WEB = "webchat"
 
 
@@ -53,39 +50,40 @@ def write_embed(facts: PromptFacts) -> str:
 
 
 def write_messaging(facts: PromptFacts) -> str:
-    have = list_tool_names(facts)
-    lines = ["## Messaging"]
-    if facts.message_only:
-        lines.append("Your text is not posted in this chat: answer with `message`, and send nothing else after it.")
-    else:
-        lines.append("Your reply in this session goes by itself to where the message came from.")
-    if "sessions_send" in have:
-        lines.append("To write to another session use `sessions_send`.")
-    lines.append("Palinurus does the delivery: never use `exec` or `curl` to send chat messages.")
-    lines.append(
-        "Texts of sub-agents, jobs and the system are for you: tell their content in your own voice, without raw "
-        "metadata."
+    lines = (
+        (True, "## Messaging"),
+        (
+            facts.message_only,
+            "Your text is not posted in this chat: answer with `message`, and send nothing else after it.",
+        ),
+        (not facts.message_only, "Your reply in this session goes by itself to where the message came from."),
+        (has_tool(facts, "sessions_send"), "To write to another session use `sessions_send`."),
+        (True, "Palinurus does the delivery: never use `exec` or `curl` to send chat messages."),
+        (
+            True,
+            "Texts of sub-agents, jobs and the system are for you: tell their content in your own voice, without raw "
+            "metadata.",
+        ),
     )
-    if "message" in have:
-        lines.append(_message(facts))
-    return "\n".join(lines)
-
-
-def _message(facts: PromptFacts) -> str:
-    lines = [
-        "Use `message` for messages you start yourself and for channel actions (polls, reactions and the like); with "
-        "action send give `message`, and the target if it is not this chat."
-    ]
-    if _quiet(facts):
-        lines.append(f"If `message` already delivered what the person is to see, answer with only {SILENCE_TOKEN}.")
-    if facts.buttons:
-        lines.append("Inline buttons work here: `buttons` holds rows of {text, callback_data}.")
-    return "\n".join(lines)
+    sending = (
+        (
+            True,
+            "Use `message` for messages you start yourself and for channel actions (polls, reactions and the like); "
+            "with action send give `message`, and the target if it is not this chat.",
+        ),
+        (
+            _quiet(facts),
+            f"If `message` already delivered what the person is to see, answer with only {SILENCE_TOKEN}.",
+        ),
+        (facts.buttons, "Inline buttons work here: `buttons` holds rows of {text, callback_data}."),
+    )
+    said = (*lines, *sending) if has_tool(facts, "message") else lines
+    return "\n".join(line for there, line in said if there)
 
 
 def write_approvals(facts: PromptFacts) -> str:
     """Who asks the person when a tool needs approval. Depends on the channel, so it is not in Tool Call Style."""
-    if "exec" not in list_tool_names(facts):
+    if not has_tool(facts, "exec"):
         return ""
     if facts.approvals:
         return (
@@ -127,10 +125,8 @@ def write_extra_context(facts: PromptFacts) -> str:
     text = strip_lines(facts.extra)
     if not text:
         return ""
-    if facts.mode == "minimal":
-        title = "Subagent Context"
-    else:
-        title = "Group Chat Context" if facts.kind != "direct" else "Additional Instructions"
+    title = "Group Chat Context" if facts.kind != "direct" else "Additional Instructions"
+    title = "Subagent Context" if facts.mode == "minimal" else title
     return f"## {title}\n{text}"
 
 
@@ -159,6 +155,6 @@ def write_heartbeats(facts: PromptFacts) -> str:
     return (
         "## Heartbeats\n"
         f"Heartbeat prompt: {prompt}\n"
-        f"When a message is this prompt and nothing needs attention, answer with exactly {HEARTBEAT_OK}: it is "
-        f"swallowed as an acknowledgement. If something does, write the alert alone, without {HEARTBEAT_OK}."
+        f"When a message is this prompt and nothing needs attention, answer with exactly {HEARTBEAT_TOKEN}: it is "
+        f"swallowed as an acknowledgement. If something does, write the alert alone, without {HEARTBEAT_TOKEN}."
     )

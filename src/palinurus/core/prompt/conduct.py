@@ -1,21 +1,14 @@
 """How the agent behaves: who it is, how it calls tools, how it follows through, what it does not do.
 
-Three of these sections a provider may replace for its models (`Contribution`); the texts it brings are normalised
-here, because a stray line end would cost the cache.
+Three of these sections a provider may replace for its models (`PromptContribution`); the texts it brings are
+normalised here, because a stray line end would cost the cache.
 """
 
 from __future__ import annotations
 
-from palinurus.core.prompt.capabilities import list_tool_names
-from palinurus.core.prompt.facts import StableFacts
+from palinurus.core.prompt.facts import StableFacts, has_tool, strip_lines
 
 IDENTITY = "You are a personal assistant running inside Palinurus."
-
-
-def strip_lines(text: str) -> str:
-    """The text with one kind of line end, and no white space at line ends or around it."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    return "\n".join(line.rstrip() for line in lines).strip()
 
 
 def write_identity(facts: StableFacts) -> str:
@@ -76,11 +69,8 @@ def write_safety(facts: StableFacts) -> str:
 
 
 def write_control(facts: StableFacts) -> str:
-    first = (
-        "Prefer the `gateway` tool for reading and changing settings and for restarts. "
-        if "gateway" in list_tool_names(facts)
-        else ""
-    )
+    first = "Prefer the `gateway` tool for reading and changing settings and for restarts. "
+    first = first if has_tool(facts, "gateway") else ""
     return (
         "## Palinurus Control\n"
         f"{first}The command line is `pal`; never invent commands or options: `pal --help` and `pal COMMAND --help` "
@@ -93,7 +83,7 @@ def write_control(facts: StableFacts) -> str:
 
 
 def write_self_update(facts: StableFacts) -> str:
-    if "gateway" not in list_tool_names(facts):
+    if not has_tool(facts, "gateway"):
         return ""
     return (
         "## Palinurus Self-Update\n"

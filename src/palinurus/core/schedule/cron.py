@@ -4,7 +4,9 @@ last day of a month. Local wall time only: which instant a wall time is, `fire` 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from datetime import date, datetime, timedelta
+from itertools import product
 from typing import NamedTuple
 
 MACROS = {
@@ -72,17 +74,8 @@ class CronLine(NamedTuple):
         return None
 
     def _time(self, floor: tuple[int, int, int]) -> tuple[int, int, int] | None:
-        hour, minute, _ = floor
-        for h in self.hours:
-            if h < hour:
-                continue
-            for m in self.minutes:
-                if h == hour and m < minute:
-                    continue
-                for s in self.seconds:
-                    if (h, m, s) >= floor:
-                        return h, m, s
-        return None
+        hours = self.hours[bisect_left(self.hours, floor[0]) :]
+        return next((time for time in product(hours, self.minutes, self.seconds) if time >= floor), None)
 
 
 def parse_cron(text: str) -> CronLine:

@@ -8,25 +8,33 @@ later, up to eight times.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta, tzinfo
+from collections.abc import Mapping
+from datetime import tzinfo
 
 import msgspec
 
-# Active hours: from 08:00 to 22:00, or over midnight; 24:00 is the end of the day. Pure.
+from palinurus.core.durations import parse_duration
+from palinurus.core.text import to_datetime
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SLOWEST = 3  # doublings
+WATCH_CHANGED = "watch-changed"
+_HEAD = re.compile(r"^tasks:\s*$")
+_ITEM = re.compile(r"^\s*-\s+(\w+):\s*(.*)$")
+_FIELD = re.compile(r"^\s+(\w+):\s*(.*)$")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_NOTHING = re.compile(r"\s*(?:#{1,6}(?:\s.*)?|[-*+]\s*(?:\[[ xX]?\]\s*)?|```\w*\s*)?")
 
 
 class HeartbeatHours(msgspec.Struct, frozen=True):
-    """Minutes of the day. The same twice: no time at all."""
+    """When beats are asked for, in minutes of the day: 08:00 to 22:00, or over midnight; 24:00 is the end of the day.
+    The same twice: no time at all."""
 
     start: int = 0
     end: int = 1440
 
     def open(self, now: int, tz: tzinfo) -> bool:
         """Is it within them?"""
-        local = (_EPOCH + timedelta(milliseconds=now)).astimezone(tz)
+        local = to_datetime(now, tz)
         minute = local.hour * 60 + local.minute
         if self.start <= self.end:
             return self.start <= minute < self.end
@@ -42,17 +50,12 @@ def parse_minutes(text: str | None, otherwise: int) -> int:
     return value if value <= 1440 else otherwise
 
 
-# HEARTBEAT.md: what it asks for, and the tasks in it that have intervals of their own. Pure.
+# --- HEARTBEAT.md: what it asks for, and the tasks in it that have intervals of their own --------------------------
 #
 # tasks:
 #   - name: inbox
 #     interval: 2h
 #     prompt: Look for urgent mail.
-
-_HEAD = re.compile(r"^tasks:\s*$")
-_ITEM = re.compile(r"^\s*-\s+(\w+):\s*(.*)$")
-_FIELD = re.compile(r"^\s+(\w+):\s*(.*)$")
-_NOTHING = re.compile(r"^\s*(#.*|[-*+]\s*(\[[ xX]?\])?\s*|```\w*|<!--.*-->)?$")
 
 
 class HeartbeatTask(msgspec.Struct, frozen=True):
@@ -70,12 +73,10 @@ class HeartbeatPage(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-def parse_heartbeat_page(text: str, seconds: Callable[[str], float | None]) -> HeartbeatPage:
-    """`seconds` reads a duration. A task without a name, an interval or a prompt is left in the text."""
+def parse_heartbeat_page(text: str) -> HeartbeatPage:
+    """A task without a name, an interval or a prompt is left in the text."""
     lines = text.splitlines()
-    start = next((at for at, line in enumerate(lines) if _HEAD.match(line)), None)
-    if start is None:
-        return HeartbeatPage(text=_said(lines))
+    start = next((at for at, line in enumerate(lines) if _HEAD.match(line)), len(lines))
     end = start + 1
     while end < len(lines) and (not lines[end].strip() or lines[end][:1] in " \t-"):
         end += 1
@@ -85,8 +86,14 @@ def parse_heartbeat_page(text: str, seconds: Callable[[str], float | None]) -> H
             found.append({item[1]: _bare(item[2])})
         elif found and (field := _FIELD.match(line)):
             found[-1][field[1]] = _bare(field[2])
-    tasks = [task for each in found if (task := _task(each, seconds)) is not None]
-    return HeartbeatPage(tuple(tasks), _said(lines[:start] + lines[end:]))
+    tasks = [task for each in found if (task := _task(each)) is not None]
+    rest = "\n".join(lines[:start] + lines[end:])
+    return HeartbeatPage(tuple(tasks), "" if is_blank_page(rest) else rest.strip())
+
+
+def is_blank_page(text: str) -> bool:
+    """Does it ask for nothing? Headings, comments, empty list items and empty code blocks do not."""
+    return all(_NOTHING.fullmatch(line) for line in _COMMENT.sub("", text).split("\n"))
 
 
 def list_due_tasks(tasks: tuple[HeartbeatTask, ...], last: Mapping[str, int], now: int) -> tuple[HeartbeatTask, ...]:
@@ -94,8 +101,8 @@ def list_due_tasks(tasks: tuple[HeartbeatTask, ...], last: Mapping[str, int], no
     return tuple(task for task in tasks if now - last.get(task.name, -(1 << 60)) >= task.interval * 1000)
 
 
-def _task(fields: dict[str, str], seconds: Callable[[str], float | None]) -> HeartbeatTask | None:
-    every = seconds(fields.get("interval", ""))
+def _task(fields: dict[str, str]) -> HeartbeatTask | None:
+    every = parse_duration(fields.get("interval", ""), "m")
     if not fields.get("name") or not fields.get("prompt") or not every:
         return None
     return HeartbeatTask(fields["name"], every, fields["prompt"])
@@ -106,12 +113,7 @@ def _bare(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
-def _said(lines: list[str]) -> str:
-    return "" if all(_NOTHING.match(line) for line in lines) else "\n".join(lines).strip()
-
-
-SLOWEST = 3  # doublings
-WATCH_CHANGED = "watch-changed"
+# --- one beat --------------------------------------------------------------------------------------------------------
 
 
 class HeartbeatState(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,16 +7,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.core.schedule.fire import (
-    DAY_MS,
-    AtSchedule,
-    CronSchedule,
-    EverySchedule,
-    Misfire,
-    Schedule,
-    check_schedule,
-    find_time_zone,
-)
+from palinurus.core.durations import parse_duration
+from palinurus.core.schedule import fire
+from palinurus.core.text import to_datetime
 
 NAME, TEXT = 200, 20_000  # characters
 
@@ -56,7 +49,7 @@ class CronJob(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     id: str
     name: str
-    schedule: Schedule
+    schedule: fire.Schedule
     payload: CronPayload
     session_target: str  # main, isolated, session:<key>
     agent_id: str
@@ -67,14 +60,14 @@ class CronJob(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     delivery: CronDelivery = CronDelivery()
     delete_after_run: bool = False
     description: str = ""
-    misfire: Misfire = "once"
+    misfire: fire.Misfire = "once"
     misfire_window_ms: int | None = None  # None: a day; for a job that runs once: for ever
     source: str = ""
 
     @property
     def window(self) -> int | None:
-        once = isinstance(self.schedule, AtSchedule)
-        return self.misfire_window_ms if self.misfire_window_ms is not None else None if once else DAY_MS
+        once = isinstance(self.schedule, fire.AtSchedule)
+        return self.misfire_window_ms if self.misfire_window_ms is not None else None if once else fire.DAY_MS
 
 
 class CronJobState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -104,7 +97,7 @@ def make_job(asked: dict[str, Any], ident: str, now: int, agent: str, tz: str, s
     turn = payload.get("kind") == "agentTurn"
     target = str(asked.get("sessionTarget") or ("isolated" if turn else "main"))
     schedule = parse_schedule(asked.get("schedule"), now, tz)
-    once = isinstance(schedule, AtSchedule)
+    once = isinstance(schedule, fire.AtSchedule)
     name = str(asked.get("name") or payload.get("message") or payload.get("text") or "").strip()
     body = {
         **{key: value for key, value in asked.items() if key in _FIELDS - _OURS and value is not None},
@@ -121,7 +114,7 @@ def make_job(asked: dict[str, Any], ident: str, now: int, agent: str, tz: str, s
         "source": source,
     }
     job = _read(body)
-    if once and isinstance(job.schedule, AtSchedule) and job.schedule.at < now - 60_000:
+    if once and isinstance(job.schedule, fire.AtSchedule) and job.schedule.at < now - 60_000:
         raise ValueError("that time is over")
     return check_job(job, tz)
 
@@ -146,7 +139,7 @@ def patch_job(job: CronJob, patch: dict[str, Any], now: int, tz: str) -> CronJob
 
 def check_job(job: CronJob, tz: str) -> CronJob:
     """The same job. Raises ValueError for what cannot be."""
-    check_schedule(job.schedule, tz)
+    fire.check_schedule(job.schedule, tz)
     if not job.payload.words.strip():
         raise ValueError("the payload says nothing: text for a systemEvent, message for an agentTurn")
     if len(job.payload.words) > TEXT:
@@ -160,23 +153,25 @@ def check_job(job: CronJob, tz: str) -> CronJob:
     return job
 
 
-def parse_schedule(asked: Any, now: int, tz: str) -> Schedule:
+def parse_schedule(asked: Any, now: int, tz: str) -> fire.Schedule:
     """Also as people write it: {at: "2026-02-01T09:00"}, {every: "30m"}, {cron: "0 9 * * *"}. Raises ValueError."""
     if not isinstance(asked, dict):
         raise ValueError("schedule is an object with kind at, every or cron")
     kind = asked.get("kind") or next((k for k in ("at", "every", "cron") if k in asked), "")
     if "atMs" in asked or kind == "at":
-        return AtSchedule(parse_moment(asked.get("at", asked.get("atMs")), now, tz))
+        return fire.AtSchedule(parse_moment(asked.get("at", asked.get("atMs")), now, tz))
     if kind == "every" or "everyMs" in asked:
         every, anchor = _whole(asked.get("everyMs")), _whole(asked.get("anchorMs"))
+        if every is None and isinstance(words := asked.get("every"), str) and (seconds := parse_duration(words, "m")):
+            every = _whole(seconds * 1000)
         if every is None:
-            raise ValueError("everyMs is a number of milliseconds")
-        return EverySchedule(every, now if anchor is None else anchor)
+            raise ValueError('everyMs is a number of milliseconds; or write every: "30m"')
+        return fire.EverySchedule(every, now if anchor is None else anchor)
     if kind == "cron":
         expr = asked.get("expr") or asked.get("cron")
         if not isinstance(expr, str):
             raise ValueError("expr is a cron line such as 0 9 * * 1-5")
-        return CronSchedule(expr.strip(), str(asked.get("tz") or tz), _whole(asked.get("staggerMs")) or 0)
+        return fire.CronSchedule(expr.strip(), str(asked.get("tz") or tz), _whole(asked.get("staggerMs")) or 0)
     raise ValueError("schedule.kind is at, every or cron")
 
 
@@ -192,7 +187,7 @@ def parse_moment(written: Any, now: int, tz: str) -> int:
     except ValueError:
         raise ValueError(f"{text[:40]!r} is not a time; write it as 2026-02-01T09:00") from None
     if found.tzinfo is None:
-        found = found.replace(tzinfo=find_time_zone(tz))
+        found = found.replace(tzinfo=fire.find_time_zone(tz))
     return round((found - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
 
 
@@ -206,15 +201,14 @@ def to_client_job(job: CronJob, state: CronJobState, due: int | None) -> dict[st
     """As clients see it."""
     body: dict[str, Any] = msgspec.to_builtins(job)
     own = {key: value for key, value in msgspec.to_builtins(state).items() if key.endswith(("Ms", "Status", "Error"))}
-    own.pop("cursor", None)
     if due is not None:
         own["nextRunAtMs"] = due
     if state.consecutive_errors:
         own["consecutiveErrors"] = state.consecutive_errors
     whole = {"enabled": job.enabled, "wakeMode": job.wake_mode, "delivery": msgspec.to_builtins(job.delivery)}
     whole["delivery"].setdefault("mode", job.delivery.mode)
-    if isinstance(job.schedule, AtSchedule):
-        iso = datetime.fromtimestamp(job.schedule.at / 1000, UTC).isoformat(timespec="seconds")
+    if isinstance(job.schedule, fire.AtSchedule):
+        iso = to_datetime(job.schedule.at).isoformat(timespec="seconds")
         body["schedule"] = {"kind": "at", "at": iso.replace("+00:00", "Z")}
     return {**body, **whole, "state": own}
 

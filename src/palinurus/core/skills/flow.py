@@ -15,7 +15,7 @@ _WORDS: dict[str, bool | None] = {
 
 
 class FrontMatterFault(Exception):
-    """The text cannot be read from `at` on. Caught in `front`; nobody else sees it."""
+    """The text cannot be read from `at` on. Caught in `frontmatter`; nobody else sees it."""
 
     def __init__(self, at: int, message: str) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ def parse_word(word: str) -> Any:
 
 
 def parse_value(text: str, at: int, depth: int = 0) -> FlowValue:
-    """The value that starts at `at` (white space before it is skipped). Raises Fault."""
+    """The value that starts at `at` (white space before it is skipped). Raises FrontMatterFault."""
     at = skip_blanks(text, at)
     head = text[at : at + 1]
     if depth > DEPTH:
@@ -51,7 +51,7 @@ def parse_value(text: str, at: int, depth: int = 0) -> FlowValue:
 
 
 def parse_quoted(text: str, at: int) -> FlowValue:
-    """The quoted text that starts at `at`. A line end inside is one space. Raises Fault."""
+    """The quoted text that starts at `at`. A line end inside is one space. Raises FrontMatterFault."""
     mark = text[at]
     end = at + 1
     while end < len(text):
@@ -121,7 +121,7 @@ def _list(text: str, at: int, depth: int) -> FlowValue:
 
 
 def _next(text: str, at: int, close: str, opened: int) -> int:
-    """Past the comma, to the next item or the closing bracket. Raises Fault."""
+    """Past the comma, to the next item or the closing bracket. Raises FrontMatterFault."""
     if at >= len(text):
         raise FrontMatterFault(opened, f"the {text[opened]} is not closed")
     if text[at] == ",":

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from palinurus.core.skills import flow
 from palinurus.core.skills.flow import FrontMatterFault
+from palinurus.core.text import normalize_breaks
 
 LIMIT = 65_536  # characters of a header
 DEPTH = 16  # blocks in blocks
@@ -42,8 +43,7 @@ class _Line(NamedTuple):
 
 def parse_front_matter(text: str) -> FrontMatter | BadFrontMatter:
     """The header of a file."""
-    clean = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    lines = clean.split("\n")
+    lines = normalize_breaks(text.removeprefix("\ufeff")).split("\n")
     if lines[0].rstrip() != _FENCE:
         return BadFrontMatter(1, "does not begin with a header (a line of ---)")
     end = next((i for i, line in enumerate(lines[1:], 1) if line.rstrip() in (_FENCE, "...")), 0)
@@ -74,7 +74,7 @@ class _Block:
             at += len(raw) + 1
 
     def whole(self) -> dict[str, Any]:
-        """All of it. Raises Fault."""
+        """All of it. Raises FrontMatterFault."""
         line = self._peek()
         if line is None:
             return {}

@@ -1,5 +1,8 @@
 """One message of the model as people get it: without reasoning, marks and the silence token. The whole text at
-once; `live` does the same while it comes.
+once, or while it comes (`LiveText`).
+
+Most deltas hold none of these and pass through untouched. At the end of each message the shown text is compared
+with the whole one; if they differ in more than an ending, the face is told to put the right one there.
 """
 
 from __future__ import annotations
@@ -16,15 +19,10 @@ from palinurus.core.stream.tags import TagPiece, TagReader, split_reasoning
 from palinurus.core.types.events import MessageEnd, MessageStart, MessageUpdate, RunEvent
 from palinurus.core.types.messages import AssistantMessage, Message
 
-# A run's text while it comes, for faces that show deltas: without reasoning tags, marks and the silence token.
-#
-# Most deltas hold none of these and pass through untouched. At the end of each message the shown text is compared
-# with the whole one; if they differ in more than an ending, the face is told to put the right one there.
+# replace: the message's text is this instead
+ShownPiece: TypeAlias = tuple[Literal["text", "reasoning", "replace"], str]
 
-ShownPiece: TypeAlias = tuple[
-    Literal["text", "reasoning", "replace"], str
-]  # replace: the message's text is this instead
-
+MESSAGE_GAP = "\n\n"  # between the texts of two messages
 _special = re.compile(r"[<\[`~MNH]").search
 
 
@@ -53,7 +51,7 @@ class LiveText:
         return []
 
     def _begin(self) -> None:
-        self._tags, self._marks, self._hush = TagReader(enforce=self._enforce), MarkReader(), SilenceFilter()
+        self._tags, self._marks, self._silence = TagReader(enforce=self._enforce), MarkReader(), SilenceFilter()
         self._sent: list[str] = []  # text shown of this message
         self._known = 0  # how many of these the machines have seen
         self._idle = False
@@ -63,18 +61,18 @@ class LiveText:
         if skipped := "".join(self._sent[self._known :]):
             self._tags.pass_over(skipped)
             self._marks.pass_over(skipped)
-            self._hush.pass_over(skipped)
+            self._silence.pass_over(skipped)
         shown: list[ShownPiece] = []
         for piece in self._tags.feed(delta):
             self._piece(piece, shown)
         self._known = len(self._sent)
-        self._idle = self._tags.idle and self._marks.idle and self._hush.idle
+        self._idle = self._tags.idle and self._marks.idle and self._silence.idle
         return shown
 
     def _piece(self, piece: TagPiece, shown: list[ShownPiece]) -> None:
         kind, text = piece
         if kind == "text":
-            self._say(self._hush.feed(self._marks.feed(text)), shown)
+            self._say(self._silence.feed(self._marks.feed(text)), shown)
         elif kind == "thinking":
             self._touched = True
             if self._reasoning:
@@ -82,7 +80,7 @@ class LiveText:
         else:  # what it comes to is known at the end of the message
             self._touched = True
             if kind == "retract":
-                self._marks, self._hush = MarkReader(), SilenceFilter()
+                self._marks, self._silence = MarkReader(), SilenceFilter()
                 self._sent.clear()
                 shown.append(("replace", ""))
 
@@ -103,9 +101,6 @@ class LiveText:
         return [("text", right[len(sent) :])] if right.startswith(sent) else [("replace", right)]
 
 
-MESSAGE_GAP = "\n\n"  # between the texts of two messages
-
-
 class VisibleAnswer(msgspec.Struct, frozen=True):
     """`silent`: the model chose to say nothing. `thinking` is what stood in tags."""
 
@@ -115,12 +110,7 @@ class VisibleAnswer(msgspec.Struct, frozen=True):
     silent: bool = False
 
 
-def read_answer(
-    text: str,
-    *,
-    enforce: bool = False,
-    allowed: Callable[[str], bool] = is_web_address,
-) -> VisibleAnswer:
+def read_answer(text: str, *, enforce: bool = False, allowed: Callable[[str], bool] = is_web_address) -> VisibleAnswer:
     """Read one message's text. `enforce`: only what stands in <final> counts."""
     made = read_answer_with_tokens(text, enforce=enforce, allowed=allowed)
     quiet = is_silent(made.text)
@@ -130,7 +120,7 @@ def read_answer(
 def read_answer_with_tokens(
     text: str, *, enforce: bool = False, allowed: Callable[[str], bool] = is_web_address
 ) -> VisibleAnswer:
-    """As `answer`, but the tokens of silence and of heartbeats still stand where they stood."""
+    """As `read_answer`, but the tokens of silence and of heartbeats still stand where they stood."""
     visible, thinking = split_reasoning(text, enforce=enforce)
     if "[" not in visible and "MEDIA:" not in visible:
         return VisibleAnswer(visible, thinking)

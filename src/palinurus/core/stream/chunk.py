@@ -3,7 +3,8 @@
 A block ends at the first preferred break at or behind the minimum. If there is none up to the maximum, at the last
 break of another kind before it; a cut decided once would be the same with all the text in hand, since it looks at
 the text from the block's start up to a fixed length and never at how much happens to be there. Code fences are cut
-only if they are longer than a block; then they are closed, and opened again in the next.
+only if they are longer than a block; then they are closed, and opened again in the next. Small blocks become one
+message when nobody is in a hurry.
 """
 
 from __future__ import annotations
@@ -16,95 +17,6 @@ import msgspec
 
 from palinurus.core.stream.code import FENCE_LOOKAHEAD, CodeFence, is_closing_fence, parse_fence
 from palinurus.core.types.outbound import Reply
-
-# Small blocks become one message when nobody is in a hurry, and messages keep a human pace. Decisions only: what
-# time it is and which number was drawn are handed in; the caller sleeps and sends.
-
-JOINERS: dict[BreakKind, str] = {"paragraph": "\n\n", "newline": "\n", "sentence": " "}
-
-
-class CoalesceSettings(msgspec.Struct, frozen=True):
-    """agents.defaults.blockStreamingCoalesce; milliseconds and characters."""
-
-    idle: int = 1000
-    min_chars: int = 800
-    max_chars: int = 1200
-    joiner: str = "\n\n"
-    every: bool = False  # each block is sent at once (chunkMode newline)
-
-    @classmethod
-    def beside(cls, blocks: BlockSettings, idle: int = 1000) -> CoalesceSettings:
-        """What fits a chunker's settings."""
-        return cls(min(max(idle, 0), 5000), blocks.min_chars, blocks.max_chars, JOINERS[blocks.prefer])
-
-
-class Coalescer:
-    """`add` blocks, `tick` when `due` has come, `close` at the end; each returns what is to be sent now, in order.
-
-    A joined message keeps the client id of its first block.
-    """
-
-    def __init__(self, settings: CoalesceSettings) -> None:
-        self._s = settings
-        self._held: Reply | None = None
-        self.due: int | None = None
-
-    @property
-    def first(self) -> str:
-        """The client id of what is held; "" for nothing."""
-        return self._held.client_id if self._held is not None else ""
-
-    def add(self, reply: Reply, now: int) -> list[Reply]:
-        """A block has come at `now` (milliseconds)."""
-        held, out = self._held, []
-        if held is not None:
-            joined = f"{held.text}{self._s.joiner}{reply.text}"
-            if _alike(held, reply) and len(joined) <= self._s.max_chars:
-                reply = msgspec.structs.replace(held, text=joined)
-            else:
-                out = self.close()
-        if self._s.every or reply.media or reply.kind != "block" or len(reply.text) >= self._s.max_chars:
-            self._held = self.due = None
-            return [*out, reply]
-        self._held, self.due = reply, now + self._s.idle
-        return out
-
-    def tick(self, now: int) -> list[Reply]:
-        """Idle long enough? A text that is still too short waits once more."""
-        if self._held is None or self.due is None or now < self.due:
-            return []
-        if len(self._held.text) < self._s.min_chars:
-            self.due = now + self._s.idle
-            return []
-        return self.close()
-
-    def close(self) -> list[Reply]:
-        """Whatever is held goes now."""
-        out = [self._held] if self._held is not None else []
-        self._held = self.due = None
-        return out
-
-
-def _alike(held: Reply, reply: Reply) -> bool:
-    """May they be one message? One that answers nobody in particular goes with one that does."""
-    same = (held.target, held.kind, held.voice) == (reply.target, reply.kind, reply.voice)
-    return same and reply.reply_to in ("", held.reply_to) and not reply.media
-
-
-class HumanDelay(msgspec.Struct, frozen=True):
-    """agents.defaults.humanDelay: the pause before each block but the first."""
-
-    mode: Literal["off", "natural", "custom"] = "off"
-    min_ms: int = 800
-    max_ms: int = 2500
-
-    def pause(self, sent: int, drawn: float) -> int:
-        """Milliseconds to wait before the next block; `sent` went before it, `drawn` is a number in [0, 1)."""
-        if self.mode == "off" or sent == 0:
-            return 0
-        low, high = (800, 2500) if self.mode == "natural" else (self.min_ms, max(self.min_ms, self.max_ms))
-        return low + int(drawn * (high - low + 1))
-
 
 BreakKind: TypeAlias = Literal["paragraph", "newline", "sentence"]
 
@@ -123,6 +35,7 @@ _ORDER: dict[BreakKind, tuple[BreakKind, ...]] = {
     "newline": ("newline", "sentence"),
     "sentence": ("sentence", "newline"),
 }
+JOINERS: dict[BreakKind, str] = {"paragraph": "\n\n", "newline": "\n", "sentence": " "}
 
 
 class BlockSettings(msgspec.Struct, frozen=True):
@@ -287,9 +200,93 @@ class _Finder:
 def _whole(text: str, at: int) -> int:
     """A place at or before `at` that does not split what is seen as one character."""
     for here in range(at, max(1, at - 32), -1):
-        joins = here < len(text) and (
-            unicodedata.combining(text[here]) or text[here] in _JOIN or text[here - 1] == _ZWJ
-        )
-        if not joins:
+        after = text[here : here + 1]
+        if not after or not (unicodedata.combining(after) or after in _JOIN or text[here - 1] == _ZWJ):
             return here
     return at
+
+
+# --- messages at a human pace: what time it is and which number was drawn are handed in; the caller sleeps and sends --
+
+
+class CoalesceSettings(msgspec.Struct, frozen=True):
+    """agents.defaults.blockStreamingCoalesce; milliseconds and characters."""
+
+    idle: int = 1000
+    min_chars: int = 800
+    max_chars: int = 1200
+    joiner: str = "\n\n"
+    every: bool = False  # each block is sent at once (chunkMode newline)
+
+    @classmethod
+    def beside(cls, blocks: BlockSettings, idle: int = 1000) -> CoalesceSettings:
+        """What fits a chunker's settings."""
+        return cls(min(max(idle, 0), 5000), blocks.min_chars, blocks.max_chars, JOINERS[blocks.prefer])
+
+
+class Coalescer:
+    """`add` blocks, `tick` when `due` has come, `close` at the end; each returns what is to be sent now, in order.
+
+    A joined message keeps the client id of its first block.
+    """
+
+    def __init__(self, settings: CoalesceSettings) -> None:
+        self._s = settings
+        self._held: Reply | None = None
+        self.due: int | None = None
+
+    @property
+    def first(self) -> str:
+        """The client id of what is held; "" for nothing."""
+        return self._held.client_id if self._held is not None else ""
+
+    def add(self, reply: Reply, now: int) -> list[Reply]:
+        """A block has come at `now` (milliseconds)."""
+        held, out = self._held, []
+        if held is not None:
+            joined = f"{held.text}{self._s.joiner}{reply.text}"
+            if _alike(held, reply) and len(joined) <= self._s.max_chars:
+                reply = msgspec.structs.replace(held, text=joined)
+            else:
+                out = self.close()
+        if self._s.every or reply.media or reply.kind != "block" or len(reply.text) >= self._s.max_chars:
+            self._held = self.due = None
+            return [*out, reply]
+        self._held, self.due = reply, now + self._s.idle
+        return out
+
+    def tick(self, now: int) -> list[Reply]:
+        """Idle long enough? A text that is still too short waits once more."""
+        if self._held is None or self.due is None or now < self.due:
+            return []
+        if len(self._held.text) < self._s.min_chars:
+            self.due = now + self._s.idle
+            return []
+        return self.close()
+
+    def close(self) -> list[Reply]:
+        """Whatever is held goes now."""
+        out = [self._held] if self._held is not None else []
+        self._held = self.due = None
+        return out
+
+
+def _alike(held: Reply, reply: Reply) -> bool:
+    """May they be one message? One that answers nobody in particular goes with one that does."""
+    same = (held.target, held.kind, held.voice) == (reply.target, reply.kind, reply.voice)
+    return same and reply.reply_to in ("", held.reply_to) and not reply.media
+
+
+class HumanDelay(msgspec.Struct, frozen=True):
+    """agents.defaults.humanDelay: the pause before each block but the first."""
+
+    mode: Literal["off", "natural", "custom"] = "off"
+    min_ms: int = 800
+    max_ms: int = 2500
+
+    def pause(self, sent: int, drawn: float) -> int:
+        """Milliseconds to wait before the next block; `sent` went before it, `drawn` is a number in [0, 1)."""
+        if self.mode == "off" or sent == 0:
+            return 0
+        low, high = (800, 2500) if self.mode == "natural" else (self.min_ms, max(self.min_ms, self.max_ms))
+        return low + int(drawn * (high - low + 1))

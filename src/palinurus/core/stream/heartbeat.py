@@ -1,4 +1,8 @@
-"""HEARTBEAT_OK: how a model says that a heartbeat found nothing worth a person's attention."""
+"""HEARTBEAT_OK: how a model says that a heartbeat found nothing worth a person's attention.
+
+What the end of a heartbeat comes to, something to tell or nothing: who sends it, who forgets it and who counts it ask
+here, so that they never disagree. Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from palinurus.core.stream.answer import read_answer_with_tokens
-from palinurus.core.stream.silent import is_silent
+from palinurus.core.stream.silent import HEARTBEAT_TOKEN, is_silent
 from palinurus.core.types.inbound import HeartbeatOptions
 from palinurus.core.types.messages import AssistantMessage, Message
 
-# What the end of a heartbeat comes to: something to tell, or nothing. Who sends it, who forgets it and who counts it
-# ask here, so that they never disagree. Pure.
+_MARKUP = r"(?:[*_`~]{1,3}|</?[a-zA-Z]{1,10}>|\s)*"
+_START = re.compile(rf"\A{_MARKUP}{HEARTBEAT_TOKEN}(?!\w){_MARKUP}[.!?,;:…-]{{0,4}}{_MARKUP}")
+_END = re.compile(rf"{_MARKUP}(?<!\w){HEARTBEAT_TOKEN}(?!\w){_MARKUP}[.!?,;:…-]{{0,4}}{_MARKUP}\Z")
 
 
 def find_last_word(messages: Iterable[Message]) -> str:
@@ -28,12 +33,6 @@ def judge_heartbeat_reply(text: str, options: HeartbeatOptions) -> HeartbeatAck:
     return made._replace(drop=True) if made.text and made.text == options.said else made
 
 
-ACK_TOKEN = "HEARTBEAT_OK"
-_MARKUP = r"(?:[*_`~]{1,3}|</?[a-zA-Z]{1,10}>|\s)*"
-_START = re.compile(rf"\A{_MARKUP}{ACK_TOKEN}(?!\w){_MARKUP}[.!?,;:…-]{{0,4}}{_MARKUP}")
-_END = re.compile(rf"{_MARKUP}(?<!\w){ACK_TOKEN}(?!\w){_MARKUP}[.!?,;:…-]{{0,4}}{_MARKUP}\Z")
-
-
 class HeartbeatAck(NamedTuple):
     """`drop`: nothing is sent. Otherwise `text` is, without the token at its edges."""
 
@@ -44,7 +43,7 @@ class HeartbeatAck(NamedTuple):
 
 def parse_ack(text: str, *, limit: int = HeartbeatOptions().ack_max_chars) -> HeartbeatAck:
     """Judge the reply of a heartbeat: a short rest goes with the token. For other replies see `silent`."""
-    if ACK_TOKEN not in text:
+    if HEARTBEAT_TOKEN not in text:
         return HeartbeatAck(not text.strip(), text)
     rest = _END.sub("", _START.sub("", text, count=1), count=1).strip()
     if rest == text.strip():

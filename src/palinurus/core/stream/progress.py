@@ -50,18 +50,16 @@ _ANY = ("path", "file_path", "url", "query", "pattern", "action", "name", "id", 
 
 def write_tool_line(name: str, args: Mapping[str, Any], summary: str = "", detail: Detail = "explain") -> str:
     """The line of a tool that starts: `<emoji> <Label>: <detail>`, or without the colon if there is nothing to say."""
-    told = describe_arguments(name, args, summary, detail)
-    return (
-        f"{choose_emoji(name)} {write_tool_label(name)}: {told}"
-        if told
-        else f"{choose_emoji(name)} {write_tool_label(name)}"
-    )
+    return _line(f"{choose_emoji(name)} {write_tool_label(name)}", describe_arguments(name, args, summary, detail))
 
 
 def write_failure_line(name: str, args: Mapping[str, Any], summary: str = "", detail: Detail = "explain") -> str:
     """The line of a tool that failed. The error itself is not in it."""
-    told = describe_arguments(name, args, summary, detail)
     head = f"⚠️ {choose_emoji(name)} {write_tool_label(name)} failed"
+    return _line(head, describe_arguments(name, args, summary, detail))
+
+
+def _line(head: str, told: str) -> str:
     return f"{head}: {told}" if told else head
 
 
@@ -77,7 +75,7 @@ def describe_arguments(name: str, args: Mapping[str, Any], summary: str, detail:
 
 
 def choose_emoji(name: str) -> str:
-    return TOOLS[name][0] if name in TOOLS else FALLBACK
+    return TOOLS.get(name, (FALLBACK, ()))[0]
 
 
 def write_tool_label(name: str) -> str:
@@ -90,7 +88,7 @@ def write_tool_output(text: str, limit: int = OUTPUT) -> str:
 
     The fence is longer than any in the text, so that nothing in it can end the block.
     """
-    text = mask_secrets(text[: limit * 2] if len(text) <= limit * 2 else text[:limit] + text[-limit:]).strip("\n")
+    text = mask_secrets(text if len(text) <= limit * 2 else text[:limit] + text[-limit:]).strip("\n")
     if not text.strip():
         return ""
     if len(text) > limit:

@@ -1,16 +1,16 @@
 """A chosen silence: the model answers with the token NO_REPLY and nothing is sent. A stray HEARTBEAT_OK, the token of
 heartbeats, goes the same way: alone it says nothing, before or behind a text it is left out.
 
-`Hush` holds the token back while it comes in pieces; text that only looked like it is let go.
+`SilenceFilter` holds the token back while it comes in pieces; text that only looked like it is let go.
 """
 
 from __future__ import annotations
 
 import re
 
-SILENCE_TOKEN, STRAY = "NO_REPLY", "HEARTBEAT_OK"
+SILENCE_TOKEN, HEARTBEAT_TOKEN = "NO_REPLY", "HEARTBEAT_OK"
 _POINTS = "[.!?,;:…]{0,4}"
-_WORD = rf"(?:{SILENCE_TOKEN}|{STRAY}{_POINTS})"
+_WORD = rf"(?:{SILENCE_TOKEN}|{HEARTBEAT_TOKEN}{_POINTS})"
 _SILENT = re.compile(rf"\s*{SILENCE_TOKEN}(?:\s+{SILENCE_TOKEN})*\s*", re.IGNORECASE)
 _JSON = re.compile(rf'\s*\{{\s*"action"\s*:\s*"{SILENCE_TOKEN}"\s*\}}\s*')
 _COMPACT = f'{{"action":"{SILENCE_TOKEN}"}}'
@@ -19,10 +19,13 @@ _TRAILING = re.compile(rf"(?:\s+{_WORD})+\s*\Z")
 _TOKENS = re.compile(rf"\s*(?:{_WORD}\s+)*{_WORD}\s*")
 # What could still become a token at the end of a text, or has; the blank before it was let go.
 _BEGUN = "|".join(
-    (f"{STRAY}{_POINTS}", *(word[:n] for word in (SILENCE_TOKEN, STRAY) for n in range(len(word), 0, -1)))
+    (
+        f"{HEARTBEAT_TOKEN}{_POINTS}",
+        *(word[:n] for word in (SILENCE_TOKEN, HEARTBEAT_TOKEN) for n in range(len(word), 0, -1)),
+    )
 )
 _TAIL = re.compile(rf"(?<=\s)(?:(?:{_WORD}\s+)*(?:{_BEGUN})|(?:{_WORD}\s+)+)\Z")
-_FIRST = re.compile(f"{STRAY}{_POINTS}")
+_FIRST = re.compile(f"{HEARTBEAT_TOKEN}{_POINTS}")
 
 
 def is_silent(text: str) -> bool:
@@ -32,7 +35,7 @@ def is_silent(text: str) -> bool:
 
 def strip_silence(text: str) -> str:
     """`text` without the token before or behind it; "" if it is nothing but the token."""
-    if SILENCE_TOKEN not in text.upper() and STRAY not in text:
+    if SILENCE_TOKEN not in text.upper() and HEARTBEAT_TOKEN not in text:
         return text
     return "" if is_silent(text) else _TRAILING.sub("", _LEADING.sub("", text))
 
@@ -83,4 +86,4 @@ def _waits(text: str) -> bool:
     if text[0] == "{":
         return _COMPACT.startswith("".join(text.split()))
     rest = _LEADING.sub("", text)
-    return SILENCE_TOKEN.startswith(rest) or STRAY.startswith(rest) or _FIRST.fullmatch(rest) is not None
+    return SILENCE_TOKEN.startswith(rest) or HEARTBEAT_TOKEN.startswith(rest) or _FIRST.fullmatch(rest) is not None

@@ -1,7 +1,8 @@
-"""Asking a person before something happens: what is asked, and what they said. Values and the port only.
+"""Asking a person before something happens: what is asked, and what they said; what the configuration says about
+commands and untrusted content. Values and the port only; the rules are in `core/policy`.
 
-What was shown is what runs: whoever asks puts all that decides the effect into the `Ask`, and checks it again
-before acting.
+What was shown is what runs: whoever asks puts all that decides the effect into the `ApprovalRequest`, and checks it
+again before acting.
 """
 
 from __future__ import annotations
@@ -10,10 +11,6 @@ from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
-
-# What the configuration says about untrusted content: which effects pass unasked, and where data may go. Values only.
-#
-# The rules themselves are in `core/policy/taint.py`.
 
 # Places whose owners cannot be the author of a page, and whose visitors the author cannot see.
 SAFE_HOSTS = (
@@ -35,9 +32,7 @@ ApprovalDecision: TypeAlias = Literal["allow-once", "allow-always", "deny"]
 Security: TypeAlias = Literal["deny", "allowlist", "full"]
 AskMode: TypeAlias = Literal["off", "on-miss", "always"]
 Elevated: TypeAlias = Literal["off", "on", "ask", "full"]
-ShowCard: TypeAlias = Callable[
-    [str, str], None
-]  # (approval id, card): the question is shown where the turn was asked for
+ShowCard: TypeAlias = Callable[[str, str], None]  # (approval id, card): shown where the turn was asked for
 
 SAFE_BINS = ("cut", "uniq", "head", "tail", "tr", "wc")
 SAFE_DIRS = ("/bin", "/usr/bin")

@@ -1,8 +1,7 @@
 """The port of the channels: a way people reach the agent, what it can do, and what can go wrong with it.
 
 A channel turns the platform's events into `Inbound` and `Reply` into the platform's calls. It decides nothing: who may
-speak is `inbox/access.py`, what is said again is `outbox/deliver.py`, and how long texts are cut
-is `outbox/parts.py`.
+speak is `inbox/access.py`, what is said again is `outbox/deliver.py`, and how long texts are cut is `outbox/parts.py`.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ SendResult: TypeAlias = SendReceipt | SendFailure
 
 
 class TypingAction(msgspec.Struct, frozen=True, tag="typing"):
-    """Show that an answer is being written; lasts `Abilities.typing` seconds."""
+    """Show that an answer is being written; lasts `ChannelAbilities.typing` seconds."""
 
 
 class EditAction(msgspec.Struct, frozen=True, tag="edit"):
@@ -89,14 +88,14 @@ class PollAction(msgspec.Struct, frozen=True, tag="poll"):
 
 
 class ThreadAction(msgspec.Struct, frozen=True, tag="thread"):
-    """A new thread or topic, below a message where one is named. `Sent.message_id` is the thread's id."""
+    """A new thread or topic, below a message where one is named. `SendReceipt.message_id` is the thread's id."""
 
     name: str
     message_id: str = ""
 
 
 class ReadAction(msgspec.Struct, frozen=True, tag="read"):
-    """The newest messages of the chat: `Sent.data` is a list of {"id", "from", "text", "at"}, oldest first."""
+    """The newest messages of the chat: `SendReceipt.data` is a list of {"id", "from", "text", "at"}, oldest first."""
 
     limit: int = 20
 
@@ -114,7 +113,7 @@ class ChannelAbilities(msgspec.Struct, frozen=True):
     limit: int = 4000  # the longest text of one message, in `unit`, after formatting
     unit: Literal["characters", "utf16", "bytes"] = "characters"
     acts: frozenset[ActionName] = frozenset()
-    typing: float = 5.0  # seconds one `Typing` lasts, where acts has it
+    typing: float = 5.0  # seconds one `TypingAction` lasts, where acts has it
     pace: float = 1.0  # least seconds between two edits of a draft, where acts has "edit"
     buttons: int = 0  # at most so many on one message; 0: none, the texts are written out instead
     replies: bool = False  # can answer a certain message (Reply.reply_to)

@@ -5,7 +5,7 @@ Grammar (lower-cased except opaque ids):
     rest = main | direct:<peer> | <channel>[:<account>]:direct:<peer> | <channel>:group:<id>[:topic:<t>]
          | <channel>:channel:<id>[:thread:<t>] | <channel>:room:<id> | subagent:<uuid>[:subagent:<uuid>]*
          | cron:<job>[:run:<id>] | hook:<uuid> | acp:<uuid> | explicit:<id>
-Parts that come from outside (peer ids and the like) go through `part`, so that no two peers share a key.
+Parts that come from outside (peer ids and the like) go through `escape_key_part`, so that no two peers share a key.
 """
 
 from __future__ import annotations

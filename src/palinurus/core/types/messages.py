@@ -1,7 +1,7 @@
 """What a conversation is made of. Field names are those of the transcript file, so encoding is direct.
 
 Signatures are opaque and belong to the provider, API and model named on the assistant message that holds
-them; they are replayed only there (see `Assistant.same_route`).
+them; they are replayed only there (see `AssistantMessage.same_route`).
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class ToolResult(msgspec.Struct, frozen=True, tag_field="role", tag="toolResult"
     isError: bool = False
     details: Any = None
     timestamp: int = 0
-    terminate: bool = False  # the tool asks that the run end here; see tool.Output
+    terminate: bool = False  # the tool asks that the run end here; see tool.ToolOutput
     source: str = ""  # where untrusted content in it came from (core/policy/taint); "" = none in it
 
     @property

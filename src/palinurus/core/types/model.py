@@ -1,30 +1,22 @@
 """Models: the facts about one, the request, the events of a stream, and the port.
 
-The stream contract, for every provider: events in order, the last one is `Done` or `Failed`, nothing is ever
-raised, and nothing comes after the last one.
+The stream contract, for every provider: events in order, the last one is `StreamDone` or `StreamFailed`,
+nothing is ever raised, and nothing comes after the last one.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.core.types.tool import ToolSpec
+from palinurus.core.types.usage import TokenCost, TokenUsage
 
-WireApi: TypeAlias = Literal[
-    "anthropic-messages",
-    "openai-completions",
-    "openai-responses",
-    "openai-codex-responses",
-    "google-generative-ai",
-    "ollama",
-    "bedrock-converse-stream",
-    "builtin",
-]
+T = TypeVar("T")
 
 
 class TokenPrice(msgspec.Struct, frozen=True):
@@ -36,6 +28,19 @@ class TokenPrice(msgspec.Struct, frozen=True):
     cacheWrite: float = 0.0
     above: int = 0  # a call with more input tokens than this …
     long: TokenPrice | None = None  # … has these prices
+
+    def compute_cost(self, usage: TokenUsage) -> TokenCost:
+        """Dollars for one call."""
+        price = self
+        if self.long is not None and usage.input + usage.cacheRead + usage.cacheWrite > self.above:
+            price = self.long
+        parts = (
+            usage.input * price.input / 1e6,
+            usage.output * price.output / 1e6,
+            usage.cacheRead * price.cacheRead / 1e6,
+            usage.cacheWrite * price.cacheWrite / 1e6,
+        )
+        return TokenCost(*parts, sum(parts))
 
 
 class ModelSpec(msgspec.Struct, frozen=True):
@@ -184,18 +189,26 @@ ModelEvent: TypeAlias = (
 
 
 class StopSignal(Protocol):
-    """How a run is stopped, as far as pure code sees it (the object is `palinurus.abort.Abort`)."""
+    """What ends a stream early. `palinurus.abort.Abort` is one."""
 
-    reason: str | None
+    @property
+    def reason(self) -> str | None:
+        """By what it was set; None: it is not."""
+        ...
+
+    def wait(self, thing: Awaitable[T], /) -> Awaitable[T]:
+        """Await `thing`, interruptible. Raises Aborted."""
+        ...
 
 
 class Model(Protocol):
     """The port. Implementations: `providers.stream`, `providers.demo`, `testing.ScriptedModel`, cassettes."""
 
-    def stream(self, request: ModelRequest, stop: Any) -> AsyncIterator[ModelEvent]:
-        """Events as they come; the last is Done or Failed. Never raises (a cancel of the task passes through).
+    def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
+        """Events as they come; the last is StreamDone or StreamFailed. Never raises (a cancel of the task passes
+        through).
 
-        `stop` is a `palinurus.abort.Abort`; when it is set the stream ends with Failed(kind="aborted").
+        When `stop` is set the stream ends with StreamFailed of kind "aborted".
         """
         ...
 
@@ -204,9 +217,9 @@ class StreamDecoder(Protocol):
     """A wire's stream decoder: a machine without I/O. Same events however the bytes are cut."""
 
     def feed(self, data: bytes) -> list[ModelEvent]:
-        """Take bytes, return the events they complete. After Done or Failed it returns []."""
+        """Take bytes, return the events they complete. After StreamDone or StreamFailed it returns []."""
         ...
 
     def close(self) -> list[ModelEvent]:
-        """The stream has ended. Returns the rest; if Done or Failed had not come yet, that too."""
+        """The stream has ended. Returns the rest; if StreamDone or StreamFailed had not come yet, that too."""
         ...

@@ -77,7 +77,7 @@ class SandboxSpec(msgspec.Struct, frozen=True):
     write: tuple[str, ...] = ()
     connect: PortRanges | None = None
     limits: ProcessLimits = ProcessLimits()
-    unix: bool = False  # may use Unix sockets, behind which programs outside the cell listen
+    unix: bool = False  # may use Unix sockets, behind which programs outside the sandbox listen
     temporary: str = ""  # a folder of `write`, the child's TMPDIR
     box: ContainerSpec | None = None  # docker only
     accepted: bool = False  # the owner said in the config that nothing need hold commands
@@ -100,10 +100,15 @@ class SandboxSettings(msgspec.Struct, frozen=True):
     box: ContainerSpec = ContainerSpec("palinurus-", DEFAULT_IMAGE)  # the name is a prefix
 
 
-def needs_approval(cell: SandboxSpec) -> bool:
+def needs_approval(sandbox: SandboxSpec) -> bool:
     """True where nothing holds a command back and the owner has not said that this is meant: a person has to look at
     it before it runs."""
-    return cell.kind == "none" and not cell.accepted
+    return sandbox.kind == "none" and not sandbox.accepted
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Is `path` the folder, or below it? Both are real paths."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def find_enclosing_folder(path: str, folders: tuple[str, ...]) -> str:
@@ -111,5 +116,4 @@ def find_enclosing_folder(path: str, folders: tuple[str, ...]) -> str:
 
     The outermost, because what lies above it is out of reach for whoever may write inside.
     """
-    found = [f for f in folders if path == f or path.startswith(f.rstrip("/") + "/")]
-    return min(found, key=len, default="")
+    return min((folder for folder in folders if is_inside(path, folder)), key=len, default="")

@@ -39,6 +39,11 @@ def make_output(text: str, details: Any = None, *, error: bool = False) -> ToolO
     return ToolOutput((TextBlock(text),), details, error)
 
 
+def make_json_output(body: Any, *, error: bool = False, source: str = "") -> ToolOutput:
+    """A JSON value: as text for the model, as details for programs."""
+    return ToolOutput((TextBlock(msgspec.json.encode(body).decode()),), body, error, source=source)
+
+
 class ToolFailure(Exception):
     """A tool's own way to fail: the text goes to the model as an error result. Nothing else may escape a tool."""
 
@@ -137,8 +142,8 @@ class ToolSettings(msgspec.Struct, frozen=True):
 class Tool(msgspec.Struct, frozen=True):
     """A tool: `await run(ctx, **arguments)`, arguments already coerced and checked against `parameters`.
 
-    `run` returns Output or raises ToolFailure; other exceptions become an error result at the one door
-    (`tools/call`) and a line in the log.
+    `run` returns ToolOutput or raises ToolFailure; other exceptions become an error result in `tools/call`
+    and a line in the log.
     """
 
     name: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import astuple
 
 
 class TokenCost(msgspec.Struct, frozen=True, omit_defaults=False):
@@ -29,23 +30,12 @@ class TokenUsage(msgspec.Struct, frozen=True):
     cost: TokenCost | None = None
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        return TokenUsage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cacheRead + other.cacheRead,
-            self.cacheWrite + other.cacheWrite,
-            self.totalTokens + other.totalTokens,
-            _sum(self.cost, other.cost),
-        )
+        names = ("input", "output", "cacheRead", "cacheWrite", "totalTokens")
+        tokens = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return TokenUsage(**tokens, cost=_sum(self.cost, other.cost))
 
 
 def _sum(a: TokenCost | None, b: TokenCost | None) -> TokenCost | None:
     if a is None or b is None:
         return a or b
-    return TokenCost(
-        a.input + b.input,
-        a.output + b.output,
-        a.cacheRead + b.cacheRead,
-        a.cacheWrite + b.cacheWrite,
-        a.total + b.total,
-    )
+    return TokenCost(*map(sum, zip(astuple(a), astuple(b), strict=True)))

@@ -1,4 +1,4 @@
-"""A vendor is one file of facts (`providers/vendors/<id>.py`) holding one `Vendor`. These are its types."""
+"""What is known about a vendor: one `Vendor` in one file of `providers/vendors`. These are its types."""
 
 from __future__ import annotations
 
@@ -44,6 +44,13 @@ class VendorModel(msgspec.Struct, frozen=True):
     compat: dict[str, Any] = {}  # what the config may say under models[].compat, said by the vendor
 
 
+def make_thinking_model(
+    id: str, name: str, window: int = 200_000, most: int = 64_000, vision: bool = True
+) -> VendorModel:
+    """A model that thinks, and sees unless told otherwise."""
+    return VendorModel(id, name, reasoning=True, vision=vision, context_window=window, max_tokens=most)
+
+
 def keep_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The body as the wire built it."""
     return body
@@ -60,8 +67,9 @@ class SigningVariables(msgspec.Struct, frozen=True):
 
 
 class Vendor(msgspec.Struct, frozen=True):
-    """`profile(model)` gives the thinking levels; `shape(body, request)` has the last word on the payload:
-    thinking fields, service tier, quirks. Both pure."""
+    """`profile(model)` gives the thinking levels; `shape(body, request)` has the last word on the payload: thinking
+    fields, service tier, quirks. It knows the vendor's own API (and `apis`); without one, and for models that the
+    config reaches through another API, the common rules hold (`vendors/custom.py`). All pure."""
 
     id: str
     name: str
@@ -71,10 +79,15 @@ class Vendor(msgspec.Struct, frozen=True):
     models: tuple[VendorModel, ...] = ()
     profile: Callable[[ModelSpec], ThinkingProfile] | None = None
     shape: Callable[[dict[str, Any], ModelRequest], dict[str, Any]] = keep_body
-    headers: Callable[[ModelRequest], dict[str, str]] | None = None
+    headers: Callable[[ModelRequest], dict[str, str]] | None = None  # None: what the API asks for
     auth_header: str = "authorization"  # "authorization" sends Bearer <key>; any other name sends the bare key
     keyless: bool = False  # local servers: no key needed
     aliases: tuple[str, ...] = ()  # other spellings of the provider id
     reasons: Callable[[str], bool] | None = None  # can a model that `models` does not list think? by its id
     prompt: Callable[[ModelSpec], PromptContribution] | None = None  # what its models are told besides
     signing: SigningVariables | None = None
+    apis: tuple[str, ...] = ()  # others that `shape` knows
+
+    def shapes(self, api: str) -> bool:
+        """Does `shape` know what to do with bodies of this API?"""
+        return self.shape is not keep_body and api in (self.api, *self.apis)

@@ -20,36 +20,14 @@ from palinurus.gateway.methods import (
     system,
     tasks,
     tools,
+    tree,
     usage,
     why,
 )
 from palinurus.gateway.rpc import GatewayMethod, make_method_table
 
-METHODS: dict[str, GatewayMethod] = make_method_table(
-    system.CORE_METHODS,
-    system.METHODS,
-    devices.METHODS,
-    chat.METHODS,
-    channels.LOGIN_METHODS,
-    why.METHODS,
-    agent.METHODS,
-    sessions.METHODS,
-    change.METHODS,
-    checkpoints.METHODS,
-    usage.METHODS,
-    agents.METHODS,
-    agents.ROSTER_METHODS,
-    menus.COMMAND_METHODS,
-    menus.METHODS,
-    tools.METHODS,
-    skills.METHODS,
-    agents.MEMORY_METHODS,
-    tasks.METHODS,
-    tasks.SUBAGENT_METHODS,
-    approvals.METHODS,
-    config.METHODS,
-    cron.METHODS,
-    channels.METHODS,
-    setup.METHODS,
-    config.EXPLAIN_METHODS,
+_FAMILIES = (
+    *(system, devices, chat, why, agent, sessions, change, checkpoints, tree, usage, agents),
+    *(menus, tools, skills, tasks, approvals, config, cron, channels, setup),
 )
+METHODS: dict[str, GatewayMethod] = make_method_table(*(family.METHODS for family in _FAMILIES))

@@ -10,7 +10,7 @@ from msgspec import Meta
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import TurnOptions
 from palinurus.core.types.messages import AssistantMessage
-from palinurus.gateway.context import MethodContext, get_context
+from palinurus.gateway.context import MethodContext
 from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.runs import RunView
@@ -66,36 +66,38 @@ class AgentWaitParams(MethodParams, frozen=True):
 
 async def run_agent(call: MethodCall, asked: AgentRunParams) -> dict[str, Any]:
     """Run one message and answer with what the agent said."""
-    here = get_context(call)
+    here = call.context
     key = await _key(here, asked)
     if not asked.message.strip() and not asked.attachments:
         raise MethodError("message or attachment required")
     model = f"{asked.provider}/{asked.model}" if asked.provider and asked.model else asked.model or ""
     options = TurnOptions(model, asked.thinking or "")
-    inbound = await chat.make_inbound(call, key, asked, options)
-    began = here.desk.clock.now()
+    inbound = await chat.make_inbound(
+        call, key, options, event=asked.idempotency_key, text=asked.message, attached=asked.attachments
+    )
+    began = here.program.clock.now()
     accepted = await chat.submit_inbound(call, inbound)
     run = asked.idempotency_key
     call.ack({"runId": run, "sessionKey": str(key), "status": "accepted", "acceptedAt": began})
     row = await call.gateway.host.wait(accepted.id)
-    await here.stage.wait_settled(run)
+    await here.broadcaster.wait_settled(run)
     return _answer(here, run, row, began)
 
 
 async def _key(here: MethodContext, asked: AgentRunParams) -> Any:
     if asked.session_id and not asked.session_key:
-        for seen in await here.rows.load_all(asked.agent_id):
+        for seen in await here.reader.load_all(asked.agent_id):
             if seen.record is not None and seen.record.sessionId == asked.session_id:
                 return seen.key
-        return here.rows.key(f"explicit:{asked.session_id}", asked.agent_id)
-    return here.rows.key(asked.session_key or here.desk.settings.session.main_key, asked.agent_id)
+        return here.reader.key(f"explicit:{asked.session_id}", asked.agent_id)
+    return here.reader.key(asked.session_key or here.program.settings.session.main_key, asked.agent_id)
 
 
 def _answer(here: MethodContext, run: str, row: InboxRow, began: int) -> dict[str, Any]:
-    ended = here.stage.end(run)
+    ended = here.broadcaster.end(run)
     failed = row.outcome not in ("answered", "silent")
     text = row.note if ended is None or failed else ended[0].text or row.note
-    meta: dict[str, Any] = {"durationMs": here.desk.clock.now() - began, "aborted": row.outcome == "aborted"}
+    meta: dict[str, Any] = {"durationMs": here.program.clock.now() - began, "aborted": row.outcome == "aborted"}
     if ended is not None:
         meta["agentMeta"] = _spent(ended[1])
     payloads = [{"text": text, "mediaUrl": None}] if text and row.outcome != "silent" else []
@@ -106,21 +108,17 @@ def _answer(here: MethodContext, run: str, row: InboxRow, began: int) -> dict[st
 
 def _spent(end: AgentEnd) -> dict[str, Any]:
     last = next((m for m in reversed(end.messages) if isinstance(m, AssistantMessage)), None)
-    usage = {
-        "input": end.usage.input,
-        "output": end.usage.output,
-        "cacheRead": end.usage.cacheRead,
-        "cacheWrite": end.usage.cacheWrite,
-        "total": end.usage.totalTokens,
-    }
-    return {"provider": last.provider if last else "", "model": last.model if last else "", "usage": usage}
+    used = end.usage
+    usage = {"input": used.input, "output": used.output, "cacheRead": used.cacheRead, "cacheWrite": used.cacheWrite}
+    model = {"provider": last.provider if last else "", "model": last.model if last else ""}
+    return {**model, "usage": {**usage, "total": used.totalTokens}}
 
 
 async def wait_for_agent(call: MethodCall, asked: AgentWaitParams) -> dict[str, Any]:
     """How a run ended, or that it has not yet."""
-    here = get_context(call)
-    ended = here.stage.end(asked.run_id)
-    run = here.stage.run(asked.run_id)
+    here = call.context
+    ended = here.broadcaster.end(asked.run_id)
+    run = here.broadcaster.run(asked.run_id)
     if ended is None and run is None:
         return {"runId": asked.run_id, "status": "timeout", "timeoutPhase": "unknown-run"}
     if ended is None and run is not None:
@@ -129,8 +127,8 @@ async def wait_for_agent(call: MethodCall, asked: AgentWaitParams) -> dict[str, 
             await asyncio.wait_for(call.gateway.host.wait(run.item), limit)
         except TimeoutError:
             return {"runId": asked.run_id, "status": "timeout", "timeoutPhase": "wait"}
-        await here.stage.wait_settled(run.id)
-        ended = here.stage.end(asked.run_id) or here.stage.end(run.id)
+        await here.broadcaster.wait_settled(run.id)
+        ended = here.broadcaster.end(asked.run_id) or here.broadcaster.end(run.id)
     if ended is None:
         return {"runId": asked.run_id, "status": "ok"}
     return _how(asked.run_id, *ended)

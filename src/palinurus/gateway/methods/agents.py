@@ -1,4 +1,7 @@
-"""agents.*: which agents there are, and their workspace files. Only the named files of a workspace can be touched."""
+"""agents.*: which agents there are, changing them in the config, their workspace files, and looking into their memory.
+
+Only the named files of a workspace can be touched, and no file of an agent is ever deleted here.
+"""
 
 from __future__ import annotations
 
@@ -13,41 +16,30 @@ from msgspec import Meta
 
 from palinurus.config import rewrite
 from palinurus.config.settings import AgentSettings
-from palinurus.core.levels.thinking import make_thinking_row as level_row
 from palinurus.core.types.keys import parse_agent_id
-from palinurus.errors import ConfigError, PalinurusError
-from palinurus.gateway.context import get_context
+from palinurus.files import read_plain_file, write_whole_file
+from palinurus.gateway.context import MainSessionParams, require
+from palinurus.gateway.methods.config import translate_config_errors
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.workspace.bootstrap import FIRST, NAMES, OTHERS
 
-# memory.search: looking into an agent's memory as the agent itself does. Ours; for pages that show memories.
 
-
-class MemorySearchParams(MethodParams, frozen=True):
+class MemorySearchParams(MainSessionParams, frozen=True, kw_only=True):
     query: Annotated[str, Meta(min_length=1, max_length=2000)]
-    agent_id: NonEmpty | None = None
-    session_key: NonEmpty | None = None
     limit: Annotated[int, Meta(ge=1, le=50)] | None = None
     min_score: Annotated[float, Meta(ge=0, le=1)] | None = None
 
 
 async def search_memory(call: MethodCall, asked: MemorySearchParams) -> dict[str, Any]:
     """Search an agent's memory as its own tool does."""
-    here = get_context(call)
-    key = here.rows.key(asked.session_key or here.desk.settings.session.main_key, asked.agent_id)
-    if here.desk.recall is None:
-        raise MethodError("there is no memory here", code="UNAVAILABLE")
-    found = await here.desk.recall.search(key.agent, str(key), asked.query, asked.limit, asked.min_score)
+    key = asked.resolve(call)
+    memory = require(call.program.recall, "there is no memory here")
+    found = await memory.search(key.agent, str(key), asked.query, asked.limit, least=asked.min_score)
     made: dict[str, Any] = {"agentId": key.agent, "results": msgspec.to_builtins(found.hits)}
     if found.disabled:
         made |= {"disabled": True, "reason": found.disabled}
     return {**made, "note": found.note} if found.note else made
 
-
-MEMORY_METHODS: tuple[GatewayMethod, ...] = (GatewayMethod("memory.search", READ, MemorySearchParams, search_memory),)
-
-
-# agents.create, agents.update and agents.delete: changes of the config. Files of an agent are never deleted here.
 
 MAIN = "main"
 _OTHER = re.compile(r"[^a-z0-9_-]+")
@@ -70,8 +62,11 @@ class AgentUpdateParams(MethodParams, frozen=True):
     avatar: str | None = None
 
 
-class AgentDeleteParams(MethodParams, frozen=True):
+class AgentFilesParams(MethodParams, frozen=True):
     agent_id: NonEmpty
+
+
+class AgentDeleteParams(AgentFilesParams, frozen=True):
     delete_files: bool | None = None
 
 
@@ -123,7 +118,7 @@ async def delete_agent(call: MethodCall, asked: AgentDeleteParams) -> dict[str, 
 
     def make(raw: Any) -> Any:
         agents = _agents(raw)
-        if ident == get_context(call).desk.settings.default_agent:
+        if ident == call.program.settings.default_agent:
             raise MethodError(f'"{ident}" cannot be deleted')
         if ident not in _ids(agents):
             raise MethodError(f'agent "{ident}" not found')
@@ -182,39 +177,20 @@ def _named(text: str) -> str:
 
 
 async def _change(call: MethodCall, make: Callable[[Any], Any]) -> None:
-    desk = get_context(call).desk
-    try:
-        await asyncio.to_thread(rewrite.adjust_config, desk.settings.home, desk.environ, make)
-    except ConfigError as exc:
-        issues = [{"path": p.path, "message": p.message} for p in exc.problems]
-        raise MethodError(f"invalid config: {exc.problems[0]}", details={"issues": issues}) from None
-    except PalinurusError as exc:
-        raise MethodError(exc.message, code="UNAVAILABLE") from None
-
-
-ROSTER_METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("agents.create", ADMIN, AgentCreateParams, create_agent),
-    GatewayMethod("agents.update", ADMIN, AgentUpdateParams, update_agent),
-    GatewayMethod("agents.delete", ADMIN, AgentDeleteParams, delete_agent),
-)
+    program = call.program
+    with translate_config_errors():
+        await asyncio.to_thread(rewrite.adjust_config, program.settings.home, program.environ, make)
 
 
 FILES = (*NAMES, FIRST, *OTHERS)
 LARGEST = 1_000_000  # characters of one file
 
 
-class AgentFilesParams(MethodParams, frozen=True):
-    agent_id: NonEmpty
-
-
-class AgentFileParams(MethodParams, frozen=True):
-    agent_id: NonEmpty
+class AgentFileParams(AgentFilesParams, frozen=True):
     name: NonEmpty
 
 
-class AgentWriteParams(MethodParams, frozen=True):
-    agent_id: NonEmpty
-    name: NonEmpty
+class AgentWriteParams(AgentFileParams, frozen=True):
     content: Annotated[str, Meta(max_length=LARGEST)]
 
 
@@ -225,12 +201,11 @@ class AgentIdentityParams(MethodParams, frozen=True):
 
 async def list_agents(call: MethodCall, asked: None) -> dict[str, Any]:
     """Every agent, with the model it would use and what that offers."""
-    desk = get_context(call).desk
-    settings = desk.settings
+    program = call.program
+    settings = program.settings
     shown = []
     for ident, agent in settings.agents.items():
-        model = desk.catalog.default(agent)
-        levels = level_row(model, desk.catalog.vendor(model.ref.provider))
+        model = program.catalog.default(agent)
         shown.append(
             {
                 "id": ident,
@@ -239,7 +214,7 @@ async def list_agents(call: MethodCall, asked: None) -> dict[str, Any]:
                 "identity": {n: v for n, v in agent.identity.items() if isinstance(v, str) and v},
                 "agentRuntime": {"id": "palinurus", "source": "implicit"},
                 "model": {"primary": str(model.ref), "fallbacks": list(agent.fallbacks)},
-                **msgspec.to_builtins(levels),
+                **msgspec.to_builtins(call.context.reader.levels(model)),
             }
         )
     scope = "global" if settings.session.scope == "global" else "per-sender"
@@ -249,9 +224,9 @@ async def list_agents(call: MethodCall, asked: None) -> dict[str, Any]:
 
 async def get_agent_identity(call: MethodCall, asked: AgentIdentityParams) -> dict[str, Any]:
     """Who the agent says it is."""
-    here = get_context(call)
-    ident = asked.agent_id or (here.rows.key(asked.session_key).agent if asked.session_key else "")
-    agent = _agent(call, ident or here.desk.settings.default_agent)
+    here = call.context
+    ident = asked.agent_id or (here.reader.key(asked.session_key).agent if asked.session_key else "")
+    agent = _agent(call, ident or here.program.settings.default_agent)
     name = str(agent.identity.get("name") or agent.name or agent.id)
     shown = {"agentId": agent.id, "name": name, "avatarStatus": "none", "avatarReason": "missing"}
     emoji = agent.identity.get("emoji")
@@ -284,7 +259,7 @@ async def write_agent_file(call: MethodCall, asked: AgentWriteParams) -> dict[st
 
 
 def _agent(call: MethodCall, ident: str) -> AgentSettings:
-    found = get_context(call).desk.settings.agents.get(ident.strip().lower())
+    found = call.program.settings.agents.get(ident.strip().lower())
     if found is None:
         raise MethodError(f'unknown agent id "{ident[:64]}"')
     return found
@@ -315,30 +290,27 @@ def _entry(workspace: str, name: str) -> dict[str, Any]:
 
 def _read(path: str) -> str:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
-            return file.read(4 * LARGEST).decode("utf-8", "replace")
+        return read_plain_file(path, 4 * LARGEST).decode("utf-8", "replace")
     except OSError as exc:
-        raise MethodError(f"{os.path.basename(path)} cannot be read: {exc.strerror}") from None
+        raise MethodError(f"{os.path.basename(path)} cannot be read: {exc.strerror or exc}") from None
 
 
 def _write(path: str, content: str) -> None:
-    part = f"{path}.part"
+    name = os.path.basename(path)
+    if os.path.islink(path):
+        raise MethodError(f"{name} is a link and is not written through it")
     try:
-        if os.path.islink(path):
-            raise MethodError(f"{os.path.basename(path)} is a link and is not written through it")
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content.encode("utf-8", "replace"))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
+        write_whole_file(path, content.encode("utf-8", "replace"))
     except OSError as exc:
-        raise MethodError(f"{os.path.basename(path)} cannot be written: {exc.strerror}") from None
+        raise MethodError(f"{name} cannot be written: {exc.strerror}") from None
 
 
 METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("agents.list", READ, None, list_agents),
+    GatewayMethod("agents.create", ADMIN, AgentCreateParams, create_agent),
+    GatewayMethod("agents.update", ADMIN, AgentUpdateParams, update_agent),
+    GatewayMethod("agents.delete", ADMIN, AgentDeleteParams, delete_agent),
+    GatewayMethod("memory.search", READ, MemorySearchParams, search_memory),
     GatewayMethod("agent.identity.get", READ, AgentIdentityParams, get_agent_identity),
     GatewayMethod("agents.files.list", READ, AgentFilesParams, list_agent_files),
     GatewayMethod("agents.files.get", READ, AgentFileParams, read_agent_file),

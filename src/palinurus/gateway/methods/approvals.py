@@ -14,18 +14,9 @@ from msgspec import Meta
 from palinurus.config.rewrite import digest_config
 from palinurus.config.sections import approvals
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
-from palinurus.errors import PalinurusError
-from palinurus.gateway.context import get_context
-from palinurus.gateway.rpc import (
-    ADMIN,
-    APPROVALS,
-    GatewayMethod,
-    GatewayPort,
-    MethodCall,
-    MethodError,
-    MethodParams,
-    NonEmpty,
-)
+from palinurus.gateway import rpc
+from palinurus.gateway.context import require
+from palinurus.gateway.rpc import GatewayMethod, GatewayPort, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 from palinurus.services.approvals import ApprovalBoard, ApprovalRow
 
 PREFIX = "plugin:"
@@ -36,20 +27,27 @@ NOT_FOUND = {
 }
 
 
-class NoApprovalParams(MethodParams, frozen=True):
-    pass
-
-
 class ApprovalIdParams(MethodParams, frozen=True):
     id: NonEmpty
 
 
-class ApprovalResolveParams(MethodParams, frozen=True):
-    id: NonEmpty
+class ApprovalResolveParams(ApprovalIdParams, frozen=True):
     decision: NonEmpty
 
 
-class ExecApprovalParams(MethodParams, frozen=True):
+class ApprovalAskParams(MethodParams, frozen=True):
+    """What every question may say of where it comes from."""
+
+    agent_id: str | None = None
+    session_key: str | None = None
+    turn_source_channel: str | None = None
+    turn_source_to: str | None = None
+    turn_source_account_id: str | None = None
+    turn_source_thread_id: str | int | None = None
+    two_phase: bool = False
+
+
+class ExecApprovalParams(ApprovalAskParams, frozen=True):
     id: NonEmpty | None = None
     command: NonEmpty | None = None
     command_argv: tuple[str, ...] = ()
@@ -62,20 +60,13 @@ class ExecApprovalParams(MethodParams, frozen=True):
     ask: str | None = None
     warning_text: str | None = None
     command_spans: list[Any] | None = None
-    agent_id: str | None = None
     resolved_path: str | None = None
-    session_key: str | None = None
-    turn_source_channel: str | None = None
-    turn_source_to: str | None = None
-    turn_source_account_id: str | None = None
-    turn_source_thread_id: str | int | None = None
     require_delivery_route: bool | None = None
     suppress_delivery: bool | None = None
     timeout_ms: Annotated[int, Meta(ge=1)] = EXEC_MS
-    two_phase: bool = False
 
 
-class PluginApprovalParams(MethodParams, frozen=True):
+class PluginApprovalParams(ApprovalAskParams, frozen=True, kw_only=True):
     title: Annotated[str, Meta(min_length=1, max_length=80)]
     description: Annotated[str, Meta(min_length=1, max_length=256)]
     plugin_id: NonEmpty | None = None
@@ -83,14 +74,7 @@ class PluginApprovalParams(MethodParams, frozen=True):
     tool_name: str | None = None
     tool_call_id: str | None = None
     allowed_decisions: tuple[ApprovalDecision, ...] = ("allow-once", "deny")
-    agent_id: str | None = None
-    session_key: str | None = None
-    turn_source_channel: str | None = None
-    turn_source_to: str | None = None
-    turn_source_account_id: str | None = None
-    turn_source_thread_id: str | int | None = None
     timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] = PLUGIN_MS
-    two_phase: bool = False
 
 
 class ApprovalRulesParams(MethodParams, frozen=True):
@@ -101,12 +85,12 @@ class ApprovalRulesParams(MethodParams, frozen=True):
 # events
 
 
-def attach_approvals(face: GatewayPort, board: ApprovalBoard) -> Callable[[], None]:
+def attach_approvals(gateway: GatewayPort, board: ApprovalBoard) -> Callable[[], None]:
     """Tell clients of every question and every end of one. Returns the function that ends it."""
 
     def told(what: str, row: ApprovalRow) -> None:
         payload = describe_approval(row) if what == "requested" else {**row.resolved_payload(), **_named(row)}
-        face.broadcast(f"{classify_approval(row)}.approval.{what}", payload)
+        gateway.broadcast(f"{classify_approval(row)}.approval.{what}", payload)
 
     return board.listen(told)
 
@@ -143,14 +127,18 @@ def _named(row: ApprovalRow) -> dict[str, Any]:
 # looking and answering
 
 
-async def list_exec_approvals(call: MethodCall, asked: NoApprovalParams) -> list[dict[str, Any]]:
+async def list_exec_approvals(call: MethodCall, asked: NoParams) -> list[dict[str, Any]]:
     """Open questions about commands, oldest first."""
-    return [describe_approval(row) for row in await _board(call).pending() if classify_approval(row) == "exec"]
+    return await _pending(call, "exec")
 
 
-async def list_plugin_approvals(call: MethodCall, asked: NoApprovalParams) -> list[dict[str, Any]]:
+async def list_plugin_approvals(call: MethodCall, asked: NoParams) -> list[dict[str, Any]]:
     """Open questions about anything else."""
-    return [describe_approval(row) for row in await _board(call).pending() if classify_approval(row) == "plugin"]
+    return await _pending(call, "plugin")
+
+
+async def _pending(call: MethodCall, kind: str) -> list[dict[str, Any]]:
+    return [describe_approval(row) for row in await _board(call).pending() if classify_approval(row) == kind]
 
 
 async def get_approval(call: MethodCall, asked: ApprovalIdParams) -> dict[str, Any]:
@@ -170,7 +158,7 @@ async def get_approval(call: MethodCall, asked: ApprovalIdParams) -> dict[str, A
 
 async def resolve_approval(call: MethodCall, asked: ApprovalResolveParams) -> dict[str, Any]:
     """Answer one. The same answer again is no mistake."""
-    by = call.client.info.display_name or call.client.info.id
+    by = call.client.label
     board = _board(call)
     row = await _known(board, asked.id)
     if asked.decision not in ("allow-once", "allow-always", "deny"):
@@ -199,7 +187,7 @@ async def wait_for_decision(call: MethodCall, asked: ApprovalIdParams) -> dict[s
     forget = board.listen(lambda what, row: decided.set() if what == "resolved" and row.id == ident else None)
     try:
         row = await _known(board, asked.id)
-        left = (row.expires - get_context(call).desk.clock.now()) / 1000
+        left = (row.expires - call.program.clock.now()) / 1000
         if row.state == "pending" and left > 0:
             try:
                 await asyncio.wait_for(decided.wait(), left)
@@ -223,23 +211,23 @@ async def request_exec_approval(call: MethodCall, asked: ExecApprovalParams) -> 
         "exec",
         asked.agent_id or "",
         asked.session_key or "",
-        "",
-        asked.id or call.id,
-        "exec",
-        "run a command",
-        text,
-        asked.command_argv,
-        asked.cwd or "",
-        asked.host or "gateway",
-        asked.security or "",
-        asked.ask or "",
-        asked.resolved_path or "",
-        tuple(sorted(asked.env or ())),
+        run="",
+        call=asked.id or call.id,
+        tool="exec",
+        title="run a command",
+        command=text,
+        argv=asked.command_argv,
+        cwd=asked.cwd or "",
+        host=asked.host or "gateway",
+        security=asked.security or "",
+        ask=asked.ask or "",
+        binary=asked.resolved_path or "",
+        env=tuple(sorted(asked.env or ())),
         warning=asked.warning_text or "",
         # What allow-always would store is known only to whoever judged the command.
         allowed=("allow-once", "deny"),
         timeout=asked.timeout_ms / 1000,
-        asker=call.client.info.display_name or call.client.info.id,
+        asker=call.client.label,
     )
     return await _asked(call, ask, "", two_phase=asked.two_phase)
 
@@ -259,13 +247,13 @@ async def request_plugin_approval(call: MethodCall, asked: PluginApprovalParams)
         binding={name: value for name, value in marks.items() if value},
         allowed=asked.allowed_decisions,
         timeout=asked.timeout_ms / 1000,
-        asker=call.client.info.display_name or call.client.info.id,
+        asker=call.client.label,
     )
     return await _asked(call, ask, PREFIX, two_phase=asked.two_phase)
 
 
 async def _asked(call: MethodCall, ask: ApprovalRequest, prefix: str, *, two_phase: bool) -> dict[str, Any]:
-    now = get_context(call).desk.clock.now()
+    now = call.program.clock.now()
     times = {"createdAtMs": now, "expiresAtMs": now + round(ask.timeout * 1000)}
 
     def accepted(ident: str, card: str) -> None:
@@ -279,7 +267,7 @@ async def _asked(call: MethodCall, ask: ApprovalRequest, prefix: str, *, two_pha
 # what runs unasked
 
 
-async def get_approval_rules(call: MethodCall, asked: NoApprovalParams) -> dict[str, Any]:
+async def get_approval_rules(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """The file of commands that are allowed, asked for or refused."""
     return await asyncio.to_thread(_file, _path(call))
 
@@ -300,10 +288,7 @@ async def set_approval_rules(call: MethodCall, asked: ApprovalRulesParams) -> di
         raise MethodError(f"invalid exec.approvals.set params: at /file/version: must be {approvals.VERSION}")
     if asked.base_hash is None and (await asyncio.to_thread(_file, path))["exists"]:
         raise MethodError("exec approvals base hash required; re-run exec.approvals.get and retry")
-    try:
-        await asyncio.to_thread(approvals.change_approvals, path, edit)
-    except PalinurusError as exc:
-        raise MethodError(exc.message, code="UNAVAILABLE") from None
+    await asyncio.to_thread(approvals.change_approvals, path, edit)
     return await asyncio.to_thread(_file, path)
 
 
@@ -326,14 +311,11 @@ def _hash(path: str) -> str:
 
 
 def _path(call: MethodCall) -> str:
-    return f"{get_context(call).desk.settings.home}/{approvals.APPROVALS_FILE}"
+    return f"{call.program.settings.home}/{approvals.APPROVALS_FILE}"
 
 
 def _board(call: MethodCall) -> ApprovalBoard:
-    board = get_context(call).desk.board
-    if board is None:
-        raise MethodError("nobody can be asked here", code="UNAVAILABLE")
-    return board
+    return require(call.program.board, "nobody can be asked here")
 
 
 async def _known(board: ApprovalBoard, ident: str) -> ApprovalRow:
@@ -345,21 +327,21 @@ async def _known(board: ApprovalBoard, ident: str) -> ApprovalRow:
 
 async def _open(call: MethodCall, ident: str) -> ApprovalRow:
     row = await _known(_board(call), ident)
-    if row.state != "pending" or row.expires <= get_context(call).desk.clock.now():
+    if row.state != "pending" or row.expires <= call.program.clock.now():
         raise MethodError("unknown or expired approval id", details=NOT_FOUND)
     return row
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("exec.approval.list", APPROVALS, NoApprovalParams, list_exec_approvals),
-    GatewayMethod("exec.approval.get", APPROVALS, ApprovalIdParams, get_approval),
-    GatewayMethod("exec.approval.resolve", APPROVALS, ApprovalResolveParams, resolve_approval),
-    GatewayMethod("exec.approval.request", APPROVALS, ExecApprovalParams, request_exec_approval),
-    GatewayMethod("exec.approval.waitDecision", APPROVALS, ApprovalIdParams, wait_for_decision),
-    GatewayMethod("plugin.approval.list", APPROVALS, NoApprovalParams, list_plugin_approvals),
-    GatewayMethod("plugin.approval.resolve", APPROVALS, ApprovalResolveParams, resolve_approval),
-    GatewayMethod("plugin.approval.request", APPROVALS, PluginApprovalParams, request_plugin_approval),
-    GatewayMethod("plugin.approval.waitDecision", APPROVALS, ApprovalIdParams, wait_for_decision),
-    GatewayMethod("exec.approvals.get", ADMIN, NoApprovalParams, get_approval_rules),
-    GatewayMethod("exec.approvals.set", ADMIN, ApprovalRulesParams, set_approval_rules),
+    GatewayMethod("exec.approval.list", rpc.APPROVALS, NoParams, list_exec_approvals),
+    GatewayMethod("exec.approval.get", rpc.APPROVALS, ApprovalIdParams, get_approval),
+    GatewayMethod("exec.approval.resolve", rpc.APPROVALS, ApprovalResolveParams, resolve_approval),
+    GatewayMethod("exec.approval.request", rpc.APPROVALS, ExecApprovalParams, request_exec_approval),
+    GatewayMethod("exec.approval.waitDecision", rpc.APPROVALS, ApprovalIdParams, wait_for_decision),
+    GatewayMethod("plugin.approval.list", rpc.APPROVALS, NoParams, list_plugin_approvals),
+    GatewayMethod("plugin.approval.resolve", rpc.APPROVALS, ApprovalResolveParams, resolve_approval),
+    GatewayMethod("plugin.approval.request", rpc.APPROVALS, PluginApprovalParams, request_plugin_approval),
+    GatewayMethod("plugin.approval.waitDecision", rpc.APPROVALS, ApprovalIdParams, wait_for_decision),
+    GatewayMethod("exec.approvals.get", rpc.ADMIN, NoParams, get_approval_rules),
+    GatewayMethod("exec.approvals.set", rpc.ADMIN, ApprovalRulesParams, set_approval_rules),
 )

@@ -11,24 +11,23 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from palinurus.core.types.inbound import Inbound, Target
-from palinurus.errors import PalinurusError
-from palinurus.gateway.context import get_context, make_sender
+from palinurus.core.types.keys import SessionKey
+from palinurus.gateway.context import SessionKeyParams, make_sender
 from palinurus.gateway.methods import chat
 from palinurus.gateway.methods.patch import SessionPatchError, make_record_changes
-from palinurus.gateway.methods.sessions import Label, SessionKeyParams
+from palinurus.gateway.methods.sessions import Label
 from palinurus.gateway.rpc import ADMIN, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.inbox.commands.facts import change_record, gather_facts
 from palinurus.sessions import lifecycle
 from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import SessionRow
 
 Text = str | None | UnsetType
 
 
-class SessionPatchParams(MethodParams, frozen=True):
-    key: NonEmpty
-    agent_id: NonEmpty | None = None
+class SessionPatchParams(SessionKeyParams, frozen=True):
     label: Label | UnsetType | None = UNSET
     thinking_level: Text = UNSET
     fast_mode: bool | str | UnsetType | None = UNSET
@@ -91,29 +90,29 @@ class SessionBranchParams(SessionKeyParams, frozen=True, kw_only=True):
 
 async def patch_session(call: MethodCall, asked: SessionPatchParams) -> dict[str, Any]:
     """Change what applies to a session; null goes back to the default. All or nothing."""
-    here = get_context(call)
-    key = here.rows.key(asked.key, asked.agent_id)
-    seen = await here.rows.load(key)
-    now = here.desk.clock.now()
+    here = call.context
+    key = asked.resolve(call)
+    seen = await here.reader.load(key)
+    now = here.program.clock.now()
     record = seen.record or SessionRecord.fresh(key, now, str(uuid.uuid4()))
     if isinstance(asked.label, str):
-        for other in await here.rows.load_all():
+        for other in await here.reader.load_all():
             if other.key != key and other.record is not None and other.record.label == asked.label:
                 raise MethodError(f"label already in use: {asked.label}")
     wanted = {n: v for n in asked.__struct_fields__[2:] if (v := getattr(asked, n)) is not UNSET}
     try:
-        made = make_record_changes(gather_facts(here.desk, key, record), here.desk, wanted)
+        made = make_record_changes(gather_facts(here.program, key, record), here.program, wanted)
     except SessionPatchError as exc:
         raise MethodError(str(exc)) from None
     after = change_record(record, made, now)
     if seen.record is None:
-        await here.desk.store.save_session(after.row(key))
+        await here.program.store.save_session(after.row(key))
     else:
         data = msgspec.json.encode({**made, "updatedAt": now})
-        await here.desk.store.touch(SessionRow(str(key), key.agent, record.sessionId, now, data))
-    here.desk.changed(str(key), after)
-    here.stage.announce_change(str(key), "patch")
-    row = here.rows.row(SessionSnapshot(key, after, seen.agent))
+        await here.program.store.touch(SessionRow(str(key), key.agent, record.sessionId, now, data))
+    here.program.changed(str(key), after)
+    here.broadcaster.announce_change(str(key), "patch")
+    row = here.reader.row(SessionSnapshot(key, after, seen.agent))
     resolved = {n: row[n] for n in ("modelProvider", "model", "agentRuntime")}
     entry = {**msgspec.json.decode(after.encode()), **resolved}
     return {"ok": True, "path": "state.db", "key": str(key), "entry": entry, "resolved": resolved}
@@ -121,101 +120,88 @@ async def patch_session(call: MethodCall, asked: SessionPatchParams) -> dict[str
 
 async def create_session(call: MethodCall, asked: SessionCreateParams) -> dict[str, Any]:
     """A session that has said nothing yet, or one that begins with `message`."""
-    here = get_context(call)
-    agent = asked.agent_id or here.desk.settings.default_agent
-    key = here.rows.key(asked.key or f"dashboard:{uuid.uuid4()}", agent)
-    seen = await here.rows.load(key)
-    now = here.desk.clock.now()
+    here = call.context
+    agent = asked.agent_id or here.program.settings.default_agent
+    key = here.reader.key(asked.key or f"dashboard:{uuid.uuid4()}", agent)
+    seen = await here.reader.load(key)
+    now = here.program.clock.now()
     if seen.record is None:
         record = SessionRecord.fresh(key, now, str(uuid.uuid4()))
-        parent = (
-            await here.rows.load(here.rows.key(asked.parent_session_key, agent)) if asked.parent_session_key else None
-        )
+        name = asked.parent_session_key
+        parent = await here.reader.load(here.reader.key(name, agent)) if name else None
         if parent is not None and parent.record is not None:
             inherited = {n: v for n in lifecycle.INHERITED if (v := getattr(parent.record, n)) is not None}
             record = msgspec.structs.replace(record, **inherited, parentSessionKey=str(parent.key))
-        await here.desk.store.save_session(record.row(key))
-        here.stage.announce_change(str(key), "create")
+        await here.program.store.save_session(record.row(key))
+        here.broadcaster.announce_change(str(key), "create")
         told = {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent}
-        here.desk.hooks.observe("session_start", told)
+        here.program.hooks.observe("session_start", told)
     if asked.label or asked.model:
         await patch_session(
             call, SessionPatchParams(key=str(key), label=asked.label or UNSET, model=asked.model or UNSET)
         )
-    started = False
     if text := asked.message or asked.task:
         await chat.send_chat(
             call, chat.ChatSendParams(session_key=str(key), message=text, idempotency_key=str(uuid.uuid4()))
         )
-        started = True
-    row = await here.rows.find_row(str(key)) or {}
-    return {"ok": True, "key": str(key), "sessionId": row.get("sessionId"), "entry": row, "runStarted": started}
+    row = await here.reader.find_row(str(key)) or {}
+    return {"ok": True, "key": str(key), "sessionId": row.get("sessionId"), "entry": row, "runStarted": bool(text)}
 
 
 async def reset_session(call: MethodCall, asked: SessionResetParams) -> dict[str, Any]:
     """The next session of this key begins, as /new and /reset do it."""
-    here = get_context(call)
-    key = here.rows.key(asked.key, asked.agent_id)
-    word = "/new" if asked.reason == "new" else "/reset"
-    await _command(call, str(key), word)
-    here.stage.announce_change(str(key), "reset")
-    row = await here.rows.find_row(str(key)) or {}
-    return {"ok": True, "key": str(key), "entry": row}
+    key = str(asked.resolve(call))
+    await _command(call, key, "/new" if asked.reason == "new" else "/reset")
+    call.context.broadcaster.announce_change(key, "reset")
+    return {"ok": True, "key": key, "entry": await call.context.reader.find_row(key) or {}}
 
 
 async def _command(call: MethodCall, key: str, text: str) -> str:
-    """Have a command done and wait for its answer. Raises RpcError."""
-    here = get_context(call)
+    """Have a command done and wait for its answer. Raises MethodError."""
+    sender, now = make_sender(call.client), call.program.clock.now()
     target = Target(chat.CHANNEL, to=key)
-    inbound = Inbound(
-        target, make_sender(call.client), f"rpc:{uuid.uuid4()}", text, here.desk.clock.now(), session=key, push=False
-    )
+    inbound = Inbound(target, sender, f"rpc:{uuid.uuid4()}", text, at=now, session=key, push=False)
     accepted = await chat.submit_inbound(call, inbound)
     return (await call.gateway.host.wait(accepted.id)).note
 
 
 async def compact_session(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:
     """Summarise the older part now, as /compact does it."""
-    here = get_context(call)
-    key = here.rows.key(asked.key, asked.agent_id)
-    said = await _command(call, str(key), "/compact")
-    here.stage.announce_change(str(key), "compact")
-    return {"ok": True, "key": str(key), "compacted": said.startswith(("✅", "🧹", "⚙️")), "message": said}
+    key = str(asked.resolve(call))
+    said = await _command(call, key, "/compact")
+    call.context.broadcaster.announce_change(key, "compact")
+    return {"ok": True, "key": key, "compacted": said.startswith(("✅", "🧹", "⚙️")), "message": said}
 
 
 async def delete_session(call: MethodCall, asked: SessionDeleteParams) -> dict[str, Any]:
     """Forget a session; its transcript is kept as an archive."""
-    here = get_context(call)
-    key = here.rows.key(asked.key, asked.agent_id)
-    seen = await here.rows.load(key)
-    if here.desk.running(str(key)):
-        here.desk.abort(str(key), "rpc")
-        for _ in range(100):
-            if not here.desk.running(str(key)):
-                break
-            await here.desk.clock.sleep(0.05)
-    kept = ""
+    here = call.context
+    key = asked.resolve(call)
     if key.kind == "main":
         raise MethodError(f"Cannot delete the main session ({key}).")
+    seen = await here.reader.load(key)
+    if here.program.inbox.running(str(key)):
+        here.program.inbox.abort(str(key), "rpc")
+        for _ in range(100):
+            if not here.program.inbox.running(str(key)):
+                break
+            await here.program.clock.sleep(0.05)
+    kept = ""
     if seen.record is not None:
-        try:
-            home = here.desk.settings.home
-            kept = await lifecycle.delete_session(home, here.desk.store, key, seen.record, here.desk.clock.now())
-        except PalinurusError as exc:
-            raise MethodError(exc.message) from exc
-        here.stage.announce_change(str(key), "delete")
+        program = here.program
+        kept = await lifecycle.delete_session(
+            program.settings.home, program.store, key, seen.record, now=program.clock.now()
+        )
+        here.broadcaster.announce_change(str(key), "delete")
         told = {"sessionId": seen.record.sessionId, "sessionKey": str(key), "agentId": key.agent, "reason": "deleted"}
-        here.desk.hooks.observe("session_end", told)
+        here.program.hooks.observe("session_end", told)
     return {"ok": True, "key": str(key), "deleted": seen.record is not None, "archived": [kept] if kept else []}
 
 
 async def branch_session(call: MethodCall, asked: SessionBranchParams) -> dict[str, Any]:
     """A new session with what was said up to an entry (its own message left out, unless `before` is false)."""
-    here = get_context(call)
-    key = here.rows.key(asked.key, asked.agent_id)
-    seen = await here.rows.load(key)
-    transcript = await here.rows.transcript(seen)
-    if transcript is None or seen.record is None:
+    seen, transcript = await call.context.reader.open(asked.resolve(call))
+    if transcript is None:
         raise MethodError("session not found")
     entry = transcript.entry(asked.entry_id) if asked.entry_id else None
     if asked.entry_id and entry is None:
@@ -223,13 +209,28 @@ async def branch_session(call: MethodCall, asked: SessionBranchParams) -> dict[s
     target: str | None = transcript.leaf if entry is None else entry.id
     if entry is not None and asked.before:
         target = entry.parentId if isinstance(entry.parentId, str) else None
-    now = here.desk.clock.now()
-    made = here.rows.key(f"dashboard:{uuid.uuid4()}", key.agent)
-    record = lifecycle.make_branch_record(seen.record, key, made, now, str(uuid.uuid4()))
-    record = msgspec.structs.replace(record, label=asked.label)
-    await lifecycle.create_branch(here.desk.settings.home, here.desk.store, transcript, record, made, target, now)
-    here.stage.announce_change(str(made), "create")
-    return {"ok": True, "key": str(made), "sessionId": record.sessionId, "from": str(key), "entryId": target}
+    key, record = await create_branch(call, seen, transcript, target, label=asked.label)
+    return {"ok": True, "key": str(key), "sessionId": record.sessionId, "from": str(seen.key), "entryId": target}
+
+
+async def create_branch(
+    call: MethodCall,
+    seen: SessionSnapshot,
+    transcript: Transcript,
+    target: str | None,
+    *,
+    label: str | None = None,
+    key: SessionKey | None = None,
+) -> tuple[SessionKey, SessionRecord]:
+    """A new session with what was said in `seen` up to the entry `target`."""
+    assert seen.record is not None
+    here, program, now = call.context, call.program, call.program.clock.now()
+    key = key or here.reader.key(f"dashboard:{uuid.uuid4()}", seen.key.agent)
+    record = lifecycle.make_branch_record(seen.record, seen.key, key, now, str(uuid.uuid4()))
+    record = msgspec.structs.replace(record, label=label)
+    await lifecycle.create_branch(program.settings.home, program.store, transcript, record, key, target, now)
+    here.broadcaster.announce_change(str(key), "create")
+    return key, record
 
 
 async def send_to_session(call: MethodCall, asked: SessionSendParams) -> dict[str, Any]:
@@ -248,23 +249,19 @@ async def send_to_session(call: MethodCall, asked: SessionSendParams) -> dict[st
 
 async def steer_session(call: MethodCall, asked: SessionSendParams) -> dict[str, Any]:
     """As sessions.send; a run that is going takes the message in."""
-    here = get_context(call)
-    key = here.rows.key(asked.key, asked.agent_id)
-    going = here.desk.running(str(key))
+    going = call.program.inbox.running(str(asked.resolve(call)))
     return {**await send_to_session(call, asked), "interruptedActiveRun": going}
 
 
 async def stop_session(call: MethodCall, asked: SessionStopParams) -> dict[str, Any]:
     """Stop a session's run, by key or by run."""
-    here = get_context(call)
-    run = here.stage.run(asked.run_id) if asked.run_id else None
+    here = call.context
+    run = here.broadcaster.run(asked.run_id) if asked.run_id else None
     if run is None and asked.key is None:
         return {"ok": True, "abortedRunId": None, "status": "no-active-run"}
     key = run.session if run is not None else asked.key
     assert key is not None
-    done = await chat.abort_chat(
-        call, chat.ChatAbortParams(session_key=key, agent_id=asked.agent_id, run_id=asked.run_id)
-    )
+    done = await chat.abort_chat(call, chat.ChatAbortParams(key, asked.agent_id, asked.run_id))
     stopped = done["runIds"][0] if done["runIds"] else None
     return {"ok": True, "abortedRunId": stopped, "status": "aborted" if stopped else "no-active-run"}
 

@@ -1,4 +1,5 @@
-"""channels.*, pairing.* and send: the chat channels as they run, who asks to be let in, and one message to somebody.
+"""channels.*, web.login.*, pairing.* and send: the chat channels as they run, linking a WhatsApp account from the page,
+who asks to be let in, and one message to somebody.
 
 Whoever may pair devices may let people chat. Making somebody the owner by being the first takes operator.admin.
 """
@@ -6,7 +7,7 @@ Whoever may pair devices may let people chat. Making somebody the owner by being
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -14,25 +15,15 @@ from msgspec import Meta
 from palinurus.config.sections.channels import AccountSettings
 from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Target
-from palinurus.errors import BadRequest, NotFound, PalinurusError
-from palinurus.gateway.context import get_context
-from palinurus.gateway.rpc import (
-    ADMIN,
-    PAIRING,
-    READ,
-    WRITE,
-    GatewayMethod,
-    MethodCall,
-    MethodError,
-    MethodParams,
-    NonEmpty,
-)
+from palinurus.errors import PalinurusError
+from palinurus.gateway import rpc
+from palinurus.gateway.context import require
+from palinurus.gateway.rpc import GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.inbox.pairing import VALID, PairedPerson, PairingStranger, make_notice_id
 from palinurus.inbox.receivers import ChannelAccountState, ChatChannels
 from palinurus.tools.program.signin import CHANNEL, SignInsPort, SignInState
 
-# web.login.*: linking a WhatsApp account from the web page. The page shows the code, and asks how it stands.
-
+NO_CHATS = "this gateway has no chat channels"
 LOGIN_START, LOGIN_WAIT, LOGIN_MOST = 30_000, 120_000, 180_000  # ms
 
 
@@ -73,18 +64,10 @@ async def _tried(work: Awaitable[SignInState]) -> SignInState:
 
 
 def _signins(call: MethodCall) -> SignInsPort:
-    chats = get_context(call).desk.chats
-    if chats is None or chats.signins is None:
-        raise MethodError("this gateway has no chat channels", code="UNAVAILABLE")
-    return chats.signins
+    return require(_chats(call).signins, NO_CHATS)
 
 
-LOGIN_METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("web.login.start", ADMIN, LoginStartParams, start_login),
-    GatewayMethod("web.login.wait", ADMIN, LoginWaitParams, wait_for_login),
-)
-
-
+T = TypeVar("T", PairedPerson, PairingStranger)
 WAIT = 10.0  # seconds for a receipt
 _CONNECTED = ("ready",)
 _ALSO = (("target", "to"), ("threadId", "thread"))  # two spellings of the same
@@ -135,14 +118,16 @@ class PairedPersonParams(MethodParams, frozen=True):
 
 async def get_channel_status(call: MethodCall, asked: ChannelStatusParams) -> dict[str, Any]:
     """Which chat channels there are, and how each account is."""
-    desk = get_context(call).desk
-    rows = [line for line in (desk.chats.lines.all() if desk.chats else ()) if asked.channel in (None, line.channel)]
-    names = list(dict.fromkeys(n for n in sorted(desk.settings.channels) if asked.channel in (None, n)))
+    program = call.program
+    rows = [
+        line for line in (program.chats.lines.all() if program.chats else ()) if asked.channel in (None, line.channel)
+    ]
+    names = list(dict.fromkeys(n for n in sorted(program.settings.channels) if asked.channel in (None, n)))
     names += [line.channel for line in rows if line.channel not in names]
     labels = {name: name.capitalize() for name in names}
-    by = {name: _accounts(name, desk.settings.accounts.get(name, {}), rows) for name in names}
+    by = {name: _accounts(name, program.settings.accounts.get(name, {}), rows) for name in names}
     return {
-        "ts": desk.clock.now(),
+        "ts": program.clock.now(),
         "channelOrder": names,
         "channelLabels": labels,
         "channelDetailLabels": labels,
@@ -160,21 +145,14 @@ def _accounts(
     """Those that run, and those that could not be made."""
     running = [_account(line) for line in rows if line.channel == name]
     known = {one["accountId"] for one in running}
+    stopped = {"enabled": True, "configured": True, "running": False}
+    failed = {"connected": False, "healthState": "failed", "lastError": "could not be opened; the log says why"}
     missing = [
-        {
-            "accountId": account,
-            "enabled": True,
-            "configured": True,
-            "running": False,
-            "connected": False,
-            "healthState": "failed",
-            "lastError": "could not be opened; the log says why",
-            "dmPolicy": own.dm,
-        }
+        {"accountId": account, **stopped, **failed, "dmPolicy": own.dm}
         for account, own in configured.items()
         if account not in known
     ]
-    return [*running, *missing] or [{"accountId": "default", "enabled": True, "configured": True, "running": False}]
+    return [*running, *missing] or [{"accountId": "default", **stopped}]
 
 
 def _account(line: ChannelAccountState) -> dict[str, Any]:
@@ -195,20 +173,20 @@ def _account(line: ChannelAccountState) -> dict[str, Any]:
 
 async def start_channel(call: MethodCall, asked: ChannelAccountParams) -> dict[str, Any]:
     """Receive on a channel again. All its accounts start together."""
-    changed = await _found(_chats(call).lines.start(asked.channel))
+    changed = await _chats(call).lines.start(asked.channel)
     return {"channel": asked.channel, "started": changed}
 
 
 async def stop_channel(call: MethodCall, asked: ChannelAccountParams) -> dict[str, Any]:
     """Receive no more, until `channels.start` or a restart."""
-    changed = await _found(_chats(call).lines.stop(asked.channel))
+    changed = await _chats(call).lines.stop(asked.channel)
     return {"channel": asked.channel, "stopped": changed}
 
 
 async def log_out_channel(call: MethodCall, asked: ChannelAccountParams) -> dict[str, Any]:
     """Give up the sign-in of an account, on channels that have one of their own."""
     account = asked.account_id or "default"
-    said = await _found(_chats(call).lines.logout(asked.channel, account))
+    said = await _chats(call).lines.logout(asked.channel, account)
     return {"channel": asked.channel, "accountId": account, "cleared": not said, "loggedOut": not said, "detail": said}
 
 
@@ -216,7 +194,7 @@ async def send_message(call: MethodCall, asked: MessageSendParams) -> dict[str, 
     """A message to a chat, through the outbox; one per idempotency key. Answers with the receipt if it comes soon."""
     ident = make_notice_id("send", asked.channel, asked.idempotency_key)
     target = Target(asked.channel, asked.to, asked.account_id, asked.thread_id)
-    done = await _found(_chats(call).lines.send(target, asked.message, ident, WAIT))
+    done = await _chats(call).lines.send(target, asked.message, ident, WAIT)
     return {"runId": done.id, "messageId": done.receipt, "channel": asked.channel, **msgspec.to_builtins(done)}
 
 
@@ -234,16 +212,11 @@ async def run_message_action(call: MethodCall, asked: MessageActionParams) -> di
             call, MessageSendParams(to, words, asked.channel, asked.idempotency_key, asked.account_id, thread)
         )
     target = Target(asked.channel, to, asked.account_id, thread)
-    done = await _found(_chats(call).lines.act(target, asked.action, params))
+    done = await _chats(call).lines.act(target, asked.action, params)
     if isinstance(done, SendFailure):
         raise MethodError(done.reason, code="UNAVAILABLE")
-    return {
-        "ok": True,
-        "action": asked.action,
-        "channel": asked.channel,
-        "messageId": done.message_id,
-        "data": done.data,
-    }
+    made = {"ok": True, "action": asked.action, "channel": asked.channel}
+    return {**made, "messageId": done.message_id, "data": done.data}
 
 
 async def list_pairings(call: MethodCall, asked: PairingListParams) -> dict[str, Any]:
@@ -258,9 +231,7 @@ async def list_pairings(call: MethodCall, asked: PairingListParams) -> dict[str,
 async def approve_pairing(call: MethodCall, asked: PairingCodeParams) -> dict[str, Any]:
     """Let somebody in; `notify` tells them."""
     chats = _chats(call)
-    done = await chats.pairing.approve(asked.code, call.client.principal, first=call.client.may(ADMIN))
-    if isinstance(done, str):
-        raise MethodError(done)
+    done = _done(await chats.pairing.approve(asked.code, call.client.principal, first=call.client.may(rpc.ADMIN)))
     if asked.notify and (reply := done.reply()) is not None:
         await chats.say(reply)
     return _paired(done)
@@ -268,18 +239,19 @@ async def approve_pairing(call: MethodCall, asked: PairingCodeParams) -> dict[st
 
 async def reject_pairing(call: MethodCall, asked: PairingCodeParams) -> dict[str, Any]:
     """Forget a code."""
-    done = await _chats(call).pairing.reject(asked.code)
-    if isinstance(done, str):
-        raise MethodError(done)
-    return _asking(done)
+    return _asking(_done(await _chats(call).pairing.reject(asked.code)))
 
 
 async def revoke_pairing(call: MethodCall, asked: PairedPersonParams) -> dict[str, Any]:
     """Take back what a code gave."""
-    done = await _chats(call).pairing.revoke(asked.who)
+    return _paired(_done(await _chats(call).pairing.revoke(asked.who)))
+
+
+def _done(done: T | str) -> T:
+    """What was done, or the error that says why not."""
     if isinstance(done, str):
         raise MethodError(done)
-    return _paired(done)
+    return done
 
 
 def _asking(one: PairingStranger) -> dict[str, Any]:
@@ -295,28 +267,20 @@ def _person(one: PairingStranger | PairedPerson) -> dict[str, Any]:
 
 
 def _chats(call: MethodCall) -> ChatChannels:
-    found = get_context(call).desk.chats
-    if found is None:
-        raise MethodError("this gateway has no chat channels", code="UNAVAILABLE")
-    return found
-
-
-async def _found(work: Any) -> Any:
-    try:
-        return await work
-    except (NotFound, BadRequest) as exc:
-        raise MethodError(exc.message) from None
+    return require(call.program.chats, NO_CHATS)
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("channels.status", READ, ChannelStatusParams, get_channel_status),
-    GatewayMethod("channels.start", ADMIN, ChannelAccountParams, start_channel),
-    GatewayMethod("channels.stop", ADMIN, ChannelAccountParams, stop_channel),
-    GatewayMethod("channels.logout", ADMIN, ChannelAccountParams, log_out_channel),
-    GatewayMethod("send", WRITE, MessageSendParams, send_message),
-    GatewayMethod("message.action", WRITE, MessageActionParams, run_message_action),
-    GatewayMethod("pairing.list", PAIRING, PairingListParams, list_pairings),
-    GatewayMethod("pairing.approve", PAIRING, PairingCodeParams, approve_pairing),
-    GatewayMethod("pairing.reject", PAIRING, PairingCodeParams, reject_pairing),
-    GatewayMethod("pairing.revoke", PAIRING, PairedPersonParams, revoke_pairing),
+    GatewayMethod("web.login.start", rpc.ADMIN, LoginStartParams, start_login),
+    GatewayMethod("web.login.wait", rpc.ADMIN, LoginWaitParams, wait_for_login),
+    GatewayMethod("channels.status", rpc.READ, ChannelStatusParams, get_channel_status),
+    GatewayMethod("channels.start", rpc.ADMIN, ChannelAccountParams, start_channel),
+    GatewayMethod("channels.stop", rpc.ADMIN, ChannelAccountParams, stop_channel),
+    GatewayMethod("channels.logout", rpc.ADMIN, ChannelAccountParams, log_out_channel),
+    GatewayMethod("send", rpc.WRITE, MessageSendParams, send_message),
+    GatewayMethod("message.action", rpc.WRITE, MessageActionParams, run_message_action),
+    GatewayMethod("pairing.list", rpc.PAIRING, PairingListParams, list_pairings),
+    GatewayMethod("pairing.approve", rpc.PAIRING, PairingCodeParams, approve_pairing),
+    GatewayMethod("pairing.reject", rpc.PAIRING, PairingCodeParams, reject_pairing),
+    GatewayMethod("pairing.revoke", rpc.PAIRING, PairedPersonParams, revoke_pairing),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -13,11 +13,11 @@ from palinurus.core.types.messages import AssistantMessage, TextBlock
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.gateway import attachments
-from palinurus.gateway.context import MethodContext, get_context, make_sender
+from palinurus.gateway.context import MethodContext, SessionParams, make_sender, refuse_busy
 from palinurus.gateway.methods import agents, menus
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import project_entry, project_history
-from palinurus.inbox.control import is_stop_word
+from palinurus.inbox.message import is_stop_word
 from palinurus.sessions.entries import MessageEntry
 from palinurus.store.port import Acceptance, InboxRow
 
@@ -26,11 +26,10 @@ Key = Annotated[str, Meta(min_length=1, max_length=512)]
 CHANNEL = "webchat"
 
 
-class ChatSendParams(MethodParams, frozen=True):
+class ChatSendParams(SessionParams, frozen=True, kw_only=True):
     session_key: Key
     message: str
     idempotency_key: NonEmpty
-    agent_id: NonEmpty | None = None
     session_id: NonEmpty | None = None
     thinking: str | None = None
     fast_mode: bool | None = None
@@ -47,15 +46,11 @@ class ChatSendParams(MethodParams, frozen=True):
     model: str | None = None  # ours: retry with another model, for one turn
 
 
-class ChatAbortParams(MethodParams, frozen=True):
-    session_key: NonEmpty
-    agent_id: NonEmpty | None = None
+class ChatAbortParams(SessionParams, frozen=True):
     run_id: NonEmpty | None = None
 
 
-class ChatHistoryParams(MethodParams, frozen=True):
-    session_key: NonEmpty
-    agent_id: NonEmpty | None = None
+class ChatHistoryParams(SessionParams, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
     max_chars: Annotated[int, Meta(ge=1, le=500_000)] | None = None
     before: Annotated[int, Meta(ge=1)] | None = None  # ours: only messages with a smaller number, to look further back
@@ -65,10 +60,8 @@ class ChatMetadataParams(MethodParams, frozen=True):
     agent_id: NonEmpty | None = None
 
 
-class ChatMessageParams(MethodParams, frozen=True):
-    session_key: NonEmpty
+class ChatMessageParams(SessionParams, frozen=True, kw_only=True):
     message_id: NonEmpty
-    agent_id: NonEmpty | None = None
     max_chars: Annotated[int, Meta(ge=1, le=2_000_000)] | None = None
 
 
@@ -76,37 +69,36 @@ class ChatFilesParams(MethodParams, frozen=True):
     item: NonEmpty
 
 
-class ChatFileParams(MethodParams, frozen=True):
-    item: NonEmpty
+class ChatFileParams(ChatFilesParams, frozen=True):
     index: Annotated[int, Meta(ge=0, le=1000)] = 0
 
 
-class ChatInjectParams(MethodParams, frozen=True):
-    session_key: NonEmpty
+class ChatInjectParams(SessionParams, frozen=True, kw_only=True):
     message: NonEmpty
-    agent_id: NonEmpty | None = None
     label: Annotated[str, Meta(max_length=100)] | None = None
 
 
 async def send_chat(call: MethodCall, asked: ChatSendParams) -> dict[str, Any]:
     """Accept a message; its reply comes as events. A stop word stops instead."""
-    here = get_context(call)
-    key = here.rows.key(asked.session_key, asked.agent_id)
+    here = call.context
+    key = asked.resolve(call)
     if _halts(asked.message) and not asked.attachments:
-        if here.desk.clear is not None:  # first what waits, so that none of it begins when the run ends
-            await here.desk.clear(str(key))
-        if here.desk.nest is not None:
-            await here.desk.nest.stop(str(key))
+        await here.program.inbox.clear(str(key))  # first what waits, so that none of it begins when the run ends
+        if here.program.nest is not None:
+            await here.program.nest.stop(str(key))
         return _stopped(here, key, None, "stop-command")
     if not asked.message.strip() and not asked.attachments:
         raise MethodError("message or attachment required")
     fast = "" if asked.fast_mode is None else "on" if asked.fast_mode else "off"
     options = TurnOptions(asked.model or "", asked.thinking or "", fast)
-    accepted = await submit_inbound(call, await make_inbound(call, key, asked, options))
+    inbound = await make_inbound(
+        call, key, options, event=asked.idempotency_key, text=asked.message, attached=asked.attachments
+    )
+    accepted = await submit_inbound(call, inbound)
     if accepted.duplicate:
         status = "ok" if accepted.state == "done" else "in_flight"
         return {"runId": asked.idempotency_key, "status": status}
-    here.stage.announce_change(str(key), "send")
+    here.broadcaster.announce_change(str(key), "send")
     return {"runId": asked.idempotency_key, "status": "started"}
 
 
@@ -114,29 +106,17 @@ def _halts(text: str) -> bool:
     return is_stop_word(text) or text.strip().lower() == "/stop"
 
 
-class ClientMessage(Protocol):
-    """What a client said, whichever method it used."""
-
-    @property
-    def message(self) -> str: ...
-
-    @property
-    def attachments(self) -> list[Any] | None: ...
-
-    @property
-    def idempotency_key(self) -> str: ...
-
-
-async def make_inbound(call: MethodCall, key: SessionKey, asked: ClientMessage, options: TurnOptions) -> Inbound:
-    """It as a message to a session; its files are on disk. Raises RpcError."""
-    desk = get_context(call).desk
-    images, files = await attachments.keep_attachments(asked.attachments, desk.keep)
+async def make_inbound(
+    call: MethodCall, key: SessionKey, options: TurnOptions, *, event: str, text: str, attached: list[Any] | None
+) -> Inbound:
+    """What a client said as a message to a session; its files are on disk. Raises MethodError."""
+    images, files = await attachments.keep_attachments(attached, call.program.keep)
     return Inbound(
         Target(CHANNEL, to=str(key)),
         make_sender(call.client),
-        asked.idempotency_key,
-        asked.message,
-        desk.clock.now(),
+        event,
+        text,
+        at=call.program.clock.now(),
         images=images,
         files=files,
         session=str(key),
@@ -147,9 +127,9 @@ async def make_inbound(call: MethodCall, key: SessionKey, asked: ClientMessage, 
 
 
 async def submit_inbound(call: MethodCall, inbound: Inbound) -> Acceptance:
-    """Put the message on disk for this client. Raises RpcError with the reason it was not taken."""
-    here = get_context(call)
-    here.stage.expect_run(inbound.event, call.client.conn)
+    """Put the message on disk for this client. Raises MethodError with the reason it was not taken."""
+    here = call.context
+    here.broadcaster.expect_run(inbound.event, call.client.conn)
     try:
         accepted = await call.gateway.host.submit(inbound)
     except PalinurusError as exc:
@@ -163,30 +143,29 @@ async def submit_inbound(call: MethodCall, inbound: Inbound) -> Acceptance:
 
 async def abort_chat(call: MethodCall, asked: ChatAbortParams) -> dict[str, Any]:
     """Stop what runs in a session (or one run of it). The `aborted` event comes with the run's end."""
-    here = get_context(call)
-    return _stopped(here, here.rows.key(asked.session_key, asked.agent_id), asked.run_id, "rpc")
+    return _stopped(call.context, asked.resolve(call), asked.run_id, "rpc")
 
 
 def _stopped(here: MethodContext, key: SessionKey, run_id: str | None, reason: str) -> dict[str, Any]:
-    runs = [run for run in here.stage.running(str(key)) if run_id is None or run_id in (run.id, run.item)]
+    runs = [run for run in here.broadcaster.running(str(key)) if run_id is None or run_id in (run.id, run.item)]
     for run in runs:
         run.stop = reason
-    stopped = bool(runs) and here.desk.abort(str(key), reason)
-    here.stage.announce_change(str(key), "abort")
+    # Without a run of its own the session may still have sub-agents going: they end too.
+    stopped = (bool(runs) or run_id is None) and here.program.inbox.abort(str(key), reason)
+    here.broadcaster.announce_change(str(key), "abort")
     return {"ok": True, "aborted": stopped, "runIds": [run.id for run in runs] if stopped else []}
 
 
 async def read_chat_history(call: MethodCall, asked: ChatHistoryParams) -> dict[str, Any]:
     """The conversation so far, and what applies to it."""
-    here = get_context(call)
-    key = here.rows.key(asked.session_key, asked.agent_id)
-    seen = await here.rows.load(key)
-    transcript = await here.rows.transcript(seen)
-    row = here.rows.row(seen)
+    here = call.context
+    key = asked.resolve(call)
+    seen, transcript = await here.reader.open(key)
+    row = here.reader.row(seen)
     answer: dict[str, Any] = {
         "sessionKey": str(key),
         "messages": project_history(transcript, asked.limit, asked.max_chars, asked.before) if transcript else [],
-        "defaults": here.rows.defaults(seen.agent),
+        "defaults": here.reader.defaults(seen.agent),
         "sessionInfo": row,
     }
     if seen.record is not None:
@@ -194,10 +173,10 @@ async def read_chat_history(call: MethodCall, asked: ChatHistoryParams) -> dict[
     for name in ("thinkingLevel", "fastMode", "verboseLevel", "traceLevel", "reasoningLevel"):
         if name in row:
             answer[name] = row[name]
-    running = here.stage.running(str(key))
+    running = here.broadcaster.running(str(key))
     if running:
         answer["inFlightRun"] = {"runId": running[-1].id, "text": running[-1].text}
-    if queued := [shown for row in await here.desk.store.list_waiting(str(key)) if (shown := _queued(row))]:
+    if queued := [shown for row in await here.program.store.list_waiting(str(key)) if (shown := _queued(row))]:
         answer["queued"] = queued
     return answer
 
@@ -232,9 +211,7 @@ async def get_chat_metadata(call: MethodCall, asked: ChatMetadataParams) -> dict
 
 async def get_chat_message(call: MethodCall, asked: ChatMessageParams) -> dict[str, Any]:
     """One message, whole."""
-    here = get_context(call)
-    seen = await here.rows.load(here.rows.key(asked.session_key, asked.agent_id))
-    transcript = await here.rows.transcript(seen)
+    _, transcript = await call.context.reader.open(asked.resolve(call))
     entry = transcript.entry(asked.message_id) if transcript is not None else None
     if not isinstance(entry, MessageEntry):
         return {"ok": False, "unavailableReason": "not_found"}
@@ -243,36 +220,34 @@ async def get_chat_message(call: MethodCall, asked: ChatMessageParams) -> dict[s
 
 async def list_chat_files(call: MethodCall, asked: ChatFilesParams) -> dict[str, Any]:
     """Which files came with a message. Ours."""
-    found = attachments.find_sent_files(await get_context(call).desk.store.item(asked.item))
+    found = attachments.find_sent_files(await call.program.store.item(asked.item))
     return {"files": [attachments.describe_file(one) for one in found]}
 
 
 async def get_chat_file(call: MethodCall, asked: ChatFileParams) -> dict[str, Any]:
     """One of them, with its content as base64. Ours."""
-    desk = get_context(call).desk
-    found = attachments.find_sent_files(await desk.store.item(asked.item))
+    program = call.program
+    found = attachments.find_sent_files(await program.store.item(asked.item))
     if asked.index >= len(found):
         raise MethodError("the message has no such file")
-    return await attachments.load_sent_file(desk.settings.home, found[asked.index])
+    return await attachments.load_sent_file(program.settings.home, found[asked.index])
 
 
 async def inject_chat_note(call: MethodCall, asked: ChatInjectParams) -> dict[str, Any]:
     """Put a note into the conversation, as the assistant's. Refused while the session's turn runs."""
-    here = get_context(call)
-    key = here.rows.key(asked.session_key, asked.agent_id)
-    seen = await here.rows.load(key)
-    transcript = await here.rows.transcript(seen)
+    here = call.context
+    key = asked.resolve(call)
+    _, transcript = await here.reader.open(key)
     if transcript is None:
         raise MethodError("session not found")
-    if here.desk.running(str(key)):
-        raise MethodError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
-    now = here.desk.clock.now()
+    refuse_busy(call, str(key))
+    now = here.program.clock.now()
     text = f"[{asked.label}]\n\n{asked.message}" if asked.label else asked.message
     note = AssistantMessage(
         (TextBlock(text),), "palinurus", "openclaw", "gateway-injected", TokenUsage(), "stop", None, now
     )
     lines = transcript.add(note, "", now)
-    await here.desk.store.write(lines)
+    await here.program.store.write(lines)
     payload = {"runId": f"inject-{lines[-1].id}", "sessionKey": str(key), "seq": 0, "state": "final"}
     shown = {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": now}
     call.gateway.broadcast("chat", {**payload, "message": shown})

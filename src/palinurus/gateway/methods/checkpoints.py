@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
-import msgspec
-
-from palinurus.gateway.context import MethodContext, get_context
-from palinurus.gateway.methods.sessions import SessionKeyParams
+from palinurus.gateway.context import SessionKeyParams, refuse_busy
+from palinurus.gateway.methods.change import create_branch
+from palinurus.gateway.methods.tree import append_lines
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
-from palinurus.inbox.commands.facts import change_record
-from palinurus.sessions import lifecycle
 from palinurus.sessions.compactions import CompactionCheckpoint, list_checkpoints, make_undo_entry
 from palinurus.sessions.entries import to_millis
 from palinurus.sessions.transcript import Transcript
-from palinurus.store.port import SessionRow
 
 
 class CheckpointParams(SessionKeyParams, frozen=True, kw_only=True):
@@ -25,17 +20,14 @@ class CheckpointParams(SessionKeyParams, frozen=True, kw_only=True):
 
 async def list_session_checkpoints(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:
     """All of a session, newest first."""
-    here = get_context(call)
-    seen = await here.rows.load(here.rows.key(asked.key, asked.agent_id))
-    transcript = await here.rows.transcript(seen)
+    seen, transcript = await call.context.reader.open(asked.resolve(call))
     points = list_checkpoints(transcript.path_to_leaf()) if transcript is not None else []
     return {"ok": True, "key": str(seen.key), "checkpoints": [_shown(seen, point) for point in reversed(points)]}
 
 
 async def get_checkpoint(call: MethodCall, asked: CheckpointParams) -> dict[str, Any]:
     """One."""
-    here = get_context(call)
-    seen, _, point = await _found(here, asked)
+    seen, _, point = await _found(call, asked)
     return {"ok": True, "key": str(seen.key), "checkpoint": _shown(seen, point)}
 
 
@@ -62,55 +54,34 @@ def _shown(seen: SessionSnapshot, point: CompactionCheckpoint) -> dict[str, Any]
 
 async def branch_checkpoint(call: MethodCall, asked: CheckpointParams) -> dict[str, Any]:
     """A new session with the conversation as it was before the checkpoint."""
-    here = get_context(call)
-    seen, transcript, point = await _found(here, asked)
-    assert seen.record is not None
-    now = here.desk.clock.now()
-    made = here.rows.key(f"dashboard:{uuid.uuid4()}", seen.key.agent)
-    record = lifecycle.make_branch_record(seen.record, seen.key, made, now, str(uuid.uuid4()))
-    await lifecycle.create_branch(here.desk.settings.home, here.desk.store, transcript, record, made, point.before, now)
-    here.stage.announce_change(str(made), "create")
+    seen, transcript, point = await _found(call, asked)
+    key, record = await create_branch(call, seen, transcript, point.before)
     return {
         "ok": True,
         "sourceKey": str(seen.key),
-        "key": str(made),
+        "key": str(key),
         "sessionId": record.sessionId,
         "checkpoint": _shown(seen, point),
-        "entry": await here.rows.find_row(str(made)),
+        "entry": await call.context.reader.find_row(str(key)),
     }
 
 
 async def restore_checkpoint(call: MethodCall, asked: CheckpointParams) -> dict[str, Any]:
     """Take the checkpoint back: the model sees again what it stood for. Nothing that was said since is lost."""
-    here = get_context(call)
-    seen, transcript, point = await _found(here, asked)
+    here = call.context
+    seen, transcript, point = await _found(call, asked)
     assert seen.record is not None
     key = str(seen.key)
-    if here.desk.running(key):
-        raise MethodError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
-    now = here.desk.clock.now()
+    refuse_busy(call, key)
     if not point.undone:
-        mark = transcript.mark()
-        try:
-            await here.desk.store.write(transcript.add_entry(make_undo_entry(point.entry.id), now))
-        except BaseException:
-            transcript.rollback(mark)
-            raise
-        data = msgspec.json.encode({"totalTokensFresh": False, "updatedAt": now})
-        await here.desk.store.touch(SessionRow(key, seen.key.agent, seen.record.sessionId, now, data))
-        here.desk.changed(key, change_record(seen.record, {"totalTokensFresh": False}, now))
-        here.stage.announce_change(key, "checkpoint-restore")
-    row = await here.rows.find_row(key)
-    return {"ok": True, "key": key, "sessionId": seen.record.sessionId, "entry": row} | {
-        "checkpoint": _shown(seen, point._replace(undone=True, counts=False))
-    }
+        undo, reason = make_undo_entry(point.entry.id), "checkpoint-restore"
+        await append_lines(call, seen, transcript, lambda now: transcript.add_entry(undo, now), reason=reason)
+    made = {"ok": True, "key": key, "sessionId": seen.record.sessionId, "entry": await here.reader.find_row(key)}
+    return {**made, "checkpoint": _shown(seen, point._replace(undone=True, counts=False))}
 
 
-async def _found(
-    here: MethodContext, asked: CheckpointParams
-) -> tuple[SessionSnapshot, Transcript, CompactionCheckpoint]:
-    seen = await here.rows.load(here.rows.key(asked.key, asked.agent_id))
-    transcript = await here.rows.transcript(seen)
+async def _found(call: MethodCall, asked: CheckpointParams) -> tuple[SessionSnapshot, Transcript, CompactionCheckpoint]:
+    seen, transcript = await call.context.reader.open(asked.resolve(call))
     points = list_checkpoints(transcript.path_to_leaf()) if transcript is not None else []
     point = next((p for p in points if p.entry.id == asked.checkpoint_id), None)
     if transcript is None or point is None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -17,10 +18,7 @@ from palinurus.config.load import ConfigReading, load_config, read_config
 from palinurus.config.rewrite import ConfigChange, StaleConfig, digest_config
 from palinurus.config.secrets import redact_config
 from palinurus.errors import BadRequest, ConfigError, PalinurusError
-from palinurus.gateway.context import get_context
-from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
-
-# config.explain: what a key is, what it is set to, where that comes from, and when a change acts. Ours.
+from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 
 
 class ConfigKeyParams(MethodParams, frozen=True):
@@ -29,25 +27,13 @@ class ConfigKeyParams(MethodParams, frozen=True):
 
 async def explain_config_key(call: MethodCall, asked: ConfigKeyParams) -> dict[str, Any]:
     """As `pal config explain` says it; secrets are masked."""
-    desk = get_context(call).desk
+    program = call.program
 
     def look() -> KeyExplanation:
-        return explain_key(load_config(desk.settings.home, desk.environ), asked.path)
+        return explain_key(load_config(program.settings.home, program.environ), asked.path)
 
-    try:
-        found = await asyncio.to_thread(look)
-    except PalinurusError as exc:
-        raise MethodError(exc.message) from None
+    found = await asyncio.to_thread(look)
     return dict(msgspec.to_builtins(found, enc_hook=str))
-
-
-EXPLAIN_METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("config.explain", ADMIN, ConfigKeyParams, explain_config_key),
-)
-
-
-class NoConfigParams(MethodParams, frozen=True):
-    pass
 
 
 class ConfigSetParams(MethodParams, frozen=True):
@@ -66,15 +52,11 @@ class ConfigPatchParams(ConfigApplyParams, frozen=True):
     replace_paths: tuple[NonEmpty, ...] = ()
 
 
-class ConfigLookupParams(MethodParams, frozen=True):
-    path: Annotated[str, Meta(min_length=1, max_length=1024)]
-
-
-async def get_config(call: MethodCall, asked: NoConfigParams) -> dict[str, Any]:
+async def get_config(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """The file as it stands, judged; secrets as the marker."""
-    desk = get_context(call).desk
-    file = paths.locate_config_file(desk.settings.home)
-    found = await asyncio.to_thread(read_config, file, desk.settings.home, desk.environ)
+    program = call.program
+    file = paths.locate_config_file(program.settings.home)
+    found = await asyncio.to_thread(read_config, file, program.settings.home, program.environ)
     shown = redact_config(found.raw)
     return {
         "path": file,
@@ -99,20 +81,24 @@ def _issues(found: ConfigReading, *, fatal: bool) -> list[dict[str, Any]]:
 
 async def replace_config(call: MethodCall, asked: ConfigSetParams) -> dict[str, Any]:
     """Write the whole file."""
-    desk = get_context(call).desk
-    return await _write(lambda: rewrite.replace_config(desk.settings.home, desk.environ, asked.base_hash, asked.raw))
+    program = call.program
+    return await _write(
+        lambda: rewrite.replace_config(program.settings.home, program.environ, asked.base_hash, asked.raw)
+    )
 
 
 async def merge_config(call: MethodCall, asked: ConfigPatchParams) -> dict[str, Any]:
     """Lay a merge patch over the file."""
-    desk = get_context(call).desk
-    home, whole = desk.settings.home, asked.replace_paths
-    return await _write(lambda: rewrite.merge_config(home, desk.environ, asked.base_hash, asked.raw, whole))
+    program = call.program
+    home, whole = program.settings.home, asked.replace_paths
+    return await _write(lambda: rewrite.merge_config(home, program.environ, asked.base_hash, asked.raw, whole))
 
 
-async def _write(work: Callable[[], ConfigChange]) -> dict[str, Any]:
+@contextmanager
+def translate_config_errors() -> Iterator[None]:
+    """What is wrong with a config that somebody wants written, as clients are told it."""
     try:
-        done = await asyncio.to_thread(work)
+        yield
     except ConfigError as exc:
         issues = [{"path": p.path, "message": p.message} for p in exc.problems]
         first = issues[0]
@@ -122,6 +108,11 @@ async def _write(work: Callable[[], ConfigChange]) -> dict[str, Any]:
         raise MethodError(exc.message) from None
     except PalinurusError as exc:
         raise MethodError(exc.message, code="UNAVAILABLE", retryable=True) from None
+
+
+async def _write(work: Callable[[], ConfigChange]) -> dict[str, Any]:
+    with translate_config_errors():
+        done = await asyncio.to_thread(work)
     return {
         "ok": True,
         "path": done.file,
@@ -132,14 +123,14 @@ async def _write(work: Callable[[], ConfigChange]) -> dict[str, Any]:
     }
 
 
-async def get_config_schema(call: MethodCall, asked: NoConfigParams) -> dict[str, Any]:
+async def get_config_schema(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """All keys there are."""
     made = await asyncio.to_thread(outline.build_json_schema)
-    at = datetime.fromtimestamp(get_context(call).desk.clock.now() / 1000, UTC).isoformat()
+    at = datetime.fromtimestamp(call.program.clock.now() / 1000, UTC).isoformat()
     return {"schema": made, "uiHints": outline.build_hints(), "version": __version__, "generatedAt": at}
 
 
-async def lookup_config_key(call: MethodCall, asked: ConfigLookupParams) -> dict[str, Any]:
+async def lookup_config_key(call: MethodCall, asked: ConfigKeyParams) -> dict[str, Any]:
     """One key and what is below it."""
     found = await asyncio.to_thread(outline.lookup_key, asked.path)
     if found is None:
@@ -148,10 +139,11 @@ async def lookup_config_key(call: MethodCall, asked: ConfigLookupParams) -> dict
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("config.get", READ, NoConfigParams, get_config),
+    GatewayMethod("config.explain", ADMIN, ConfigKeyParams, explain_config_key),
+    GatewayMethod("config.get", READ, NoParams, get_config),
     GatewayMethod("config.set", ADMIN, ConfigSetParams, replace_config),
     GatewayMethod("config.apply", ADMIN, ConfigApplyParams, replace_config, write=True),
     GatewayMethod("config.patch", ADMIN, ConfigPatchParams, merge_config, write=True),
-    GatewayMethod("config.schema", ADMIN, NoConfigParams, get_config_schema),
-    GatewayMethod("config.schema.lookup", READ, ConfigLookupParams, lookup_config_key),
+    GatewayMethod("config.schema", ADMIN, NoParams, get_config_schema),
+    GatewayMethod("config.schema.lookup", READ, ConfigKeyParams, lookup_config_key),
 )

@@ -9,24 +9,10 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from palinurus.core.schedule.fire import unfold_history
-from palinurus.errors import PalinurusError
-from palinurus.gateway.context import get_context
-from palinurus.gateway.rpc import (
-    ADMIN,
-    READ,
-    WRITE,
-    GatewayMethod,
-    GatewayPort,
-    MethodCall,
-    MethodError,
-    MethodParams,
-    NonEmpty,
-)
+from palinurus.gateway import rpc
+from palinurus.gateway.context import MainSessionParams, cut_page, require
+from palinurus.gateway.rpc import GatewayMethod, GatewayPort, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 from palinurus.tools.program.cron import CronJobMaker, SchedulerPort
-
-
-class NoCronParams(MethodParams, frozen=True):
-    pass
 
 
 class CronJobParams(MethodParams, frozen=True):
@@ -35,7 +21,7 @@ class CronJobParams(MethodParams, frozen=True):
 
     @property
     def name(self) -> str:
-        """Raises RpcError."""
+        """Raises MethodError."""
         if not (self.id or self.job_id):
             raise MethodError("id required")
         return self.id or self.job_id or ""
@@ -62,9 +48,7 @@ class CronRunParams(CronJobParams, frozen=True):
     mode: Literal["due", "force"] = "force"
 
 
-class CronHistoryParams(MethodParams, frozen=True):
-    id: NonEmpty | None = None
-    job_id: NonEmpty | None = None
+class CronHistoryParams(CronJobParams, frozen=True):
     scope: Literal["job", "all"] | None = None
     limit: Annotated[int, Meta(ge=1, le=500)] = 50
     offset: Annotated[int, Meta(ge=0)] = 0
@@ -95,11 +79,9 @@ class CronAddParams(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     misfire_window_ms: int | None = None
 
 
-class WakeParams(MethodParams, frozen=True):
+class WakeParams(MainSessionParams, frozen=True, kw_only=True):
     mode: Literal["now", "next-heartbeat"]
     text: NonEmpty
-    session_key: NonEmpty | None = None
-    agent_id: NonEmpty | None = None
 
 
 class SystemEventParams(MethodParams, frozen=True):
@@ -112,19 +94,16 @@ class HeartbeatSwitchParams(MethodParams, frozen=True):
     enabled: bool
 
 
-def attach_schedules(face: GatewayPort, schedules: SchedulerPort) -> Callable[[], None]:
+def attach_schedules(gateway: GatewayPort, schedules: SchedulerPort) -> Callable[[], None]:
     """Send changes of jobs and heartbeats to clients. Returns the function that ends it."""
-    return schedules.follow(lambda event, payload: face.broadcast(event, payload))
+    return schedules.follow(lambda event, payload: gateway.broadcast(event, payload))
 
 
 def _schedules(call: MethodCall) -> SchedulerPort:
-    found = get_context(call).desk.schedules
-    if found is None:
-        raise MethodError("there are no jobs here", code="UNAVAILABLE")
-    return found
+    return require(call.program.schedules, "there are no jobs here")
 
 
-async def get_cron_status(call: MethodCall, asked: NoCronParams) -> dict[str, Any]:
+async def get_cron_status(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """How many there are, and when the next is due."""
     return _schedules(call).status()
 
@@ -137,11 +116,9 @@ async def list_cron_jobs(call: MethodCall, asked: CronListParams) -> dict[str, A
     if asked.query:
         found = [job for job in found if asked.query.lower() in f"{job['name']} {job['id']}".lower()]
     found = [job for job in found if _wanted(job, asked)]
-    page = found[asked.offset : asked.offset + asked.limit]
-    after = asked.offset + len(page)
-    more = after < len(found)
-    made = {"jobs": page, "total": len(found), "offset": asked.offset, "limit": asked.limit, "hasMore": more}
-    return {**made, "nextOffset": after if more else None, "deliveryPreviews": {}}
+    page, after = cut_page(found, asked.offset, asked.limit)
+    made = {"jobs": page, "total": len(found), "offset": asked.offset, "limit": asked.limit}
+    return {**made, "hasMore": after is not None, "nextOffset": after, "deliveryPreviews": {}}
 
 
 def _wanted(job: dict[str, Any], asked: CronListParams) -> bool:
@@ -156,34 +133,20 @@ def _wanted(job: dict[str, Any], asked: CronListParams) -> bool:
 
 async def get_cron_job(call: MethodCall, asked: CronJobParams) -> dict[str, Any]:
     """One."""
-    try:
-        return _schedules(call).job(asked.name)
-    except PalinurusError as exc:
-        raise MethodError(exc.message) from None
+    return _schedules(call).job(asked.name)
 
 
 async def add_cron_job(call: MethodCall, asked: CronAddParams) -> dict[str, Any]:
     """The job as it was made."""
-    here = get_context(call).desk.settings
-    job = {name: value for name, value in _body(asked).items() if value is not None}
-    session = job.pop("sessionKey", "")
-    try:
-        return await _schedules(call).add(job, CronJobMaker(session=session, agent=here.default_agent))
-    except PalinurusError as exc:
-        raise MethodError(exc.message) from None
-
-
-def _body(asked: CronAddParams) -> dict[str, Any]:
     names = zip(asked.__struct_fields__, asked.__struct_encode_fields__, strict=True)
-    return {wire: getattr(asked, own) for own, wire in names}
+    job = {wire: value for own, wire in names if (value := getattr(asked, own)) is not None}
+    maker = CronJobMaker(session=job.pop("sessionKey", ""), agent=call.program.settings.default_agent)
+    return await _schedules(call).add(job, maker)
 
 
 async def update_cron_job(call: MethodCall, asked: CronUpdateParams) -> dict[str, Any]:
     """The job as it is now."""
-    try:
-        return await _schedules(call).update(asked.name, asked.patch or {})
-    except PalinurusError as exc:
-        raise MethodError(exc.message) from None
+    return await _schedules(call).update(asked.name, asked.patch or {})
 
 
 async def remove_cron_job(call: MethodCall, asked: CronJobParams) -> dict[str, Any]:
@@ -193,21 +156,14 @@ async def remove_cron_job(call: MethodCall, asked: CronJobParams) -> dict[str, A
 
 async def run_cron_job(call: MethodCall, asked: CronRunParams) -> dict[str, Any]:
     """Start it; what becomes of it is told as event and in cron.runs."""
-    try:
-        return await _schedules(call).run(asked.name, force=asked.mode == "force")
-    except PalinurusError as exc:
-        raise MethodError(exc.message) from None
+    return await _schedules(call).run(asked.name, force=asked.mode == "force")
 
 
 async def list_cron_runs(call: MethodCall, asked: CronHistoryParams) -> dict[str, Any]:
     """The newest first."""
     ident = "" if asked.scope == "all" else asked.id or asked.job_id or ""
     wanted = {*asked.statuses, *([asked.status] if asked.status not in (None, "all") else [])}
-    try:
-        found = await _schedules(call).runs(ident, 10_000)
-    except PalinurusError as exc:
-        raise MethodError(exc.message) from None
-    found = [e for e in found if not wanted or e["status"] in wanted]
+    found = [e for e in await _schedules(call).runs(ident, 10_000) if not wanted or e["status"] in wanted]
     total = sum(e["missed"]["count"] if asked.slots and "missed" in e else 1 for e in found)
     lines = unfold_history(found) if asked.slots else iter(found)
     if asked.run_id is not None:
@@ -221,25 +177,20 @@ async def list_cron_runs(call: MethodCall, asked: CronHistoryParams) -> dict[str
 
 async def wake_session(call: MethodCall, asked: WakeParams) -> dict[str, Any]:
     """Tell a session something: now, as a turn of its own, or with its next turn."""
-    here = get_context(call)
-    key = here.rows.key(asked.session_key or here.desk.settings.session.main_key, asked.agent_id)
-    try:
-        source = "" if call.client.may(ADMIN) else f"client {call.client.info.id}"[:80]
-        await _schedules(call).wake(asked.text, now=asked.mode == "now", session=str(key), source=source)
-    except PalinurusError as exc:
-        raise MethodError(exc.message) from None
+    source = "" if call.client.may(rpc.ADMIN) else f"client {call.client.info.id}"[:80]
+    key = str(asked.resolve(call))
+    await _schedules(call).wake(asked.text, now=asked.mode == "now", session=key, source=source)
     return {"ok": True}
 
 
 async def queue_system_event(call: MethodCall, asked: SystemEventParams) -> dict[str, Any]:
     """Tell a session something with its next turn."""
-    here = get_context(call)
-    key = here.rows.key(asked.session_key or here.desk.settings.session.main_key, None)
+    key = call.context.reader.key(asked.session_key or call.program.settings.session.main_key)
     await _schedules(call).wake(asked.text, now=False, session=str(key))
     return {"ok": True}
 
 
-async def get_last_heartbeat(call: MethodCall, asked: NoCronParams) -> dict[str, Any] | None:
+async def get_last_heartbeat(call: MethodCall, asked: NoParams) -> dict[str, Any] | None:
     """The last one that ran, with what it cost."""
     return _schedules(call).last_heartbeat()
 
@@ -251,16 +202,16 @@ async def set_heartbeats(call: MethodCall, asked: HeartbeatSwitchParams) -> dict
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("cron.status", READ, NoCronParams, get_cron_status),
-    GatewayMethod("cron.list", READ, CronListParams, list_cron_jobs),
-    GatewayMethod("cron.get", READ, CronJobParams, get_cron_job),
-    GatewayMethod("cron.runs", READ, CronHistoryParams, list_cron_runs),
-    GatewayMethod("cron.add", ADMIN, CronAddParams, add_cron_job),
-    GatewayMethod("cron.update", ADMIN, CronUpdateParams, update_cron_job),
-    GatewayMethod("cron.remove", ADMIN, CronJobParams, remove_cron_job),
-    GatewayMethod("cron.run", ADMIN, CronRunParams, run_cron_job),
-    GatewayMethod("wake", WRITE, WakeParams, wake_session),
-    GatewayMethod("system-event", ADMIN, SystemEventParams, queue_system_event),
-    GatewayMethod("last-heartbeat", READ, NoCronParams, get_last_heartbeat),
-    GatewayMethod("set-heartbeats", ADMIN, HeartbeatSwitchParams, set_heartbeats),
+    GatewayMethod("cron.status", rpc.READ, NoParams, get_cron_status),
+    GatewayMethod("cron.list", rpc.READ, CronListParams, list_cron_jobs),
+    GatewayMethod("cron.get", rpc.READ, CronJobParams, get_cron_job),
+    GatewayMethod("cron.runs", rpc.READ, CronHistoryParams, list_cron_runs),
+    GatewayMethod("cron.add", rpc.ADMIN, CronAddParams, add_cron_job),
+    GatewayMethod("cron.update", rpc.ADMIN, CronUpdateParams, update_cron_job),
+    GatewayMethod("cron.remove", rpc.ADMIN, CronJobParams, remove_cron_job),
+    GatewayMethod("cron.run", rpc.ADMIN, CronRunParams, run_cron_job),
+    GatewayMethod("wake", rpc.WRITE, WakeParams, wake_session),
+    GatewayMethod("system-event", rpc.ADMIN, SystemEventParams, queue_system_event),
+    GatewayMethod("last-heartbeat", rpc.READ, NoParams, get_last_heartbeat),
+    GatewayMethod("set-heartbeats", rpc.ADMIN, HeartbeatSwitchParams, set_heartbeats),
 )

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.gateway.pairing import DevicePairing, describe_device
-from palinurus.gateway.rpc import PAIRING, GatewayMethod, MethodCall, MethodParams
-from palinurus.gateway.ws.frames import NonEmpty
-
-
-class NoDeviceParams(MethodParams, frozen=True):
-    pass
+from palinurus.gateway.pairing import describe_device
+from palinurus.gateway.rpc import PAIRING, GatewayMethod, MethodCall, MethodParams, NonEmpty, NoParams
 
 
 class DeviceRequestParams(MethodParams, frozen=True):
@@ -21,45 +16,42 @@ class DeviceParams(MethodParams, frozen=True):
     device_id: NonEmpty
 
 
-class DeviceRoleParams(MethodParams, frozen=True):
-    device_id: NonEmpty
+class DeviceRoleParams(DeviceParams, frozen=True):
     role: NonEmpty
 
 
-class TokenRotateParams(MethodParams, frozen=True):
-    device_id: NonEmpty
-    role: NonEmpty
+class TokenRotateParams(DeviceRoleParams, frozen=True):
     scopes: tuple[NonEmpty, ...] | None = None
 
 
-async def list_devices(call: MethodCall, params: NoDeviceParams) -> Any:
+async def list_devices(call: MethodCall, params: NoParams) -> Any:
     """Requests that wait and devices that were approved."""
-    pairing = _pairing(call)
+    pairing = call.gateway.pairing
     return {"pending": pairing.requests(), "paired": [describe_device(device) for device in pairing.devices()]}
 
 
 async def approve_device(call: MethodCall, params: DeviceRequestParams) -> Any:
     """Say yes to a request."""
-    device = await _pairing(call).approve(params.request_id, call.client.scopes)
+    device = await call.gateway.pairing.approve(params.request_id, call.client.scopes)
     return {"requestId": params.request_id, "device": describe_device(device)}
 
 
 async def reject_device(call: MethodCall, params: DeviceRequestParams) -> Any:
     """Say no to a request."""
-    request = await _pairing(call).reject(params.request_id)
+    request = await call.gateway.pairing.reject(params.request_id)
     return {"requestId": params.request_id, "deviceId": request.device_id}
 
 
 async def remove_device(call: MethodCall, params: DeviceParams) -> Any:
     """Take a device's access away."""
-    await _pairing(call).remove(params.device_id, call.client.scopes)
+    await call.gateway.pairing.remove(params.device_id, call.client.scopes)
     return {"deviceId": params.device_id}
 
 
 async def rotate_device_token(call: MethodCall, params: TokenRotateParams) -> Any:
     """A new token; only the device itself is told it."""
     own = params.device_id == call.client.device
-    row, token = await _pairing(call).rotate(
+    row, token = await call.gateway.pairing.rotate(
         params.device_id, params.role, call.client.scopes, own=own, scopes=params.scopes
     )
     told = {"token": token} if token else {}
@@ -69,18 +61,12 @@ async def rotate_device_token(call: MethodCall, params: TokenRotateParams) -> An
 
 async def revoke_device_token(call: MethodCall, params: DeviceRoleParams) -> Any:
     """Kill a device's token."""
-    at = await _pairing(call).revoke(params.device_id, params.role, call.client.scopes)
+    at = await call.gateway.pairing.revoke(params.device_id, params.role, call.client.scopes)
     return {"deviceId": params.device_id, "role": params.role, "revokedAtMs": at}
 
 
-def _pairing(call: MethodCall) -> DevicePairing:
-    found = call.gateway.pairing
-    assert isinstance(found, DevicePairing)
-    return found
-
-
 METHODS = (
-    GatewayMethod("device.pair.list", PAIRING, NoDeviceParams, list_devices),
+    GatewayMethod("device.pair.list", PAIRING, NoParams, list_devices),
     GatewayMethod("device.pair.approve", PAIRING, DeviceRequestParams, approve_device),
     GatewayMethod("device.pair.reject", PAIRING, DeviceRequestParams, reject_device),
     GatewayMethod("device.pair.remove", PAIRING, DeviceParams, remove_device),

@@ -23,14 +23,14 @@ class SessionPatchError(Exception):
     """A value that cannot be; the text says what could."""
 
 
-def make_record_changes(now: SessionFacts, desk: CommandContext, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def make_record_changes(now: SessionFacts, program: CommandContext, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """The record's fields to change; None clears one. Raises Refused with nothing done."""
     made: dict[str, Any] = {}
     if "model" in wanted:
-        made |= _model(now, desk, wanted["model"])
+        made |= _model(now, program, wanted["model"])
         if made.get("modelOverride") is not None:
-            found = desk.catalog.find(f"{made['providerOverride']}/{made['modelOverride']}", now.agent)
-            now = gather_facts(desk, now.key, now.record, found if isinstance(found, ModelSpec) else None)
+            found = program.catalog.find(f"{made['providerOverride']}/{made['modelOverride']}", now.agent)
+            now = gather_facts(program, now.key, now.record, found if isinstance(found, ModelSpec) else None)
         stored = now.record.thinkingLevel
         if stored is not None and "thinking_level" not in wanted:
             made["thinkingLevel"] = thinking.remap_level(stored, now.offered)
@@ -42,10 +42,10 @@ def make_record_changes(now: SessionFacts, desk: CommandContext, wanted: Mapping
     return made
 
 
-def _model(now: SessionFacts, desk: CommandContext, value: str | None) -> dict[str, Any]:
+def _model(now: SessionFacts, program: CommandContext, value: str | None) -> dict[str, Any]:
     if value is None or spellings.is_clear_word(value):
         return dict.fromkeys(_NO_MODEL)
-    found = find_meant_model(desk.catalog, now.agent, value)
+    found = find_meant_model(program.catalog, now.agent, value)
     if isinstance(found, str):
         raise SessionPatchError(f"invalid model: {found}")
     return {

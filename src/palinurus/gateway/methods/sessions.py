@@ -6,26 +6,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from palinurus.gateway.context import MethodContext, get_context
-from palinurus.gateway.rpc import (
-    ALL_SESSIONS,
-    READ,
-    GatewayMethod,
-    MethodCall,
-    MethodError,
-    MethodParams,
-    NonEmpty,
-    make_session_topic,
-)
-from palinurus.gateway.views import (
-    SessionSnapshot,
-    derive_title,
-    extract_text,
-    list_visible_entries,
-    preview_last_message,
-    project_history,
-    shorten_line,
-)
+from palinurus.core.text import cut_line
+from palinurus.gateway import rpc, views
+from palinurus.gateway.context import MethodContext, SessionKeyParams, cut_page
+from palinurus.gateway.rpc import GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.views import SessionSnapshot
 
 Label = Annotated[str, Meta(min_length=1, max_length=512)]
 
@@ -43,11 +28,6 @@ class SessionListParams(MethodParams, frozen=True):
     spawned_by: NonEmpty | None = None
     agent_id: NonEmpty | None = None
     search: str = ""
-
-
-class SessionKeyParams(MethodParams, frozen=True):
-    key: NonEmpty
-    agent_id: NonEmpty | None = None
 
 
 class SessionPreviewParams(MethodParams, frozen=True):
@@ -78,27 +58,26 @@ class SessionGetParams(SessionKeyParams, frozen=True):
 
 async def list_sessions(call: MethodCall, asked: SessionListParams) -> dict[str, Any]:
     """Newest first, a page of them."""
-    here = get_context(call)
-    found = [seen for seen in await here.rows.load_all(asked.agent_id) if _wanted(here, seen, asked)]
-    page = found[asked.offset : asked.offset + asked.limit]
+    here = call.context
+    found = [seen for seen in await here.reader.load_all(asked.agent_id) if _wanted(here, seen, asked)]
+    page, after = cut_page(found, asked.offset, asked.limit)
     rows = []
     for seen in page:
-        row = here.rows.row(seen)
+        row = here.reader.row(seen)
         if asked.include_derived_titles or asked.include_last_message:
             await _described(here, seen, row, asked)
         rows.append(row)
-    more = asked.offset + len(page) < len(found)
-    agents = here.desk.settings.agents
-    default = agents.get(asked.agent_id or "") or agents[here.desk.settings.default_agent]
+    agents = here.program.settings.agents
+    default = agents.get(asked.agent_id or "") or agents[here.program.settings.default_agent]
     return {
-        "ts": here.desk.clock.now(),
+        "ts": here.program.clock.now(),
         "path": "state.db",
         "count": len(rows),
         "totalCount": len(found),
         "limitApplied": asked.limit,
-        "nextOffset": asked.offset + len(page) if more else None,
-        "hasMore": more,
-        "defaults": here.rows.defaults(default),
+        "nextOffset": after,
+        "hasMore": after is not None,
+        "defaults": here.reader.defaults(default),
         "sessions": rows,
     }
 
@@ -106,7 +85,7 @@ async def list_sessions(call: MethodCall, asked: SessionListParams) -> dict[str,
 def _wanted(here: MethodContext, seen: SessionSnapshot, asked: SessionListParams) -> bool:
     record, needle = seen.record, asked.search.strip().lower()
     assert record is not None
-    since = here.desk.clock.now() - (asked.active_minutes or 0) * 60_000
+    since = here.program.clock.now() - (asked.active_minutes or 0) * 60_000
     if asked.active_minutes is not None and record.updatedAt < since:
         return False
     if asked.label is not None and record.label != asked.label:
@@ -118,98 +97,93 @@ def _wanted(here: MethodContext, seen: SessionSnapshot, asked: SessionListParams
 
 
 async def _described(here: MethodContext, seen: SessionSnapshot, row: dict[str, Any], asked: SessionListParams) -> None:
-    transcript = await here.rows.transcript(seen)
-    shown = list_visible_entries(transcript) if transcript is not None else []
+    transcript = await here.reader.transcript(seen)
+    shown = views.list_visible_entries(transcript) if transcript is not None else []
     if asked.include_derived_titles and not row.get("label"):
-        row["derivedTitle"] = derive_title(shown) or row["key"]
-    if asked.include_last_message and (text := preview_last_message(shown)):
+        row["derivedTitle"] = views.derive_title(shown) or row["key"]
+    if asked.include_last_message and (text := views.preview_last_message(shown)):
         row["lastMessagePreview"] = text
 
 
 async def preview_sessions(call: MethodCall, asked: SessionPreviewParams) -> dict[str, Any]:
     """The last few words of several sessions."""
-    here = get_context(call)
+    here = call.context
     found = []
     for name in asked.keys[:64]:
-        seen = await here.rows.load(here.rows.key(name))
-        transcript = await here.rows.transcript(seen)
-        messages = project_history(transcript, 4 * asked.limit, asked.max_chars) if transcript is not None else []
-        items = [
-            {"role": m["role"], "text": shorten_line(extract_text(m), asked.max_chars)}
+        seen, transcript = await here.reader.open(here.reader.key(name))
+        messages = views.project_history(transcript, 4 * asked.limit, asked.max_chars) if transcript is not None else []
+        shown = [
+            {"role": m["role"], "text": cut_line(text, asked.max_chars)}
             for m in messages
-            if extract_text(m)
+            if m["role"] in ("user", "assistant") and (text := views.extract_text(m))
         ]
-        shown = [item for item in items if item["role"] in ("user", "assistant")]
         found.append({"key": name, "status": "ok" if seen.record else "missing", "items": shown[-asked.limit :]})
-    return {"ts": here.desk.clock.now(), "previews": found}
+    return {"ts": here.program.clock.now(), "previews": found}
 
 
 async def describe_session(call: MethodCall, asked: SessionDescribeParams) -> dict[str, Any]:
     """One row."""
-    here = get_context(call)
-    return {"session": await here.rows.find_row(str(here.rows.key(asked.key)))}
+    here = call.context
+    return {"session": await here.reader.find_row(str(here.reader.key(asked.key)))}
 
 
 async def resolve_session(call: MethodCall, asked: SessionResolveParams) -> dict[str, Any]:
     """The key behind a key, a session id or a label."""
-    here = get_context(call)
+    here = call.context
     if asked.key is not None:
-        seen = await here.rows.load(here.rows.key(asked.key, asked.agent_id))
+        seen = await here.reader.load(here.reader.key(asked.key, asked.agent_id))
         if seen.record is not None:
             return {"ok": True, "key": str(seen.key)}
         raise MethodError(f"No session found: {asked.key}")
-    for seen in await here.rows.load_all(asked.agent_id):
+    for seen in await here.reader.load_all(asked.agent_id):
         record = seen.record
         assert record is not None
-        if asked.session_id is not None and record.sessionId == asked.session_id:
-            return {"ok": True, "key": str(seen.key)}
-        if asked.label is not None and record.label == asked.label:
+        by_id = asked.session_id is not None and record.sessionId == asked.session_id
+        if by_id or (asked.label is not None and record.label == asked.label):
             return {"ok": True, "key": str(seen.key)}
     raise MethodError(f"No session found: {asked.session_id or asked.label}")
 
 
 async def get_session_messages(call: MethodCall, asked: SessionGetParams) -> dict[str, Any]:
     """Its messages."""
-    here = get_context(call)
-    seen = await here.rows.load(here.rows.key(asked.key, asked.agent_id))
-    transcript = await here.rows.transcript(seen)
-    return {"messages": project_history(transcript, asked.limit) if transcript is not None else []}
+    _, transcript = await call.context.reader.open(asked.resolve(call))
+    return {"messages": views.project_history(transcript, asked.limit) if transcript is not None else []}
 
 
 async def subscribe_sessions(call: MethodCall, asked: None) -> dict[str, Any]:
     """Hear of every session from now on."""
-    call.gateway.follow(call.client.conn, ALL_SESSIONS)
+    call.gateway.follow(call.client.conn, rpc.ALL_SESSIONS)
     return {"subscribed": True}
 
 
 async def unsubscribe_sessions(call: MethodCall, asked: None) -> dict[str, Any]:
     """… and no more."""
-    call.gateway.unfollow(call.client.conn, ALL_SESSIONS)
+    call.gateway.unfollow(call.client.conn, rpc.ALL_SESSIONS)
     return {"subscribed": False}
 
 
 async def subscribe_messages(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:
     """Hear of one session's messages."""
-    key = str(get_context(call).rows.key(asked.key, asked.agent_id))
-    call.gateway.follow(call.client.conn, make_session_topic(key))
+    key = str(asked.resolve(call))
+    call.gateway.follow(call.client.conn, rpc.make_session_topic(key))
     return {"subscribed": True, "key": key}
 
 
 async def unsubscribe_messages(call: MethodCall, asked: SessionKeyParams) -> dict[str, Any]:
     """… and no more."""
-    key = str(get_context(call).rows.key(asked.key, asked.agent_id))
-    call.gateway.unfollow(call.client.conn, make_session_topic(key))
+    key = str(asked.resolve(call))
+    call.gateway.unfollow(call.client.conn, rpc.make_session_topic(key))
     return {"subscribed": False, "key": key}
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("sessions.list", READ, SessionListParams, list_sessions),
-    GatewayMethod("sessions.preview", READ, SessionPreviewParams, preview_sessions),
-    GatewayMethod("sessions.describe", READ, SessionDescribeParams, describe_session),
-    GatewayMethod("sessions.resolve", READ, SessionResolveParams, resolve_session, listed=False),
-    GatewayMethod("sessions.get", READ, SessionGetParams, get_session_messages, listed=False),
-    GatewayMethod("sessions.subscribe", READ, None, subscribe_sessions),
-    GatewayMethod("sessions.unsubscribe", READ, None, unsubscribe_sessions),
-    GatewayMethod("sessions.messages.subscribe", READ, SessionKeyParams, subscribe_messages),
-    GatewayMethod("sessions.messages.unsubscribe", READ, SessionKeyParams, unsubscribe_messages),
+    GatewayMethod("sessions.list", rpc.READ, SessionListParams, list_sessions),
+    GatewayMethod("sessions.preview", rpc.READ, SessionPreviewParams, preview_sessions),
+    GatewayMethod("sessions.describe", rpc.READ, SessionDescribeParams, describe_session),
+    GatewayMethod("sessions.resolve", rpc.READ, SessionResolveParams, resolve_session, listed=False),
+    GatewayMethod("sessions.get", rpc.READ, SessionGetParams, get_session_messages, listed=False),
+    GatewayMethod("sessions.subscribe", rpc.READ, None, subscribe_sessions),
+    GatewayMethod("sessions.unsubscribe", rpc.READ, None, unsubscribe_sessions),
+    GatewayMethod("sessions.messages.subscribe", rpc.READ, SessionKeyParams, subscribe_messages),
+    GatewayMethod("sessions.messages.unsubscribe", rpc.READ, SessionKeyParams, unsubscribe_messages),
 )

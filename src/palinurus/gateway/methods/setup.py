@@ -17,9 +17,8 @@ from palinurus.config.load import judge_config, read_config
 from palinurus.config.rewrite import digest_config
 from palinurus.config.settings import Settings
 from palinurus.errors import PalinurusError
-from palinurus.gateway.context import get_context
 from palinurus.gateway.methods import config
-from palinurus.gateway.rpc import ADMIN, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.rpc import ADMIN, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.providers import VENDORS, discovery
 from palinurus.providers.catalog import DEMO_REF
@@ -31,10 +30,6 @@ SHOWN = 12  # models named for a provider
 Text = Annotated[str, Meta(max_length=4096)]
 
 
-class NoSetupParams(MethodParams, frozen=True):
-    pass
-
-
 class SetupChoiceParams(MethodParams, frozen=True):
     provider: NonEmpty | None = None  # None: the server at `base_url`
     model: Text = ""  # "": the first one there is
@@ -43,18 +38,18 @@ class SetupChoiceParams(MethodParams, frozen=True):
     workspace: Text = ""  # "": where it is now
 
 
-async def get_setup_status(call: MethodCall, asked: NoSetupParams) -> dict[str, Any]:
+async def get_setup_status(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """Whether a model is missing, and which there could be. `needed`: nobody chose one and the demo answers."""
-    desk = get_context(call).desk
-    agent = desk.settings.agents[desk.settings.default_agent]
-    found, vendor = desk.catalog.default(agent), desk.catalog.vendor(LOCAL)
-    running = await probe_ollama(_address(desk.settings))
+    program = call.program
+    agent = program.settings.agents[program.settings.default_agent]
+    found, vendor = program.catalog.default(agent), program.catalog.vendor(LOCAL)
+    running = await probe_ollama(_address(program.settings))
     return {
         "needed": found.ref == DEMO_REF and not agent.model,
         "model": str(found.ref),
-        "workspace": _short(agent.workspace, desk.environ.get("HOME", "").rstrip("/")),
-        "reload": desk.settings.gateway.reload,
-        "providers": _providers(desk),
+        "workspace": _short(agent.workspace, program.environ.get("HOME", "").rstrip("/")),
+        "reload": program.settings.gateway.reload,
+        "providers": _providers(program),
         "local": {"provider": LOCAL, "name": vendor.name if vendor else LOCAL, "models": list(running)},
     }
 
@@ -64,14 +59,14 @@ def _short(path: str, home: str) -> str:
     return f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path
 
 
-def _providers(desk: CommandContext) -> list[dict[str, Any]]:
+def _providers(program: CommandContext) -> list[dict[str, Any]]:
     """Those that a key opens, the best known first. `source`: where a key was found already."""
-    vendors = [vendor for name in VENDORS if (vendor := desk.catalog.vendor(name)) is not None]
+    vendors = [vendor for name in VENDORS if (vendor := program.catalog.vendor(name)) is not None]
     return [
         {
             "id": vendor.id,
             "name": vendor.name,
-            "source": desk.catalog.key_source(vendor.id),
+            "source": program.catalog.key_source(vendor.id),
             "models": [{"id": known.id, "name": known.name or known.id} for known in vendor.models[:SHOWN]],
         }
         for vendor in vendors
@@ -86,59 +81,59 @@ def _address(settings: Settings) -> str:
 
 async def try_setup(call: MethodCall, asked: SetupChoiceParams) -> dict[str, Any]:
     """Ask the chosen model for one word. `problem` says why there was none."""
-    desk = get_context(call).desk
-    ref, change = await _change(desk, asked)
-    problem = await _asked(desk, ref, change)
+    program = call.program
+    ref, change = await _change(program, asked)
+    problem = await _asked(program, ref, change)
     return {"ok": not problem, "model": ref, **({"problem": problem} if problem else {})}
 
 
 async def apply_setup(call: MethodCall, asked: SetupChoiceParams) -> dict[str, Any]:
     """Write the choice into the config, tried or not. It acts when the gateway has read it again."""
-    desk = get_context(call).desk
-    ref, change = await _change(desk, asked)
-    file = paths.locate_config_file(desk.settings.home)
-    found = await asyncio.to_thread(read_config, file, desk.settings.home, desk.environ)
+    program = call.program
+    ref, change = await _change(program, asked)
+    file = paths.locate_config_file(program.settings.home)
+    found = await asyncio.to_thread(read_config, file, program.settings.home, program.environ)
     text = msgspec.json.encode(change).decode()
     done = await config.merge_config(call, config.ConfigPatchParams(raw=text, base_hash=digest_config(found.data)))
-    return {"ok": True, "model": ref, "changedPaths": done["changedPaths"], "reload": desk.settings.gateway.reload}
+    return {"ok": True, "model": ref, "changedPaths": done["changedPaths"], "reload": program.settings.gateway.reload}
 
 
-async def _change(desk: CommandContext, asked: SetupChoiceParams) -> tuple[str, dict[str, Any]]:
-    """The model's name, and the merge patch that makes it the one in use. Raises RpcError."""
+async def _change(program: CommandContext, asked: SetupChoiceParams) -> tuple[str, dict[str, Any]]:
+    """The model's name, and the merge patch that makes it the one in use. Raises MethodError."""
     if asked.base_url and not discovery.is_server_address(asked.base_url):
         raise MethodError(discovery.ADDRESS)
-    ref, entry = _known(desk, asked) if asked.provider else await _server(asked)
+    ref, entry = _known(program, asked) if asked.provider else await _server(asked)
     if asked.key:
         entry["apiKey"] = asked.key.strip()
     change: dict[str, Any] = {"agents": {"defaults": {"model": ref}}}
-    wanted = _workspace(desk, asked.workspace.strip())
-    if wanted != desk.settings.agents[desk.settings.default_agent].workspace:
+    wanted = _workspace(program, asked.workspace.strip())
+    if wanted != program.settings.agents[program.settings.default_agent].workspace:
         change["agents"]["defaults"]["workspace"] = wanted
     if entry:
         change["models"] = {"providers": {ref.partition("/")[0]: entry}}
     return ref, change
 
 
-def _workspace(desk: CommandContext, text: str) -> str:
+def _workspace(program: CommandContext, text: str) -> str:
     """The folder that somebody wrote; "" is the one there is."""
     if "\0" in text:
         raise MethodError("that cannot be the name of a folder")
     try:
-        now = desk.settings.agents[desk.settings.default_agent].workspace
-        return paths.expand_path(text, desk.environ, desk.settings.home) if text else now
+        now = program.settings.agents[program.settings.default_agent].workspace
+        return paths.expand_path(text, program.environ, program.settings.home) if text else now
     except PalinurusError as exc:  # nobody knows where ~ is
         raise MethodError(exc.message) from None
 
 
-def _known(desk: CommandContext, asked: SetupChoiceParams) -> tuple[str, dict[str, Any]]:
+def _known(program: CommandContext, asked: SetupChoiceParams) -> tuple[str, dict[str, Any]]:
     provider = (asked.provider or "").strip().lower()
-    vendor = desk.catalog.vendor(provider) if provider in VENDORS else None
+    vendor = program.catalog.vendor(provider) if provider in VENDORS else None
     if vendor is None:
         raise MethodError(f"no provider {provider[:80]!r}")
     model = asked.model.strip() or next((known.id for known in vendor.models), "")
     if not model:
         raise MethodError("which model?")
-    if not (asked.key or vendor.keyless or desk.catalog.key_source(vendor.id) or vendor.id == DEMO_REF.provider):
+    if not (asked.key or vendor.keyless or program.catalog.key_source(vendor.id) or vendor.id == DEMO_REF.provider):
         raise MethodError(f"{vendor.name} needs a key")
     return f"{vendor.id}/{model}", {"baseUrl": asked.base_url.strip()} if asked.base_url else {}
 
@@ -153,18 +148,18 @@ async def _server(asked: SetupChoiceParams) -> tuple[str, dict[str, Any]]:
     return f"{discovery.SERVER}/{asked.model.strip() or found.models[0]}", found.entry
 
 
-async def _asked(desk: CommandContext, ref: str, change: dict[str, Any]) -> str:
+async def _asked(program: CommandContext, ref: str, change: dict[str, Any]) -> str:
     """Why the model does not answer, if the config were so; "" if it does."""
-    settings = await asyncio.to_thread(_as_if, desk, change)
-    return await discovery.explain_silence(settings, desk.environ, desk.clock, ref)
+    settings = await asyncio.to_thread(_as_if, program, change)
+    return await discovery.explain_silence(settings, program.environ, program.clock, ref)
 
 
-def _as_if(desk: CommandContext, change: dict[str, Any]) -> Settings:
-    """The settings that the change would give. Raises RpcError with the first problem."""
-    home = desk.settings.home
+def _as_if(program: CommandContext, change: dict[str, Any]) -> Settings:
+    """The settings that the change would give. Raises MethodError with the first problem."""
+    home = program.settings.home
     file = paths.locate_config_file(home)
-    raw = _laid(read_config(file, home, desk.environ).raw, change)
-    made = judge_config(msgspec.json.encode(raw).decode(), file, home, desk.environ)
+    raw = _laid(read_config(file, home, program.environ).raw, change)
+    made = judge_config(msgspec.json.encode(raw).decode(), file, home, program.environ)
     if made.settings is None:
         first = next(problem for problem in made.problems if problem.fatal)
         raise MethodError(f"{first.path}: {first.message}" if first.path else first.message)
@@ -179,7 +174,7 @@ def _laid(under: Any, over: Any) -> Any:
 
 
 METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("setup.status", ADMIN, NoSetupParams, get_setup_status),
+    GatewayMethod("setup.status", ADMIN, NoParams, get_setup_status),
     GatewayMethod("setup.try", ADMIN, SetupChoiceParams, try_setup),
     GatewayMethod("setup.apply", ADMIN, SetupChoiceParams, apply_setup, write=True),
 )

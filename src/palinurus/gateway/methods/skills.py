@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from typing import Annotated, Any
 
@@ -13,7 +14,6 @@ from palinurus.config.keypath import show_path
 from palinurus.config.secrets import MARKER
 from palinurus.core.skills.skill import Skill, SkillRequirements
 from palinurus.errors import NotFound, PalinurusError
-from palinurus.gateway.context import get_context
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.workspace.discovery import locate_installed_skills
@@ -33,23 +33,23 @@ class SkillUpdateParams(MethodParams, frozen=True):
 
 async def get_skill_status(call: MethodCall, asked: SkillStatusParams) -> dict[str, Any]:
     """Every skill that was found, and what it lacks."""
-    desk = get_context(call).desk
-    ident = (asked.agent_id or desk.settings.default_agent).strip().lower()
-    agent = desk.settings.agents.get(ident)
-    if agent is None or desk.stock is None:
+    program = call.program
+    ident = (asked.agent_id or program.settings.default_agent).strip().lower()
+    agent = program.settings.agents.get(ident)
+    if agent is None or program.stock is None:
         raise MethodError(f'unknown agent id "{ident[:64]}"')
-    stock = desk.stock(ident)
+    stock = program.stock(ident)
     rows: list[tuple[Skill, tuple[str, ...]]] = [(skill, ()) for skill in stock.ready] + list(stock.waiting)
     return {
         "workspaceDir": agent.workspace,
-        "managedSkillsDir": locate_installed_skills(desk.settings.home),
-        "skills": [_row(desk, stock, skill, why) for skill, why in sorted(rows, key=lambda row: row[0].name)],
+        "managedSkillsDir": locate_installed_skills(program.settings.home),
+        "skills": [_row(program, stock, skill, why) for skill, why in sorted(rows, key=lambda row: row[0].name)],
         "invalid": [{"name": one.name, "filePath": one.path, "reason": one.reason} for one in stock.found.broken],
     }
 
 
-def _row(desk: CommandContext, stock: SkillStock, skill: Skill, why: tuple[str, ...]) -> dict[str, Any]:
-    entry = desk.settings.skills.entries.get(skill.key)
+def _row(program: CommandContext, stock: SkillStock, skill: Skill, why: tuple[str, ...]) -> dict[str, Any]:
+    entry = program.settings.skills.entries.get(skill.key)
     listed = {one.name for one in stock.offer.skills}
     made = {
         "name": skill.name,
@@ -102,7 +102,7 @@ def _lacking(found: SkillRequirements, why: tuple[str, ...]) -> SkillRequirement
 
 async def update_skill(call: MethodCall, asked: SkillUpdateParams) -> dict[str, Any]:
     """Switch a skill on or off, or give it its key and variables. "" takes a key away."""
-    desk = get_context(call).desk
+    program = call.program
     wanted: dict[str, Any] = {}
     if asked.enabled is not None:
         wanted["enabled"] = asked.enabled
@@ -110,26 +110,19 @@ async def update_skill(call: MethodCall, asked: SkillUpdateParams) -> dict[str, 
         wanted["apiKey"] = asked.api_key.strip()
     for name, value in (asked.env or {}).items():
         wanted[f"env.{name}"] = value
+    home, environ = program.settings.home, program.environ
     try:
         for name, value in wanted.items():
-            path = ("skills", "entries", asked.skill_key, *name.split(".", 1))
+            path = show_path(("skills", "entries", asked.skill_key, *name.split(".", 1)))
             if value == "":
-                await asyncio.to_thread(_unset, desk, show_path(path))
+                with contextlib.suppress(NotFound):
+                    await asyncio.to_thread(rewrite.unset_config_key, home, environ, path)
             elif value != MARKER:
-                await asyncio.to_thread(
-                    rewrite.set_config_key, desk.settings.home, desk.environ, show_path(path), value
-                )
+                await asyncio.to_thread(rewrite.set_config_key, home, environ, path, value)
     except PalinurusError as exc:
         raise MethodError(exc.message) from None
     shown = {name: value if isinstance(value, bool) else MARKER for name, value in wanted.items() if value != ""}
     return {"ok": True, "skillKey": asked.skill_key, "config": shown}
-
-
-def _unset(desk: CommandContext, key: str) -> None:
-    try:
-        rewrite.unset_config_key(desk.settings.home, desk.environ, key)
-    except NotFound:
-        return
 
 
 METHODS: tuple[GatewayMethod, ...] = (

@@ -1,4 +1,4 @@
-"""Methods about the program as a whole: status, logs, identity and nodes."""
+"""Methods about the program as a whole: health, who is here, status, logs, identity and nodes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from msgspec import Meta
 
 from palinurus import __version__
 from palinurus.gateway.client import load_identity
-from palinurus.gateway.context import MethodContext, get_context
-from palinurus.gateway.rpc import ADMIN, PAIRING, READ, GatewayMethod, MethodCall, MethodParams
+from palinurus.gateway.context import MethodContext
+from palinurus.gateway.rpc import ADMIN, PAIRING, READ, GatewayMethod, MethodCall, MethodParams, NoParams
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.gateway.ws.device import encode_base64url
-
-# Methods about the gateway itself that need nothing but it: health and who is here.
 
 
 class HealthParams(MethodParams, frozen=True):
@@ -23,33 +21,19 @@ class HealthParams(MethodParams, frozen=True):
     include_sensitive: bool = False
 
 
-class NoPresenceParams(MethodParams, frozen=True):
-    pass
-
-
 async def get_health(call: MethodCall, params: HealthParams) -> Any:
     """The snapshot; with `probe` a new one."""
     return await call.gateway.health(fresh=params.probe)
 
 
-async def get_presence(call: MethodCall, params: NoPresenceParams) -> Any:
+async def get_presence(call: MethodCall, params: NoParams) -> Any:
     """Everyone present."""
     return call.gateway.presence()
-
-
-CORE_METHODS = (
-    GatewayMethod("health", READ, HealthParams, get_health),
-    GatewayMethod("system-presence", READ, NoPresenceParams, get_presence),
-)
 
 
 RECENT = 10
 LINES, BYTES = 500, 250_000  # of a log, if nobody says
 LOG = os.path.join("logs", "gateway.log")
-
-
-class NoSystemParams(MethodParams, frozen=True):
-    pass
 
 
 class SystemStatusParams(MethodParams, frozen=True):
@@ -64,21 +48,21 @@ class LogTailParams(MethodParams, frozen=True):
 
 async def get_status(call: MethodCall, asked: SystemStatusParams) -> dict[str, Any]:
     """One look at everything. Where files are is told to admins only."""
-    here = get_context(call)
-    settings, now = here.desk.settings, here.desk.clock.now()
-    every = await here.rows.load_all()
+    here = call.context
+    settings, now = here.program.settings, here.program.clock.now()
+    every = await here.reader.load_all()
     agent = settings.agents[settings.default_agent]
-    defaults = here.rows.defaults(agent)
-    beating = here.desk.schedules.heartbeats() if here.desk.schedules else {}
+    defaults = here.reader.defaults(agent)
+    beating = here.program.schedules.heartbeats() if here.program.schedules else {}
     none = {"enabled": False, "every": "off", "everyMs": None}
     beats = [{"agentId": ident, **beating.get(ident, none)} for ident in settings.agents]
-    commands = here.desk.processes()
+    commands = here.program.processes()
     running = sum(row.status == "running" for row in commands)
     return {
         "runtimeVersion": __version__,
         "heartbeat": {"defaultAgentId": settings.default_agent, "agents": beats},
         "channelSummary": [f"{name}: configured" for name in sorted(settings.channels)],
-        "queuedSystemEvents": here.desk.schedules.waiting() if here.desk.schedules else [],
+        "queuedSystemEvents": here.program.schedules.waiting() if here.program.schedules else [],
         "tasks": {"total": len(commands), "active": running, "terminal": len(commands) - running},
         "sessions": {
             "paths": [os.path.join(settings.home, "state.db")] if call.client.may(ADMIN) else [],
@@ -95,7 +79,7 @@ async def get_status(call: MethodCall, asked: SystemStatusParams) -> dict[str, A
 
 
 def _line(here: MethodContext, seen: SessionSnapshot, now: int) -> dict[str, Any]:
-    row = here.rows.row(seen)
+    row = here.reader.row(seen)
     window, used = row.get("contextTokens") or 0, row.get("totalTokens")
     updated = row.get("updatedAt") or 0
     names = ("key", "kind", "sessionId", "updatedAt", "model", "contextTokens", "totalTokens", "thinkingLevel")
@@ -107,7 +91,7 @@ def _line(here: MethodContext, seen: SessionSnapshot, now: int) -> dict[str, Any
 
 async def tail_log(call: MethodCall, asked: LogTailParams) -> dict[str, Any]:
     """The end of the gateway's log, or what came since `cursor`."""
-    settings = get_context(call).desk.settings
+    settings = call.program.settings
     path = str(settings.logging.get("file") or os.path.join(settings.home, LOG))
     return await asyncio.to_thread(_tail, path, asked)
 
@@ -137,26 +121,28 @@ def _tail(path: str, asked: LogTailParams) -> dict[str, Any]:
     return {"file": path, "cursor": cursor, "size": size, "lines": kept, "truncated": truncated, "reset": reset}
 
 
-async def get_gateway_identity(call: MethodCall, asked: NoSystemParams) -> dict[str, Any]:
+async def get_gateway_identity(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """Who this gateway is."""
-    own = await asyncio.to_thread(load_identity, get_context(call).desk.settings.home)
+    own = await asyncio.to_thread(load_identity, call.program.settings.home)
     return {"deviceId": own.id, "publicKey": encode_base64url(own.public)}
 
 
-async def list_nodes(call: MethodCall, asked: NoSystemParams) -> dict[str, Any]:
+async def list_nodes(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """Nodes: none can be connected yet."""
-    return {"ts": get_context(call).desk.clock.now(), "nodes": []}
+    return {"ts": call.program.clock.now(), "nodes": []}
 
 
-async def list_node_pairs(call: MethodCall, asked: NoSystemParams) -> dict[str, Any]:
+async def list_node_pairs(call: MethodCall, asked: NoParams) -> dict[str, Any]:
     """Paired nodes: none yet."""
     return {"pending": [], "paired": []}
 
 
 METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("health", READ, HealthParams, get_health),
+    GatewayMethod("system-presence", READ, NoParams, get_presence),
     GatewayMethod("status", READ, SystemStatusParams, get_status),
     GatewayMethod("logs.tail", READ, LogTailParams, tail_log),
-    GatewayMethod("gateway.identity.get", READ, NoSystemParams, get_gateway_identity),
-    GatewayMethod("node.list", READ, NoSystemParams, list_nodes),
-    GatewayMethod("node.pair.list", PAIRING, NoSystemParams, list_node_pairs),
+    GatewayMethod("gateway.identity.get", READ, NoParams, get_gateway_identity),
+    GatewayMethod("node.list", READ, NoParams, list_nodes),
+    GatewayMethod("node.pair.list", PAIRING, NoParams, list_node_pairs),
 )

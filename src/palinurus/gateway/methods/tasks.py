@@ -1,4 +1,7 @@
-"""tasks.*: what goes on now or has just ended: runs, commands, sub-agents, jobs; and promises that are open."""
+"""tasks.*: what goes on now or has just ended: runs, commands, sub-agents, jobs; and promises that are open.
+
+subagents.* (ours): seeing, ending and steering what a session has started, as the agent's own tool does.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from palinurus.gateway.context import get_context
+from palinurus.gateway.context import SessionParams, cut_page, require
 from palinurus.gateway.rpc import READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.runs import RunView
 from palinurus.inbox import tasks
@@ -15,64 +18,45 @@ from palinurus.services.promises import OpenPromise, list_open_promises
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.services.subagents.texts import RECENT
 
-# subagents.*: seeing, ending and steering what a session has started. Ours; the agent's own tool does the same.
 
-
-class SubagentListParams(MethodParams, frozen=True):
-    session_key: NonEmpty
-    agent_id: NonEmpty | None = None
+class SubagentListParams(SessionParams, frozen=True):
     minutes: Annotated[int, Meta(ge=1)] = RECENT
 
 
-class SubagentKillParams(MethodParams, frozen=True):
-    session_key: NonEmpty
+class SubagentKillParams(SessionParams, frozen=True, kw_only=True):
     target: NonEmpty  # a number of the list, a name, an id, or all
-    agent_id: NonEmpty | None = None
 
 
-class SubagentSteerParams(MethodParams, frozen=True):
-    session_key: NonEmpty
-    target: NonEmpty
+class SubagentSteerParams(SubagentKillParams, frozen=True, kw_only=True):
     message: NonEmpty
-    agent_id: NonEmpty | None = None
 
 
 async def list_subagents(call: MethodCall, asked: SubagentListParams) -> dict[str, Any]:
     """Those of a session, in the order of their numbers."""
-    key = str(get_context(call).rows.key(asked.session_key, asked.agent_id))
-    return {"sessionKey": key, "subagents": await _nest(call).rows(key, asked.minutes)}
+    key = str(asked.resolve(call))
+    return {"sessionKey": key, "subagents": await _subagents(call).rows(key, asked.minutes)}
 
 
 async def kill_subagent(call: MethodCall, asked: SubagentKillParams) -> dict[str, Any]:
     """End one, with all it started. The session is told."""
-    key = str(get_context(call).rows.key(asked.session_key, asked.agent_id))
-    return _done(await _nest(call).kill(key, asked.target, tell=True))
+    key = str(asked.resolve(call))
+    return _done(await _subagents(call).kill(key, asked.target, tell=True))
 
 
 async def steer_subagent(call: MethodCall, asked: SubagentSteerParams) -> dict[str, Any]:
     """Interrupt one and have it go on with a message."""
-    key = str(get_context(call).rows.key(asked.session_key, asked.agent_id))
-    return _done(await _nest(call).steer(key, asked.target, asked.message))
+    key = str(asked.resolve(call))
+    return _done(await _subagents(call).steer(key, asked.target, asked.message))
 
 
-def _nest(call: MethodCall) -> SubagentControl:
-    nest = get_context(call).desk.nest
-    if nest is None:
-        raise MethodError("there are no sub-agents here", code="UNAVAILABLE")
-    return nest
+def _subagents(call: MethodCall) -> SubagentControl:
+    return require(call.program.nest, "there are no sub-agents here")
 
 
 def _done(answer: dict[str, Any]) -> dict[str, Any]:
     if answer.get("status") not in ("ok", "accepted"):
         raise MethodError(str(answer.get("error") or "that cannot be done"))
     return {"ok": True, **answer}
-
-
-SUBAGENT_METHODS: tuple[GatewayMethod, ...] = (
-    GatewayMethod("subagents.list", READ, SubagentListParams, list_subagents),
-    GatewayMethod("subagents.kill", WRITE, SubagentKillParams, kill_subagent),
-    GatewayMethod("subagents.steer", WRITE, SubagentSteerParams, steer_subagent),
-)
 
 
 class TaskListParams(MethodParams, frozen=True):
@@ -87,16 +71,15 @@ class TaskGetParams(MethodParams, frozen=True):
     task_id: NonEmpty
 
 
-class TaskCancelParams(MethodParams, frozen=True):
-    task_id: NonEmpty
+class TaskCancelParams(TaskGetParams, frozen=True):
     reason: Annotated[str, Meta(max_length=200)] | None = None
 
 
 async def list_tasks(call: MethodCall, asked: TaskListParams) -> dict[str, Any]:
     """Newest first."""
-    here = get_context(call)
+    here = call.context
     wanted = {asked.status} if isinstance(asked.status, str) else set(asked.status)
-    key = str(here.rows.key(asked.session_key, asked.agent_id)) if asked.session_key else None
+    key = str(here.reader.key(asked.session_key, asked.agent_id)) if asked.session_key else None
     found = [
         task
         for task in await _every(call)
@@ -105,43 +88,46 @@ async def list_tasks(call: MethodCall, asked: TaskListParams) -> dict[str, Any]:
         and key in (None, task["sessionKey"])
     ]
     start = int(asked.cursor) if asked.cursor and asked.cursor.isdecimal() else 0
-    page = found[start : start + asked.limit]
-    more = start + len(page) < len(found)
-    return {"tasks": page, **({"nextCursor": str(start + len(page))} if more else {})}
+    page, after = cut_page(found, start, asked.limit)
+    return {"tasks": page, **({} if after is None else {"nextCursor": str(after)})}
 
 
 async def get_task(call: MethodCall, asked: TaskGetParams) -> dict[str, Any]:
     """One."""
-    for task in await _every(call):
-        if task["id"] == asked.task_id:
-            return {"task": task}
-    raise MethodError(f"task not found: {asked.task_id[:64]}")
+    task = await _find(call, asked.task_id)
+    if task is None:
+        raise MethodError(f"task not found: {asked.task_id[:64]}")
+    return {"task": task}
 
 
 async def cancel_task(call: MethodCall, asked: TaskCancelParams) -> dict[str, Any]:
     """Stop a run or a sub-agent. A command belongs to the session that started it, which ends it with its process
     tool; a promise is decided about with /tasks."""
-    here = get_context(call)
-    task = next((task for task in await _every(call) if task["id"] == asked.task_id), None)
+    here = call.context
+    task = await _find(call, asked.task_id)
     if task is None:
         return {"found": False, "cancelled": False}
-    if task["kind"] == "subagent" and here.desk.nest is not None and "endedAt" not in task:
-        made = await here.desk.nest.kill(task["sessionKey"], task["id"], tell=True)
+    if task["kind"] == "subagent" and here.program.nest is not None and "endedAt" not in task:
+        made = await here.program.nest.kill(task["sessionKey"], task["id"], tell=True)
         return {"found": True, "cancelled": bool(made.get("killed")), "task": task}
     if task["kind"] != "run" or task["status"] != "running":
         why = "it has not begun" if task["kind"] == "run" else "ask its session to end it"
         return {"found": True, "cancelled": False, "reason": why, "task": task}
-    stopped = here.desk.abort(task["sessionKey"], asked.reason or "rpc")
+    stopped = here.program.inbox.abort(task["sessionKey"], asked.reason or "rpc")
     return {"found": True, "cancelled": stopped, "task": task}
 
 
+async def _find(call: MethodCall, ident: str) -> dict[str, Any] | None:
+    return next((task for task in await _every(call) if task["id"] == ident), None)
+
+
 async def _every(call: MethodCall) -> list[dict[str, Any]]:
-    here = get_context(call)
-    found = await tasks.list_tasks(here.desk)
+    here = call.context
+    found = await tasks.list_tasks(here.program)
     # The runs of sub-agents and jobs are theirs.
     theirs = tuple(task.get("childSessionKey") or f"{task['sessionKey']}:run:" for task in found)
-    found += [_run(run) for run in here.stage.all_runs() if not run.session.startswith(theirs)]
-    found += [_open(one) for one in await list_open_promises(here.desk.store, here.desk.clock.now())]
+    found += [_run(run) for run in here.broadcaster.all_runs() if not run.session.startswith(theirs)]
+    found += [_open(one) for one in await list_open_promises(here.program.store, here.program.clock.now())]
     return sorted(found, key=lambda task: -task["createdAt"])
 
 
@@ -177,4 +163,7 @@ METHODS: tuple[GatewayMethod, ...] = (
     GatewayMethod("tasks.list", READ, TaskListParams, list_tasks),
     GatewayMethod("tasks.get", READ, TaskGetParams, get_task),
     GatewayMethod("tasks.cancel", WRITE, TaskCancelParams, cancel_task),
+    GatewayMethod("subagents.list", READ, SubagentListParams, list_subagents),
+    GatewayMethod("subagents.kill", WRITE, SubagentKillParams, kill_subagent),
+    GatewayMethod("subagents.steer", WRITE, SubagentSteerParams, steer_subagent),
 )

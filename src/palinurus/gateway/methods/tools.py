@@ -1,4 +1,7 @@
-"""tools.*: which tools there are, which a session has and why, and calling one without a model."""
+"""tools.*: which tools there are, which a session has and why, and calling one without a model.
+
+Asks the policy; decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,14 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from palinurus.agent.plan.offer import ToolOffer, ToolOffers
 from palinurus.config.sections.policy import find_key_source
 from palinurus.core.policy.decide import describe_tool_verdict
 from palinurus.core.policy.groups import TOOL_GROUPS, TOOL_PROFILES, allows_tool, normalize_tool_name
 from palinurus.core.types.inbound import Inbound, Target
-from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.tool import Tool
-from palinurus.gateway.context import get_context, make_sender
-from palinurus.gateway.invoke import DENIED_TOOLS
+from palinurus.gateway.context import MainSessionParams, SessionParams, make_sender
+from palinurus.gateway.invoke import ToolRefusal, call_tool
 from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
@@ -24,23 +24,21 @@ from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.commands.facts import find_session_model
 from palinurus.sessions.record import SessionRecord
 
-# Which tools a session has, and why not the others, as clients read it. Asks the policy; decides nothing.
-
 LABELS = {"fs": "Files", "ui": "UI", "mcp": "MCP"}
 
 
-def find_tool_offer(desk: CommandContext, seen: SessionSnapshot, inbound: Inbound) -> ToolOffer:
+def find_tool_offer(program: CommandContext, seen: SessionSnapshot, inbound: Inbound) -> ToolOffer:
     """What a run of the session would get for this message."""
     record = seen.record or SessionRecord(sessionId="")
-    offers = ToolOffers(desk.settings, desk.catalog, desk.tools)
+    offers = ToolOffers(program.settings, program.catalog, program.tools)
     return offers.offer(
-        offers.question(seen.key, inbound, find_session_model(desk.catalog, seen.agent, record), record)
+        offers.question(seen.key, inbound, find_session_model(program.catalog, seen.agent, record), record)
     )
 
 
-def list_hidden_tools(desk: CommandContext, found: ToolOffer, *, admin: bool) -> list[dict[str, Any]]:
+def list_hidden_tools(program: CommandContext, found: ToolOffer, *, admin: bool) -> list[dict[str, Any]]:
     """Every tool that is kept away, with who did it; where that is written is told to admins only."""
-    where = partial(find_key_source, desk.settings) if admin else lambda key: ""
+    where = partial(find_key_source, program.settings) if admin else lambda key: ""
     shown = []
     for name in found.hidden:
         why = describe_tool_verdict(name, found.verdict, where)
@@ -91,71 +89,56 @@ class ToolCatalogParams(MethodParams, frozen=True):
     include_plugins: bool = True
 
 
-class EffectiveToolsParams(MethodParams, frozen=True):
-    session_key: NonEmpty
-    agent_id: NonEmpty | None = None
+class EffectiveToolsParams(SessionParams, frozen=True):
     include_schemas: bool = False
 
 
-class ToolInvokeParams(MethodParams, frozen=True):
+class ToolInvokeParams(MainSessionParams, frozen=True, kw_only=True):
     name: NonEmpty
     args: dict[str, Any] | None = None
-    session_key: NonEmpty | None = None
-    agent_id: NonEmpty | None = None
     confirm: bool | None = None
     idempotency_key: NonEmpty | None = None
 
 
 async def get_tool_catalog(call: MethodCall, asked: ToolCatalogParams) -> dict[str, Any]:
     """Every tool of this program."""
-    desk = get_context(call).desk
-    agent = asked.agent_id or desk.settings.default_agent
-    if agent not in desk.settings.agents:
+    program = call.program
+    agent = asked.agent_id or program.settings.default_agent
+    if agent not in program.settings.agents:
         raise MethodError(f'unknown agent id "{agent[:64]}"')
-    tools = [tool for tool in desk.tools.values() if asked.include_plugins or not tool.origin]
+    tools = [tool for tool in program.tools.values() if asked.include_plugins or not tool.origin]
     profiles = [{"id": name, "label": make_label(name)} for name in TOOL_PROFILES]
     return {"agentId": agent, "profiles": profiles, "groups": group_tools(tools)}
 
 
 async def get_effective_tools(call: MethodCall, asked: EffectiveToolsParams) -> dict[str, Any]:
     """What the session's next run gets if this client asks for it, and who keeps the others away."""
-    here = get_context(call)
-    key = here.rows.key(asked.session_key, asked.agent_id)
-    seen = await here.rows.load(key)
-    message = Inbound(Target(chat.CHANNEL, to=str(key)), make_sender(call.client), "", "", here.desk.clock.now())
-    found = find_tool_offer(here.desk, seen, message)
-    shared = here.desk.settings.policy.shared.own.profile
+    here = call.context
+    key = asked.resolve(call)
+    seen = await here.reader.load(key)
+    message = Inbound(Target(chat.CHANNEL, to=str(key)), make_sender(call.client), "", "", here.program.clock.now())
+    found = find_tool_offer(here.program, seen, message)
+    shared = here.program.settings.policy.shared.own.profile
     return {
         "agentId": key.agent,
         "profile": shared or "full",
         "groups": group_tools(found.tools.values(), schemas=asked.include_schemas),
-        "hidden": list_hidden_tools(here.desk, found, admin=call.client.may(ADMIN)),
+        "hidden": list_hidden_tools(here.program, found, admin=call.client.may(ADMIN)),
         "notices": list(found.verdict.notes),
     }
 
 
 async def invoke_tool(call: MethodCall, asked: ToolInvokeParams) -> dict[str, Any]:
     """Call one, under the session's policy. Those that change things need a run, where people see it and are asked."""
-    here = get_context(call)
-    key = here.rows.key(asked.session_key or here.desk.settings.session.main_key, asked.agent_id)
-    name = (
-        asked.name if asked.name in here.desk.tools else normalize_tool_name(asked.name)
-    )  # those of others have capitals
-    found = None
-    if name not in DENIED_TOOLS:
-        found = await call.gateway.host.invoke(key, name, asked.args or {}, make_sender(call.client))
-    if found is None:
-        return _failed(name, "not_found", f"Tool not available: {name[:80]}")
-    if isinstance(found, ModelFailure):
-        return _failed(name, "tool_error", found.message)
-    if found.isError:
-        return _failed(name, "tool_error", found.text)
-    output = {"content": [msgspec.to_builtins(block) for block in found.content], "details": found.details}
-    return {"ok": True, "toolName": name, "output": output, "source": "core"}
-
-
-def _failed(name: str, code: str, message: str) -> dict[str, Any]:
-    return {"ok": False, "toolName": name, "error": {"code": code, "message": message}}
+    known = call.program.tools
+    name = asked.name if asked.name in known else normalize_tool_name(asked.name)  # those of others have capitals
+    found = await call_tool(
+        call.gateway.host, asked.resolve(call), name, asked.args or {}, sender=make_sender(call.client)
+    )
+    if isinstance(found, ToolRefusal):
+        return {"ok": False, "toolName": name, "error": {"code": found.kind, "message": found.message}}
+    source = "plugin" if name in known and known[name].origin else "core"
+    return {"ok": True, "toolName": name, "output": found, "source": source}
 
 
 METHODS: tuple[GatewayMethod, ...] = (

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
-from palinurus.gateway.context import get_context
+from palinurus.core.text import cut_line
 from palinurus.gateway.rpc import READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
-from palinurus.gateway.views import extract_text, project_history, shorten_line
+from palinurus.gateway.views import extract_text, project_history
 from palinurus.store.port import UsageRow
 
-# Sums over the ledger, as clients read them.
-
-
-def sum_spent(calls: Iterable[UsageRow]) -> dict[str, Any]:
-    """Sums. A call without a price counts in `missingCostEntries`; it is not free."""
-    made = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0, "missingCostEntries": 0}
-    spent = 0.0
-    for call in calls:
-        made["input"] += call.input
-        made["output"] += call.output
-        made["cacheRead"] += call.cache_read
-        made["cacheWrite"] += call.cache_write
-        made["totalTokens"] += call.input + call.output + call.cache_read + call.cache_write
-        made["missingCostEntries"] += call.cost is None
-        spent += call.cost or 0.0
-    return {**made, "totalCost": spent}
-
-
 Count = Annotated[int, Meta(ge=1)]
+_TOKENS = {"input": "input", "output": "output", "cacheRead": "cache_read", "cacheWrite": "cache_write"}
+
+
+def sum_spent(calls: Sequence[UsageRow]) -> dict[str, Any]:
+    """Sums. A call without a price counts in `missingCostEntries`; it is not free."""
+    made: dict[str, Any] = {name: sum(getattr(call, own) for call in calls) for name, own in _TOKENS.items()}
+    made["totalTokens"] = sum(made.values())
+    made["missingCostEntries"] = sum(call.cost is None for call in calls)
+    return {**made, "totalCost": sum((call.cost or 0.0 for call in calls), 0.0)}
+
 
 DAYS = 30
 RANGES = {"7d": 7, "30d": 30, "90d": 90, "1y": 365, "all": 36_500}
@@ -73,7 +65,7 @@ class UsageWindow(NamedTuple):
 
 async def get_usage_cost(call: MethodCall, asked: UsageSpanParams) -> dict[str, Any]:
     """Sums by day."""
-    now = get_context(call).desk.clock.now()
+    now = call.program.clock.now()
     window = _window(asked, now)
     calls = await _calls(call, window, asked.agent_id)
     return {
@@ -87,12 +79,12 @@ async def get_usage_cost(call: MethodCall, asked: UsageSpanParams) -> dict[str, 
 
 async def get_session_usage(call: MethodCall, asked: SessionUsageParams) -> dict[str, Any]:
     """Sums by session, and all of them by model, provider, agent and day."""
-    here = get_context(call)
-    now = here.desk.clock.now()
+    here = call.context
+    now = here.program.clock.now()
     window = _window(asked, now)
-    key = str(here.rows.key(asked.key)) if asked.key else None
+    key = str(here.reader.key(asked.key)) if asked.key else None
     calls = [c for c in await _calls(call, window, asked.agent_id) if key in (None, c.session)]
-    records = {str(seen.key): seen.record for seen in await here.rows.load_all()}
+    records = {str(seen.key): seen.record for seen in await here.reader.load_all()}
     rows = []
     for name, own in _grouped(calls, lambda c: c.session):
         record = records.get(name)
@@ -117,13 +109,12 @@ async def get_session_usage(call: MethodCall, asked: SessionUsageParams) -> dict
 
 
 def _aggregates(calls: list[UsageRow], window: UsageWindow, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    channels: dict[str, list[UsageRow]] = {}
+    n, channels = len(calls), dict[str, list[UsageRow]]()
     where = {row["key"]: row.get("channel") or "webchat" for row in rows}
     for call in calls:
         channels.setdefault(where[call.session], []).append(call)
     return {
-        "messages": {"total": len(calls), "user": 0, "assistant": len(calls), "toolCalls": 0, "toolResults": 0}
-        | {"errors": 0},
+        "messages": {"total": n, "user": 0, "assistant": n, "toolCalls": 0, "toolResults": 0, "errors": 0},
         "tools": {"totalCalls": 0, "uniqueTools": 0, "tools": []},
         "byModel": [
             {"provider": own[0].provider, "model": own[0].model, "count": len(own), "totals": sum_spent(own)}
@@ -141,10 +132,8 @@ def _aggregates(calls: list[UsageRow], window: UsageWindow, rows: list[dict[str,
 
 def _daily(day: str, own: list[UsageRow]) -> dict[str, Any]:
     sums = sum_spent(own)
-    return {"date": day, "tokens": sums["totalTokens"], "cost": sums["totalCost"], "messages": len(own)} | {
-        "toolCalls": 0,
-        "errors": 0,
-    }
+    made = {"date": day, "tokens": sums["totalTokens"], "cost": sums["totalCost"], "messages": len(own)}
+    return {**made, "toolCalls": 0, "errors": 0}
 
 
 def _activity(own: list[UsageRow], window: UsageWindow) -> dict[str, Any]:
@@ -154,10 +143,10 @@ def _activity(own: list[UsageRow], window: UsageWindow) -> dict[str, Any]:
 
 async def get_usage_series(call: MethodCall, asked: UsageKeyParams) -> dict[str, Any]:
     """One point for each model call of a session."""
-    here = get_context(call)
-    key = str(here.rows.key(asked.key))
+    here = call.context
+    key = str(here.reader.key(asked.key))
     points, tokens, spent = [], 0, 0.0
-    for one in await here.desk.store.list_usage(0, key):
+    for one in await here.program.store.list_usage(0, key):
         sums = sum_spent([one])
         tokens, spent = tokens + sums["totalTokens"], spent + sums["totalCost"]
         shown = {name: sums[name] for name in ("input", "output", "cacheRead", "cacheWrite", "totalTokens")}
@@ -168,19 +157,14 @@ async def get_usage_series(call: MethodCall, asked: UsageKeyParams) -> dict[str,
 
 async def get_usage_logs(call: MethodCall, asked: UsageKeyParams) -> dict[str, Any]:
     """The messages of a session, each with what it used."""
-    here = get_context(call)
-    seen = await here.rows.load(here.rows.key(asked.key))
-    transcript = await here.rows.transcript(seen)
+    _, transcript = await call.context.reader.open(call.context.reader.key(asked.key))
     found = project_history(transcript, asked.limit, 2000) if transcript is not None else []
     return {"logs": [_log(message) for message in found]}
 
 
 def _log(message: dict[str, Any]) -> dict[str, Any]:
-    made = {
-        "timestamp": message["timestamp"],
-        "role": message["role"],
-        "content": shorten_line(extract_text(message), 2000),
-    }
+    made = {"timestamp": message["timestamp"], "role": message["role"]}
+    made["content"] = cut_line(extract_text(message), 2000)
     usage = message.get("usage")
     if usage is not None:
         made |= {"tokens": usage.get("totalTokens", 0), "cost": (usage.get("cost") or {}).get("total")}
@@ -199,7 +183,7 @@ def _day(zone: timezone) -> Callable[[UsageRow], str]:
 
 
 async def _calls(call: MethodCall, window: UsageWindow, agent: str | None) -> list[UsageRow]:
-    found = await get_context(call).desk.store.list_usage(window.start)
+    found = await call.program.store.list_usage(window.start)
     return [c for c in found if c.at < window.end and agent in (None, "", c.agent)]
 
 

@@ -12,9 +12,8 @@ import msgspec
 from palinurus.agent.promptcache import FIXES, CacheSnapshot, explain_last_request, find_breaking_message, locate_break
 from palinurus.core.policy import taint
 from palinurus.core.types.inbound import decode_inbound
-from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
-from palinurus.gateway.context import MethodContext, get_context
+from palinurus.gateway.context import SessionParams
 from palinurus.gateway.methods.tools import find_tool_offer, list_hidden_tools
 from palinurus.gateway.methods.usage import sum_spent
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
@@ -68,18 +67,18 @@ _MEMORY = frozenset({"memory_search", "memory_get"})
 
 
 async def explain_message(
-    desk: CommandContext, seen: SessionSnapshot, transcript: Transcript, row: InboxRow, *, admin: bool
+    program: CommandContext, seen: SessionSnapshot, transcript: Transcript, row: InboxRow, *, admin: bool
 ) -> dict[str, Any]:
     """Everything about one message of a session."""
-    calls = [call for call in await desk.store.list_usage(row.at, str(seen.key)) if call.item == row.id]
-    steps = await desk.store.trace(row.id)
+    calls = [call for call in await program.store.list_usage(row.at, str(seen.key)) if call.item == row.id]
+    steps = await program.store.trace(row.id)
     said = [entry.message for entry in transcript.entries_of(row.id) if isinstance(entry, MessageEntry)]
     answers = [m for m in said if isinstance(m, AssistantMessage)]
     results = [m for m in said if isinstance(m, ToolResult)]
     record = seen.record or SessionRecord(sessionId="")
-    now = gather_facts(desk, seen.key, record)
-    look = desk.look(record.sessionId)
-    offered = find_tool_offer(desk, seen, decode_inbound(row.body))
+    now = gather_facts(program, seen.key, record)
+    look = program.look(record.sessionId)
+    offered = find_tool_offer(program, seen, decode_inbound(row.body))
     used = [f"{m.provider}/{m.model}" for m in answers]
     return {
         "item": row.id,
@@ -93,11 +92,11 @@ async def explain_message(
             "stopReason": answers[-1].stopReason if answers else None,
         },
         "thinking": {"level": now.level.level, "reason": now.level.reason, "asOf": "next"},
-        "prompt": await _prompt(desk, seen, look),
+        "prompt": await _prompt(program, seen, look),
         "cache": _cache(look, calls, row),
         "tools": {
             "offered": list(offered.tools),
-            "hidden": list_hidden_tools(desk, offered, admin=admin),
+            "hidden": list_hidden_tools(program, offered, admin=admin),
             "called": _called(answers, results),
             "asOf": "next",
         },
@@ -108,7 +107,7 @@ async def explain_message(
     }
 
 
-async def _prompt(desk: CommandContext, seen: SessionSnapshot, look: CacheSnapshot | None) -> dict[str, Any]:
+async def _prompt(program: CommandContext, seen: SessionSnapshot, look: CacheSnapshot | None) -> dict[str, Any]:
     """The sections of the last request if it was seen, else of the next one."""
     if look is not None:
         sections = [
@@ -118,7 +117,7 @@ async def _prompt(desk: CommandContext, seen: SessionSnapshot, look: CacheSnapsh
         ]
         sizes = {group: sum(p.size for p in look.pieces if p.group == group) for group in ("tool", "message")}
         return {"asOf": look.at, "sections": sections, "toolBytes": sizes["tool"], "messageBytes": sizes["message"]}
-    report = await desk.prompt_report(seen.key) if desk.prompt_report is not None else None
+    report = await program.prompt_report(seen.key) if program.prompt_report is not None else None
     parts = report.parts if report is not None else ()
     return {"asOf": "next", "sections": [{"name": p.name, "bytes": p.chars, "stable": p.stable} for p in parts]}
 
@@ -166,10 +165,10 @@ def _time(row: InboxRow, calls: list[UsageRow], steps: list[TraceStep]) -> dict[
     return phases
 
 
-async def trace_message(desk: CommandContext, transcript: Transcript | None, row: InboxRow) -> dict[str, Any]:
+async def trace_message(program: CommandContext, transcript: Transcript | None, row: InboxRow) -> dict[str, Any]:
     """Every model request and every tool call of one message, and what else was recorded, in order."""
-    steps = await desk.store.trace(row.id)
-    calls = [call for call in await desk.store.list_usage(row.at) if call.item == row.id]
+    steps = await program.store.trace(row.id)
+    calls = [call for call in await program.store.list_usage(row.at) if call.item == row.id]
     timeline = [{"at": step.at, "kind": step.what, "detail": step.detail} for step in steps if step.what != "model"]
     timeline += [_model(call) for call in calls]
     entries = (
@@ -219,11 +218,9 @@ def _model(call: UsageRow) -> dict[str, Any]:
     }
 
 
-class ChatWhyParams(MethodParams, frozen=True):
-    session_key: NonEmpty
+class ChatWhyParams(SessionParams, frozen=True):
     message_id: NonEmpty | None = None
     item: NonEmpty | None = None
-    agent_id: NonEmpty | None = None
 
 
 class RunTraceParams(MethodParams, frozen=True):
@@ -232,16 +229,15 @@ class RunTraceParams(MethodParams, frozen=True):
 
 async def explain_chat(call: MethodCall, asked: ChatWhyParams) -> dict[str, Any]:
     """All about one message of a session; without a name, about the last one."""
-    here = get_context(call)
-    seen = await here.rows.load(here.rows.key(asked.session_key, asked.agent_id))
-    transcript = await here.rows.transcript(seen)
+    here = call.context
+    seen, transcript = await here.reader.open(asked.resolve(call))
     if transcript is None:
         raise MethodError("session not found")
     ident = asked.item or _item(transcript, asked.message_id)
-    row = await here.desk.store.item(ident) if ident else None
+    row = await here.program.store.item(ident) if ident else None
     if row is None or not transcript.entries_of(row.id):
         raise MethodError("nothing is on file about this message")
-    return await explain_message(here.desk, seen, transcript, row, admin=call.client.may(ADMIN))
+    return await explain_message(here.program, seen, transcript, row, admin=call.client.may(ADMIN))
 
 
 def _item(transcript: Transcript, message: str | None) -> str:
@@ -253,21 +249,15 @@ def _item(transcript: Transcript, message: str | None) -> str:
 
 async def trace_run(call: MethodCall, asked: RunTraceParams) -> dict[str, Any]:
     """The timeline of one message."""
-    here = get_context(call)
-    run = here.stage.run(asked.item)
-    ended = here.stage.end(asked.item)
+    here = call.context
+    run = here.broadcaster.run(asked.item)
+    ended = here.broadcaster.end(asked.item)
     ident = run.item if run is not None else ended[0].item if ended is not None else asked.item
-    row = await here.desk.store.item(ident)
+    row = await here.program.store.item(ident)
     if row is None:
         raise MethodError(f"no message {asked.item[:64]}")
-    return await trace_message(here.desk, await _transcript(here, row), row)
-
-
-async def _transcript(here: MethodContext, row: InboxRow) -> Transcript | None:
-    key = parse_session_key(row.session)
-    if key is None or key.agent not in here.desk.settings.agents:
-        return None
-    return await here.rows.transcript(await here.rows.load(key))
+    _, transcript = await here.reader.read(row.session)
+    return await trace_message(here.program, transcript, row)
 
 
 METHODS: tuple[GatewayMethod, ...] = (

@@ -1,4 +1,4 @@
-"""OpenAI's chat-completions shapes: request bytes -> `Ask`, outcome -> response bytes. Pure; nothing is sent here."""
+"""OpenAI's chat-completions shapes: request bytes -> `OpenAiRequest`, outcome -> response bytes. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
+from aiohttp import web
 
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.stream.answer import collect_visible_text
@@ -17,7 +18,7 @@ from palinurus.core.types.keys import SessionKey, escape_key_part, parse_agent_i
 from palinurus.core.types.messages import AssistantMessage, ToolCall
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.usage import TokenUsage
-from palinurus.gateway.http import HttpFault, make_bad_request
+from palinurus.gateway.http import HttpFault, RouteRequest, decode_body, make_bad_request, reply_json
 from palinurus.gateway.openai.messages import OpenAiConversation, OpenAiMessage, read_conversation
 from palinurus.gateway.port import ModelFinder
 from palinurus.store.port import InboxRow
@@ -82,8 +83,8 @@ _DECODER = msgspec.json.Decoder(_Body)
 def parse_completion(
     data: bytes, headers: Mapping[str, str], settings: Settings, catalog: ModelFinder, now: int
 ) -> OpenAiRequest | HttpFault:
-    """The request as an `Ask`, or the refusal that says what is wrong with it."""
-    body = _decode(data)
+    """The request as an `OpenAiRequest`, or the refusal that says what is wrong with it."""
+    body = decode_body(_DECODER, data)
     if isinstance(body, HttpFault):
         return body
     fault = _unsupported(body)
@@ -118,18 +119,6 @@ def parse_completion(
     )
     usage = body.stream_options is not None and body.stream_options.include_usage
     return OpenAiRequest(inbound, body.model, bool(body.stream), usage, events, bool(idempotency))
-
-
-def _decode(data: bytes) -> _Body | HttpFault:
-    try:
-        return _DECODER.decode(data)
-    except msgspec.ValidationError as exc:
-        path = str(exc).partition(" - at `$")[2]
-        return make_bad_request(str(exc), param=path.strip("`.") or None, code="invalid_value")
-    except (msgspec.DecodeError, UnicodeError) as exc:
-        return make_bad_request(f"the body is not valid JSON: {exc}", code="invalid_json")
-    except RecursionError:
-        return make_bad_request("the body is nested too deeply", code="invalid_json")
 
 
 def _unsupported(body: _Body) -> HttpFault | None:
@@ -288,9 +277,23 @@ def render_usage(usage: TokenUsage) -> dict[str, Any]:
     }
 
 
-def list_openai_models(settings: Settings) -> list[dict[str, Any]]:
-    """The rows of /v1/models: agents, since a model name here names an agent."""
-    names = ["palinurus", "openclaw", "openclaw/default", *(f"openclaw/{agent}" for agent in settings.agents)]
+def list_models(visit: RouteRequest) -> web.Response:
+    """GET /v1/models."""
+    return reply_json({"object": "list", "data": _models(visit)})
+
+
+def find_model(visit: RouteRequest) -> web.Response | HttpFault:
+    """GET /v1/models/<id>."""
+    wanted = visit.part("id")
+    found = next((row for row in _models(visit) if row["id"] == wanted), None)
+    if found is None:
+        return HttpFault(404, f"there is no model {wanted[:64]!r}", param="model", code="model_not_found")
+    return reply_json(found)
+
+
+def _models(visit: RouteRequest) -> list[dict[str, Any]]:
+    """Agents, since a model name here names an agent."""
+    names = ["palinurus", "openclaw", "openclaw/default", *(f"openclaw/{name}" for name in visit.host.settings.agents)]
     return [
         {"id": name, "object": "model", "created": 0, "owned_by": "openclaw", "permission": []}
         for name in dict.fromkeys(names)

@@ -1,4 +1,5 @@
 """POST /v1/chat/completions and /v1/responses: one message through the program, its answer as JSON or as a stream.
+POST /v1/embeddings: texts as vectors, by the model memory is searched with.
 
 The message is on disk before the client hears anything; a client that goes away stops nothing.
 """
@@ -23,15 +24,12 @@ from palinurus.core.types.inbound import decode_inbound
 from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.gateway import http
-from palinurus.gateway.http import HttpFault, make_bad_request, make_error_fault, make_outcome_fault
-from palinurus.gateway.limits import BODY, BODY_SECONDS
+from palinurus.gateway.http import HttpFault, RouteRequest
 from palinurus.gateway.openai import completions, responses
 from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, make_reply
 from palinurus.gateway.openai.stream import AnswerStream, CompletionStream, ResponseStream, pump_stream
 from palinurus.gateway.port import GatewayHost, ModelFinder
 from palinurus.store.port import Acceptance, InboxRow
-
-# POST /v1/embeddings: texts as vectors, by the model memory is searched with. Knows OpenAI's shape, not the model.
 
 EMBEDDING_MODEL = "all-minilm-l6-v2"
 EMBEDDING_TEXTS = 128  # texts of one request
@@ -45,23 +43,26 @@ class _Body(msgspec.Struct, frozen=True):
     dimensions: int | None = None
 
 
-async def handle_embeddings(request: web.BaseRequest, host: GatewayHost) -> web.StreamResponse | HttpFault:
+async def handle_embeddings(visit: RouteRequest) -> web.StreamResponse | HttpFault:
     """Answer one request."""
-    data = await read_body(request)
+    program = visit.host.desk
+    data = await http.read_body(visit.request)
     if isinstance(data, HttpFault):
         return data
     try:
         asked = msgspec.json.decode(data or b"{}", type=_Body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
-        return make_bad_request(f"the body is not understood: {exc}")
+        return http.make_bad_request(f"the body is not understood: {exc}")
     texts = [asked.input] if isinstance(asked.input, str) else asked.input
     if not 0 < len(texts) <= EMBEDDING_TEXTS or not all(0 < len(text) <= EMBEDDING_CHARS for text in texts):
-        return make_bad_request(f"input: 1 to {EMBEDDING_TEXTS} texts of 1 to {EMBEDDING_CHARS} characters", "input")
-    made = await host.desk.embed(texts) if host.desk is not None and host.desk.embed is not None else "it is not there"
+        return http.make_bad_request(
+            f"input: 1 to {EMBEDDING_TEXTS} texts of 1 to {EMBEDDING_CHARS} characters", "input"
+        )
+    made = await program.embed(texts) if program is not None and program.embed is not None else "it is not there"
     if isinstance(made, str):
         return HttpFault(503, f"there is no model for embeddings: {made}", "api_error", code="no_embeddings")
     if asked.dimensions not in (None, len(made[0])):
-        return make_bad_request(f"the model has {len(made[0])} dimensions", "dimensions")
+        return http.make_bad_request(f"the model has {len(made[0])} dimensions", "dimensions")
     rows = [{"object": "embedding", "index": at, "embedding": _as(asked, row)} for at, row in enumerate(made)]
     count = sum(len(text) // 4 + 1 for text in texts)  # as near as clients need it
     usage = {"prompt_tokens": count, "total_tokens": count}
@@ -97,7 +98,7 @@ class OutcomeWaits:
                 raise
             return _stopping(keyed)
         except PalinurusError as exc:
-            return make_error_fault(exc)
+            return http.make_error_fault(exc)
         finally:
             self._tasks.discard(task)
             task.cancel()
@@ -150,14 +151,11 @@ RESPONSES_DIALECT = OpenAiDialect(
 
 
 async def handle_completion(
-    request: web.BaseRequest,
-    host: GatewayHost,
-    clock: Clock,
-    waits: OutcomeWaits,
-    dialect: OpenAiDialect = CHAT_DIALECT,
+    visit: RouteRequest, clock: Clock, waits: OutcomeWaits, dialect: OpenAiDialect
 ) -> web.StreamResponse | HttpFault:
     """Answer one request, or say why not."""
-    data = await read_body(request)
+    request, host = visit.request, visit.host
+    data = await http.read_body(request)
     if isinstance(data, HttpFault):
         return data
     ask = dialect.read(data, request.headers, host.settings, host.catalog, clock.now())
@@ -175,29 +173,13 @@ async def handle_completion(
     if isinstance(row, HttpFault):
         return row
     end = None if accepted.duplicate else last.end
-    fault = _mismatch(ask, accepted, row) or make_outcome_fault(row.outcome, row.note, end.failure if end else None)
+    fault = _mismatch(ask, accepted, row) or http.make_outcome_fault(
+        row.outcome, row.note, end.failure if end else None
+    )
     if fault is not None:
         return fault
     usage = end.usage if end else await _used(host, row)
     return http.reply_bytes(dialect.answer(ident, created, ask.model, make_reply(ask, end, row, usage)))
-
-
-async def read_body(request: web.BaseRequest) -> bytes | HttpFault:
-    """The request's bytes, within the limits; judged by its headers before anything is read."""
-    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-        return HttpFault(415, "compressed bodies are not accepted", code="bad_encoding", close=True)
-    large = HttpFault(413, f"the body is larger than {BODY} bytes", code="too_large", close=True)
-    if (request.content_length or 0) > BODY:
-        return large
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            return await request.read()
-    except web.HTTPRequestEntityTooLarge:
-        return large
-    except TimeoutError:
-        return HttpFault(408, "the body did not arrive in time", code="slow_body", close=True)
-    except web.RequestPayloadError as exc:
-        return HttpFault(400, f"the body is broken: {exc}", code="bad_body", close=True)
 
 
 async def _streamed(
@@ -208,13 +190,10 @@ async def _streamed(
         return accepted
     if accepted.duplicate:
         frames.replay()
-    response = web.StreamResponse(
-        headers={**http.HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
-    )
     transport = request.transport
     if transport is not None:
         frames.overflow = transport.abort
-    await response.prepare(request)
+    response = await http.open_event_stream(request)
     settling = asyncio.ensure_future(_conclude(host, ask, accepted, frames, waits))
     try:
         await pump_stream(frames, response)
@@ -234,7 +213,9 @@ async def _conclude(
         frames.finish(OpenAiReply(), row)
         return
     end = None if accepted.duplicate else frames.end
-    fault = _mismatch(ask, accepted, row) or make_outcome_fault(row.outcome, row.note, end.failure if end else None)
+    fault = _mismatch(ask, accepted, row) or http.make_outcome_fault(
+        row.outcome, row.note, end.failure if end else None
+    )
     usage = end.usage if end else await _used(host, row)
     told = make_reply(ask, end, row, usage)
     outcome = {"id": row.id, "session": row.session, "outcome": row.outcome, "text": told.text, "usage": usage}
@@ -247,7 +228,7 @@ async def _submit(host: GatewayHost, ask: OpenAiRequest, listener: AnswerStream 
         return await host.submit(ask.inbound, sink=listener.feed)
     except PalinurusError as exc:
         log.warning("message refused: %s", exc.message)
-        return make_error_fault(exc)
+        return http.make_error_fault(exc)
 
 
 def _mismatch(ask: OpenAiRequest, accepted: Acceptance, row: InboxRow) -> HttpFault | None:

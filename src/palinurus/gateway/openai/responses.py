@@ -1,6 +1,6 @@
-"""OpenAI's Responses shapes: request bytes -> `Ask`, outcome -> response bytes. Pure; nothing is sent here.
+"""OpenAI's Responses shapes: request bytes -> `OpenAiRequest`, outcome -> response bytes. Pure; nothing is sent here.
 
-A request is put into chat-completions form and read by `openai.parse`, so both mean the same. The id of a response
+A request is put into chat-completions form and read by `parse_completion`, so both mean the same. The id of a response
 names its session, so `previous_response_id` goes on where that one ended, also after a restart.
 """
 
@@ -17,7 +17,7 @@ import msgspec
 from palinurus.config.settings import Settings
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.usage import TokenUsage
-from palinurus.gateway.http import HttpFault, make_bad_request
+from palinurus.gateway.http import HttpFault, decode_body, make_bad_request
 from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, parse_completion
 from palinurus.gateway.port import ModelFinder
 
@@ -91,14 +91,13 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _DECODER = msgspec.json.Decoder(_Body)
-_UNKNOWN = "Object contains unknown field `"
 
 
 def parse_response_request(
     data: bytes, headers: Mapping[str, str], settings: Settings, catalog: ModelFinder, now: int
 ) -> OpenAiRequest | HttpFault:
-    """The request as an `Ask`, or the refusal that says what is wrong with it."""
-    body = _decode(data)
+    """The request as an `OpenAiRequest`, or the refusal that says what is wrong with it."""
+    body = decode_body(_DECODER, data, strict=True)
     if isinstance(body, HttpFault):
         return body
     if body.text is not None and body.text.format is not None and body.text.format.type != "text":
@@ -123,21 +122,6 @@ def parse_response_request(
         "tools": [_function(tool) for tool in body.tools or ()] or None,
     }
     return parse_completion(msgspec.json.encode(chat), headers, settings, catalog, now)
-
-
-def _decode(data: bytes) -> _Body | HttpFault:
-    try:
-        return _DECODER.decode(data)
-    except msgspec.ValidationError as exc:
-        text, _, path = str(exc).partition(" - at `$")
-        if text.startswith(_UNKNOWN):
-            name = text.removeprefix(_UNKNOWN).rstrip("`")
-            return make_bad_request(f"Unrecognized key: {name}", name, code="unknown_parameter")
-        return make_bad_request(text, path.strip("`.") or None, code="invalid_value")
-    except (msgspec.DecodeError, UnicodeError) as exc:
-        return make_bad_request(f"the body is not valid JSON: {exc}", code="invalid_json")
-    except RecursionError:
-        return make_bad_request("the body is nested too deeply", code="invalid_json")
 
 
 def _function(tool: _Tool) -> dict[str, Any]:
@@ -202,7 +186,7 @@ def make_response_id(session: str) -> str:
 
 
 def find_response_session(response: str) -> SessionKey | None:
-    """The session a response belongs to; None for what `ident` did not make."""
+    """The session a response belongs to; None for what `make_response_id` did not make."""
     coded = response.removeprefix("resp_")[:-17]
     if len(response) > 1000 or not response.startswith("resp_") or response[-17:-16] != "-":
         return None

@@ -1,4 +1,9 @@
-"""A response of the Responses interface as server-sent events: the same machine as `stream.Frames`, other words."""
+"""Run events as server-sent events, as a chat completion or as a response. `AnswerStream` is a machine without I/O
+(feed, finish, take); `pump_stream` is its one writer.
+
+The run calls `feed` inline for every event, so it costs one encoded string and one append; whatever piled up since the
+last write leaves in one write.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +16,11 @@ from aiohttp import web
 
 from palinurus.core.stream.answer import LiveText
 from palinurus.core.types.events import AgentEnd, MessageStart, RunEvent
-from palinurus.gateway.http import HttpFault
+from palinurus.gateway.http import HttpFault, encode_sse
 from palinurus.gateway.limits import BUFFER, KEEPALIVE
 from palinurus.gateway.openai import responses
 from palinurus.gateway.openai.completions import GAP, OpenAiReply, render_tool_calls, render_usage
 from palinurus.gateway.ws.frames import encode_json
-
-# Run events as server-sent events. `Frames` is a machine without I/O (feed, finish, take); `pump` is its one writer.
-#
-# The run calls `feed` inline for every event, so it costs one encoded string and one append; whatever piled up
-# since the last write leaves in one write.
 
 _TAIL = b'},"finish_reason":null}]}\n\n'
 DONE = b"data: [DONE]\n\n"
@@ -55,7 +55,7 @@ class AnswerStream:
         elif type(event) is AgentEnd:
             self.end = event
         if self._events:
-            self._buffer += b"event: run\ndata: " + encode_json(event) + b"\n\n"
+            self._buffer += encode_sse("run", encode_json(event))
         self.wake.set()
         if self.writing and len(self._buffer) > BUFFER:
             self.mute()
@@ -65,7 +65,7 @@ class AnswerStream:
     def note(self, name: str, value: object) -> None:
         """A named frame for our own clients."""
         if self._events and not self._muted:
-            self._buffer += b"event: " + name.encode() + b"\ndata: " + encode_json(value) + b"\n\n"
+            self._buffer += encode_sse(name, encode_json(value))
 
     def replay(self) -> None:
         """The message was known before and its run is another request's: only the outcome will be told."""
@@ -123,7 +123,7 @@ class CompletionStream(AnswerStream):
         self._buffer += self._role
 
     def replay(self) -> None:
-        """See `Frames.replay`."""
+        """See `AnswerStream.replay`."""
         super().replay()
         self._buffer += self._role
 
@@ -190,7 +190,7 @@ class ResponseStream(AnswerStream):
         self._first = bytes(self._buffer)
 
     def replay(self) -> None:
-        """See `Frames.replay`."""
+        """See `AnswerStream.replay`."""
         super().replay()
         self._buffer = bytearray(self._first)
         self._text, self._at = "", 2
@@ -237,6 +237,5 @@ class ResponseStream(AnswerStream):
         return {"item_id": self._item["id"], "output_index": 0, "content_index": 0}
 
     def _emit(self, kind: str, **fields: Any) -> None:
-        data = encode_json({"type": kind, "sequence_number": self._at, **fields})
+        self._buffer += encode_sse(kind, encode_json({"type": kind, "sequence_number": self._at, **fields}))
         self._at += 1
-        self._buffer += b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"

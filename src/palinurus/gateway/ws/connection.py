@@ -7,69 +7,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aiohttp import WSMsgType, web
 
-from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError, QueueFull
-from palinurus.gateway import limits
-from palinurus.gateway.auth import GatewayAuth, GatewayPeer
-from palinurus.gateway.limits import GatewayRateLimit
-from palinurus.gateway.pairing import DevicePairing
-from palinurus.gateway.rpc import ADMIN, NODE, ConnectedClient, GatewayMethod, GatewayPort, MethodCall, MethodError
+from palinurus.errors import PalinurusError
+from palinurus.gateway import limits, rpc
+from palinurus.gateway.auth import GatewayPeer
+from palinurus.gateway.rpc import ConnectedClient, GatewayMethod, MethodCall, MethodError
 from palinurus.gateway.ws import frames, handshake
 from palinurus.gateway.ws.handshake import ClientLogin, LoginRefusal, PairingNeeded
 from palinurus.gateway.ws.hub import OutgoingFrames
 
-# What a connection needs of the room it is in. `gateway.room.Room` has this shape.
-
-
-class MemberConnection(Protocol):
-    """A connection as the room sees it."""
-
-    conn: str
-    client: ConnectedClient
-
-    def push(self, head: bytes, payload: bytes, tail: bytes, droppable: bool = False) -> None: ...
-
-    def close(self, code: int, reason: str, *, flush: bool = False) -> None: ...
-
-    def cut(self, code: int, reason: str) -> None: ...
-
-
-class ConnectionHost(GatewayPort, Protocol):
-    """The gateway, from inside a connection."""
-
-    gate: GatewayAuth
-    methods: Mapping[str, GatewayMethod]
-    pace: GatewayRateLimit
-    tasks: set[asyncio.Task[None]]  # requests under way, whoever asked
-    buffered: int  # bytes that may wait for one client
-
-    @property
-    def pairing(self) -> DevicePairing: ...
-
-    def startup_error(self) -> MethodError | None:
-        """Why nobody can come in yet, if so."""
-        ...
-
-    def add_client(
-        self, member: MemberConnection, login: ClientLogin, token: str, hello: Callable[[dict[str, Any]], None]
-    ) -> None:
-        """It has logged in: calls `hello` with the payload of hello-ok, then sends it what it missed."""
-        ...
-
-    def drop_client(self, member: MemberConnection) -> None:
-        """It is gone (also one that never logged in)."""
-        ...
-
+if TYPE_CHECKING:
+    from palinurus.gateway.clients import GatewayClients
 
 log = logging.getLogger(__name__)
 
 LINGER = 2.0  # seconds a closing client has to take its last frames
 POLICY, TOO_BIG = 1008, 1009
-KINDS: Mapping[type[PalinurusError], str] = {BadRequest: "INVALID_REQUEST", NotFound: "INVALID_REQUEST"}
 
 
 class WireBudget(Protocol):
@@ -85,14 +42,14 @@ class ClientConnection:
     client: ConnectedClient
 
     def __init__(
-        self, room: ConnectionHost, ws: web.WebSocketResponse, transport: asyncio.Transport, wire: WireBudget
+        self, gateway: GatewayClients, ws: web.WebSocketResponse, transport: asyncio.Transport, wire: WireBudget
     ) -> None:
-        self._room = room
+        self._gateway = gateway
         self._ws = ws
         self._transport = transport
         self._wire = wire
         self._loop = asyncio.get_running_loop()
-        self._out = OutgoingFrames(room.buffered)
+        self._out = OutgoingFrames(gateway.buffered)
         self._ending: tuple[int, str] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._rebuffs = 0
@@ -100,15 +57,15 @@ class ClientConnection:
         self._killer: asyncio.TimerHandle | None = None
         self.conn = str(uuid.uuid4())
 
-    async def run(self, knock: GatewayPeer) -> None:
+    async def run(self, peer: GatewayPeer) -> None:
         """Until it ends, one way or the other."""
         self._wire.budget, self._wire.over = frames.BEFORE_LOGIN, lambda: self.close(TOO_BIG, "")
         self._deadline = self._loop.call_later(
-            self._room.settings.gateway.handshake, lambda: self.close(POLICY, "handshake timeout")
+            self._gateway.settings.gateway.handshake, lambda: self.close(POLICY, "handshake timeout")
         )
         writing = self._loop.create_task(self._write())
         try:
-            if await self._login(knock):
+            if await self._login(peer):
                 await self._read()
         finally:
             self._deadline.cancel()
@@ -128,7 +85,7 @@ class ClientConnection:
         if self._ending is not None:
             return
         self._ending = (code, reason)
-        self._room.drop_client(self)  # at once: its socket may take seconds to die
+        self._gateway.drop_client(self)  # at once: its socket may take seconds to die
         if not flush:
             self._out.clear()
         self._out.wake.set()
@@ -175,48 +132,48 @@ class ClientConnection:
                 return None
         return None
 
-    async def _login(self, knock: GatewayPeer) -> bool:
+    async def _login(self, peer: GatewayPeer) -> bool:
         nonce = str(uuid.uuid4())
-        challenge = frames.encode_json({"nonce": nonce, "ts": self._room.clock.now()})
+        challenge = frames.encode_json({"nonce": nonce, "ts": self._gateway.clock.now()})
         self.push(frames.encode_event_head("connect.challenge"), challenge, frames.encode_event_tail())
         data = await self._next()
         if data is None or self._ending is not None:
             return False
-        door = handshake.Handshake(self._room.gate, self._room.pairing, knock, nonce)
+        login = handshake.Handshake(self._gateway.auth, self._gateway.pairing, peer, nonce)
         while True:
             # Something may be taken away while we wait for the disk: then the same words are judged again.
-            taken = self._room.pairing.taken
-            outcome = door.feed(data, self._room.clock.now())
+            taken = self._gateway.pairing.taken
+            outcome = login.feed(data, self._gateway.clock.now())
             token, outcome = await self._settled(outcome)
-            if self._room.pairing.taken == taken:
+            if self._gateway.pairing.taken == taken:
                 break
         if isinstance(outcome, LoginRefusal):
             self._refuse(outcome)
             return False
         if self._ending is not None:
             return False
-        self._welcome(outcome, token, knock)
+        self._welcome(outcome, token, peer)
         return True
 
     async def _settled(self, outcome: handshake.LoginOutcome) -> tuple[str, LoginRefusal | ClientLogin]:
         """What has to be on disk before the client hears of it."""
         try:
             if isinstance(outcome, PairingNeeded):
-                request = await self._room.pairing.ask(outcome.device)
+                request = await self._gateway.pairing.ask(outcome.device)
                 return "", LoginRefusal(outcome.id, handshake.make_pairing_error(request.request_id, outcome))
             if isinstance(outcome, LoginRefusal):
                 return "", outcome
-            starting = self._room.startup_error()
+            starting = self._gateway.startup_error()
             if starting is not None:
                 return "", LoginRefusal(outcome.id, starting, 1013)
             if outcome.enrol is not None:
-                _, token = await self._room.pairing.enrol(outcome.enrol)
+                _, token = await self._gateway.pairing.enrol(outcome.enrol)
                 return token, outcome
             if outcome.params.device is not None:
-                await self._room.pairing.note_connected(outcome.params.device.id)
+                await self._gateway.pairing.note_connected(outcome.params.device.id)
             return "", outcome
         except PalinurusError as error:
-            return "", LoginRefusal(outcome.id, _translated(error))
+            return "", LoginRefusal(outcome.id, rpc.to_method_error(error))
         except MethodError as error:
             return "", LoginRefusal(outcome.id, error)
 
@@ -231,7 +188,7 @@ class ClientConnection:
             log.info("ws login refused: %s", details.get("code") or error.message)
         self.close(refused.close, reason, flush=True)
 
-    def _welcome(self, login: ClientLogin, token: str, knock: GatewayPeer) -> None:
+    def _welcome(self, login: ClientLogin, token: str, peer: GatewayPeer) -> None:
         """From here on it is a client. One step: nothing can be sent between hello-ok and the first event."""
         asked = login.params
         self.client = ConnectedClient(
@@ -243,13 +200,13 @@ class ClientConnection:
             login.principal,
             login.how,
             frozenset(asked.caps),
-            knock.address,
-            self._room.clock.now(),
+            peer.address,
+            self._gateway.clock.now(),
         )
         self._wire.budget = None
         if self._deadline is not None:
             self._deadline.cancel()
-        self._room.add_client(self, login, token, lambda hello: self._add((frames.encode_answer(login.id, hello),)))
+        self._gateway.add_client(self, login, token, lambda hello: self._add((frames.encode_answer(login.id, hello),)))
 
     async def _read(self) -> None:
         while (data := await self._next()) is not None:
@@ -262,7 +219,7 @@ class ClientConnection:
                 self._add((frames.encode_refusal(request.id, MethodError(request.message)),))
 
     def _dispatch(self, request: frames.RequestFrame) -> None:
-        method = self._room.methods.get(request.method)
+        method = self._gateway.methods.get(request.method)
         error = self._barred(request.method, method)
         if error is None and len(self._tasks) >= limits.REQUESTS:
             text = "too many requests under way"
@@ -273,31 +230,27 @@ class ClientConnection:
                 self.close(POLICY, "repeated unauthorized requests", flush=True)
             return
         assert method is not None
-        task = self._loop.create_task(self._serve(method, request))
+        task = self._gateway.tasks.start(self._serve(method, request))
         self._tasks.add(task)
-        self._room.tasks.add(task)
-        task.add_done_callback(self._served)
-
-    def _served(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._room.tasks.discard(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _barred(self, name: str, method: GatewayMethod | None) -> MethodError | None:
         """Why this client may not call this, if so."""
         client = self.client
         if method is None:
-            if not client.may(ADMIN):
-                return MethodError(f"missing scope: {ADMIN}")
+            if not client.may(rpc.ADMIN):
+                return MethodError(f"missing scope: {rpc.ADMIN}")
             return MethodError(
                 "connect is only valid as the first request" if name == "connect" else f"unknown method: {name}"
             )
         if not client.may(method.scope):
-            if method.scope != NODE:
+            if method.scope != rpc.NODE:
                 return MethodError(f"missing scope: {method.scope}")
             self._rebuffs += 1
             return MethodError(f"unauthorized role: {client.role}")
         self._rebuffs = 0
-        wait = self._room.pace.step(client.device or client.principal) if method.write else 0.0
+        who, now = client.device or client.principal, self._gateway.clock.monotonic()
+        wait = self._gateway.pace.count(who, now) if method.write else 0.0
         if wait > 0:
             text = f"rate limit exceeded for {name}; retry after {int(wait) + 1}s"
             details = {"method": name, "limit": f"{limits.WRITES} per {limits.WINDOW:.0f}s"}
@@ -306,29 +259,16 @@ class ClientConnection:
         return None
 
     async def _serve(self, method: GatewayMethod, request: frames.RequestFrame) -> None:
+        call = MethodCall(
+            self._gateway, self.client, request.id, method.name, lambda payload: self._answer(request, payload)
+        )
         try:
-            given = None if method.params is None else frames.decode_params(method.name, method.params, request.params)
-            call = MethodCall(
-                self._room, self.client, request.id, method.name, lambda payload: self._answer(request, payload)
-            )
-            self._answer(request, await method.run(call, given))
+            await rpc.serve_call(method, call, request.params)
         except MethodError as error:
             self._add((frames.encode_refusal(request.id, error),))
-        except PalinurusError as error:
-            self._add((frames.encode_refusal(request.id, _translated(error)),))
-        except Exception:  # task boundary: one broken method must not be more than an error response
-            log.exception("method %s failed", method.name)
-            broken = MethodError("internal error; the gateway's log says more", code="UNAVAILABLE")
-            self._add((frames.encode_refusal(request.id, broken),))
 
     def _answer(self, request: frames.RequestFrame, payload: Any) -> None:
         frame = frames.encode_answer(request.id, payload)
         if len(frame) > frames.FRAME:
             frame = frames.encode_refusal(request.id, MethodError("the answer is too large; ask for less"))
         self._add((frame,))
-
-
-def _translated(error: PalinurusError) -> MethodError:
-    again = isinstance(error, Draining | QueueFull)
-    code = next((code for kind, code in KINDS.items() if isinstance(error, kind)), "UNAVAILABLE")
-    return MethodError(error.message, code=code, retryable=again or None, retry_after_ms=1000 if again else None)

@@ -5,13 +5,12 @@ No I/O. Events are built from three pieces, so that one encoded payload serves e
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from palinurus.gateway.rpc import MethodError
+from palinurus.gateway.rpc import MethodError, NonEmpty
 
 PROTOCOL = 4
 BEFORE_LOGIN = 64 * 1024  # bytes a peer may send before it has logged in, all frames together
@@ -19,8 +18,6 @@ FRAME = 25 * 1024 * 1024  # bytes of one frame after login
 BUFFERED = 50 * 1024 * 1024  # bytes that may wait for a client that reads slowly
 TICK_MS = 30_000
 REASON = 120  # bytes of a close reason; the wire allows 123
-
-NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class RequestFrame(msgspec.Struct, frozen=True):
@@ -42,16 +39,6 @@ class BadFrame(NamedTuple):
 _request = msgspec.json.Decoder(RequestFrame)
 _any = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
-_PLACE = re.compile(r" - at `(.*)`$", re.DOTALL)
-_TYPES = {
-    "int": "integer",
-    "str": "string",
-    "bool": "boolean",
-    "float": "number",
-    "object": "object",
-    "array": "array",
-    "null": "null",
-}
 
 
 def decode_request(data: str | bytes) -> RequestFrame | BadFrame | None:
@@ -82,49 +69,6 @@ def decode_request(data: str | bytes) -> RequestFrame | BadFrame | None:
             faults.append(f"at /{name}: must NOT have fewer than 1 characters")
     good = isinstance(ident, str) and bool(ident)
     return BadFrame(str(ident) if good else "invalid", "invalid request frame: " + "; ".join(faults))
-
-
-def decode_params(method: str, kind: type[msgspec.Struct], raw: msgspec.Raw) -> Any:
-    """The params as the method's own type. Raises RpcError with the words clients know."""
-    data = memoryview(raw)
-    try:
-        return msgspec.json.decode(b"{}" if data.nbytes == 4 and bytes(data) == b"null" else data, type=kind)
-    except msgspec.ValidationError as exc:
-        raise MethodError(f"invalid {method} params: {explain_violation(str(exc))}") from None
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        raise MethodError(f"invalid {method} params: must be object") from None
-
-
-def explain_violation(text: str) -> str:
-    """A msgspec message in the words of a JSON schema validator."""
-    found = _PLACE.search(text)
-    place, text = (_pointer(found[1]), text[: found.start()]) if found else ("", text)
-    if text.startswith("Object missing required field"):
-        return (f"at {place}: " if place else "") + f"must have required property '{_quoted(text)}'"
-    if text.startswith("Object contains unknown field"):
-        return f"at {place or 'root'}: unexpected property '{_quoted(text)}'"
-    if "enum value" in text or text.startswith("Invalid value"):
-        words = "must be equal to one of the allowed values"
-    elif "of length >= " in text:
-        words = f"must NOT have fewer than {text.rpartition(' ')[2]} characters"
-    elif "of length <= " in text:
-        words = f"must NOT have more than {text.rpartition(' ')[2]} characters"
-    elif bound := re.search(r"Expected `\w+` ([<>]=?) (\S+)$", text):
-        words = f"must be {bound[1]} {bound[2]}"
-    elif kinds := re.match(r"Expected `([^`]+)`", text):
-        words = "must be " + ",".join(_TYPES.get(k.strip(), k.strip()) for k in kinds[1].split("|"))
-    else:
-        words = text
-    return f"at {place}: {words}" if place else words
-
-
-def _pointer(path: str) -> str:
-    """`$.a[0].b` as /a/0/b."""
-    return "".join(f"/{part}" for part in re.split(r"[.\[\]]+", path.lstrip("$")) if part)
-
-
-def _quoted(text: str) -> str:
-    return text.split("`")[1] if text.count("`") >= 2 else ""
 
 
 def encode_json(value: Any) -> bytes:

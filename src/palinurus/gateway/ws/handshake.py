@@ -12,7 +12,7 @@ import msgspec
 
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer, narrow_scopes
 from palinurus.gateway.pairing import DevicePairing, PairedDevice
-from palinurus.gateway.rpc import SCOPES, ClientDescription, MethodError, has_scope
+from palinurus.gateway.rpc import SCOPES, ClientDescription, MethodError, decode_params, has_scope
 from palinurus.gateway.ws import device as identity
 from palinurus.gateway.ws import frames
 from palinurus.gateway.ws.hub import ResumePoint
@@ -78,11 +78,12 @@ LoginOutcome = LoginRefusal | ClientLogin | PairingNeeded
 class Handshake:
     """One connection before it has logged in."""
 
-    def __init__(self, gate: GatewayAuth, pairing: DevicePairing, knock: GatewayPeer, nonce: str) -> None:
-        self._gate = gate
+    def __init__(self, auth: GatewayAuth, pairing: DevicePairing, peer: GatewayPeer, nonce: str) -> None:
+        self._auth = auth
         self._pairing = pairing
-        self._knock = knock
+        self._peer = peer
         self._nonce = nonce
+        self._counted = False  # the same frame may be judged twice; a wrong credential counts once
 
     def feed(self, data: str | bytes, now: int) -> LoginOutcome:
         """What the first frame leads to. Every frame ends the handshake one way or the other."""
@@ -94,7 +95,7 @@ class Handshake:
         if request.method != "connect":
             return LoginRefusal(request.id, MethodError("invalid handshake: first request must be connect"))
         try:
-            asked: ConnectParams = frames.decode_params("connect", ConnectParams, request.params)
+            asked: ConnectParams = decode_params("connect", ConnectParams, request.params)
         except MethodError as error:
             return LoginRefusal(request.id, error)
         if not asked.min_protocol <= frames.PROTOCOL <= asked.max_protocol:
@@ -107,10 +108,10 @@ class Handshake:
     def _judge(self, asked: ConnectParams, now: int) -> ClientLogin | PairingNeeded | MethodError:
         if asked.role not in ("operator", "node"):
             return MethodError("invalid role")
-        if asked.client.id in BROWSERS and not self._knock.origins:
+        if asked.client.id in BROWSERS and not self._peer.origins:
             details = {"code": "CONTROL_UI_ORIGIN_NOT_ALLOWED", "reason": "origin missing or invalid"}
             return MethodError(_ORIGIN, details=details)
-        wait = 0.0 if self._gate.mode in ("none", "trusted-proxy") else self._gate.wait(self._knock.address)
+        wait = 0.0 if self._auth.mode in ("none", "trusted-proxy") else self._auth.wait(self._peer.address)
         if wait > 0:
             return _auth("rate_limited", "AUTH_RATE_LIMITED", "wait_then_retry", wait=wait)
         how = self._credential(asked, now)
@@ -126,16 +127,16 @@ class Handshake:
 
     def _credential(self, asked: ConnectParams, now: int) -> tuple[str, str, frozenset[str]] | MethodError:
         """How the client proved itself, who it is, and what that opens; or the refusal."""
-        mode, auth = self._gate.mode, asked.auth or ConnectAuth()
+        mode, auth = self._auth.mode, asked.auth or ConnectAuth()
         if mode == "none":
             return "none", "owner", SCOPES
         if mode == "trusted-proxy":
-            user = self._gate.find_proxy_user(self._knock)
+            user = self._auth.find_proxy_user(self._peer)
             if user is None:
                 return _auth("trusted_proxy_user_missing", "AUTH_UNAUTHORIZED", "update_auth_configuration")
-            return "proxy", user, narrow_scopes(self._knock, SCOPES)
+            return "proxy", user, narrow_scopes(self._peer, SCOPES)
         secret = auth.token if mode == "token" else auth.password
-        if secret and self._gate.is_secret(secret):
+        if secret and self._auth.is_secret(secret):
             return mode, "owner", SCOPES
         own = auth.device_token or auth.token
         if own and asked.device is not None and self._proof(asked, now) is None:
@@ -146,8 +147,9 @@ class Handshake:
             missing = self._device(asked, now, required=True)
             assert missing is not None
             return missing
-        if secret or own:
-            self._gate.count_failure(self._knock.address)
+        if (secret or own) and not self._counted:
+            self._counted = True
+            self._auth.count_failure(self._peer.address)
         if auth.device_token and not secret:
             return _auth("device_token_mismatch", "AUTH_DEVICE_TOKEN_MISMATCH", "update_auth_credentials")
         if not secret:
@@ -163,7 +165,7 @@ class Handshake:
             if fault is None:
                 return None
             return MethodError(fault.message, details={"code": fault.code, "reason": fault.reason})
-        if asked.client.id in BROWSERS and self._gate.mode != "trusted-proxy":
+        if asked.client.id in BROWSERS and self._auth.mode != "trusted-proxy":
             text = "control ui requires device identity (use HTTPS or localhost secure context)"
             return MethodError(text, details={"code": "CONTROL_UI_DEVICE_IDENTITY_REQUIRED"})
         if required:
@@ -234,14 +236,14 @@ def _device(asked: ConnectParams, proof: identity.DeviceProof, scopes: tuple[str
         identity.encode_base64url(identity.parse_public_key(proof.public_key) or b""),
         client.platform,
         client.id,
-        client.mode,
-        asked.role,
-        (asked.role,),
-        tuple(sorted(scopes)),
-        now,
-        now,
-        client.display_name,
-        client.device_family,
+        client_mode=client.mode,
+        role=asked.role,
+        roles=(asked.role,),
+        scopes=tuple(sorted(scopes)),
+        created_at_ms=now,
+        approved_at_ms=now,
+        display_name=client.display_name,
+        device_family=client.device_family,
     )
 
 

@@ -1,6 +1,8 @@
-"""Everyone who is connected, and how events reach them. One encoded payload serves all; a client that reads slowly
-loses what may be lost or is closed, and costs the others nothing. Knows no sockets: a `Member` is what a connection
-shows of itself.
+"""Everyone who is connected, how events reach them, and what a client missed that lost its connection. One encoded
+payload serves all; a client that reads slowly loses what may be lost or is closed, and costs the others nothing.
+
+No I/O: a `HubMember` is what a connection shows of itself. A position means something only within one life of the
+gateway, which is what `epoch` names.
 """
 
 from __future__ import annotations
@@ -16,13 +18,13 @@ import msgspec
 from palinurus.gateway.rpc import EVENTS, ConnectedClient
 from palinurus.gateway.ws import frames
 
-# What a client that lost its connection has missed: the latest events with their positions, bounded in count and
-# bytes. No I/O. A position means something only within one life of the gateway, which is what `epoch` names.
-
 RING_EVENTS = 4096
 RING_BYTES = 32 * 1024 * 1024
 RECONNECT_MOST = 1000  # connections remembered after their end
 RECONNECT_SECONDS = 300.0
+RESUME_CAP = "resume"  # a client that says it wants positions
+REVOKED = 4001
+DROP_ABOVE = 1024 * 1024  # bytes waiting above which droppable events are left out
 
 
 class ResumePoint(msgspec.Struct, frozen=True, rename="camel"):
@@ -112,15 +114,11 @@ class ReconnectWindow:
         return self._left.pop(conn)
 
 
-# What waits to be written to one client, in pieces, so that clients share a payload's bytes. No I/O.
-#
-# A client that does not read loses droppable events first; when even the others no longer fit, it is told to be closed.
-
-DROP_ABOVE = 1024 * 1024  # bytes waiting above which droppable events are left out
-
-
 class OutgoingFrames:
-    """A queue of frames. `wake` is set when there is something to do."""
+    """What waits to be written to one client, in pieces: clients share a payload's bytes. `wake`: there is work.
+
+    A client that does not read loses droppable events first; when even the others no longer fit, it is to be closed.
+    """
 
     def __init__(self, limit: int = frames.BUFFERED, drop: int = DROP_ABOVE) -> None:
         self.wake = asyncio.Event()
@@ -159,21 +157,14 @@ class OutgoingFrames:
         self.size = 0
 
 
-RESUME_CAP = "resume"  # a client that says it wants positions
-REVOKED = 4001
-
-
 class HubMember(Protocol):
     """A connection that has logged in."""
 
+    conn: str
     client: ConnectedClient
 
     def push(self, head: bytes, payload: bytes, tail: bytes, droppable: bool = False) -> None:
         """Queue an event. Never waits; deals with a full queue itself."""
-        ...
-
-    def close(self, code: int, reason: str) -> None:
-        """End it now."""
         ...
 
 
@@ -247,31 +238,35 @@ class ClientHub:
         """Everyone, oldest first."""
         return [seat.member for seat in self._seats.values()]
 
-    def broadcast(self, event: str, payload: Any, *, version: bytes = b"", droppable: bool = False) -> None:
+    def broadcast(self, event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
         """To everyone who may see it, numbered. A number is used up even if the event is then dropped."""
         kind = EVENTS[event]
         head, body = frames.encode_event_head(event), frames.encode_json(payload)
-        pos = self.ring.add(event, body) if kind.kept else None
+        pos, version = self.ring.add(event, body) if kind.kept else None, self.state_version(event)
         for seat in tuple(self._seats.values()):
             if seat.member.client.may(kind.scope):
                 tail = frames.encode_event_tail(self._count(seat), version, pos if seat.positions else None)
-                seat.member.push(head, body, tail, droppable)
+                seat.member.push(head, body, tail, drop_if_slow)
 
-    def tell(self, topics: Iterable[str], event: str, payload: Any, *, droppable: bool = False) -> None:
+    def state_version(self, event: str) -> bytes:
+        """The stateVersion that goes with an event, encoded; b"" for most."""
+        return b""
+
+    def tell(self, topics: Iterable[str], event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
         """To everyone who follows one of `topics` and may see it, without a number."""
         kind, wanted = EVENTS[event], frozenset(topics)
         seats = [s for s in self._seats.values() if not wanted.isdisjoint(s.topics) and s.member.client.may(kind.scope)]
         body = frames.encode_json(payload)
         pos = self.ring.add(event, body, topics=wanted) if kind.kept else None
-        self._push(seats, event, body, pos, droppable)
+        self._push(seats, event, body, pos, drop_if_slow)
 
-    def send(self, conn: str, event: str, payload: Any, *, droppable: bool = False) -> bool:
+    def send(self, conn: str, event: str, payload: Any, *, drop_if_slow: bool = False) -> bool:
         """To one connection, or to the one that took it up."""
         kind, seat = EVENTS[event], self._names.get(conn)
         body = frames.encode_json(payload)
         pos = self.ring.add(event, body, conn=conn) if kind.kept else None
         found = seat is not None and seat.member.client.may(kind.scope)
-        self._push([seat] if seat is not None and found else [], event, body, pos, droppable)
+        self._push([seat] if seat is not None and found else [], event, body, pos, drop_if_slow)
         return found
 
     def follow(self, conn: str, topic: str) -> None:
@@ -289,13 +284,6 @@ class ClientHub:
         wanted = frozenset(topics)
         here = frozenset(conn for conn, seat in self._seats.items() if not wanted.isdisjoint(seat.topics))
         return here | self._gone.following(wanted)
-
-    def disconnect(self, keep: Callable[[ConnectedClient], bool], code: int, reason: str) -> int:
-        """End every connection that `keep` says no to. Returns how many."""
-        out = [seat.member for seat in self._seats.values() if not keep(seat.member.client)]
-        for member in out:
-            member.close(code, reason)
-        return len(out)
 
     def _push(self, seats: Iterable[_Seat], event: str, body: bytes, pos: int | None, droppable: bool) -> None:
         head = frames.encode_event_head(event)

@@ -7,7 +7,7 @@ of the session's record goes to disk together with the outcome, so a command cut
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -17,7 +17,6 @@ from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.prompt.bootstrap import BootstrapWeight
 from palinurus.core.skills.skill import Skill
-from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Prompt
@@ -27,10 +26,11 @@ from palinurus.inbox.receivers import ChatChannels
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.services.approvals import ApprovalBoard
+from palinurus.services.inbox import InboxPort
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
-from palinurus.store.port import Acceptance, InboxRow, RunClaim, Store, UsageRow
+from palinurus.store.port import RunClaim, Store, UsageRow
 from palinurus.tools.commands.table import CommandRow
 from palinurus.tools.program.cron import SchedulerPort
 from palinurus.tools.program.memory import MemoryPort
@@ -47,12 +47,6 @@ FitReplies: TypeAlias = Callable[[Inbound, tuple[Reply, ...]], tuple[Reply, ...]
 INTERNAL: frozenset[str] = frozenset(("http", "terminal", "webchat", "gateway"))
 
 
-class SubmitMessage(Protocol):
-    """Put a message on disk; `sink` sees its run."""
-
-    def __call__(self, inbound: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Awaitable[Acceptance]: ...
-
-
 class CommandContext(NamedTuple):
     """What commands may use."""
 
@@ -63,12 +57,8 @@ class CommandContext(NamedTuple):
     hooks: Hooks
     clock: Clock
     transcripts: Transcripts
-    abort: Callable[[str, str], bool]  # (session key, reason): was there a run to stop?
-    running: Callable[[str], bool]  # does this session have a run going?
-    submit: SubmitMessage
-    wait: Callable[[str], Awaitable[InboxRow]]  # until a message's outcome is on disk
+    inbox: InboxPort
     tools: Mapping[str, Tool] = {}
-    clear: Callable[[str], Awaitable[int]] | None = None  # end all waiting messages of a session; how many
     prompt_report: Callable[[SessionKey], Awaitable[Prompt]] | None = None  # the prompt its next run would get
     skills: Callable[[SessionKey], Sequence[Skill]] = lambda key: ()  # those the agent can use
     files: Callable[[SessionKey], tuple[BootstrapWeight, ...]] | None = (

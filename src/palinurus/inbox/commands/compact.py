@@ -48,7 +48,7 @@ async def _compact(call: CommandCall, shared: CompactionCoordinator, wishes: str
     transcript = await _transcript(call)
     if any(isinstance(e, CompactionEntry) for e in transcript.entries_of(call.claim.id)):
         return CommandAnswer(_done(transcript))  # a crash came after the line and before this answer
-    if desk.running(key):
+    if desk.inbox.running(key):
         shared.ask(key, wishes)
         return CommandAnswer(BUSY)
     if shared.lock(key).locked():
@@ -56,7 +56,7 @@ async def _compact(call: CommandCall, shared: CompactionCoordinator, wishes: str
     prompt = await desk.prompt_report(call.key) if desk.prompt_report is not None else Prompt("")
     specs = tuple(tool.spec for tool in desk.tools.values())
     wish = CompactionRequest(
-        call.key, call.record, transcript, _models(call), prompt, specs, wishes, lambda: desk.running(key)
+        call.key, call.record, transcript, _models(call), prompt, specs, wishes, lambda: desk.inbox.running(key)
     )
     made = await compact_by_hand(shared, wish, desk.store, call.claim)
     record = await _record(call, dict(made.fields)) if made.fields else None
@@ -84,7 +84,7 @@ async def _list(call: CommandCall, transcript: Transcript, which: str) -> Comman
 async def _undo(call: CommandCall, transcript: Transcript, which: str) -> CommandAnswer:
     if transcript.entries_of(call.claim.id):
         return CommandAnswer(_restored(transcript))
-    if call.desk.running(str(call.key)):
+    if call.desk.inbox.running(str(call.key)):
         return CommandAnswer(WAIT)
     found = _point(transcript, which)
     if found is None or found.undone:
@@ -99,7 +99,7 @@ async def _branch(call: CommandCall, transcript: Transcript, which: str) -> Comm
     """Go on from where the conversation stood before a compaction; what came after stays in the file."""
     if transcript.entries_of(call.claim.id):
         return CommandAnswer(_restored(transcript))
-    if call.desk.running(str(call.key)):
+    if call.desk.inbox.running(str(call.key)):
         return CommandAnswer(WAIT)
     found = _point(transcript, which)
     if found is None:

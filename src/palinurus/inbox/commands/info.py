@@ -223,7 +223,7 @@ def format_status_card(call: CommandCall) -> str:
     window = call.agent.context_tokens or model.context_window
     used = record.totalTokens
     part = f" ({used * 100 // window}%)" if used and window else ""
-    state = "running" if call.desk.running(str(call.key)) else "idle"
+    state = "running" if call.desk.inbox.running(str(call.key)) else "idle"
     queue = format_queue(record, call.desk.settings.queue, call.inbound.target.channel)
     lines = [
         f"Palinurus {__version__}",

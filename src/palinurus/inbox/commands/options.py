@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from palinurus.config.durations import parse_duration
 from palinurus.config.sections.approvals import AgentExecRules
 from palinurus.config.sections.session import QueueSettings
+from palinurus.core.durations import parse_duration
 from palinurus.core.levels import spellings
 from palinurus.core.levels.parse import Directive
 from palinurus.core.levels.spellings import QUEUE_DROPS, QUEUE_WORDS

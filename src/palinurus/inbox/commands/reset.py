@@ -66,11 +66,11 @@ def _first(call: CommandCall) -> tuple[ModelSpec | None, str]:
 
 
 async def _quiet(call: CommandCall) -> None:
-    """The old run is stopped, and gets a moment to write down how it ended."""
-    if not call.desk.abort(str(call.key), "stop"):
+    """The old run is stopped, and gets a moment to write down how it ended. Its sub-agents report to the new one."""
+    if not call.desk.inbox.abort(str(call.key), "stop", children=False):
         return
     for _ in range(PATIENCE):
-        if not call.desk.running(str(call.key)):
+        if not call.desk.inbox.running(str(call.key)):
             return
         await call.desk.clock.sleep(0.05)
 

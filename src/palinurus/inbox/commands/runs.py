@@ -43,8 +43,8 @@ STOP_WORDS: frozenset[str] = frozenset(
 async def run_stop(call: CommandCall) -> CommandAnswer:
     """Stops the run, its sub-agents, and drops what waits behind it."""
     session = str(call.key)
-    stopped = call.desk.abort(session, "stop")
-    dropped = await call.desk.clear(session) if call.desk.clear is not None else 0
+    stopped = call.desk.inbox.abort(session, "stop")
+    dropped = await call.desk.inbox.clear(session)
     children = await call.desk.nest.stop(session) if call.desk.nest is not None else 0
     if not stopped and not dropped and not children:
         return CommandAnswer(IDLE)
@@ -100,6 +100,6 @@ async def run_steer(call: CommandCall) -> CommandAnswer:
     text = call.args.strip()
     if not text:
         return CommandAnswer("Say what the agent should know: /steer TEXT.")
-    running = call.desk.running(str(call.key))
+    running = call.desk.inbox.running(str(call.key))
     said = "Steering the current run." if running else "No run is going; sent as a message."
     return CommandAnswer(said, follow=make_followup(call, text, queue="steer"), relay=not running)

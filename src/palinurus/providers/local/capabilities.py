@@ -1,4 +1,4 @@
-"""Does a model call tools, and how? What `ask` found, remembered in `models/capabilities.json`."""
+"""Does a model call tools, and how? What a probe found, remembered in `models/capabilities.json`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.config.files import replace_file
 from palinurus.core.types.model import ModelSpec
+from palinurus.files import write_whole_file
 from palinurus.providers.local.weights import locate_models
 
 Calls: TypeAlias = Literal["structured", "text", "none", "unknown"]
@@ -40,7 +40,7 @@ def save_capabilities(home: str, info: ModelSpec, found: ModelCapabilities) -> N
     os.makedirs(locate_models(home), mode=0o700, exist_ok=True)
     known: dict[str, Any] = {**load_capabilities(home), str(info.ref): found}
     data = msgspec.json.format(msgspec.json.encode(known), indent=2) + b"\n"
-    replace_file(os.path.join(locate_models(home), FILE), data)
+    write_whole_file(os.path.join(locate_models(home), FILE), data, follow=True)
 
 
 def writes_calls(info: ModelSpec, local: bool, known: ModelCapabilities | None = None) -> bool:

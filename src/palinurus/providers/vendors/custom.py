@@ -26,6 +26,27 @@ def is_thinking(request: ModelRequest) -> bool:
     return request.level not in ("off", "none", "")
 
 
+def is_named(model_id: str, *starts: str) -> bool:
+    """Does the id, without routing prefix and release date, begin with one of these?"""
+    return efforts.strip_model_id(model_id).startswith(starts)
+
+
+def match_profile(
+    profile: ThinkingProfile, *starts: str, otherwise: ThinkingProfile | None = None
+) -> Callable[[ModelSpec], ThinkingProfile]:
+    """A vendor's `profile`: this one for models named so, else `otherwise`, else the base levels."""
+
+    def choose(model: ModelSpec) -> ThinkingProfile:
+        return profile if is_named(model.ref.model, *starts) else otherwise or thinking.make_base_profile(model)
+
+    return choose
+
+
+def omit_fields(body: Body, *names: str) -> Body:
+    """The body without these."""
+    return {key: value for key, value in body.items() if key not in names}
+
+
 # --- thinkingFormat: how a Chat Completions server wants to be told -------------------------------------------
 
 
@@ -66,9 +87,8 @@ FORMATS: dict[str, Callable[[Body, ModelRequest], Body]] = {
     "deepseek": add_thinking_type,
     "zai": add_thinking_type,
 }
-_SWITCHES = frozenset(
-    {"qwen", "qwen-chat-template", "together", "deepseek", "zai"}
-)  # formats that only know on and off
+# Formats that only know on and off.
+_SWITCHES = frozenset({"qwen", "qwen-chat-template", "together", "deepseek", "zai"})
 
 
 def shape_completions(body: Body, request: ModelRequest) -> Body:

@@ -72,8 +72,18 @@ def choose_effort(level: str, model: ModelSpec, taken: tuple[str, ...] | None = 
 
 def resolve_effort_profile(model: ModelSpec) -> ThinkingProfile:
     """The base levels, and xhigh (max) where the model takes that effort."""
-    taken = list_efforts(model)
+    return extend_profile(list_efforts(model))
+
+
+def extend_profile(taken: tuple[str, ...]) -> ThinkingProfile:
+    """The base levels, and xhigh and max where they are efforts that are taken."""
     return thinking.make_profile((*thinking.BASE_LEVELS, *(lv for lv in ("xhigh", "max") if lv in taken)))
+
+
+def add_effort(body: dict[str, Any], request: ModelRequest, taken: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """`reasoning_effort`, if there is a word for the level."""
+    word = choose_effort(request.level, request.model, taken)
+    return {**body, "reasoning_effort": word} if word else body
 
 
 def add_responses_effort(body: dict[str, Any], request: ModelRequest, *, none: bool = True) -> dict[str, Any]:
@@ -95,5 +105,4 @@ def add_completions_effort(body: dict[str, Any], request: ModelRequest) -> dict[
         return body
     if request.tools and strip_model_id(model.ref.model).startswith("gpt-5.4-mini"):
         return body  # it refuses the pair of tools and an effort
-    effort = choose_effort(request.level, model)
-    return {**body, "reasoning_effort": effort} if effort else body
+    return add_effort(body, request)

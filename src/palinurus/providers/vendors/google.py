@@ -10,8 +10,7 @@ from typing import Any
 
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest, ModelSpec
-from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
-from palinurus.providers.vendors import custom
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, make_thinking_model
 
 _PRO = thinking.make_profile(("off", "low", "adaptive", "high"), keep=True)
 _FLASH = thinking.make_profile(("off", "minimal", "low", "medium", "adaptive", "high"), keep=True)
@@ -66,7 +65,9 @@ def build_thinking_config(request: ModelRequest) -> dict[str, Any] | None:
     level = "high" if request.level in ("xhigh", "max") else request.level
     on = level not in ("off", "none", "")
     budget = request.model.params.get("thinkingBudget")
-    if isinstance(budget, int) and not isinstance(budget, bool):
+    if not isinstance(budget, int) or isinstance(budget, bool):
+        budget = thinking.read_budget(request.model, request.level, level) if on else None
+    if budget is not None:
         return _numeric(kind, budget)
     if kind in _WORDS:
         word = _WORDS[kind].get(level if on else "off")
@@ -99,22 +100,11 @@ def _numeric(kind: str, budget: int) -> dict[str, Any] | None:
 
 
 def shape_google_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
-    """thinkingConfig on the native API; the common rules elsewhere."""
-    if request.model.api != "google-generative-ai":
-        return custom.shape_custom_body(body, request)
+    """thinkingConfig."""
     found = build_thinking_config(request)
     if not found:
         return body
     return {**body, "generationConfig": {**body.get("generationConfig", {}), "thinkingConfig": found}}
-
-
-def can_google_reason(model_id: str) -> bool:
-    """Gemini 2.5 and later and Gemma 4 think."""
-    return bool(parse_gemini_family(model_id))
-
-
-def _known(id: str, name: str) -> VendorModel:
-    return VendorModel(id, name, reasoning=True, vision=True, context_window=1_048_576, max_tokens=65_536)
 
 
 VENDOR = Vendor(
@@ -125,15 +115,15 @@ VENDOR = Vendor(
     keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     auth_header="x-goog-api-key",
     models=(
-        _known("gemini-3.1-pro-preview", "Gemini 3.1 Pro"),
-        _known("gemini-3-pro-preview", "Gemini 3 Pro"),
-        _known("gemini-3-flash-preview", "Gemini 3 Flash"),
-        _known("gemini-2.5-pro", "Gemini 2.5 Pro"),
-        _known("gemini-2.5-flash", "Gemini 2.5 Flash"),
-        _known("gemini-2.5-flash-lite", "Gemini 2.5 Flash-Lite"),
+        make_thinking_model("gemini-3.1-pro-preview", "Gemini 3.1 Pro", 1_048_576, 65_536),
+        make_thinking_model("gemini-3-pro-preview", "Gemini 3 Pro", 1_048_576, 65_536),
+        make_thinking_model("gemini-3-flash-preview", "Gemini 3 Flash", 1_048_576, 65_536),
+        make_thinking_model("gemini-2.5-pro", "Gemini 2.5 Pro", 1_048_576, 65_536),
+        make_thinking_model("gemini-2.5-flash", "Gemini 2.5 Flash", 1_048_576, 65_536),
+        make_thinking_model("gemini-2.5-flash-lite", "Gemini 2.5 Flash-Lite", 1_048_576, 65_536),
     ),
     profile=resolve_google_profile,
     shape=shape_google_body,
     aliases=("gemini", "google-gemini"),
-    reasons=can_google_reason,
+    reasons=lambda model_id: bool(parse_gemini_family(model_id)),
 )

@@ -11,19 +11,7 @@ from typing import Any
 from palinurus.core.levels import thinking
 from palinurus.core.prompt.facts import PromptContribution
 from palinurus.core.types.model import ModelRequest, ModelSpec, TokenPrice
-from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
-
-# The model inside the program: scripted, offline, no key.
-
-BUILTIN = Vendor(
-    id="builtin",
-    name="Built in",
-    api="builtin",
-    base_url="",
-    keyless=True,
-    models=(VendorModel("demo", "Demo (scripted)", context_window=200_000, max_tokens=8192, price=TokenPrice()),),
-)
-
+from palinurus.core.types.vendor import Vendor, VendorModel
 
 # compat: promptMode and toolNames are for whoever makes the prompt; textToolCalls for whoever reads the answer.
 _SHORT: dict[str, Any] = {
@@ -35,14 +23,8 @@ _RULES = (
     "Answer in plain words, briefly. Only if the task needs a file or a command, call one of the tools; "
     "there are no others. Paths are relative to the workspace."
 )
-_OFF = thinking.make_profile(("off",), "off")
 _SENTENCE = 80  # characters of a tool's description; arguments have none
 _KEPT = ("type", "enum", "items", "properties", "required", "anyOf", "oneOf", "const")
-
-
-def resolve_local_profile(model: ModelSpec) -> ThinkingProfile:
-    """None of them thinks."""
-    return _OFF
 
 
 def contribute_prompt(model: ModelSpec) -> PromptContribution:
@@ -124,7 +106,18 @@ VENDOR = Vendor(
             compat=_SHORT,
         ),
     ),
-    profile=resolve_local_profile,
+    profile=lambda model: thinking.OFF_PROFILE,
     shape=shape_local_body,
     prompt=contribute_prompt,
+)
+
+
+# The model inside the program: scripted, offline, no key.
+BUILTIN = Vendor(
+    id="builtin",
+    name="Built in",
+    api="builtin",
+    base_url="",
+    keyless=True,
+    models=(VendorModel("demo", "Demo (scripted)", price=TokenPrice()),),
 )

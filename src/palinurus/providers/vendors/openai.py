@@ -1,4 +1,4 @@
-"""OpenAI: the GPT models at their maker's."""
+"""OpenAI: the GPT models at their maker's, by key, by subscription, and inside the Codex program."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from typing import Any
 
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.vendor import Vendor, VendorModel
-from palinurus.providers.vendors import custom, efforts, tiers
+from palinurus.providers.vendors import efforts, tiers
 
 # A leading dot takes every subdomain. The priority tier is sold at these addresses only.
 HOSTS = ("api.openai.com", "chatgpt.com", ".openai.azure.com")
 TIERS = ("auto", "default", "flex", "priority")
-_RESPONSES = ("openai-responses", "openai-codex-responses")
 
 
 def shape_openai_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """Reasoning effort, and the service tier of fast mode."""
-    shaped = custom.shape_custom_body(body, request)
-    if request.model.api in _RESPONSES and tiers.is_official_host(request, HOSTS):
-        shaped = tiers.add_service_tier(shaped, request, TIERS, "priority")
-    return shaped
+    shaped = efforts.add_responses_effort(body, request)
+    official = tiers.is_official_host(request, HOSTS)
+    return tiers.add_service_tier(shaped, request, TIERS, "priority") if official else shaped
 
 
 def can_openai_reason(model_id: str) -> bool:
@@ -35,7 +33,7 @@ def make_gpt_model(
     return VendorModel(id, name, reasoning=reasoning, vision=True, context_window=window, max_tokens=most)
 
 
-VENDOR = Vendor(
+OPENAI = Vendor(
     id="openai",
     name="OpenAI",
     api="openai-responses",
@@ -61,5 +59,51 @@ VENDOR = Vendor(
     ),
     profile=efforts.resolve_effort_profile,
     shape=shape_openai_body,
+    apis=("openai-codex-responses",),
+    reasons=can_openai_reason,
+)
+
+
+# --- Codex: the same models through a ChatGPT subscription ----------------------------------------------------
+# The bearer token is an OAuth access token; the account id goes into the header `chatgpt-account-id`, which the
+# sign-in writes to the model's headers. The Codex program does whole runs (`agent/runtimes/codex.py`).
+
+
+def build_codex_headers(request: ModelRequest) -> dict[str, str]:
+    """The beta switch of the endpoint, and the session it may keep its prompt cache by."""
+    fixed = {"OpenAI-Beta": "responses=experimental", "originator": "palinurus"}
+    return {**fixed, "session_id": request.session} if request.session else fixed
+
+
+OPENAI_CODEX = Vendor(
+    id="openai-codex",
+    name="OpenAI Codex (ChatGPT sign-in)",
+    api="openai-codex-responses",
+    base_url="https://chatgpt.com/backend-api",
+    keys=("OPENAI_CODEX_ACCESS_TOKEN",),
+    models=(
+        make_gpt_model("gpt-5.5", "GPT-5.5"),
+        make_gpt_model("gpt-5.4", "GPT-5.4"),
+        make_gpt_model("gpt-5.4-mini", "GPT-5.4 mini"),
+        make_gpt_model("gpt-5.3-codex", "GPT-5.3 Codex"),
+        make_gpt_model("gpt-5.3-codex-spark", "GPT-5.3 Codex Spark", 128_000),
+        make_gpt_model("gpt-5.2-codex", "GPT-5.2 Codex"),
+        make_gpt_model("gpt-5.1-codex-max", "GPT-5.1 Codex Max"),
+        make_gpt_model("gpt-5.1-codex-mini", "GPT-5.1 Codex mini"),
+    ),
+    profile=efforts.resolve_effort_profile,
+    shape=shape_openai_body,
+    apis=("openai-responses",),
+    headers=build_codex_headers,
+    reasons=can_openai_reason,
+)
+
+CODEX_PROGRAM = Vendor(
+    id="codex",
+    name="Codex (program)",
+    api="runtime",
+    base_url="",
+    keyless=True,
+    profile=efforts.resolve_effort_profile,
     reasons=can_openai_reason,
 )

@@ -6,17 +6,9 @@ A tier is a price, so it goes only to the vendor's own hosts.
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from palinurus.core.types.model import ModelRequest
-
-
-def parse_host(url: str) -> str:
-    """The host name of a URL in lower case, "" if there is none."""
-    try:
-        return (urlsplit(url).hostname or "").lower()
-    except ValueError:
-        return ""
+from palinurus.providers.address import parse_host
 
 
 def is_official_host(request: ModelRequest, hosts: tuple[str, ...]) -> bool:

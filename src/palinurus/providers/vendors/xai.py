@@ -6,10 +6,11 @@ import re
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelRequest, ModelSpec
-from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
+from palinurus.core.types.model import ModelRequest
+from palinurus.core.types.vendor import Vendor, VendorModel
 from palinurus.providers.vendors import custom, efforts
 
+_LEVELS = thinking.make_profile(thinking.BASE_LEVELS, "low")
 _FAST: dict[str, str] = {
     "grok-3": "grok-3-fast",
     "grok-3-mini": "grok-3-mini-fast",
@@ -24,25 +25,15 @@ _EFFORTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
 )
 
 
-def resolve_xai_profile(model: ModelSpec) -> ThinkingProfile:
-    """The base levels, low unless asked."""
-    return thinking.make_profile(thinking.BASE_LEVELS, "low")
-
-
 def shape_xai_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The effort where it is taken; the fast variant of the model in fast mode."""
     model = request.model
-    if model.api != "openai-completions":
-        return custom.shape_custom_body(body, request)
-    shaped = {key: value for key, value in body.items() if key != "reasoning_effort"}
+    shaped = custom.omit_fields(body, "reasoning_effort")
     name = efforts.strip_model_id(model.ref.model)
     listed = thinking.read_efforts(model)
     taken = listed or next((words for pattern, words in _EFFORTS if pattern.fullmatch(name)), ())
-    if (
-        thinking.can_think(model, request.level)
-        and taken
-        and (effort := efforts.choose_effort(request.level, model, taken))
-    ):
+    effort = efforts.choose_effort(request.level, model, taken) if thinking.can_think(model, request.level) else None
+    if effort:
         shaped["reasoning_effort"] = effort
     if request.fast and shaped.get("model") in _FAST:
         shaped["model"] = _FAST[shaped["model"]]
@@ -67,7 +58,7 @@ VENDOR = Vendor(
         VendorModel("grok-3", "Grok 3", False, context_window=131_072, max_tokens=8192),
         VendorModel("grok-3-mini", "Grok 3 mini", True, context_window=131_072, max_tokens=8192),
     ),
-    profile=resolve_xai_profile,
+    profile=lambda model: _LEVELS,
     shape=shape_xai_body,
     aliases=("x-ai",),
     reasons=can_xai_reason,

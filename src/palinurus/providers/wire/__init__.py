@@ -13,14 +13,20 @@ import msgspec
 from palinurus.core.types.model import ModelRequest, StreamDecoder
 from palinurus.core.types.vendor import Vendor
 
-# From a request to the body that goes out: what the wire makes of it, and the vendor's last word. Pure.
-#
-# The one way there, for live calls and for whoever wants to know what would be sent.
+
+def compose_body(request: ModelRequest, wire: ModelWire, vendor: Vendor, common: Vendor) -> dict[str, Any]:
+    """The body that goes out: what the wire makes of a request, and the vendor's last word, or that of the `common`
+    rules. The one way there, for live calls and for whoever wants to know what would be sent.
+
+    Raises ValueError, TypeError, LookupError for requests that cannot be written."""
+    rules = vendor if vendor.shapes(request.model.api) else common
+    return rules.shape(wire.encode(request), request)
 
 
-def compose_body(request: ModelRequest, wire: ModelWire, vendor: Vendor) -> dict[str, Any]:
-    """The body as the vendor gets it. Raises ValueError, TypeError, LookupError for requests that cannot be written."""
-    return vendor.shape(wire.encode(request), request)
+def build_vendor_headers(request: ModelRequest, vendor: Vendor, common: Vendor) -> dict[str, str]:
+    """The vendor's headers beside the key; the `common` ones if it has none of its own."""
+    build = vendor.headers or common.headers or omit_headers
+    return build(request)
 
 
 def omit_headers(request: ModelRequest) -> dict[str, str]:
@@ -34,19 +40,20 @@ def to_sse_event(body: bytes) -> bytes:
 
 
 class SigningKeys(NamedTuple):
-    """Credentials for APIs whose requests are signed; `region` where the address does not say it."""
+    """Credentials for APIs with signed requests: `token` of temporary ones; `region` where the address has none."""
 
     access_key: str
     secret_key: str
     token: str = ""
     region: str = ""
+    at: str = ""  # when it is signed: UTC as 20260131T235959Z
 
     def __repr__(self) -> str:
         return "Signer(***)"
 
 
-# (url, headers so far, body, credentials, UTC as 20260131T235959Z) -> headers to add
-Sign: TypeAlias = Callable[[str, dict[str, str], bytes, SigningKeys, str], dict[str, str]]
+# (url, headers so far, body, credentials) -> headers to add
+Sign: TypeAlias = Callable[[str, dict[str, str], bytes, SigningKeys], dict[str, str]]
 
 
 class ModelWire(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from palinurus.core.types.model import (
     ThinkingDelta,
     TokenPrice,
 )
-from palinurus.core.types.usage import TokenCost, TokenUsage
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.errors import clip_message
 from palinurus.providers.wire.arguments import mend_text, parse_arguments
 from palinurus.providers.wire.sse import Event, SseReader
@@ -189,7 +189,9 @@ class AnswerBuilder:
     ) -> AssistantMessage:
         model = self.request.model
         usage = add_total_and_cost(self.usage, model.price)
-        return AssistantMessage(blocks, model.api, model.ref.provider, model.ref.model, usage, stop, error)
+        return AssistantMessage(
+            blocks, model.api, model.ref.provider, model.ref.model, usage=usage, stopReason=stop, errorMessage=error
+        )
 
     def _unique(self, ident: str, index: int) -> str:
         taken = self._taken
@@ -230,23 +232,14 @@ def _block(part: BlockDraft, stop: StopReason) -> TextBlock | ThinkingBlock | To
         args, invalid = {}, "the call names no tool"
     elif stop == "length" and (invalid is not None or not text):
         args, invalid = {}, "the call was cut off by the token limit"
-    return ToolCall(part.id, part.name, args, signature, invalid)
+    return ToolCall(part.id, part.name, args, signature, invalid=invalid)
 
 
 def add_total_and_cost(usage: TokenUsage, price: TokenPrice | None) -> TokenUsage:
     """The same usage with its total and, where a price is known, its cost."""
     total = usage.totalTokens or usage.input + usage.output + usage.cacheRead + usage.cacheWrite
-    if price is None:
-        return msgspec.structs.replace(usage, totalTokens=total)
-    parts = (
-        usage.input * price.input / 1e6,
-        usage.output * price.output / 1e6,
-        usage.cacheRead * price.cacheRead / 1e6,
-        usage.cacheWrite * price.cacheWrite / 1e6,
-    )
-    return TokenUsage(
-        usage.input, usage.output, usage.cacheRead, usage.cacheWrite, total, TokenCost(*parts, sum(parts))
-    )
+    cost = usage.cost if price is None else price.compute_cost(usage)
+    return msgspec.structs.replace(usage, totalTokens=total, cost=cost)
 
 
 # --- from bytes to the builder --------------------------------------------------------------------------------

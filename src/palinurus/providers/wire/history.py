@@ -1,4 +1,4 @@
-"""What every wire needs to send a conversation back: ids and names a vendor accepts, words for what it cannot take.
+"""What every wire needs to send a conversation back: turns, blocks, ids and names a vendor accepts, sampling options.
 
 Pure and deterministic: the same history gives the same bytes, or the prompt cache is lost.
 """
@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
 
-from palinurus.core.types.messages import AssistantMessage, ImageBlock, Message, TextBlock
-from palinurus.core.types.model import ModelSpec
+from palinurus.core.types.messages import AssistantMessage, ImageBlock, Message, TextBlock, ToolResult, UserMessage
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.tool import ToolSpec
+from palinurus.providers.wire import pick
+
+Block: TypeAlias = dict[str, Any]
+Blocks: TypeAlias = tuple[TextBlock | ImageBlock, ...]
 
 NO_IMAGE = "[an image was here; this model cannot see images]"
 NO_OUTPUT = "(no output)"
@@ -25,6 +30,132 @@ _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _ALNUM = re.compile(r"[A-Za-z0-9]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_CHOICES: dict[str, str] = {"none": "none", "required": "any", "any": "any"}
+
+
+class SamplingOptions(NamedTuple):
+    """How an answer is drawn; None: nobody said."""
+
+    max_tokens: int | None
+    temperature: float | None
+    top_p: float | None
+
+    def name(self, *words: str) -> dict[str, Any]:
+        """What was said, under the wire's own words for the three."""
+        return {word: value for word, value in zip(words, self, strict=True) if value is not None}
+
+
+def read_sampling(request: ModelRequest) -> SamplingOptions:
+    """What the caller asks for, else what the model's `params` say."""
+    params = request.model.params
+    temperature = params.get("temperature") if request.temperature is None else request.temperature
+    return SamplingOptions(request.max_tokens or params.get("maxTokens") or None, temperature, params.get("topP"))
+
+
+def read_tool_choice(choice: str | dict[str, Any]) -> tuple[str, str]:
+    """auto, none, any or tool, and that tool's name: from our words, or from OpenAI's object that names a function."""
+    if isinstance(choice, str):
+        return _CHOICES.get(choice, "auto"), ""
+    name = pick.get_text(choice, "function", "name") or pick.get_text(choice, "name")
+    return ("tool", name) if name else ("auto", "")
+
+
+def describe_function(spec: ToolSpec) -> Block:
+    """A tool as Chat Completions and those that follow it describe one."""
+    function = {"name": spec.name, "description": spec.description, "parameters": make_object_schema(spec.parameters)}
+    return {"type": "function", "function": function}
+
+
+# --- turns and blocks -----------------------------------------------------------------------------------------
+
+
+def build_turns(
+    messages: Iterable[Message],
+    user: Callable[[UserMessage], list[Block]],
+    result: Callable[[ToolResult], list[Block]],
+    answer: Callable[[AssistantMessage], list[Block]],
+    *,
+    opening: Block,
+    is_result: Callable[[Block], bool],
+) -> list[Block]:
+    """Turns that alternate: what follows in the same role is joined, what has no blocks is left out. The first is
+    the user's (`opening` if need be). In a user's turn results come first: they answer the turn before it."""
+    turns: list[Block] = []
+    for message in messages:
+        role = "assistant" if isinstance(message, AssistantMessage) else "user"
+        if isinstance(message, UserMessage):
+            blocks = user(message)
+        else:
+            blocks = result(message) if isinstance(message, ToolResult) else answer(message)
+        if not blocks:
+            continue
+        if not turns and role == "assistant":
+            turns.append({"role": "user", "content": [opening]})
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        else:
+            turns.append({"role": role, "content": blocks})
+    for turn in turns:
+        if turn["role"] == "user":
+            turn["content"].sort(key=lambda block: not is_result(block))
+    return turns or [{"role": "user", "content": [opening]}]
+
+
+def gather_pictures(messages: Iterable[Message], vision: bool) -> Iterator[Message | list[ImageBlock]]:
+    """The messages, and after each batch of results the pictures in them: where only a user's message can carry some,
+    and results must stay together."""
+    pictures: list[ImageBlock] = []
+    for message in messages:
+        if pictures and not isinstance(message, ToolResult):
+            yield pictures
+            pictures = []
+        yield message
+        if vision and isinstance(message, ToolResult):
+            pictures += list_pictures(message.content)
+    if pictures:
+        yield pictures
+
+
+def list_pictures(blocks: Blocks) -> list[ImageBlock]:
+    """The pictures that can be sent."""
+    return [block for block in blocks if isinstance(block, ImageBlock) and is_sendable(block)]
+
+
+def show_blocks(
+    blocks: Blocks,
+    vision: bool,
+    text: Callable[[str], Block],
+    image: Callable[[ImageBlock], Block],
+    kinds: tuple[str, ...] = IMAGES,
+) -> list[Block]:
+    """Each block in the wire's own form. Blank text, which most refuse, is left out; words stand for a picture that
+    cannot go."""
+    out: list[Block] = []
+    for block in blocks:
+        if isinstance(block, ImageBlock):
+            out.append(image(block) if vision and is_sendable(block, kinds) else text(NO_IMAGE))
+        elif not is_blank(block.text):
+            out.append(text(block.text))
+    return out
+
+
+def is_blank(text: str) -> bool:
+    """Nothing in it, or only white space."""
+    return not text or text.isspace()
+
+
+def join_texts(blocks: Blocks, vision: bool) -> str:
+    """The blocks as text alone; images become words unless the model sees them elsewhere. Blank text is nothing."""
+    shown = [
+        b.text if isinstance(b, TextBlock) else NO_IMAGE
+        for b in blocks
+        if isinstance(b, TextBlock) or not (vision and is_sendable(b))
+    ]
+    text = shown[0] if len(shown) == 1 else "\n".join(shown)
+    return "" if text.isspace() else text
+
+
+# --- ids and names --------------------------------------------------------------------------------------------
 
 
 class CallIds:
@@ -100,14 +231,3 @@ def make_exact_ids(length: int) -> Callable[[str], str]:
 def digest_id(raw: str) -> str:
     """Hexadecimal, the same for ever."""
     return hashlib.sha256(raw.encode("utf-8", "replace")).hexdigest()
-
-
-def join_texts(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> str:
-    """The blocks as text alone; images become words unless the model sees them elsewhere. Blank text is nothing."""
-    shown = [
-        b.text if isinstance(b, TextBlock) else NO_IMAGE
-        for b in blocks
-        if isinstance(b, TextBlock) or not (vision and is_sendable(b))
-    ]
-    text = shown[0] if len(shown) == 1 else "\n".join(shown)
-    return "" if text.isspace() else text

@@ -7,29 +7,20 @@ from typing import Any, TypeVar
 
 import msgspec
 
-# Chunks that strict JSON or our types refuse but whose meaning is clear. The slow way, taken rarely. Pure.
-
 T = TypeVar("T")
-
-
-def decode_loose(data: bytes, kind: type[T]) -> T | None:
-    """The chunk as `kind`: lone surrogates kept, NaN as null, numbers as text understood. None when it cannot be."""
-    try:
-        value: Any = json.loads(data.decode("utf-8", "replace"), strict=False, parse_constant=_null)
-    except (ValueError, RecursionError):
-        return None
-    try:
-        return msgspec.convert(value, kind, strict=False)
-    except (msgspec.ValidationError, ValueError, RecursionError):
-        return None
-
-
-def _null(name: str) -> None:
-    return None
-
 
 _decode = msgspec.json.Decoder().decode
 _MOST = 2**53  # no counter is larger; what claims to be is noise
+
+
+def decode_loose(data: bytes, kind: type[T]) -> T | None:
+    """A chunk that strict JSON or our types refuse but whose meaning is clear, as `kind`: lone surrogates kept, NaN as
+    null, numbers as text understood. None when it cannot be. The slow way, taken rarely."""
+    try:
+        value: Any = json.loads(data.decode("utf-8", "replace"), strict=False, parse_constant=lambda name: None)
+        return msgspec.convert(value, kind, strict=False)
+    except (msgspec.ValidationError, ValueError, RecursionError):
+        return None
 
 
 def read_object(payload: bytes) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
@@ -20,9 +20,9 @@ from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import ToolResult
 from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import PalinurusError, StateBroken
-from palinurus.plugins.hooks import Hooks
+from palinurus.services.inbox import InboxPort
 from palinurus.services.subagents import spawn, texts
-from palinurus.services.subagents.follow import SubagentFollower, SubagentInboxPort
+from palinurus.services.subagents.follow import SubagentFollower
 from palinurus.services.subagents.registry import (
     SubagentRecord,
     SubagentRegistry,
@@ -38,12 +38,12 @@ from palinurus.tools.program.subagents import SpawnOrder
 
 
 class SubagentTimer:
-    """Implements `inbox.feed.Follower`. `abort` ends the run of a message; the reason says why."""
+    """Implements `inbox.feed.RunFollower`."""
 
-    def __init__(self, registry: SubagentRegistry, clock: Clock, abort: Callable[[str, str], object]) -> None:
+    def __init__(self, registry: SubagentRegistry, clock: Clock, inbox: InboxPort) -> None:
         self._registry = registry
         self._clock = clock
-        self._abort = abort
+        self._inbox = inbox
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[object]] = set()
 
@@ -56,7 +56,7 @@ class SubagentTimer:
             self._later(child.id, started=self._clock.now())
         if child.timeout:
             loop = asyncio.get_running_loop()
-            self._timers[item] = loop.call_later(child.timeout, self._abort, item, "timeout")
+            self._timers[item] = loop.call_later(child.timeout, self._inbox.abort_item, item, "timeout")
 
     def on_ended(self, item: str) -> None:
         """Its clock stops."""
@@ -95,14 +95,13 @@ SWEEP = 60.0  # seconds between two looks for what may be forgotten
 class SubagentControl:
     """One per program. `watch` is to follow all runs."""
 
-    def __init__(self, parts: SubagentParts, doors: SubagentInboxPort, hooks: Hooks) -> None:
+    def __init__(self, parts: SubagentParts) -> None:
         self._parts = parts
-        self._doors = doors
-        self._hooks = hooks
+        self._inbox = parts.inbox
         self.registry = SubagentRegistry(SubagentRows(parts.store))
-        self.lives = SubagentFollower(self.registry, parts, doors, hooks)
+        self.lives = SubagentFollower(self.registry, parts)
         self._before: set[str] = set()  # those that a former process started
-        self.watch = SubagentTimer(self.registry, parts.clock, doors.abort)
+        self.watch = SubagentTimer(self.registry, parts.clock, parts.inbox)
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # the program's life
@@ -117,7 +116,7 @@ class SubagentControl:
         """At start, when the lanes have their work back: go on with what was left."""
         for child in self.registry.every():
             if child.killed and child.active:
-                self._doors.stop(child.session)
+                self._inbox.abort(child.session, "stop", children=False)
             self.lives.start(child.id)
         self._spawned(self._keeping())
 
@@ -186,15 +185,15 @@ class SubagentControl:
             await self.registry.write(child)
             pass_crashpoint("child.recorded")
             may = spawn.can_start_subagents(settings, planned.key.agent, child.depth)
-            accepted = await self._doors.submit(texts.make_task_message(child, may, self._parts.clock.now()))
+            accepted = await self._inbox.submit(texts.make_task_message(child, may, self._parts.clock.now()))
         except (PalinurusError, OSError) as exc:
             await self._unborn(ident)
             return {"status": "error", "error": exc.message if isinstance(exc, PalinurusError) else str(exc)}
         child = await self.registry.change(ident, item=accepted.id, state="open", runs=1)
         pass_crashpoint("child.accepted")
         self.lives.start(ident)
-        self._hooks.observe("subagent_spawned", _told(child))
-        self._hooks.observe("session_start", {"sessionKey": child.session, "agentId": planned.key.agent})
+        self._parts.hooks.observe("subagent_spawned", _told(child))
+        self._parts.hooks.observe("session_start", {"sessionKey": child.session, "agentId": planned.key.agent})
         return _accepted(child, note)
 
     async def _unborn(self, ident: str) -> None:
@@ -296,7 +295,7 @@ class SubagentControl:
         old = child.item
         child = await self.registry.change(child.id, state="new", text=message, round=child.round + 1, item="", runs=0)
         if old:
-            self._doors.abort(old, "steer")
+            self._inbox.abort_item(old, "steer")
         self.lives.poke(child.id)
         return {**_accepted(child), "label": child.name}
 
@@ -310,7 +309,7 @@ class SubagentControl:
             return "it goes on with your message"
         may = spawn.can_start_subagents(self._parts.settings, child.session.split(":")[1], child.depth)
         said = texts.make_task_message(child, may, self._parts.clock.now())
-        accepted = await self._doors.submit(
+        accepted = await self._inbox.submit(
             msgspec.structs.replace(
                 said, text=message, event=event, options=msgspec.structs.replace(said.options, queue="steer")
             )

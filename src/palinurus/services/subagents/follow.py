@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 from palinurus.core.policy import taint
 from palinurus.core.stream.answer import read_answer
@@ -18,8 +18,8 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult
 from palinurus.crashpoints import pass_crashpoint
-from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError, StateBroken
-from palinurus.plugins.hooks import Hooks
+from palinurus.errors import NotFound, StateBroken
+from palinurus.services.inbox import submit_until_stored
 from palinurus.services.subagents import spawn, texts
 from palinurus.services.subagents.registry import Outcome, SubagentRecord, SubagentRegistry
 from palinurus.services.subagents.spawn import SubagentParts
@@ -31,31 +31,17 @@ from palinurus.store.port import Acceptance, InboxRow
 
 log = logging.getLogger(__name__)
 
-FIRST, LONGEST = 0.5, 30.0  # seconds between tries
+FIRST = 0.5  # seconds before the second try to hand a message over
 AT_ONCE = 8  # results that wait in one session's queue
 STOPPING = 5.0  # seconds that runs get to end when they are killed
 NOTE = 500
 
 
-class SubagentInboxPort(NamedTuple):
-    """The program, as far as sub-agents need it."""
-
-    submit: Callable[[Inbound], Awaitable[Acceptance]]
-    wait: Callable[[str], Awaitable[InboxRow]]  # until a message's outcome is on disk
-    running: Callable[[str], bool]  # has the session a run?
-    stop: Callable[[str], object]  # end a session's run, and what waits behind it
-    abort: Callable[[str, str], object]  # (message, reason): end its run, or its waiting
-    processes: Callable[[str], Awaitable[object]]  # end all commands of a session
-
-
 class SubagentFollower:
-    def __init__(
-        self, registry: SubagentRegistry, parts: SubagentParts, doors: SubagentInboxPort, hooks: Hooks
-    ) -> None:
+    def __init__(self, registry: SubagentRegistry, parts: SubagentParts) -> None:
         self._registry = registry
         self._parts = parts
-        self._doors = doors
-        self._hooks = hooks
+        self._inbox = parts.inbox
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._pokes: dict[str, asyncio.Event] = {}
         self._rooms: dict[str, asyncio.Semaphore] = {}
@@ -88,11 +74,11 @@ class SubagentFollower:
         changes = (self._registry.change(c.id, killed=True, quiet=c.id not in tell) for c in dying)
         await asyncio.gather(*changes)
         for child in dying:
-            self._doors.stop(child.session)
+            self._inbox.abort(child.session, "stop", children=False)
             self.poke(child.id)
-        await asyncio.gather(*(self._doors.processes(child.session) for child in dying))
+        await asyncio.gather(*(self._parts.end_commands(child.session) for child in dying))
         deadline = self._parts.clock.monotonic() + STOPPING
-        while any(self._doors.running(c.session) for c in dying) and self._parts.clock.monotonic() < deadline:
+        while any(self._inbox.running(c.session) for c in dying) and self._parts.clock.monotonic() < deadline:
             await self._parts.clock.sleep(0.02)
         return len(dying)
 
@@ -121,9 +107,10 @@ class SubagentFollower:
                 return True
             return await self._hand(child)
         if child.killed:
-            self._doors.stop(child.session)  # again: its task may have come after the first time
+            # Again: its task may have come after the first time.
+            self._inbox.abort(child.session, "stop", children=False)
         try:
-            row = await self._doors.wait(child.item)
+            row = await self._inbox.wait(child.item)
         except NotFound:
             await self._end(child, "error", "its message is gone")
             return True
@@ -169,11 +156,11 @@ class SubagentFollower:
     async def _end(self, child: SubagentRecord, outcome: Outcome, note: str = "", at: int = 0) -> None:
         at = at or self._parts.clock.now()
         await self._registry.change(child.id, state="ended", outcome=outcome, note=note[:NOTE], ended=at)
-        await self._doors.processes(child.session)  # nobody is left who could look after them
+        await self._parts.end_commands(child.session)  # nobody is left who could look after them
         if outcome != "ok":
             await self.stop(self._registry.below(child.session))
         told = {"targetSessionKey": child.session, "targetKind": "subagent", "runId": child.id, "outcome": outcome}
-        self._hooks.observe("subagent_ended", {**told, "reason": STATUS_REASONS[outcome], "error": note or None})
+        self._parts.hooks.observe("subagent_ended", {**told, "reason": STATUS_REASONS[outcome], "error": note or None})
 
     # telling
 
@@ -210,7 +197,7 @@ class SubagentFollower:
             return True
         pass_crashpoint("child.announced")
         await self.extend_to_item(child.parent, accepted.id)
-        row = await self._doors.wait(accepted.id)
+        row = await self._inbox.wait(accepted.id)
         if row.outcome == "refused":
             await self._registry.change(child.id, tells=child.tells + 1)
             return False
@@ -224,18 +211,9 @@ class SubagentFollower:
 
     async def _submitted(self, inbound: Inbound) -> Acceptance | str | None:
         """Tries until it is on disk. A text: it can never be. None: the gateway is stopping."""
-        wait = FIRST
-        while True:
-            try:
-                return await self._doors.submit(inbound)
-            except Draining:
-                return None
-            except BadRequest as exc:
-                return exc.message
-            except PalinurusError as exc:  # a full queue, a full disk: both pass
-                log.warning("session %s gets a message of a sub-agent later: %s", inbound.session, exc.message)
-            await self._parts.clock.sleep(wait)
-            wait = min(wait * 2, LONGEST)
+        return await submit_until_stored(
+            self._inbox, inbound, self._parts.clock, "a message of a sub-agent", first=FIRST
+        )
 
     async def cost(self, child: SubagentRecord) -> texts.SubagentCost:
         """What it used so far."""
@@ -249,7 +227,7 @@ class SubagentFollower:
         transcript = await self._transcript(child)
         if transcript is None or not child.item:
             return ""
-        row = await self._doors.wait(child.item)
+        row = await self._inbox.wait(child.item)
         said = [e.message for e in transcript.entries_of(row.id) if isinstance(e, MessageEntry)]
         found = find_last_words(said)
         if found is None and child.outcome == "ok":
@@ -276,7 +254,7 @@ class SubagentFollower:
     async def remove(self, child: SubagentRecord) -> None:
         """Forget its session; the transcript is archived. One that is at work again stays."""
         record, key = await self._record(child.session), parse_session_key(child.session)
-        if record is not None and key is not None and not self._doors.running(child.session):
+        if record is not None and key is not None and not self._inbox.running(child.session):
             self._parts.transcripts.forget(record.path(key.agent))
             home, now = self._parts.settings.home, self._parts.clock.now()
             await lifecycle.delete_session(home, self._parts.store, key, record, now)

@@ -10,7 +10,7 @@ import base64
 import binascii
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,7 +24,9 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.messages import AssistantMessage
 from palinurus.core.types.model import ModelFailure
+from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
+from palinurus.services.inbox import InboxPort
 from palinurus.services.subagents import texts
 from palinurus.services.subagents.registry import SubagentRecord, make_run_id, strip_content
 from palinurus.sessions import lifecycle
@@ -156,10 +158,13 @@ class SubagentParts(NamedTuple):
     store: Store
     transcripts: Transcripts
     clock: Clock
+    hooks: Hooks
+    inbox: InboxPort
     offered: Callable[
         [SessionKey, Inbound, SessionRecord], tuple[str, ...]
     ]  # the tools that a session has for a message
     workspace: Callable[[SessionKey], str]  # where the tools of a session work
+    end_commands: Callable[[str], Awaitable[object]]  # all that a session has in the background
 
 
 class SpawnPlan(NamedTuple):

@@ -1,4 +1,5 @@
-"""The life of a message, as operations on the inbox table. Each function runs inside the writer's transaction.
+"""The life of messages, reply parts, sessions and small records, as operations on their tables. Each function runs
+inside the writer's transaction. Reading is in `rows`.
 
 Knows the tables; knows nothing of threads, files (the journal has them) or what a body means.
 """
@@ -6,64 +7,186 @@ Knows the tables; knows nothing of threads, files (the journal has them) or what
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 
+import msgspec
+
 from palinurus import crashpoints
-from palinurus.store.port import (
-    ANY_RECORD,
-    Acceptance,
-    InboxItem,
-    InboxRow,
-    OutboxRow,
-    RunClaim,
-    SessionRow,
-    Settlement,
-    StaleClaim,
-    StoreRecord,
-    TraceStep,
-    TranscriptLine,
-)
+from palinurus.store import port
 from palinurus.store.sqlite import rows
 from palinurus.store.sqlite.writer import StoreTransaction
 
-# Small durable records of parts of the program: written, replaced and removed whole, with a compare before.
-
-
-def put_record(tx: StoreTransaction, kind: str, key: str, data: bytes | None, expect: bytes | None) -> bool:
-    """See the port."""
-    if expect is not ANY_RECORD and expect != ANY_RECORD:
-        found = get_record(tx.conn, kind, key)
-        if (found.data if found else None) != expect:
-            return False
-    if data is None:
-        tx.conn.execute("DELETE FROM kept WHERE kind = ? AND key = ?", (kind, key))
-    else:
-        tx.conn.execute(
-            "INSERT OR REPLACE INTO kept (kind, key, data, at) VALUES (?, ?, ?, ?)", (kind, key, data, tx.now)
-        )
-    return True
-
-
-def get_record(conn: sqlite3.Connection, kind: str, key: str) -> StoreRecord | None:
-    found = conn.execute("SELECT kind, key, data, at FROM kept WHERE kind = ? AND key = ?", (kind, key)).fetchone()
-    return StoreRecord(*found) if found else None
-
-
-def list_records(conn: sqlite3.Connection, kind: str) -> list[StoreRecord]:
-    """By key."""
-    return [
-        StoreRecord(*r)
-        for r in conn.execute("SELECT kind, key, data, at FROM kept WHERE kind = ? ORDER BY key", (kind,))
-    ]
-
-
-# The life of a reply part, as operations on the outbox table. Each runs inside the writer's transaction.
-
+_BUSY = (
+    "SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ?1 AND state = 'running')"
+    " OR EXISTS (SELECT 1 FROM inbox WHERE session = ?1 AND state = 'queued')"
+)
+_ACCEPT = (
+    "INSERT INTO inbox (id, dedupe, session, lane, body, at, state, attempts, fence, claimed)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (dedupe) DO NOTHING"
+)
+_NEXT = (
+    "SELECT seq, id, session, lane, body, at, attempts + 1, fence + 1 FROM inbox AS q"
+    " WHERE state = 'queued' AND lane = ?"
+    " AND NOT EXISTS (SELECT 1 FROM inbox AS r WHERE r.session = q.session AND r.state = 'running')"
+    " AND session NOT IN (SELECT value FROM json_each(?))"
+    " ORDER BY seq LIMIT 1"
+)
+_SESSION = f"INSERT INTO sessions ({rows.SESSION}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
+_HELD = "id = ? AND state = 'running' AND fence = ?"
 _OPEN = "id = ? AND state IN ('pending', 'sending')"
 
 
-def queue_reply(tx: StoreTransaction, reply: OutboxRow) -> None:
+def accept_item(tx: StoreTransaction, item: port.InboxItem, claim: bool) -> port.Acceptance:
+    """Insert, and claim if wanted and the session is free. A known dedupe changes nothing."""
+    tx.before.append("accept.before")
+    tx.after.append("accept.after")
+    take = claim and not tx.conn.execute(_BUSY, (item.session,)).fetchone()[0]
+    state = "running" if take else "queued"
+    values = (item.id, item.dedupe, item.session, item.lane, item.body, item.at, state, take, take, tx.now * take)
+    if not tx.conn.execute(_ACCEPT, values).rowcount:
+        first = tx.conn.execute("SELECT id, state FROM inbox WHERE dedupe = ?", (item.dedupe,)).fetchone()
+        return port.Acceptance(first[0], True, first[1])
+    if not take:
+        return port.Acceptance(item.id, False, "queued")
+    tx.step(item.id, tx.now, "claimed", "attempt 1")
+    return port.Acceptance(
+        item.id,
+        False,
+        "running",
+        port.RunClaim(item.id, item.session, item.lane, item.body, item.at, attempts=1, fence=1),
+    )
+
+
+def claim_next(tx: StoreTransaction, lane: str, skip: Sequence[str]) -> port.RunClaim | None:
+    """The oldest message of the lane whose session is free, now running."""
+    found = tx.conn.execute(_NEXT, (lane, json.dumps(list(skip)))).fetchone()
+    if found is None:
+        return None
+    seq, *fields = found
+    taken = port.RunClaim(*fields)
+    tx.conn.execute(
+        "UPDATE inbox SET state = 'running', attempts = ?, fence = ?, claimed = ? WHERE seq = ?",
+        (taken.attempts, taken.fence, tx.now, seq),
+    )
+    tx.step(taken.id, tx.now, "claimed", f"attempt {taken.attempts}")
+    return taken
+
+
+def append_lines(
+    tx: StoreTransaction,
+    held: port.RunClaim,
+    lines: Sequence[port.TranscriptLine],
+    absorb: Sequence[str],
+    steps: Sequence[port.TraceStep],
+) -> None:
+    """Lines, absorbed messages and steps of a running turn. Raises StaleClaim."""
+    _check_held(tx, held)
+    for ident in absorb:
+        done = tx.conn.execute(
+            "UPDATE inbox SET state = 'absorbed', absorbed_by = ?, settled = ? WHERE id = ? AND state = 'queued'",
+            (held.id, tx.now, ident),
+        )
+        if not done.rowcount:
+            raise port.StaleClaim(f"message {ident} is no longer waiting; it was not absorbed")
+        tx.step(ident, tx.now, "absorbed", f"by {held.id}")
+    tx.append(list(lines))
+    for step in steps:
+        tx.step(step.item, step.at, step.what, step.detail)
+
+
+def queue_replies(tx: StoreTransaction, held: port.RunClaim, replies: Sequence[port.OutboxRow]) -> None:
+    """Replies of a run that is still going. Raises StaleClaim."""
+    _check_held(tx, held)
+    post_replies(tx, replies)
+
+
+def settle_turn(tx: StoreTransaction, held: port.RunClaim, end: port.Settlement) -> None:
+    """The end of a turn, all of it. Raises StaleClaim."""
+    tx.before.append("settle.before")
+    tx.after.append("settle.after")
+    done = tx.conn.execute(
+        f"UPDATE inbox SET state = 'done', outcome = ?, note = ?, settled = ? WHERE {_HELD}",
+        (end.outcome, end.note, tx.now, held.id, held.fence),
+    )
+    if not done.rowcount:
+        raise _stale(held)
+    tx.append(end.lines)
+    if end.spent:
+        tx.conn.executemany(
+            f"INSERT INTO spent ({rows.SPENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [msgspec.structs.astuple(line) for line in end.spent],
+        )
+    if end.session is not None:
+        save_session(tx, end.session)
+    if end.touch is not None:
+        touch_session(tx, end.touch)
+    tx.step(held.id, tx.now, "settled", end.outcome)
+    post_replies(tx, end.replies)
+
+
+def yield_back(tx: StoreTransaction, held: port.RunClaim) -> None:
+    """Queued again, in its old place, the attempt not counted. Raises StaleClaim."""
+    done = tx.conn.execute(
+        f"UPDATE inbox SET state = 'queued', attempts = attempts - 1, claimed = 0 WHERE {_HELD}", (held.id, held.fence)
+    )
+    if not done.rowcount:
+        raise _stale(held)
+    tx.step(held.id, tx.now, "yielded", "")
+
+
+def recover_items(tx: StoreTransaction) -> list[port.InboxRow]:
+    """What the last process left: running rows are queued again, transcript files completed. All that waits."""
+    left = rows.list_in_state(tx.conn, "running")
+    if left or tx.conn.execute("SELECT EXISTS (SELECT 1 FROM journal)").fetchone()[0]:
+        crashpoints.pass_crashpoint("recover.before")
+        tx.after.append("recover.after")
+        tx.journal.recover(tx.conn)
+        tx.conn.execute("UPDATE inbox SET state = 'queued' WHERE state = 'running'")
+        for row in left:
+            tx.step(row.id, tx.now, "interrupted", f"attempt {row.attempts}")
+    return rows.list_in_state(tx.conn, "queued")
+
+
+def save_session(tx: StoreTransaction, row: port.SessionRow) -> None:
+    tx.conn.execute(
+        f"{_SESSION} agent = excluded.agent, session_id = excluded.session_id, updated = excluded.updated,"
+        " data = excluded.data",
+        msgspec.structs.astuple(row),
+    )
+
+
+def touch_session(tx: StoreTransaction, row: port.SessionRow) -> None:
+    """What a run adds to its session's row. Meanwhile people may have changed the rest, or begun another session."""
+    tx.conn.execute(
+        f"{_SESSION} updated = excluded.updated,"
+        " data = CAST(json_patch(CAST(data AS TEXT), CAST(excluded.data AS TEXT)) AS BLOB)"
+        " WHERE session_id = excluded.session_id",
+        msgspec.structs.astuple(row),
+    )
+
+
+def drop_session(tx: StoreTransaction, key: str) -> None:
+    tx.conn.execute("DELETE FROM sessions WHERE key = ?", (key,))
+
+
+def claim_slot(tx: StoreTransaction, job: str, due: int) -> bool:
+    """True for the first caller of (job, due), for ever False for the others."""
+    return bool(tx.conn.execute("INSERT OR IGNORE INTO slots VALUES (?, ?, ?)", (job, due, tx.now)).rowcount)
+
+
+def _check_held(tx: StoreTransaction, held: port.RunClaim) -> None:
+    if tx.conn.execute(f"SELECT 1 FROM inbox WHERE {_HELD}", (held.id, held.fence)).fetchone() is None:
+        raise _stale(held)
+
+
+def _stale(held: port.RunClaim) -> port.StaleClaim:
+    return port.StaleClaim(f"message {held.id} is not held by this run any more (attempt {held.attempts})")
+
+
+# --- reply parts ---------------------------------------------------------------------------------------------------
+
+
+def queue_reply(tx: StoreTransaction, reply: port.OutboxRow) -> None:
     """Put a part behind those already waiting for its target; one that was queued before is left as it is."""
     made = tx.conn.execute(
         "INSERT INTO outbox (id, item, channel, target, data, at, attempts, state, due)"
@@ -74,13 +197,13 @@ def queue_reply(tx: StoreTransaction, reply: OutboxRow) -> None:
         tx.step(reply.item, tx.now, "reply queued", _where(reply))
 
 
-def post_replies(tx: StoreTransaction, replies: Sequence[OutboxRow]) -> None:
+def post_replies(tx: StoreTransaction, replies: Sequence[port.OutboxRow]) -> None:
     """Parts that no run gives."""
     for reply in replies:
         queue_reply(tx, reply)
 
 
-def mark_sending(tx: StoreTransaction, ident: str, now: int) -> OutboxRow:
+def mark_sending(tx: StoreTransaction, ident: str, now: int) -> port.OutboxRow:
     """Count the attempt and mark the part. Raises StaleClaim if it is not waiting."""
     done = tx.conn.execute(f"UPDATE outbox SET state = 'sending', attempts = attempts + 1 WHERE {_OPEN}", (ident,))
     reply = _changed(tx, ident, done.rowcount)
@@ -108,180 +231,32 @@ def mark_undelivered(tx: StoreTransaction, ident: str, error: str, due: int | No
     tx.step(reply.item, tx.now, what, f"{_where(reply)}: {error}")
 
 
-def _changed(tx: StoreTransaction, ident: str, count: int) -> OutboxRow:
+def _changed(tx: StoreTransaction, ident: str, count: int) -> port.OutboxRow:
     reply = rows.find_reply(tx.conn, ident)
     if reply is None:
-        raise StaleClaim(f"there is no reply {ident}")
+        raise port.StaleClaim(f"there is no reply {ident}")
     if not count:
-        raise StaleClaim(f"reply {ident} is not waiting to be sent: it is {reply.state}")
+        raise port.StaleClaim(f"reply {ident} is not waiting to be sent: it is {reply.state}")
     return reply
 
 
-def _where(reply: OutboxRow) -> str:
+def _where(reply: port.OutboxRow) -> str:
     return f"{reply.channel} {reply.target} {reply.id}"
 
 
-_BUSY = (
-    "SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ?1 AND state = 'running')"
-    " OR EXISTS (SELECT 1 FROM inbox WHERE session = ?1 AND state = 'queued')"
-)
-
-_ACCEPT = (
-    "INSERT INTO inbox (id, dedupe, session, lane, body, at, state, attempts, fence, claimed)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (dedupe) DO NOTHING"
-)
-
-_NEXT = (
-    "SELECT seq, id, session, lane, body, at, attempts + 1, fence + 1 FROM inbox AS q"
-    " WHERE state = 'queued' AND lane = ?"
-    " AND NOT EXISTS (SELECT 1 FROM inbox AS r WHERE r.session = q.session AND r.state = 'running')"
-    " AND session NOT IN (SELECT value FROM json_each(?))"
-    " ORDER BY seq LIMIT 1"
-)
-
-_HELD = "id = ? AND state = 'running' AND fence = ?"
+# --- small records of parts of the program, with a compare before they are replaced ---------------------------------
 
 
-def accept_item(tx: StoreTransaction, item: InboxItem, claim: bool) -> Acceptance:
-    """Insert, and claim if wanted and the session is free. A known dedupe changes nothing."""
-    tx.before.append("accept.before")
-    tx.after.append("accept.after")
-    take = claim and not tx.conn.execute(_BUSY, (item.session,)).fetchone()[0]
-    state = "running" if take else "queued"
-    values = (item.id, item.dedupe, item.session, item.lane, item.body, item.at, state, take, take, tx.now * take)
-    if not tx.conn.execute(_ACCEPT, values).rowcount:
-        first = tx.conn.execute("SELECT id, state FROM inbox WHERE dedupe = ?", (item.dedupe,)).fetchone()
-        return Acceptance(first[0], True, first[1])
-    if not take:
-        return Acceptance(item.id, False, "queued")
-    tx.step(item.id, tx.now, "claimed", "attempt 1")
-    return Acceptance(
-        item.id, False, "running", RunClaim(item.id, item.session, item.lane, item.body, item.at, attempts=1, fence=1)
-    )
-
-
-def claim_next(tx: StoreTransaction, lane: str, skip: Sequence[str]) -> RunClaim | None:
-    """The oldest message of the lane whose session is free, now running."""
-    found = tx.conn.execute(_NEXT, (lane, json.dumps(list(skip)))).fetchone()
-    if found is None:
-        return None
-    seq, *fields = found
-    taken = RunClaim(*fields)
-    tx.conn.execute(
-        "UPDATE inbox SET state = 'running', attempts = ?, fence = ?, claimed = ? WHERE seq = ?",
-        (taken.attempts, taken.fence, tx.now, seq),
-    )
-    tx.step(taken.id, tx.now, "claimed", f"attempt {taken.attempts}")
-    return taken
-
-
-def append_lines(
-    tx: StoreTransaction,
-    held: RunClaim,
-    lines: Sequence[TranscriptLine],
-    absorb: Sequence[str],
-    steps: Sequence[TraceStep],
-) -> None:
-    """Lines, absorbed messages and steps of a running turn. Raises StaleClaim."""
-    if tx.conn.execute(f"SELECT 1 FROM inbox WHERE {_HELD}", (held.id, held.fence)).fetchone() is None:
-        raise _stale(held)
-    for ident in absorb:
-        done = tx.conn.execute(
-            "UPDATE inbox SET state = 'absorbed', absorbed_by = ?, settled = ? WHERE id = ? AND state = 'queued'",
-            (held.id, tx.now, ident),
+def put_record(tx: StoreTransaction, kind: str, key: str, data: bytes | None, expect: bytes | None) -> bool:
+    """See the port."""
+    if expect is not port.ANY_RECORD and expect != port.ANY_RECORD:
+        found = rows.find_record(tx.conn, kind, key)
+        if (found.data if found else None) != expect:
+            return False
+    if data is None:
+        tx.conn.execute("DELETE FROM kept WHERE kind = ? AND key = ?", (kind, key))
+    else:
+        tx.conn.execute(
+            "INSERT OR REPLACE INTO kept (kind, key, data, at) VALUES (?, ?, ?, ?)", (kind, key, data, tx.now)
         )
-        if not done.rowcount:
-            raise StaleClaim(f"message {ident} is no longer waiting; it was not absorbed")
-        tx.step(ident, tx.now, "absorbed", f"by {held.id}")
-    tx.append(list(lines))
-    for step in steps:
-        tx.step(step.item, step.at, step.what, step.detail)
-
-
-def queue_replies(tx: StoreTransaction, held: RunClaim, replies: Sequence[OutboxRow]) -> None:
-    """Replies of a run that is still going. Raises StaleClaim."""
-    if tx.conn.execute(f"SELECT 1 FROM inbox WHERE {_HELD}", (held.id, held.fence)).fetchone() is None:
-        raise _stale(held)
-    for reply in replies:
-        queue_reply(tx, reply)
-
-
-def settle_turn(tx: StoreTransaction, held: RunClaim, end: Settlement) -> None:
-    """The end of a turn, all of it. Raises StaleClaim."""
-    tx.before.append("settle.before")
-    tx.after.append("settle.after")
-    done = tx.conn.execute(
-        f"UPDATE inbox SET state = 'done', outcome = ?, note = ?, settled = ? WHERE {_HELD}",
-        (end.outcome, end.note, tx.now, held.id, held.fence),
-    )
-    if not done.rowcount:
-        raise _stale(held)
-    tx.append(end.lines)
-    if end.spent:
-        tx.conn.executemany(
-            f"INSERT INTO spent ({rows.SPENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [rows.to_tuple(line) for line in end.spent],
-        )
-    if end.session is not None:
-        save_session(tx, end.session)
-    if end.touch is not None:
-        touch_session(tx, end.touch)
-    tx.step(held.id, tx.now, "settled", end.outcome)
-    for reply in end.replies:
-        queue_reply(tx, reply)
-
-
-def yield_back(tx: StoreTransaction, held: RunClaim) -> None:
-    """Queued again, in its old place, the attempt not counted. Raises StaleClaim."""
-    done = tx.conn.execute(
-        f"UPDATE inbox SET state = 'queued', attempts = attempts - 1, claimed = 0 WHERE {_HELD}", (held.id, held.fence)
-    )
-    if not done.rowcount:
-        raise _stale(held)
-    tx.step(held.id, tx.now, "yielded", "")
-
-
-def recover_items(tx: StoreTransaction) -> list[InboxRow]:
-    """What the last process left: running rows are queued again, transcript files completed. All that waits."""
-    left = rows.list_running(tx.conn)
-    if left or tx.conn.execute("SELECT EXISTS (SELECT 1 FROM journal)").fetchone()[0]:
-        crashpoints.pass_crashpoint("recover.before")
-        tx.after.append("recover.after")
-        tx.journal.recover(tx.conn)
-        tx.conn.execute("UPDATE inbox SET state = 'queued' WHERE state = 'running'")
-        for row in left:
-            tx.step(row.id, tx.now, "interrupted", f"attempt {row.attempts}")
-    return rows.list_queued(tx.conn)
-
-
-def save_session(tx: StoreTransaction, row: SessionRow) -> None:
-    tx.conn.execute(
-        "INSERT INTO sessions (key, agent, session_id, updated, data) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (key) DO UPDATE SET agent = excluded.agent, session_id = excluded.session_id,"
-        " updated = excluded.updated, data = excluded.data",
-        (row.key, row.agent, row.session_id, row.updated, row.data),
-    )
-
-
-def touch_session(tx: StoreTransaction, row: SessionRow) -> None:
-    """What a run adds to its session's row. Meanwhile people may have changed the rest, or begun another session."""
-    tx.conn.execute(
-        "INSERT INTO sessions (key, agent, session_id, updated, data) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (key) DO UPDATE SET updated = excluded.updated,"
-        " data = CAST(json_patch(CAST(data AS TEXT), CAST(excluded.data AS TEXT)) AS BLOB)"
-        " WHERE session_id = excluded.session_id",
-        (row.key, row.agent, row.session_id, row.updated, row.data),
-    )
-
-
-def drop_session(tx: StoreTransaction, key: str) -> None:
-    tx.conn.execute("DELETE FROM sessions WHERE key = ?", (key,))
-
-
-def claim_slot(tx: StoreTransaction, job: str, due: int) -> bool:
-    """True for the first caller of (job, due), for ever False for the others."""
-    return bool(tx.conn.execute("INSERT OR IGNORE INTO slots VALUES (?, ?, ?)", (job, due, tx.now)).rowcount)
-
-
-def _stale(held: RunClaim) -> StaleClaim:
-    return StaleClaim(f"message {held.id} is not held by this run any more (attempt {held.attempts})")
+    return True

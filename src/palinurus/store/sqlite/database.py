@@ -11,11 +11,12 @@ from urllib.parse import quote
 from palinurus.errors import DiskFull, StateBroken, StateError, StateUnwritable
 from palinurus.store.sqlite.lock import check_owner, explain_unwritable
 
-# SQLite's result codes as our errors, each with the way out. A table; nothing else knows the codes.
-
+NAME = "state.db"
+CHECKED = 64 << 20  # bytes up to which every start checks the whole file
 _DOCTOR = "run `pal doctor`: it checks the database and keeps a copy before it changes anything"
 _SPACE = "free some space; nothing has to be restarted"
 
+# SQLite's result codes as our errors, each with the way out. Nothing else knows the codes.
 _KINDS: dict[int, tuple[type[StateError], str, str]] = {
     sqlite3.SQLITE_FULL: (DiskFull, "the disk is full", _SPACE),
     sqlite3.SQLITE_IOERR: (StateBroken, "the disk fails under the database", f"check the disk, then {_DOCTOR}"),
@@ -27,6 +28,15 @@ _KINDS: dict[int, tuple[type[StateError], str, str]] = {
     sqlite3.SQLITE_BUSY: (StateError, "another program keeps the database locked", "close it and try again"),
 }
 
+_PRAGMAS = (
+    "PRAGMA busy_timeout = 5000",
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = ON",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA cache_size = -4000",
+    "PRAGMA journal_size_limit = 16777216",
+)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -49,20 +59,6 @@ def has_room(file: str) -> bool:
             return os.pwrite(probe.fileno(), b"\0" * 65536, end) == 65536
     except OSError as error:
         return error.errno not in _FULL
-
-
-NAME = "state.db"
-CHECKED = 64 << 20  # bytes up to which every start checks the whole file
-
-_PRAGMAS = (
-    "PRAGMA busy_timeout = 5000",
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",
-    "PRAGMA fullfsync = ON",
-    "PRAGMA temp_store = MEMORY",
-    "PRAGMA cache_size = -4000",
-    "PRAGMA journal_size_limit = 16777216",
-)
 
 
 def locate_database(home: str) -> str:
@@ -117,7 +113,4 @@ def check_database(conn: sqlite3.Connection, file: str) -> None:
         return
     found = conn.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":
-        raise StateBroken(
-            f"{file}: the database is damaged ({found})",
-            fix="run `pal doctor`: it checks the database and keeps a copy before it changes anything",
-        )
+        raise StateBroken(f"{file}: the database is damaged ({found})", fix=_DOCTOR)

@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from palinurus.errors import NotFound, StateBroken
 from palinurus.store.port import InboxRow, OutboxRow, SessionRow, StoreRecord, TraceStep, UsageRow
-from palinurus.store.sqlite import changes, database, rows, schema
+from palinurus.store.sqlite import database, rows, schema
 from palinurus.store.sqlite.database import to_state_error
 
 P = ParamSpec("P")
@@ -58,7 +58,7 @@ class StateReader:
 
     def list_records(self, kind: str) -> list[StoreRecord]:
         """Small records of a part of the program, by key."""
-        return self._read(changes.list_records, kind)
+        return self._read(rows.list_records, kind)
 
     def integrity(self) -> list[str]:
         """What a whole check of the file finds; empty if it is sound. Slow on large files."""

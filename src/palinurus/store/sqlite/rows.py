@@ -3,102 +3,99 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from palinurus.store.port import InboxRow, OutboxRow, SessionRow, TraceStep, UsageRow
+from palinurus.store.port import InboxRow, ItemState, OutboxRow, SessionRow, StoreRecord, TraceStep, UsageRow
 
 # Columns in the order of the struct's fields.
 ITEM = "id, dedupe, session, lane, body, at, state, outcome, note, attempts, absorbed_by, claimed, settled"
 REPLY = "id, item, channel, target, data, at, attempts, state, receipt, error, due, seq"
 SPENT = "item, run, session, agent, provider, model, at, input, output, cache_read, cache_write, cost, ms"
+RECORD = "kind, key, data, at"
 SESSION = "key, agent, session_id, updated, data"
 
 _LAST = "\U0010ffff"
+_OPEN = {"pending": "waiting", "sending": "uncertain"}
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 
-def to_tuple(value: msgspec.Struct) -> tuple[Any, ...]:
-    """A struct's values in the order of its fields."""
-    return msgspec.structs.astuple(value)
+def _list(conn: sqlite3.Connection, kind: type[S], sql: str, *args: Any) -> list[S]:
+    return [kind(*row) for row in conn.execute(sql, args)]
 
 
 def find_item(conn: sqlite3.Connection, ident: str) -> InboxRow | None:
     """By id, or by a prefix that only one id has."""
     if not ident:
         return None
-    found = conn.execute(
-        f"SELECT {ITEM} FROM inbox WHERE id >= ? AND id < ? ORDER BY id LIMIT 2", (ident, ident + _LAST)
-    ).fetchall()
-    if not found or (len(found) > 1 and found[0][0] != ident):
-        return None
-    return InboxRow(*found[0])
+    sql = f"SELECT {ITEM} FROM inbox WHERE id >= ? AND id < ? ORDER BY id LIMIT 2"
+    found = _list(conn, InboxRow, sql, ident, ident + _LAST)
+    return None if not found or (len(found) > 1 and found[0].id != ident) else found[0]
 
 
 def list_items(conn: sqlite3.Connection, limit: int, session: str | None, state: str | None) -> list[InboxRow]:
     """Newest first."""
-    return _items(
-        conn,
-        f"SELECT {ITEM} FROM inbox WHERE (?1 IS NULL OR session = ?1) AND (?2 IS NULL OR state = ?2)"
-        " ORDER BY seq DESC LIMIT ?3",
-        (session, state, limit),
-    )
+    where = "(?1 IS NULL OR session = ?1) AND (?2 IS NULL OR state = ?2)"
+    sql = f"SELECT {ITEM} FROM inbox WHERE {where} ORDER BY seq DESC LIMIT ?3"
+    return _list(conn, InboxRow, sql, session, state, limit)
 
 
 def list_waiting(conn: sqlite3.Connection, session: str) -> list[InboxRow]:
     """Queued messages of a session, oldest first."""
-    return _items(conn, f"SELECT {ITEM} FROM inbox WHERE session = ? AND state = 'queued' ORDER BY seq", (session,))
+    sql = f"SELECT {ITEM} FROM inbox WHERE session = ? AND state = 'queued' ORDER BY seq"
+    return _list(conn, InboxRow, sql, session)
 
 
-def list_running(conn: sqlite3.Connection) -> list[InboxRow]:
-    """Oldest first."""
-    return _items(conn, f"SELECT {ITEM} FROM inbox WHERE state = 'running' ORDER BY seq", ())
-
-
-def list_queued(conn: sqlite3.Connection) -> list[InboxRow]:
-    """Oldest first."""
-    return _items(conn, f"SELECT {ITEM} FROM inbox WHERE state = 'queued' ORDER BY seq", ())
+def list_in_state(conn: sqlite3.Connection, state: ItemState) -> list[InboxRow]:
+    """Queued or running messages, oldest first."""
+    # the state stands in the text: the partial indexes need to see it
+    return _list(conn, InboxRow, f"SELECT {ITEM} FROM inbox WHERE state = '{state}' ORDER BY seq")
 
 
 def find_reply(conn: sqlite3.Connection, ident: str) -> OutboxRow | None:
-    found = conn.execute(f"SELECT {REPLY} FROM outbox WHERE id = ?", (ident,)).fetchone()
-    return OutboxRow(*found) if found else None
+    return next(iter(_list(conn, OutboxRow, f"SELECT {REPLY} FROM outbox WHERE id = ?", ident)), None)
 
 
 def list_replies(conn: sqlite3.Connection, item: str) -> list[OutboxRow]:
     """All parts that answer a message, in order."""
-    return [OutboxRow(*r) for r in conn.execute(f"SELECT {REPLY} FROM outbox WHERE item = ? ORDER BY seq", (item,))]
+    return _list(conn, OutboxRow, f"SELECT {REPLY} FROM outbox WHERE item = ? ORDER BY seq", item)
 
 
 def list_due_replies(conn: sqlite3.Connection, channel: str, now: int) -> list[OutboxRow]:
     """The first open part of each target, if it is due."""
-    found = conn.execute(
+    sql = (
         f"SELECT {REPLY} FROM outbox WHERE seq IN (SELECT min(seq) FROM outbox"
-        " WHERE channel = ? AND state IN ('pending', 'sending') GROUP BY target) AND due <= ? ORDER BY seq",
-        (channel, now),
+        " WHERE channel = ? AND state IN ('pending', 'sending') GROUP BY target) AND due <= ? ORDER BY seq"
     )
-    return [OutboxRow(*row) for row in found]
+    return _list(conn, OutboxRow, sql, channel, now)
 
 
 def find_session(conn: sqlite3.Connection, key: str) -> SessionRow | None:
-    found = conn.execute(f"SELECT {SESSION} FROM sessions WHERE key = ?", (key,)).fetchone()
-    return SessionRow(*found) if found else None
+    return next(iter(_list(conn, SessionRow, f"SELECT {SESSION} FROM sessions WHERE key = ?", key)), None)
 
 
 def list_sessions(conn: sqlite3.Connection, agent: str | None) -> list[SessionRow]:
     """Newest first."""
-    found = conn.execute(
-        f"SELECT {SESSION} FROM sessions WHERE ?1 IS NULL OR agent = ?1 ORDER BY updated DESC, key", (agent,)
-    )
-    return [SessionRow(*row) for row in found]
+    sql = f"SELECT {SESSION} FROM sessions WHERE ?1 IS NULL OR agent = ?1 ORDER BY updated DESC, key"
+    return _list(conn, SessionRow, sql, agent)
+
+
+def find_record(conn: sqlite3.Connection, kind: str, key: str) -> StoreRecord | None:
+    sql = f"SELECT {RECORD} FROM kept WHERE kind = ? AND key = ?"
+    return next(iter(_list(conn, StoreRecord, sql, kind, key)), None)
+
+
+def list_records(conn: sqlite3.Connection, kind: str) -> list[StoreRecord]:
+    """By key."""
+    return _list(conn, StoreRecord, f"SELECT {RECORD} FROM kept WHERE kind = ? ORDER BY key", kind)
 
 
 def list_usage(conn: sqlite3.Connection, since: int, session: str | None) -> list[UsageRow]:
     """Oldest first."""
-    found = conn.execute(
-        f"SELECT {SPENT} FROM spent WHERE at >= ?1 AND (?2 IS NULL OR session = ?2) ORDER BY at, seq", (since, session)
-    )
-    return [UsageRow(*row) for row in found]
+    sql = f"SELECT {SPENT} FROM spent WHERE at >= ?1 AND (?2 IS NULL OR session = ?2) ORDER BY at, seq"
+    return _list(conn, UsageRow, sql, since, session)
 
 
 def build_trace(conn: sqlite3.Connection, ident: str) -> list[TraceStep]:
@@ -106,12 +103,10 @@ def build_trace(conn: sqlite3.Connection, ident: str) -> list[TraceStep]:
     row = find_item(conn, ident)
     if row is None:
         return []
-    calls = [
-        _model(UsageRow(*r)) for r in conn.execute(f"SELECT {SPENT} FROM spent WHERE item = ? ORDER BY seq", (row.id,))
-    ]
+    spent = _list(conn, UsageRow, f"SELECT {SPENT} FROM spent WHERE item = ? ORDER BY seq", row.id)
+    calls = list(map(_model, spent))
     steps = [TraceStep(row.id, row.at, "accepted", row.session)]
-    for fields in conn.execute("SELECT item, at, what, detail FROM steps WHERE item = ? ORDER BY n", (row.id,)):
-        step = TraceStep(*fields)
+    for step in _list(conn, TraceStep, "SELECT item, at, what, detail FROM steps WHERE item = ? ORDER BY n", row.id):
         # the order of the steps is sure, their times are not (clocks are set back); calls come with the end of the turn
         while calls and (calls[0].at < step.at or step.what == "settled"):
             steps.append(calls.pop(0))
@@ -123,9 +118,6 @@ def build_trace(conn: sqlite3.Connection, ident: str) -> list[TraceStep]:
     return steps
 
 
-_OPEN = {"pending": "waiting", "sending": "uncertain"}
-
-
 def _open(part: OutboxRow) -> str:
     tried = f", {part.attempts} tried" if part.attempts else ""
     error = f": {part.error}" if part.error else ""
@@ -135,11 +127,5 @@ def _open(part: OutboxRow) -> str:
 def _model(call: UsageRow) -> TraceStep:
     cost = "" if call.cost is None else f", ${call.cost:.6f}"
     cached = f" ({call.cache_read} cached)" if call.cache_read else ""
-    text = (
-        f"{call.provider}/{call.model}: {call.input + call.cache_read + call.cache_write} in{cached}, {call.output} out"
-    )
-    return TraceStep(call.item, call.at, "model", f"{text}, {call.ms} ms{cost}")
-
-
-def _items(conn: sqlite3.Connection, sql: str, args: tuple[Any, ...]) -> list[InboxRow]:
-    return [InboxRow(*row) for row in conn.execute(sql, args)]
+    tokens = f"{call.input + call.cache_read + call.cache_write} in{cached}, {call.output} out"
+    return TraceStep(call.item, call.at, "model", f"{call.provider}/{call.model}: {tokens}, {call.ms} ms{cost}")

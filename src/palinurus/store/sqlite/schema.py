@@ -151,7 +151,5 @@ def prune_rows(conn: sqlite3.Connection, now: int) -> None:
     """Forget finished messages older than 30 days, a bounded number at a time."""
     conn.execute("BEGIN IMMEDIATE")
     for statement in _PRUNE:
-        conn.execute(
-            statement, {"rows": PRUNED, "before": now - KEEP} if ":rows" in statement else {"before": now - KEEP}
-        )
+        conn.execute(statement, {"rows": PRUNED, "before": now - KEEP})
     conn.execute("COMMIT")

@@ -9,20 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from palinurus.clock import Clock
 from palinurus.errors import StateError
-from palinurus.store.port import (
-    ANY_RECORD,
-    Acceptance,
-    InboxItem,
-    InboxRow,
-    OutboxRow,
-    RunClaim,
-    SessionRow,
-    Settlement,
-    StoreRecord,
-    TraceStep,
-    TranscriptLine,
-    UsageRow,
-)
+from palinurus.store import port
 from palinurus.store.sqlite import changes, database, rows
 from palinurus.store.sqlite.database import to_state_error
 from palinurus.store.sqlite.journal import TranscriptJournal
@@ -42,50 +29,50 @@ class SqliteStore:
         self._writer = StoreWriter(conn, self._file, TranscriptJournal(home), clock, lock.release)
         self._writer.start()
 
-    async def accept(self, item: InboxItem, *, claim: bool) -> Acceptance:
+    async def accept(self, item: port.InboxItem, *, claim: bool) -> port.Acceptance:
         return await self._change(changes.accept_item, item, claim)
 
-    async def claim(self, lane: str, skip: Sequence[str] = ()) -> RunClaim | None:
+    async def claim(self, lane: str, skip: Sequence[str] = ()) -> port.RunClaim | None:
         return await self._change(changes.claim_next, lane, skip)
 
-    async def list_waiting(self, session: str) -> list[InboxRow]:
+    async def list_waiting(self, session: str) -> list[port.InboxRow]:
         return self._read(rows.list_waiting, session)
 
     async def append(
         self,
-        claim: RunClaim,
-        lines: Sequence[TranscriptLine],
+        claim: port.RunClaim,
+        lines: Sequence[port.TranscriptLine],
         *,
         absorb: Sequence[str] = (),
-        steps: Sequence[TraceStep] = (),
+        steps: Sequence[port.TraceStep] = (),
     ) -> None:
         await self._change(changes.append_lines, claim, lines, absorb, steps)
 
-    async def queue_replies(self, claim: RunClaim, replies: Sequence[OutboxRow]) -> None:
+    async def queue_replies(self, claim: port.RunClaim, replies: Sequence[port.OutboxRow]) -> None:
         await self._change(changes.queue_replies, claim, replies)
 
-    async def post_replies(self, replies: Sequence[OutboxRow]) -> None:
+    async def post_replies(self, replies: Sequence[port.OutboxRow]) -> None:
         await self._change(changes.post_replies, replies)
 
-    async def reply(self, ident: str) -> OutboxRow | None:
+    async def reply(self, ident: str) -> port.OutboxRow | None:
         return self._read(rows.find_reply, ident)
 
-    async def settle(self, claim: RunClaim, end: Settlement) -> None:
+    async def settle(self, claim: port.RunClaim, end: port.Settlement) -> None:
         await self._change(changes.settle_turn, claim, end)
 
-    async def yield_back(self, claim: RunClaim) -> None:
+    async def yield_back(self, claim: port.RunClaim) -> None:
         await self._change(changes.yield_back, claim)
 
-    async def recover(self) -> list[InboxRow]:
+    async def recover(self) -> list[port.InboxRow]:
         return await self._change(changes.recover_items)
 
-    async def item(self, ident: str) -> InboxRow | None:
+    async def item(self, ident: str) -> port.InboxRow | None:
         return self._read(rows.find_item, ident)
 
-    async def list_due_replies(self, channel: str, now: int) -> list[OutboxRow]:
+    async def list_due_replies(self, channel: str, now: int) -> list[port.OutboxRow]:
         return self._read(rows.list_due_replies, channel, now)
 
-    async def mark_sending(self, ident: str, now: int) -> OutboxRow:
+    async def mark_sending(self, ident: str, now: int) -> port.OutboxRow:
         return await self._change(changes.mark_sending, ident, now)
 
     async def mark_delivered(self, ident: str, receipt: str, now: int) -> None:
@@ -94,40 +81,42 @@ class SqliteStore:
     async def mark_undelivered(self, ident: str, error: str, due: int | None) -> None:
         await self._change(changes.mark_undelivered, ident, error, due)
 
-    async def session(self, key: str) -> SessionRow | None:
+    async def session(self, key: str) -> port.SessionRow | None:
         return self._read(rows.find_session, key)
 
-    async def sessions(self, agent: str | None = None) -> list[SessionRow]:
+    async def sessions(self, agent: str | None = None) -> list[port.SessionRow]:
         return self._read(rows.list_sessions, agent)
 
-    async def save_session(self, row: SessionRow) -> None:
+    async def save_session(self, row: port.SessionRow) -> None:
         await self._change(changes.save_session, row)
 
-    async def touch(self, row: SessionRow) -> None:
+    async def touch(self, row: port.SessionRow) -> None:
         await self._change(changes.touch_session, row)
 
-    async def write(self, lines: Sequence[TranscriptLine]) -> None:
+    async def write(self, lines: Sequence[port.TranscriptLine]) -> None:
         await self._change(lambda tx: tx.append(list(lines)))
 
     async def drop_session(self, key: str) -> None:
         await self._change(changes.drop_session, key)
 
-    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD) -> bool:
+    async def put_record(
+        self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = port.ANY_RECORD
+    ) -> bool:
         return await self._change(changes.put_record, kind, key, data, expect)
 
-    async def get_record(self, kind: str, key: str) -> StoreRecord | None:
-        return self._read(changes.get_record, kind, key)
+    async def get_record(self, kind: str, key: str) -> port.StoreRecord | None:
+        return self._read(rows.find_record, kind, key)
 
-    async def list_records(self, kind: str) -> list[StoreRecord]:
-        return self._read(changes.list_records, kind)
+    async def list_records(self, kind: str) -> list[port.StoreRecord]:
+        return self._read(rows.list_records, kind)
 
     async def claim_slot(self, job: str, due: int) -> bool:
         return await self._change(changes.claim_slot, job, due)
 
-    async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]:
+    async def list_usage(self, since: int, session: str | None = None) -> list[port.UsageRow]:
         return self._read(rows.list_usage, since, session)
 
-    async def trace(self, ident: str) -> list[TraceStep]:
+    async def trace(self, ident: str) -> list[port.TraceStep]:
         return self._read(rows.build_trace, ident)
 
     async def close(self) -> None:

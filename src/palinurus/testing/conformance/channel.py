@@ -34,12 +34,12 @@ PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8cfc0000003010100c9fe92"
     "ef0000000049454e44ae426082"
 )
-LIMIT = 10.0  # seconds for anything to happen
+LIMIT = 60.0  # seconds for anything to happen
 _CLOCK = SystemClock()
 
 
-async def wait_until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT):
+async def wait_until(true: Callable[[], bool], seconds: float = LIMIT) -> None:
+    async with asyncio.timeout(seconds):
         while not true():
             await _CLOCK.sleep(0.005)
 
@@ -145,9 +145,7 @@ class ChannelSuite:
     async def _again(self, world: ChannelHarness, true: Callable[[], bool]) -> None:
         """It comes by itself, or at the latest after a reconnect."""
         try:
-            async with asyncio.timeout(2):
-                while not true():
-                    await _CLOCK.sleep(0.01)
+            await wait_until(true, seconds=2)
         except TimeoutError:
             await world.restart()
             await wait_until(true)

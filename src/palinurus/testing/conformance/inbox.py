@@ -34,7 +34,7 @@ FILE = "agents/main/sessions/s.jsonl"
 
 def make_item(ident: str, session: str = "agent:main:a", *, dedupe: str = "", lane: str = "main") -> InboxItem:
     """A message to accept."""
-    return InboxItem(ident, dedupe or f"fake:{ident}", session, lane, f"body of {ident}".encode(), 1000)
+    return InboxItem(ident, dedupe or f"fake:{ident}", session, lane, body=f"body of {ident}".encode(), at=1000)
 
 
 def make_line(ident: str, path: str = FILE) -> TranscriptLine:
@@ -46,7 +46,7 @@ def make_reply_part(
     ident: str, *, of: str = "m1", target: str = "chat", channel: str = "fake", due: int = 0
 ) -> OutboxRow:
     """A reply part."""
-    return OutboxRow(ident, of, channel, target, f"reply {ident}".encode(), 1000, due=due)
+    return OutboxRow(ident, of, channel, target, data=f"reply {ident}".encode(), at=1000, due=due)
 
 
 def make_ledger_call(ident: str, at: int, session: str = "agent:main:a", cost: float | None = 0.5) -> UsageRow:
@@ -219,7 +219,7 @@ class InboxSuite:
 
     async def test_settle_is_all_of_it(self, store: Store, tmp_path: Path) -> None:
         held = await self.accept_and_claim(store)
-        row = SessionRow("agent:main:a", "main", "s", 5, b"{}")
+        row = SessionRow("agent:main:a", "main", "s", 5, data=b"{}")
         await store.settle(
             held,
             Settlement(
@@ -227,7 +227,7 @@ class InboxSuite:
                 "hi",
                 (make_line("e1"),),
                 (make_reply_part("r1"), make_reply_part("r2")),
-                row,
+                session=row,
                 spent=(make_ledger_call("m1", 5),),
             ),
         )
@@ -241,9 +241,9 @@ class InboxSuite:
 
     async def test_touch_leaves_what_others_changed(self, store: Store) -> None:
         held = await self.accept_and_claim(store)
-        old = SessionRow("agent:main:a", "main", "s", 5, b'{"sessionId":"s","level":"high","label":"x"}')
+        old = SessionRow("agent:main:a", "main", "s", 5, data=b'{"sessionId":"s","level":"high","label":"x"}')
         await store.save_session(old)
-        seen = SessionRow("agent:main:a", "main", "s", 9, b'{"sessionId":"s","tokens":7,"label":null}')
+        seen = SessionRow("agent:main:a", "main", "s", 9, data=b'{"sessionId":"s","tokens":7,"label":null}')
         await store.settle(held, Settlement("answered", touch=seen))
         row = await store.session("agent:main:a")
         assert row is not None and row.updated == 9
@@ -251,7 +251,7 @@ class InboxSuite:
 
     async def test_touch_of_a_session_that_is_over_changes_nothing(self, store: Store) -> None:
         held = await self.accept_and_claim(store)
-        new = SessionRow("agent:main:a", "main", "new", 6, b'{"sessionId":"new"}')
+        new = SessionRow("agent:main:a", "main", "new", 6, data=b'{"sessionId":"new"}')
         await store.save_session(new)
         await store.settle(held, Settlement("answered", touch=SessionRow("agent:main:a", "main", "old", 9, b'{"x":1}')))
         assert await store.session("agent:main:a") == new

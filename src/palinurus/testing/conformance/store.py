@@ -95,12 +95,12 @@ class StoreSuite(InboxSuite):
         await store.close()
 
     async def test_sessions(self, store: Store, tmp_path: Path, clock: FakeClock) -> None:
-        rows = [SessionRow(f"agent:{a}:{n}", a, f"s{n}", n, b"{}") for n, a in enumerate(("x", "y", "x"))]
+        rows = [SessionRow(f"agent:{a}:{n}", a, f"s{n}", n, data=b"{}") for n, a in enumerate(("x", "y", "x"))]
         for row in rows:
             await store.save_session(row)
         assert await store.sessions() == rows[::-1]
         assert await store.sessions("x") == [rows[2], rows[0]]
-        newer = SessionRow(rows[0].key, "x", "other", 9, b'{"a":1}')
+        newer = SessionRow(rows[0].key, "x", "other", 9, data=b'{"a":1}')
         await store.save_session(newer)
         await store.drop_session(rows[2].key)
         store = await self.reopen(store, tmp_path, clock)

@@ -14,6 +14,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 from palinurus.testing.discord.state import APPLICATION, GUILD, TOKEN, FakeDiscordState
+from palinurus.testing.loopback import abort_connection
 
 DISPATCH, HEARTBEAT, IDENTIFY, RESUME, RECONNECT, INVALID, HELLO, ACK = 0, 1, 2, 6, 7, 9, 10, 11
 CONTENT = 1 << 15
@@ -31,8 +32,7 @@ class FakeDiscordConnection:
 
     def abort(self) -> None:
         """Cut the wire."""
-        if self._request.transport is not None:
-            self._request.transport.abort()
+        abort_connection(self._request)
 
     async def send(self, op: int, data: Any, event: str | None = None, number: int | None = None) -> None:
         text = json.dumps({"op": op, "d": data, "t": event, "s": number})
@@ -124,22 +124,15 @@ class FakeDiscordGateway:
 
     async def _identify(self, line: FakeDiscordConnection, data: dict[str, Any]) -> None:
         self.identified.append(data)
-        if data["token"] != TOKEN:
-            await line.socket.close(code=4004)
-            return
-        if data["intents"] & CONTENT and not self.allowed:
-            await line.socket.close(code=4014)
+        if data["token"] != TOKEN or (data["intents"] & CONTENT and not self.allowed):
+            await line.socket.close(code=4004 if data["token"] != TOKEN else 4014)
             return
         session = FakeDiscordSession(f"s{len(self.identified)}", data["intents"])
         ready = {
-            "v": 10,
-            "user": self._world.me(),
-            "session_id": session.ident,
-            "resume_gateway_url": self.url,
-            "application": {"id": APPLICATION, "flags": 0},
-            "guilds": [{"id": GUILD, "unavailable": True}],
+            "v": 10, "user": self._world.me(), "session_id": session.ident, "resume_gateway_url": self.url,
+            "application": {"id": APPLICATION, "flags": 0}, "guilds": [{"id": GUILD, "unavailable": True}],
             "private_channels": [],
-        }
+        }  # fmt: skip
         session.told = [("READY", ready), ("GUILD_CREATE", self._world.guild())]
         self.all[session.ident] = session
         await session.resume(line, 0)

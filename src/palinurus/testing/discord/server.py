@@ -1,23 +1,23 @@
-"""The fake Discord: its REST API with its checks, limits and errors, and the people in front of it (`Platform`)."""
+"""The fake Discord: its REST API with its checks, limits and errors, and the people in front of it (`FakePlatform`)."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 from aiohttp import web
 
-from palinurus.channels.discord.channel import make_discord_channel
-from palinurus.core.types.channel import Channel, SendTrouble
+from palinurus.core.types.channel import SendTrouble
 from palinurus.testing.discord.gateway import RECONNECT, FakeDiscordGateway
 from palinurus.testing.discord.state import GUILD, ME, TOKEN, FakeDiscordState
-from palinurus.testing.platform import VisibleMessage, make_channel_kit
+from palinurus.testing.loopback import LoopbackHttp, abort_connection
+from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage
 
 LARGEST = 10 * 1024 * 1024
 _LONG = {"content": {"_errors": [{"code": "BASE_TYPE_MAX_LENGTH", "message": "Must be 2000 or fewer in length."}]}}
 # status, Discord's number, its words
-_FAULTS: dict[str, tuple[int, int, str]] = {
+_FAULTS: dict[SendTrouble, tuple[int, int, str]] = {
     "down": (503, 0, "upstream connect error"),
     "long": (400, 50035, "Invalid Form Body"),
     "media": (413, 40005, "Request entity too large"),
@@ -28,83 +28,53 @@ _FAULTS: dict[str, tuple[int, int, str]] = {
 }
 
 
-class FakeDiscordFault(NamedTuple):
-    trouble: SendTrouble
-    retry_after: float
-    everywhere: bool
-
-
-class FakeDiscord:
-    """Implements `Platform`. Ids are Discord's; a chat is "", "group", or the id of a thread or channel."""
+class FakeDiscord(FakePlatform):
+    """Implements `FakePlatform`. Ids are Discord's; a chat is "", "group", or the id of a thread or channel."""
 
     name = "discord"
-    groups = True
-    troubles: tuple[SendTrouble, ...] = (
-        "down", "long", "media", "signed_out", "blocked", "gone", "refused", "cut", "limited",
-    )  # fmt: skip
+    troubles: ClassVar[tuple[SendTrouble, ...]] = (*_FAULTS, "cut", "limited")
 
     def __init__(self) -> None:
         self.world = FakeDiscordState()
         self.sessions = FakeDiscordGateway(self.world)
-        self.faults: list[FakeDiscordFault] = []
+        api = {f"{method} /api/v10{path}": handler for method, path, handler in self._routes()}
+        files = {"GET /attachments/{number}/{name}": self._file}
+        self._http = LoopbackHttp({"GET /gateway": self.sessions.serve, **api, **files}, middleware=self._gate)
+        super().__init__(self._http)
+        self.everywhere = False  # is a limit one for all requests?
         self.remaining: float | None = None  # every message uses its limit up for so many seconds
         self.refused = 0  # requests answered with 429
         self.extra: dict[str, Any] = {}  # further keys of the account's section
-        self._down = False
-        self._runner: web.AppRunner | None = None
-        self.base = ""
 
-    async def __aenter__(self) -> FakeDiscord:
-        app = web.Application(middlewares=[self._gate], client_max_size=LARGEST * 2)
-        app.router.add_get("/gateway", self.sessions.serve)
-        for method, path, handler in self._routes():
-            app.router.add_route(method, f"/api/v10{path}", handler)
-        app.router.add_get("/attachments/{number}/{name}", self._file)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        port = self._runner.addresses[0][1]
-        self.base = f"http://127.0.0.1:{port}"
-        self.sessions.url = f"ws://127.0.0.1:{port}/gateway"
-        return self
+    @property
+    def base(self) -> str:
+        return self._http.url
 
-    async def __aexit__(self, *exc: object) -> None:
-        assert self._runner is not None
+    async def mend(self) -> None:
+        await super().mend()
+        self.sessions.url = f"ws://127.0.0.1:{self._http.port}/gateway"
+
+    async def cut(self) -> None:
         self.sessions.drop()
-        await self._runner.cleanup()
+        await super().cut()
 
     @property
     def section(self) -> dict[str, Any]:
-        """The account's part of the config."""
         return {"token": TOKEN, "apiBase": f"{self.base}/api/v10", **self.extra}
-
-    def channel(self, folder: str) -> Channel:
-        return make_discord_channel(make_channel_kit("discord", folder, self.section))
 
     # --- people
 
-    async def say(
-        self,
-        text: str,
-        *,
-        chat: str = "",
-        sender: str = "",
-        event: str = "",
-        mention: bool = False,
-        times: int = 1,
-        **more: Any,
-    ) -> str:
+    async def _say(self, said: HumanMessage, more: dict[str, Any]) -> str:
         """`more` are further keys of the message; `files` are (name, mime, data)."""
-        where, author = self.world.chat(chat, sender), self.world.person(sender)
+        where, author = self.world.chat(said.chat, said.sender), self.world.person(said.sender)
         files = more.pop("files", ())
-        content = f"<@{ME}> {text}" if mention else text
+        content = f"<@{ME}> {said.text}" if said.mention else said.text
         more["attachments"] = [self.world.attach(self.base, *file) for file in files]
-        made = self.world.write(where["id"], author, content, ident=event, **more)
+        made = self.world.write(where["id"], author, content, ident=said.event, **more)
         told = dict(made)
         if "guild_id" in where:
             told |= {"guild_id": GUILD, "member": self.world.member(author["id"])}
-        for _ in range(times):
+        for _ in range(said.times):
             await self.sessions.tell("MESSAGE_CREATE", told)
         return str(made["id"])
 
@@ -136,14 +106,8 @@ class FakeDiscord:
     # --- what goes wrong
 
     def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0, everywhere: bool = False) -> None:
-        self.faults += [FakeDiscordFault(trouble, retry_after, everywhere)] * times
-
-    async def cut(self) -> None:
-        self._down = True
-        self.sessions.drop()
-
-    async def mend(self) -> None:
-        self._down = False
+        super().fail(trouble, times, retry_after=retry_after)
+        self.everywhere = everywhere
 
     async def ask_to_reconnect(self) -> None:
         """Discord wants the connection made anew, as it does now and then."""
@@ -151,10 +115,6 @@ class FakeDiscord:
 
     @web.middleware
     async def _gate(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        if self._down:
-            assert request.transport is not None
-            request.transport.abort()
-            return web.Response(status=500)
         if not request.path.startswith("/api/"):
             return await handler(request)  # type: ignore[no-any-return]
         self.world.calls.append(f"{request.method} {request.path.removeprefix('/api/v10')}")
@@ -226,8 +186,8 @@ class FakeDiscord:
 
     async def _post(self, request: web.Request) -> web.Response:
         chat = request.match_info["chat"]
-        fault = self.faults.pop(0) if self.faults else None
-        if fault is not None and fault.trouble != "cut":
+        fault = self.next_fault()
+        if fault and fault != "cut":
             return self._fault(fault)
         if chat not in self.world.chats:
             return make_error(404, 10003, "Unknown Channel")
@@ -240,9 +200,8 @@ class FakeDiscord:
             where = self.world.chats[chat]
             guild = {"guild_id": GUILD} if "guild_id" in where else {}
             await self.sessions.tell("MESSAGE_CREATE", {**made, **guild})
-        if fault is not None:
-            assert request.transport is not None
-            request.transport.abort()
+        if fault:
+            abort_connection(request)
         headers = {}
         if self.remaining is not None:
             headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset-After": str(self.remaining)}
@@ -270,29 +229,28 @@ class FakeDiscord:
         ]
         return body, files
 
-    def _fault(self, fault: FakeDiscordFault) -> web.Response:
-        if fault.trouble == "limited":
+    def _fault(self, fault: str) -> web.Response:
+        if fault == "limited":
             self.refused += 1
-            body = {
-                "message": "You are being rate limited.",
-                "retry_after": fault.retry_after,
-                "global": fault.everywhere,
-            }
-            return web.json_response(body, status=429, headers={"Retry-After": str(int(fault.retry_after) + 1)})
-        status, code, words = _FAULTS[fault.trouble]
-        return make_error(status, code, words, _LONG if fault.trouble == "long" else None)
+            after, words = self.retry_after, "You are being rate limited."
+            body = {"message": words, "retry_after": after, "global": self.everywhere}
+            return web.json_response(body, status=429, headers={"Retry-After": str(int(after) + 1)})
+        status, code, words = _FAULTS[cast("SendTrouble", fault)]
+        return make_error(status, code, words, _LONG if fault == "long" else None)
 
-    def _found(self, request: web.Request) -> dict[str, Any] | None:
-        return self.world.message(request.match_info["chat"], request.match_info["message"])
+    def _found(self, request: web.Request) -> dict[str, Any]:
+        """The message that is meant. Raises Discord's answer where there is none."""
+        found = self.world.message(request.match_info["chat"], request.match_info["message"])
+        if found is None:
+            text = json.dumps({"message": "Unknown Message", "code": 10008})
+            raise web.HTTPNotFound(text=text, content_type="application/json")
+        return found
 
     async def _get(self, request: web.Request) -> web.Response:
-        found = self._found(request)
-        return web.json_response(found) if found else make_error(404, 10008, "Unknown Message")
+        return web.json_response(self._found(request))
 
     async def _patch(self, request: web.Request) -> web.Response:
         found, body = self._found(request), await request.json()
-        if found is None:
-            return make_error(404, 10008, "Unknown Message")
         if found["author"]["id"] != ME:
             return make_error(403, 50005, "Cannot edit a message authored by another user")
         if wrong := find_refusal(body, []):
@@ -302,22 +260,16 @@ class FakeDiscord:
 
     async def _delete(self, request: web.Request) -> web.Response:
         found = self._found(request)
-        if found is None:
-            return make_error(404, 10008, "Unknown Message")
         self.world.messages[request.match_info["chat"]].remove(found)
         return web.Response(status=204)
 
     async def _pin(self, request: web.Request) -> web.Response:
         found = self._found(request)
-        if found is None:
-            return make_error(404, 10008, "Unknown Message")
         found["pinned"] = request.method == "PUT"
         return web.Response(status=204)
 
     async def _react(self, request: web.Request) -> web.Response:
         found, emoji = self._found(request), request.match_info["emoji"]
-        if found is None:
-            return make_error(404, 10008, "Unknown Message")
         rest = [one for one in found.get("reactions", ()) if one["emoji"]["name"] != emoji]
         ours = {"emoji": {"id": None, "name": emoji}, "me": True, "count": 1}
         found["reactions"] = [*rest, ours] if request.method == "PUT" else rest

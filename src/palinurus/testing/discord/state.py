@@ -73,9 +73,8 @@ class FakeDiscordState:
     def thread(self, parent: str, name: str, ident: str = "") -> dict[str, Any]:
         """A new thread below a channel."""
         ident = ident or self.ident()
-        made = {"id": ident, "type": THREAD, "guild_id": GUILD, "parent_id": parent, "name": name}
-        self.chats[ident] = made
-        return made
+        self.chats[ident] = {"id": ident, "type": THREAD, "guild_id": GUILD, "parent_id": parent, "name": name}
+        return self.chats[ident]
 
     def guild(self) -> dict[str, Any]:
         """As the gateway describes it."""
@@ -96,18 +95,11 @@ class FakeDiscordState:
     def write(self, chat: str, author: dict[str, Any], text: str, **more: Any) -> dict[str, Any]:
         """A message as REST shows it."""
         made = {
-            "id": more.pop("ident", "") or self.ident(),
-            "type": 0,
-            "channel_id": chat,
-            "author": author,
-            "content": text,
-            "attachments": [],
-            "components": [],
+            "id": more.pop("ident", "") or self.ident(), "type": 0, "channel_id": chat, "author": author,
+            "content": text, "attachments": [], "components": [], "flags": 0,
             "mentions": [self.me()] if f"<@{ME}>" in text else [],
-            "mention_roles": [ROLE] if f"<@&{ROLE}>" in text else [],
-            "flags": 0,
-            **more,
-        }
+            "mention_roles": [ROLE] if f"<@&{ROLE}>" in text else [], **more,
+        }  # fmt: skip
         answered = self.message(chat, (made.get("message_reference") or {}).get("message_id", ""))
         if answered is not None:
             made |= {"type": 19, "referenced_message": answered}
@@ -134,7 +126,7 @@ class FakeDiscordState:
                 strip_marks(one["content"]),
                 tuple(file["filename"] for file in one["attachments"]),
                 tuple(button["label"] for row in one["components"] for button in row["components"]),
-                (one.get("message_reference") or {}).get("message_id", ""),
+                reply_to=(one.get("message_reference") or {}).get("message_id", ""),
             )
             for one in self.messages.get(self.chat(chat)["id"], ())
             if one["author"]["id"] == ME

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import json
 import re
@@ -12,91 +11,60 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from palinurus.channels.matrix.channel import make_matrix_channel
-from palinurus.core.types.channel import Channel, SendTrouble
+from palinurus.core.types.channel import SendTrouble
+from palinurus.testing.loopback import EVERY_REQUEST, LoopbackHttp, NewsBell, abort_connection
 from palinurus.testing.matrix.state import ALICE, BOB, ME, FakeMatrixState, MatrixJson
-from palinurus.testing.platform import VisibleMessage, make_channel_kit
+from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage
 
 TOKEN, PASSWORD = "syt_fake_token", "open sesame"
 DIRECT, GROUP = "!direct:fake", "!group:fake"
 LARGEST = 65_536  # bytes of an event
 
-_ERRORS: dict[str, tuple[int, str]] = {
+_ERRORS: dict[SendTrouble, tuple[int, str]] = {
     "long": (413, "M_TOO_LARGE"), "signed_out": (401, "M_UNKNOWN_TOKEN"), "gone": (403, "M_FORBIDDEN"),
     "refused": (400, "M_UNKNOWN"), "markup": (400, "M_BAD_JSON"), "down": (502, ""),
 }  # fmt: skip
 
 
-class FakeMatrix(FakeMatrixState):
-    """Implements `Platform`."""
+class FakeMatrix(FakePlatform, FakeMatrixState):
+    """Implements `FakePlatform`."""
 
     name = "matrix"
-    groups = True
-    troubles: ClassVar[tuple[SendTrouble, ...]] = (
-        "down", "cut", "limited", "markup", "long", "signed_out", "gone", "refused",
-    )  # fmt: skip
+    troubles: ClassVar[tuple[SendTrouble, ...]] = ("cut", "limited", *_ERRORS)
 
     def __init__(self) -> None:
-        super().__init__()
-        self.url = ""
+        self._http = LoopbackHttp({EVERY_REQUEST: self._answer})
+        super().__init__(self._http)
         self.revoked = False
         self.token = TOKEN
         self.logins: list[dict[str, Any]] = []
         self.old_media = False  # a server from before authenticated media
-        self.steps: list[str] = []  # what the next sends meet, one each; "" is nothing
         self.broken: dict[str, int] = {}  # so many requests with this word in their path fail
         self.refuse_media = 0  # so many uploads are too large
         self.requests: list[tuple[str, str]] = []
-        self._faults: list[tuple[SendTrouble, float]] = []
         self._lost: set[str] = set()
-        self._down = False
-        self._news = asyncio.Event()
+        self._news = NewsBell()
         self.room(DIRECT, ALICE)
         self.room(GROUP, ALICE, BOB, title="harbour")
 
-    async def __aenter__(self) -> FakeMatrix:
-        app = web.Application(client_max_size=64 * 1024 * 1024)
-        app.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.cut()
-        await self._runner.cleanup()
+    @property
+    def url(self) -> str:
+        return self._http.url
 
     @property
     def section(self) -> dict[str, Any]:
-        """The account's part of a config."""
         return {"homeserver": self.url, "accessToken": TOKEN}
-
-    def channel(self, folder: str) -> Channel:
-        return make_matrix_channel(make_channel_kit("matrix", folder, self.section))
 
     # --- people
 
-    async def say(
-        self,
-        text: str,
-        *,
-        chat: str = "",
-        sender: str = "",
-        event: str = "",
-        mention: bool = False,
-        times: int = 1,
-        **more: Any,
-    ) -> str:
+    async def _say(self, said: HumanMessage, more: dict[str, Any]) -> str:
         """`more` are further keys of the content. A server that tells twice does so in its stream."""
-        content = {"msgtype": "m.text", "body": f"Pal: {text}" if mention else text, **more}
-        if mention:
+        content = {"msgtype": "m.text", "body": f"Pal: {said.text}" if said.mention else said.text, **more}
+        if said.mention:
             content["m.mentions"] = {"user_ids": [ME]}
-        told = self.add(
-            resolve_room(chat), sender or ALICE, "m.room.message", content, **({"event_id": event} if event else {})
-        )
-        self.stream += [told] * (times - 1)
+        ident = {"event_id": said.event} if said.event else {}
+        told = self.add(resolve_room(said.chat), said.sender or ALICE, "m.room.message", content, **ident)
+        self.stream += [told] * (said.times - 1)
         self.wake()
         return str(told["event_id"])
 
@@ -131,31 +99,19 @@ class FakeMatrix(FakeMatrixState):
             and (e["content"].get("m.relates_to") or {}).get("rel_type") != "m.replace"
         ]
 
-    async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
-        raise NotImplementedError("Matrix has no buttons")
-
-    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
-        self._faults += [(trouble, retry_after)] * times
-
-    async def cut(self) -> None:
-        self._down = True
-        self.wake()
-
-    async def mend(self) -> None:
-        self._down = False
-
     def wake(self) -> None:
         """Who waits for news looks again."""
-        self._news.set()
-        self._news = asyncio.Event()
+        self._news.wake()
+
+    async def cut(self) -> None:
+        self.wake()
+        await super().cut()
 
     # --- the API
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         whole = request.rel_url.raw_path
         self.requests.append((request.method, whole))
-        if self._down:
-            return _abort(request)
         if (request.method, whole) == ("POST", f"{_C}/login"):
             return await self._login(request)
         if request.headers.get("Authorization") != f"Bearer {self.token}" or self.revoked:
@@ -187,22 +143,15 @@ class FakeMatrix(FakeMatrixState):
         limit = json.loads(request.query.get("filter", "{}")).get("room", {}).get("timeline", {}).get("limit", 10)
         wait = int(request.query.get("timeout", "0")) / 1000
         if since and int(since[1:]) >= len(self.stream) and wait:
-            try:
-                await asyncio.wait_for(self._news.wait(), wait)
-            except TimeoutError:
-                pass
-        if self._down:
-            return _abort(request)
+            await self._news.wait(wait)
         return web.json_response(self.sync(since, limit))
 
     async def _send(self, request: web.Request, room: str, kind: str, transaction: str) -> web.StreamResponse:
         data = await request.read()
-        trouble, after = self._faults.pop(0) if self._faults else ("", 0.0)
-        if self.steps:
-            trouble = self.steps.pop(0)
+        trouble = self.next_fault()
         if trouble == "limited":
-            return _no(429, "M_LIMIT_EXCEEDED", retry_after_ms=int(after * 1000))
-        if trouble and trouble != "cut":
+            return _no(429, "M_LIMIT_EXCEEDED", retry_after_ms=int(self.retry_after * 1000))
+        if trouble in _ERRORS:
             return _no(*_ERRORS[trouble])
         if self.members.get(room, {}).get(ME) != "join":
             return _no(403, "M_FORBIDDEN")
@@ -212,7 +161,7 @@ class FakeMatrix(FakeMatrixState):
         ident = self.once(f"{room}/{kind}/{transaction}", lambda: self.add(room, ME, kind, content))
         if trouble == "cut" or transaction in self._lost:
             self._lost ^= {transaction}  # the HTTP client asks once more by itself: lost too
-            return _abort(request)
+            return abort_connection(request)
         self.wake()
         return web.json_response({"event_id": ident})
 
@@ -319,12 +268,6 @@ def resolve_room(chat: str) -> str:
     return {"": DIRECT, "group": GROUP}.get(chat, chat)
 
 
-def _abort(request: web.Request) -> web.Response:
-    if request.transport is not None:
-        request.transport.abort()
-    return web.Response()
-
-
 def _no(status: int, code: str, **more: Any) -> web.Response:
     return web.json_response({"errcode": code, "error": "no", **more}, status=status)
 
@@ -336,4 +279,4 @@ def _shown(ident: str, now: MatrixJson, first: MatrixJson) -> VisibleMessage:
     media = (now["filename"],) if "url" in now else ()
     about = first.get("m.relates_to") or {}
     answered = (about.get("m.in_reply_to") or {}).get("event_id", "")
-    return VisibleMessage(ident, "" if media else text, media, (), answered)
+    return VisibleMessage(ident, "" if media else text, media, (), reply_to=answered)

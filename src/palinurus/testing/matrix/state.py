@@ -75,12 +75,8 @@ class FakeMatrixState:
         fresh = any(e["room_id"] == room and _joins(e) for e in self.stream[start:])
         places = [n for n, e in enumerate(self.stream) if e["room_id"] == room and (fresh or n >= start)]
         shown = places[-limit:]
-        limited = len(places) > len(shown)
-        return {
-            "events": [self.stream[n] for n in shown],
-            "limited": limited,
-            "prev_batch": f"s{shown[0] if shown else start}",
-        }
+        events, before = [self.stream[n] for n in shown], f"s{shown[0] if shown else start}"
+        return {"events": events, "limited": len(places) > len(shown), "prev_batch": before}
 
     def messages(self, room: str, start: str, to: str, limit: int) -> MatrixJson:
         """Backwards from a place, to another one at most."""

@@ -16,87 +16,64 @@ from typing import Any, ClassVar
 import aiohttp
 from aiohttp import web
 
-from palinurus.channels.slack.channel import make_slack_channel
 from palinurus.clock import SystemClock
-from palinurus.core.types.channel import Channel, ChannelHttpRequest, SendTrouble
-from palinurus.testing.platform import VisibleMessage, make_channel_kit
-from palinurus.testing.slack.state import ME, METHODS, MY_BOT, TEAM, FakeSlackState, SlackForm
+from palinurus.core.types.channel import ChannelHttpRequest, SendTrouble
+from palinurus.testing.loopback import LoopbackHttp, abort_connection
+from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage
+from palinurus.testing.slack.state import ME, MY_BOT, TEAM, FakeSlackState, SlackForm
 
 BOT, APP, SIGNING = "xoxb-fake-bot", "xapp-fake-app", "signing-secret"
 
 _ERRORS: dict[str, str] = {
-    "limited": "ratelimited", "markup": "invalid_blocks", "long": "msg_too_long", "signed_out": "token_revoked",
+    "markup": "invalid_blocks", "long": "msg_too_long", "signed_out": "token_revoked",
     "blocked": "messages_tab_disabled", "gone": "channel_not_found", "refused": "no_permission",
     "media": "file_upload_size_restricted",
 }  # fmt: skip
 
 
-class FakeSlack(FakeSlackState):
-    """Implements `Platform`. `calls` holds every Web API call as (method, form)."""
+class FakeSlack(FakePlatform, FakeSlackState):
+    """Implements `FakePlatform`. `calls` holds every Web API call as (method, form)."""
 
     name = "slack"
-    groups = True
     troubles: ClassVar[tuple[SendTrouble, ...]] = (
         "down", "cut", "limited", "markup", "long", "signed_out", "blocked", "gone", "refused",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        super().__init__()
+        routes = {"POST /api/{method}": self._call, "GET /socket": self._socket}
+        self._http = LoopbackHttp(routes | {"POST /upload/{id}": self._upload, "GET /files/{id}": self._download})
+        super().__init__(self._http)
         self.calls: list[tuple[str, SlackForm]] = []
         self.acknowledged: list[str] = []
         self.revoked = False
         self.forbidden: set[str] = set()  # methods for which a scope is missing
         self._clock = SystemClock()
         self._count = 0
-        self._faults: list[tuple[SendTrouble, float]] = []
         self._waiting: dict[str, dict[str, Any]] = {}  # envelopes without acknowledgement
         self._sockets: list[web.WebSocketResponse] = []
-        self._down = False
 
-    async def __aenter__(self) -> FakeSlack:
-        app = web.Application(client_max_size=64 * 1024 * 1024)
-        app.router.add_post("/api/{method}", self._call)
-        app.router.add_get("/socket", self._socket)
-        app.router.add_post("/upload/{id}", self._upload)
-        app.router.add_get("/files/{id}", self._download)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
+    async def mend(self) -> None:
+        await super().mend()
+        self.url = self._http.url
 
-    async def __aexit__(self, *exc: object) -> None:
-        await self._drop()
-        await self._runner.cleanup()
+    async def cut(self) -> None:
+        for socket in list(self._sockets):
+            await socket.close(code=1001)
+        await super().cut()
 
     @property
     def section(self) -> dict[str, Any]:
-        """The account's part of a config."""
         return {"botToken": BOT, "appToken": APP, "apiBase": f"{self.url}/api/"}
-
-    def channel(self, folder: str) -> Channel:
-        return make_slack_channel(make_channel_kit("slack", folder, self.section))
 
     # --- people
 
-    async def say(
-        self,
-        text: str,
-        *,
-        chat: str = "",
-        sender: str = "",
-        event: str = "",
-        mention: bool = False,
-        times: int = 1,
-        **more: Any,
-    ) -> str:
+    async def _say(self, said: HumanMessage, more: dict[str, Any]) -> str:
         """`more` are further fields of the message event; `files` as (name, mime, data)."""
-        made = self.add_message(text, chat=chat, sender=sender, mention=mention, **more)
-        if event:
-            made["ts"] = event
+        made = self.add_message(said.text, chat=said.chat, sender=said.sender, mention=said.mention, **more)
+        if said.event:
+            made["ts"] = said.event
         callback = {"type": "event_callback", "team_id": TEAM, "event_id": f"Ev{made['ts']}", "event": made}
-        for _ in range(times):
+        for _ in range(said.times):
             await self.tell("events_api", callback)
         return str(made["ts"])
 
@@ -151,16 +128,6 @@ class FakeSlack(FakeSlackState):
             if one.get("bot_id") == MY_BOT
         ]
 
-    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
-        self._faults += [(trouble, retry_after)] * times
-
-    async def cut(self) -> None:
-        self._down = True
-        await self._drop()
-
-    async def mend(self) -> None:
-        self._down = False
-
     def forget(self) -> None:
         """It was too long ago: what was not acknowledged is not told again."""
         self._waiting.clear()
@@ -176,11 +143,7 @@ class FakeSlack(FakeSlackState):
         """A request as Slack makes it in mode http; `late` seconds old."""
         at = str(self._clock.now() // 1000 - late)
         signature = hmac.new(secret.encode(), f"v0:{at}:".encode() + body, hashlib.sha256).hexdigest()
-        headers = {
-            "content-type": kind,
-            "x-slack-request-timestamp": at,
-            "x-slack-signature": f"v0={signature}",
-        }
+        headers = {"content-type": kind, "x-slack-request-timestamp": at, "x-slack-signature": f"v0={signature}"}
         return ChannelHttpRequest("POST", headers, {}, body)
 
     # --- the socket
@@ -208,16 +171,10 @@ class FakeSlack(FakeSlackState):
         self._sockets.remove(socket)
         return socket
 
-    async def _drop(self) -> None:
-        for socket in list(self._sockets):
-            await socket.close(code=1001)
-
     # --- the Web API
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
         method = request.match_info["method"]
-        if self._down:
-            return _abort(request)
         form = await _form(request)
         wanted = APP if method == "apps.connections.open" else BOT
         if request.headers.get("Authorization") != f"Bearer {wanted}":
@@ -227,19 +184,16 @@ class FakeSlack(FakeSlackState):
         self.calls.append((method, form))
         if method in self.forbidden:
             return _no("missing_scope")
-        trouble: str = ""
-        if method in ("chat.postMessage", "files.completeUploadExternal") and self._faults:
-            trouble, after = self._faults.pop(0)
-            if trouble == "limited":
-                return _no("ratelimited", 429, {"Retry-After": str(int(after))})
-            if trouble == "down":
-                return web.Response(status=503, text="unavailable")
-            if trouble != "cut":
-                return _no(_ERRORS[trouble])
-        step = METHODS.get(method)
-        answer = step(self, form) if step else "unknown_method"
+        trouble = self.next_fault() if method in ("chat.postMessage", "files.completeUploadExternal") else ""
+        if trouble == "limited":
+            return _no("ratelimited", 429, {"Retry-After": str(int(self.retry_after))})
+        if trouble == "down":
+            return web.Response(status=503, text="unavailable")
+        if trouble in _ERRORS:
+            return _no(_ERRORS[trouble])
+        answer = self.answer(method, form)
         if trouble == "cut":
-            return _abort(request)
+            return abort_connection(request)
         return _no(answer) if isinstance(answer, str) else web.json_response({"ok": True, **answer})
 
     # --- files
@@ -263,12 +217,6 @@ async def _form(request: web.Request) -> SlackForm:
         body = await request.json()
         return told | {key: one if isinstance(one, str) else json.dumps(one) for key, one in body.items()}
     return told | dict(await request.post())
-
-
-def _abort(request: web.Request) -> web.Response:
-    if request.transport is not None:
-        request.transport.abort()
-    return web.Response()
 
 
 def _no(code: str, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:

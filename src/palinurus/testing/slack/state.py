@@ -15,7 +15,8 @@ SlackForm = dict[str, Any]
 
 
 class FakeSlackState:
-    """One workspace. A method takes a form and gives its answer, or the code of an error."""
+    """One workspace. A method of the Web API takes a form and gives its answer, or the code of an error; it is the one
+    that is named like it, `_chat_postMessage` for chat.postMessage."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -37,16 +38,21 @@ class FakeSlackState:
         self._stamps += 1_000_001
         return f"{self._stamps // 1_000_000}.{self._stamps % 1_000_000:06}"
 
+    def answer(self, method: str, form: SlackForm) -> SlackForm | str:
+        """What the Web API answers to a call."""
+        does: Callable[[SlackForm], SlackForm | str] | None = getattr(self, f"_{method.replace('.', '_')}", None)
+        return does(form) if does else "unknown_method"
+
     def find_message(self, channel: str, ts: str) -> dict[str, Any]:
         return next((m for m in self.chats.get(channel, ()) if m["ts"] == ts), {})
 
-    def _auth(self, form: SlackForm) -> SlackForm | str:
+    def _auth_test(self, form: SlackForm) -> SlackForm | str:
         return {"user_id": ME, "user": "pal", "bot_id": MY_BOT, "team_id": TEAM}
 
-    def _open(self, form: SlackForm) -> SlackForm | str:
+    def _apps_connections_open(self, form: SlackForm) -> SlackForm | str:
         return {"url": f"{self.url.replace('http', 'ws')}/socket?ticket=secret"}
 
-    def _post(self, form: SlackForm) -> SlackForm | str:
+    def _chat_postMessage(self, form: SlackForm) -> SlackForm | str:
         if len(form.get("text", "")) > 40_000:
             return "msg_too_long"
         message = {
@@ -59,21 +65,21 @@ class FakeSlackState:
         self.chats.setdefault(form["channel"], []).append(message)
         return {"ts": message["ts"], "channel": form["channel"]}
 
-    def _update(self, form: SlackForm) -> SlackForm | str:
+    def _chat_update(self, form: SlackForm) -> SlackForm | str:
         message = self.find_message(form["channel"], form["ts"])
         if not message:
             return "message_not_found"
         message.update(text=form["text"], blocks=json.loads(form.get("blocks") or "[]"))
         return {"ts": form["ts"]}
 
-    def _delete(self, form: SlackForm) -> SlackForm | str:
+    def _chat_delete(self, form: SlackForm) -> SlackForm | str:
         message = self.find_message(form["channel"], form["ts"])
         if not message:
             return "message_not_found"
         self.chats[form["channel"]].remove(message)
         return {"ts": form["ts"]}
 
-    def _react(self, form: SlackForm) -> SlackForm | str:
+    def _reactions_add(self, form: SlackForm) -> SlackForm | str:
         message = self.find_message(form["channel"], form["timestamp"])
         if not message:
             return "message_not_found"
@@ -83,42 +89,42 @@ class FakeSlackState:
         names.append(form["name"])
         return {}
 
-    def _unreact(self, form: SlackForm) -> SlackForm | str:
+    def _reactions_remove(self, form: SlackForm) -> SlackForm | str:
         names = self.find_message(form["channel"], form["timestamp"]).get("reactions", [])
         if form["name"] not in names:
             return "no_reaction"
         names.remove(form["name"])
         return {}
 
-    def _reactions(self, form: SlackForm) -> SlackForm | str:
+    def _reactions_get(self, form: SlackForm) -> SlackForm | str:
         names = self.find_message(form["channel"], form["timestamp"]).get("reactions", [])
         return {"message": {"reactions": [{"name": name, "users": [ME]} for name in names]}}
 
-    def _history(self, form: SlackForm) -> SlackForm | str:
+    def _conversations_history(self, form: SlackForm) -> SlackForm | str:
         oldest = form.get("oldest", "")
         found = [m for m in self.chats.get(form["channel"], ()) if m["ts"] > oldest and not _below(m)]
         return _page(list(reversed(found)), form)
 
-    def _replies(self, form: SlackForm) -> SlackForm | str:
+    def _conversations_replies(self, form: SlackForm) -> SlackForm | str:
         chat = self.chats.get(form["channel"], ())
         return _page([m for m in chat if form["ts"] in (m["ts"], m.get("thread_ts"))], form)
 
-    def _info(self, form: SlackForm) -> SlackForm | str:
+    def _conversations_info(self, form: SlackForm) -> SlackForm | str:
         return {"channel": {"id": form["channel"], "name": "harbour", "is_mpim": form["channel"].startswith("G")}}
 
-    def _direct(self, form: SlackForm) -> SlackForm | str:
+    def _conversations_open(self, form: SlackForm) -> SlackForm | str:
         return {"channel": {"id": self.resolve_channel("", form["users"])}}
 
-    def _user(self, form: SlackForm) -> SlackForm | str:
+    def _users_info(self, form: SlackForm) -> SlackForm | str:
         name = self.names.get(form["user"])
         return {"user": {"id": form["user"], "profile": {"display_name": name}}} if name else "user_not_found"
 
-    def _place(self, form: SlackForm) -> SlackForm | str:
+    def _files_getUploadURLExternal(self, form: SlackForm) -> SlackForm | str:
         ident = f"F{len(self.files) + 1}"
         self.files[ident] = {"id": ident, "name": form["filename"], "length": int(form["length"]), "data": None}
         return {"file_id": ident, "upload_url": f"{self.url}/upload/{ident}"}
 
-    def _complete(self, form: SlackForm) -> SlackForm | str:
+    def _files_completeUploadExternal(self, form: SlackForm) -> SlackForm | str:
         files = [self.files[one["id"]] for one in json.loads(form["files"])]
         if any(file["data"] is None for file in files):
             return "file_not_found"
@@ -132,35 +138,18 @@ class FakeSlackState:
             file["shares"] = {"private": {form["channel_id"]: [{"ts": message["ts"]}]}}
         return {"files": [{"id": file["id"]} for file in files]}
 
-    def _file(self, form: SlackForm) -> SlackForm | str:
+    def _files_info(self, form: SlackForm) -> SlackForm | str:
         return {"file": {"id": form["file"], "shares": self.files[form["file"]].get("shares", {})}}
+
+    def _pins_add(self, form: SlackForm) -> SlackForm | str:
+        return {}
+
+    _pins_remove = _pins_add
 
     def keep_file(self, name: str, mime: str, data: bytes) -> dict[str, Any]:
         ident = f"F{len(self.files) + 1}"
         self.files[ident] = {"id": ident, "name": name, "data": data}
         return {"id": ident, "name": name, "mimetype": mime, "url_private_download": f"{self.url}/files/{ident}"}
-
-
-METHODS: dict[str, Callable[[FakeSlackState, SlackForm], SlackForm | str]] = {
-    "auth.test": FakeSlackState._auth,
-    "apps.connections.open": FakeSlackState._open,
-    "chat.postMessage": FakeSlackState._post,
-    "chat.update": FakeSlackState._update,
-    "chat.delete": FakeSlackState._delete,
-    "reactions.add": FakeSlackState._react,
-    "reactions.remove": FakeSlackState._unreact,
-    "reactions.get": FakeSlackState._reactions,
-    "conversations.history": FakeSlackState._history,
-    "conversations.replies": FakeSlackState._replies,
-    "conversations.info": FakeSlackState._info,
-    "conversations.open": FakeSlackState._direct,
-    "users.info": FakeSlackState._user,
-    "files.getUploadURLExternal": FakeSlackState._place,
-    "files.completeUploadExternal": FakeSlackState._complete,
-    "files.info": FakeSlackState._file,
-    "pins.add": lambda self, form: {},
-    "pins.remove": lambda self, form: {},
-}
 
 
 def _below(message: dict[str, Any]) -> bool:

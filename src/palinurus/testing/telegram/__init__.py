@@ -1,1 +1,1 @@
-"""A Telegram on loopback: `people.py` is the fake a test talks to, `server.py` its Bot API, `markup.py` its HTML."""
+"""A Telegram on loopback: `server.py` is the fake a test talks to, `api.py` its Bot API and what it makes of HTML."""

@@ -1,14 +1,16 @@
 """The Bot API on loopback, as far as the channel uses it: the real paths, parameters, answers and error texts.
 
-Knows no test: what people do and see is in `people.py`. Updates wait until they are acknowledged by an offset, or are
+Knows no test: what people do and see is in `server.py`. Updates wait until they are acknowledged by an offset, or are
 posted to a webhook until it takes them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import html
 import itertools
 import json
+import re
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -16,7 +18,7 @@ import msgspec
 from aiohttp import web
 
 from palinurus.clock import SystemClock
-from palinurus.testing.telegram.markup import TelegramHtmlError, strip_html
+from palinurus.testing.loopback import EVERY_REQUEST, LoopbackHttp, NewsBell, abort_connection
 
 TOKEN = "4242:fake-token-of-a-bot"
 ME = {
@@ -24,6 +26,14 @@ ME = {
     "can_read_all_group_messages": True, "supports_inline_queries": False,
 }  # fmt: skip
 MEDIA = ("photo", "document", "voice", "audio", "video", "animation")
+
+TAGS = frozenset(
+    ("b", "strong", "i", "em", "u", "ins", "s", "strike", "del", "span", "tg-spoiler", "a", "code", "pre",
+     "blockquote", "tg-emoji")
+)  # fmt: skip
+
+_TAG = re.compile(r"<(/?)([a-z-]*)((?:\s[^<>]*)?)>", re.IGNORECASE)
+_ENTITY = re.compile(r"&(lt|gt|amp|quot|#\d{1,7}|#x[0-9a-fA-F]{1,6});")
 
 _clock = SystemClock()
 
@@ -75,37 +85,34 @@ class FakeTelegramApi:
         self.reactions: dict[tuple[int, int], list[str]] = {}
         self.moved: dict[int, int] = {}
         self.answered: list[str] = []  # presses that were confirmed
-        self.faults: list[
-            FakeTelegramFault | str
-        ] = []  # for the next sends; "cut" shows the message and loses the answer
         self.hook: dict[str, Any] = {}
         self.polls = 0
-        self.port = 0
         self._numbers = itertools.count(11)  # 1 is the general topic of a forum
         self._updates = itertools.count(7001)
-        self._waiting: list[asyncio.Future[None]] = []
-        self._runner: web.ServerRunner | None = None
+        self._news = NewsBell()
+        self._http = LoopbackHttp({EVERY_REQUEST: self._handle})
         self._pushing: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
         """For `apiRoot`."""
-        return f"http://127.0.0.1:{self.port}"
+        return self._http.url
 
     async def start(self) -> None:
         """Listen, on the port of last time."""
-        self._runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.05)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True).start()
-        self.port = int(self._runner.addresses[0][1])
+        await self._http.start()
         self._pushing = asyncio.ensure_future(self._push())
 
     async def stop(self) -> None:
         """Cut every connection and take no new ones."""
-        if self._runner is not None and self._pushing is not None:
+        if self._pushing is not None:
             self._pushing.cancel()
             await asyncio.gather(self._pushing, return_exceptions=True)
-            await self._runner.cleanup()
+        await self._http.stop()
+
+    def next_fault(self) -> str:
+        """What goes wrong with this send: "" or "cut". Raises FakeTelegramFault for all else."""
+        raise NotImplementedError
 
     def number(self) -> int:
         """An id for a new message."""
@@ -114,19 +121,7 @@ class FakeTelegramApi:
     def add(self, **update: Any) -> None:
         """Something happened: the bot will be told."""
         self.updates.append({"update_id": next(self._updates), **update})
-        self._wake()
-
-    def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            if not one.done():
-                one.set_result(None)
-
-    async def _news(self, seconds: float | None = None) -> None:
-        """Something happens, or the time is over."""
-        one: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(one)
-        await asyncio.wait((one,), timeout=seconds)
+        self._news.wake()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         where = request.path.split("/")
@@ -139,16 +134,14 @@ class FakeTelegramApi:
         try:
             if where[1] != f"bot{TOKEN}":
                 raise FakeTelegramFault(401, "Unauthorized")
-            does = getattr(self, f"_{method}", None)
-            if does is None:
+            kind, does = method.removeprefix("send").lower(), getattr(self, f"_{method}", None)
+            if does is None and kind not in MEDIA:
                 raise FakeTelegramFault(404, "Not Found")
-            result = await does(params)
+            result = await (does(params) if does else self._file(params, kind))
         except FakeTelegramFault as fault:
             return web.json_response(fault.body, status=fault.code)
         except ConnectionError:
-            if request.transport is not None:
-                request.transport.abort()
-            return web.Response()
+            return abort_connection(request)
         return web.json_response({"ok": True, "result": result})
 
     # updates
@@ -161,19 +154,19 @@ class FakeTelegramApi:
             raise FakeTelegramFault(409, "Conflict: can't use getUpdates method while webhook is active")
         self.polls += 1
         mine, offset = self.polls, int(params.get("offset", 0))
-        self._wake()  # an older request ends
+        self._news.wake()  # an older request ends
         until = _clock.monotonic() + float(params.get("timeout", 0))
         while True:
             self.updates = [one for one in self.updates if one["update_id"] >= offset]
             if self.updates or _clock.monotonic() >= until:
                 return self.updates[: int(params.get("limit", 100))]
-            await self._news(until - _clock.monotonic())
+            await self._news.wait(until - _clock.monotonic())
             if mine != self.polls:
                 raise FakeTelegramFault(409, "Conflict: terminated by other getUpdates request")
 
     async def _setWebhook(self, params: dict[str, Any]) -> Any:
         self.hook = params if params.get("url") else {}
-        self._wake()
+        self._news.wake()
         return True
 
     async def _deleteWebhook(self, params: dict[str, Any]) -> Any:
@@ -189,7 +182,7 @@ class FakeTelegramApi:
         async with aiohttp.ClientSession() as http:
             while True:
                 if not self.hook or not self.updates:
-                    await self._news()
+                    await self._news.wait()
                     continue
                 headers = {"X-Telegram-Bot-Api-Secret-Token": self.hook.get("secret_token", "")}
                 update = self.updates[0]
@@ -219,9 +212,7 @@ class FakeTelegramApi:
         return {"message_id": kept.id, "date": 1_767_225_600, "chat": chat, "from": ME, "text": kept.text}
 
     async def _shown(self, params: dict[str, Any], kind: str, text: str, media: tuple[str, ...]) -> Any:
-        fault = self.faults.pop(0) if self.faults else None
-        if isinstance(fault, FakeTelegramFault):
-            raise fault
+        fault = self.next_fault()
         chat, topic = self._place(params), int(params.get("message_thread_id", 0))
         if topic and topic not in self.chats[chat].get("topics", {}):
             raise FakeTelegramFault(400, "Bad Request: message thread not found")
@@ -253,24 +244,6 @@ class FakeTelegramApi:
             raise FakeTelegramFault(400, "Bad Request: file must be non-empty")
         self.files[f"sent/{name}"] = data
         return await self._shown(params, kind, _text(params, "caption", 1024, "message caption"), (name,))
-
-    async def _sendPhoto(self, params: dict[str, Any]) -> Any:
-        return await self._file(params, "photo")
-
-    async def _sendDocument(self, params: dict[str, Any]) -> Any:
-        return await self._file(params, "document")
-
-    async def _sendVoice(self, params: dict[str, Any]) -> Any:
-        return await self._file(params, "voice")
-
-    async def _sendAudio(self, params: dict[str, Any]) -> Any:
-        return await self._file(params, "audio")
-
-    async def _sendVideo(self, params: dict[str, Any]) -> Any:
-        return await self._file(params, "video")
-
-    async def _sendAnimation(self, params: dict[str, Any]) -> Any:
-        return await self._file(params, "animation")
 
     async def _sendPoll(self, params: dict[str, Any]) -> Any:
         options = [one["text"] if isinstance(one, dict) else one for one in json.loads(params["options"])]
@@ -321,9 +294,7 @@ class FakeTelegramApi:
         self._own(params, "pin")
         return True
 
-    async def _unpinChatMessage(self, params: dict[str, Any]) -> Any:
-        self._own(params, "unpin")
-        return True
+    _unpinChatMessage = _pinChatMessage
 
     async def _createForumTopic(self, params: dict[str, Any]) -> Any:
         chat, topic = self._place(params), self.number()
@@ -374,3 +345,43 @@ def _buttons(params: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     if any(not 1 <= len(data.encode()) <= 64 for _, data in found):
         raise FakeTelegramFault(400, "Bad Request: BUTTON_DATA_INVALID")
     return found
+
+
+class TelegramHtmlError(ValueError):
+    """The description that Telegram answers with."""
+
+
+def strip_html(source: str) -> str:
+    """The text without its tags. Raises TelegramHtmlError as Telegram refuses."""
+    out: list[str] = []
+    stack: list[str] = []
+    at = 0
+    while (start := source.find("<", at)) >= 0:
+        out.append(_plain(source[at:start]))
+        tag = _TAG.match(source, start)
+        offset = len(source[:start].encode())
+        if tag is None:
+            raise TelegramHtmlError(f'can\'t parse entities: Unsupported start tag "" at byte offset {offset}')
+        closing, name, rest = tag[1], tag[2].lower(), tag[3]
+        if closing:
+            if not stack:
+                raise TelegramHtmlError(f"can't parse entities: Unexpected end tag at byte offset {offset}")
+            expected = stack.pop()
+            if name and name != expected:
+                raise TelegramHtmlError(
+                    f"can't parse entities: Unmatched end tag at byte offset {offset}, "
+                    f'expected "</{expected}>", found "</{name}>"'
+                )
+        elif name not in TAGS or (name == "span" and "tg-spoiler" not in rest):
+            raise TelegramHtmlError(f'can\'t parse entities: Unsupported start tag "{name}" at byte offset {offset}')
+        else:
+            stack.append(name)
+        at = tag.end()
+    out.append(_plain(source[at:]))
+    if stack:
+        raise TelegramHtmlError(f"can't parse entities: Can't find end tag corresponding to start tag \"{stack[-1]}\"")
+    return "".join(out)
+
+
+def _plain(text: str) -> str:
+    return _ENTITY.sub(lambda found: html.unescape(found[0]), text)

@@ -1,12 +1,12 @@
-"""The humans in front of the fake: they write, press buttons, and see what the bot shows. Implements `Platform`."""
+"""The humans in front of the fake: they write, press buttons, and see what the bot shows. Implements `FakePlatform`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from palinurus.channels.telegram.channel import TelegramChannel, make_telegram_channel
 from palinurus.core.types.channel import SendTrouble
-from palinurus.testing.platform import VisibleMessage, make_channel_kit
+from palinurus.testing.platform import FakePlatform, HumanMessage, VisibleMessage, make_channel_kit
 from palinurus.testing.telegram.api import ME, TOKEN, FakeTelegramApi, FakeTelegramFault, FakeTelegramMessage
 
 ANN, BOB = 1001, 1002  # the usual person, and another
@@ -29,13 +29,12 @@ FAULTS: dict[SendTrouble, tuple[int, str]] = {
 }
 
 
-class FakeTelegram(FakeTelegramApi):
+class FakeTelegram(FakePlatform, FakeTelegramApi):
     """Chats: "" or "ann" and "bob" are private, "group" is a group, "forum" one with topics. A sender is named like
     his private chat."""
 
     name = "telegram"
-    groups = True
-    troubles: tuple[SendTrouble, ...] = ("cut", *FAULTS)
+    troubles: ClassVar[tuple[SendTrouble, ...]] = ("cut", *FAULTS)
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,16 +43,8 @@ class FakeTelegram(FakeTelegramApi):
         self.chats[GROUP] = {"type": "supergroup", "title": "Friends"}
         self.chats[FORUM] = {"type": "supergroup", "title": "Club", "is_forum": True, "topics": {}}
 
-    async def __aenter__(self) -> FakeTelegram:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.stop()
-
     @property
     def section(self) -> dict[str, Any]:
-        """channels.telegram of a config that speaks to this server."""
         return {"botToken": TOKEN, "apiRoot": self.url}
 
     def channel(self, folder: str, **more: Any) -> TelegramChannel:
@@ -63,17 +54,18 @@ class FakeTelegram(FakeTelegramApi):
 
     # what people do
 
-    async def say(
-        self, text: str, *, chat: str = "", sender: str = "", event: str = "", mention: bool = False, times: int = 1
-    ) -> str:
-        fields: dict[str, Any] = {"text": text}
-        if mention:
+    async def _say(self, said: HumanMessage, more: dict[str, Any]) -> str:
+        fields: dict[str, Any] = {"text": said.text, **more}
+        if said.mention:
             whom = f"@{ME['username']}"
-            fields = {"text": f"{whom} {text}", "entities": [{"type": "mention", "offset": 0, "length": len(whom)}]}
-        elif text.startswith("/"):
-            command = text.split()[0]
+            fields |= {
+                "text": f"{whom} {said.text}",
+                "entities": [{"type": "mention", "offset": 0, "length": len(whom)}],
+            }
+        elif said.text.startswith("/"):
+            command = said.text.split()[0]
             fields["entities"] = [{"type": "bot_command", "offset": 0, "length": len(command)}]
-        return self.tell(fields, chat=chat, sender=sender, event=event, times=times)
+        return self.tell(fields, chat=said.chat, sender=said.sender, event=said.event, times=said.times)
 
     def tell(self, fields: dict[str, Any], *, chat: str = "", sender: str = "", event: str = "", times: int = 1) -> str:
         """A message with any fields of Telegram's `Message`. `event` is the number it gets."""
@@ -123,14 +115,14 @@ class FakeTelegram(FakeTelegramApi):
     def visible_messages(self, chat: str = "", thread: int = 0) -> list[VisibleMessage]:
         return [
             VisibleMessage(
-                str(one.id), one.text, one.media, tuple(label for label, _ in one.buttons), _id(one.reply_to)
+                str(one.id), one.text, one.media, tuple(label for label, _ in one.buttons), reply_to=_id(one.reply_to)
             )
             for one in self.messages
             if one.sender == ME["id"] and one.chat == CHATS[chat] and (not thread or one.thread == thread)
         ]
 
     def read(self, chat: str = "", thread: int = 0) -> list[str]:
-        """The texts of `shown`."""
+        """The texts of `visible_messages`."""
         return [one.text for one in self.visible_messages(chat, thread)]
 
     def calls_of(self, method: str) -> list[dict[str, Any]]:
@@ -139,13 +131,13 @@ class FakeTelegram(FakeTelegramApi):
 
     # what goes wrong
 
-    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
-        if trouble == "cut":
-            self.faults += ["cut"] * times
-            return
+    def next_fault(self) -> str:
+        trouble = super().next_fault()
+        if trouble not in FAULTS:
+            return trouble
         code, text = FAULTS[trouble]
-        rest = {"retry_after": retry_after or 1} if trouble == "limited" else {}
-        self.faults += [FakeTelegramFault(code, text.format(rest.get("retry_after")), **rest) for _ in range(times)]
+        rest = {"retry_after": self.retry_after or 1} if trouble == "limited" else {}
+        raise FakeTelegramFault(code, text.format(rest.get("retry_after")), **rest)
 
     async def cut(self) -> None:
         await self.stop()

@@ -6,11 +6,11 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-IDENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,(.*)", re.S)
 
 
 def is_blank(text: Any) -> bool:
@@ -32,6 +32,12 @@ def check_base64(where: str, data: Any) -> Iterator[str]:
         yield f"{where}: not base64"
 
 
+def check_data_url(where: str, url: Any) -> Iterator[str]:
+    """A picture inside of its address."""
+    found = _PICTURE.fullmatch(str(url))
+    yield from check_base64(where, found[1]) if found else (f"{where}: unsupported image",)
+
+
 def check_json_arguments(where: str, text: Any) -> Iterator[str]:
     """Arguments as JSON text of an object."""
     try:
@@ -41,9 +47,17 @@ def check_json_arguments(where: str, text: Any) -> Iterator[str]:
         yield f"{where}: arguments are not JSON"
 
 
-def check_tool_schema(where: str, value: Any) -> Iterator[str]:
-    if not isinstance(value, dict) or value.get("type") != "object":
-        yield f"{where}: the schema must have type object"
+def check_tools(
+    where: str, tools: Iterable[tuple[Any, Any]], every: str = "tools", pattern: re.Pattern[str] = NAME
+) -> Iterator[str]:
+    """Name and schema of each tool; no name twice. `where` may have a place for the tool's number."""
+    names = []
+    for number, (name, schema) in enumerate(tools):
+        yield from check_name(where.format(number), name, pattern)
+        if not isinstance(schema, dict) or schema.get("type") != "object":
+            yield f"{where.format(number)}: the schema must have type object"
+        names.append(name)
+    yield from check_unique(every, names)
 
 
 def check_unique(where: str, names: list[Any]) -> Iterator[str]:

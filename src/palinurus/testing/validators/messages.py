@@ -1,4 +1,7 @@
-"""Chat Completions: assistant tool_calls and the tool messages that follow, ids, names; and what single vendors add."""
+"""APIs whose calls and answers stand side by side. Responses: function_call and its output, reasoning and the item it
+led to, item ids. Ollama: roles its templates know, arguments as objects, results after calls. Completions: assistant
+tool_calls and the tool messages that follow, ids, names; and what single vendors add.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from palinurus.testing.validators.checks import (
-    IDENT,
-    check_base64,
-    check_json_arguments,
-    check_name,
-    check_tool_schema,
-    check_unique,
-    is_blank,
-)
+from palinurus.testing.validators import checks
 
-# The Responses API: function_call and its output, reasoning and the item it led to, item ids.
-
+_IDENT = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_NINE = re.compile(r"[A-Za-z0-9]{9}")
 _PREFIX: dict[str, str] = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
 
 
 def check_responses(body: dict[str, Any]) -> list[str]:
     """Why the API would refuse this body."""
-    out = [*_responses_tools(body), *_pairs(body), *_led(body)]
+    tools = [(tool.get("name"), tool.get("parameters")) for tool in body.get("tools") or ()]
+    out = [*checks.check_tools("tools[{}]", tools), *_pairs(body), *_led(body)]
     for number, item in enumerate(body.get("input") or ()):
         out += _item(f"input[{number}]", item)
     if body.get("max_output_tokens", 16) < 16:
@@ -34,20 +30,12 @@ def check_responses(body: dict[str, Any]) -> list[str]:
 def check_codex(body: dict[str, Any]) -> list[str]:
     """The same, and what the endpoint behind the sign-in adds."""
     out = check_responses(body)
-    if is_blank(body.get("instructions")):
+    if checks.is_blank(body.get("instructions")):
         out.append("instructions are required")
     if body.get("store") is not False or body.get("stream") is not True:
         out.append("store must be false and stream true")
     out += [f"unsupported parameter: {f}" for f in ("max_output_tokens", "temperature") if f in body]
     return out
-
-
-def _responses_tools(body: dict[str, Any]) -> Iterator[str]:
-    tools = body.get("tools") or []
-    for number, tool in enumerate(tools):
-        yield from check_name(f"tools[{number}]", tool.get("name"))
-        yield from check_tool_schema(f"tools[{number}]", tool.get("parameters"))
-    yield from check_unique("tools", [tool.get("name") for tool in tools])
 
 
 def _kind(item: dict[str, Any]) -> str:
@@ -65,9 +53,9 @@ def _pairs(body: dict[str, Any]) -> Iterator[str]:
             if item.get("call_id") not in calls:
                 yield f"no tool call found for function call output with call_id {item.get('call_id')}"
     yield from (f"no tool output found for function call {c}" for c in calls if c not in outputs)
-    yield from check_unique("call_id", calls)
-    yield from check_unique("output for call_id", outputs)
-    yield from check_unique("item id", [item["id"] for item in body.get("input") or () if "id" in item])
+    yield from checks.check_unique("call_id", calls)
+    yield from checks.check_unique("output for call_id", outputs)
+    yield from checks.check_unique("item id", [item["id"] for item in body.get("input") or () if "id" in item])
 
 
 def _led(body: dict[str, Any]) -> Iterator[str]:
@@ -99,17 +87,17 @@ def _item(where: str, item: dict[str, Any]) -> Iterator[str]:
     if kind == "message":
         yield from _message(where, item)
     elif kind == "function_call":
-        yield from check_name(where, item.get("name"))
-        yield from check_name(f"{where}.call_id", item.get("call_id"), IDENT)
-        yield from check_json_arguments(where, item.get("arguments"))
+        yield from checks.check_name(where, item.get("name"))
+        yield from checks.check_name(f"{where}.call_id", item.get("call_id"))
+        yield from checks.check_json_arguments(where, item.get("arguments"))
     elif kind == "function_call_output":
         output = item.get("output")
-        yield from check_name(f"{where}.call_id", item.get("call_id"), IDENT)
+        yield from checks.check_name(f"{where}.call_id", item.get("call_id"))
         yield from _parts(where, output) if isinstance(output, list) else ()
         if not output:
             yield f"{where}: output is required"
     elif kind == "reasoning":
-        if not isinstance(item.get("summary"), list) or is_blank(item.get("encrypted_content")):
+        if not isinstance(item.get("summary"), list) or checks.is_blank(item.get("encrypted_content")):
             yield f"{where}: reasoning needs summary and encrypted_content when nothing is stored"
     else:
         yield f"{where}: unknown type {kind!r}"
@@ -118,13 +106,13 @@ def _item(where: str, item: dict[str, Any]) -> Iterator[str]:
 def _message(where: str, item: dict[str, Any]) -> Iterator[str]:
     content = item.get("content")
     if item.get("role") == "assistant" and isinstance(content, str):
-        if "id" in item or is_blank(content):
+        if "id" in item or checks.is_blank(content):
             yield f"{where}: the short form of a message has text and no id"
     elif item.get("role") == "assistant":
         if "id" not in item or item.get("status") != "completed":
             yield f"{where}: an output message needs its id and status"
         for part in content or ():
-            if part.get("type") != "output_text" or is_blank(part.get("text")):
+            if part.get("type") != "output_text" or checks.is_blank(part.get("text")):
                 yield f"{where}: an assistant message holds output_text"
     elif item.get("role") not in ("user", "system", "developer"):
         yield f"{where}: unknown role {item.get('role')!r}"
@@ -137,25 +125,18 @@ def _message(where: str, item: dict[str, Any]) -> Iterator[str]:
 def _parts(where: str, parts: list[dict[str, Any]]) -> Iterator[str]:
     for part in parts:
         if part.get("type") == "input_text":
-            if is_blank(part.get("text")):
+            if checks.is_blank(part.get("text")):
                 yield f"{where}: empty text"
         elif part.get("type") == "input_image":
-            found = _URL.fullmatch(str(part.get("image_url")))
-            yield from check_base64(where, found[2]) if found else (f"{where}: unsupported image",)
+            yield from checks.check_data_url(where, part.get("image_url"))
         else:
             yield f"{where}: unknown part {part.get('type')!r}"
-
-
-# Ollama's chat: roles its templates know, arguments as objects, pictures in user messages, results after calls.
 
 
 def check_ollama(body: dict[str, Any]) -> list[str]:
     """Why the server would refuse this body, or its template make nonsense of it."""
     out = [] if body.get("messages") else ["messages: none"]
-    for number, tool in enumerate(body.get("tools") or ()):
-        out += check_name(f"tools[{number}]", tool["function"].get("name"))
-        out += check_tool_schema(f"tools[{number}]", tool["function"].get("parameters"))
-    return [*out, *_ollama_messages(body.get("messages") or [])]
+    return [*out, *checks.check_tools("tools[{}]", _functions(body)), *_ollama_messages(body.get("messages") or [])]
 
 
 def _ollama_messages(messages: list[dict[str, Any]]) -> Iterator[str]:
@@ -167,7 +148,7 @@ def _ollama_messages(messages: list[dict[str, Any]]) -> Iterator[str]:
         if role == "tool":
             if not owed or message.get("tool_name") != owed.pop(0):
                 yield f"{where}: a result of {message.get('tool_name')!r} that nobody asked for here"
-            if is_blank(message.get("content")):
+            if checks.is_blank(message.get("content")):
                 yield f"{where}: an empty result"
             continue
         if owed:
@@ -177,17 +158,17 @@ def _ollama_messages(messages: list[dict[str, Any]]) -> Iterator[str]:
             if number:
                 yield f"{where}: system must come first"
         elif role == "user":
-            if is_blank(message.get("content")) and not message.get("images"):
+            if checks.is_blank(message.get("content")) and not message.get("images"):
                 yield f"{where}: an empty message"
             for image in message.get("images") or ():
-                yield from check_base64(where, image)
+                yield from checks.check_base64(where, image)
         elif role == "assistant":
             calls = message.get("tool_calls") or []
-            if is_blank(message.get("content")) and not calls:
+            if checks.is_blank(message.get("content")) and not calls:
                 yield f"{where}: an empty answer"
             for call in calls:
                 owed.append(str(call["function"].get("name")))
-                yield from check_name(where, call["function"].get("name"))
+                yield from checks.check_name(where, call["function"].get("name"))
                 if not isinstance(call["function"].get("arguments"), dict):
                     yield f"{where}: arguments must be an object"
         else:
@@ -196,9 +177,8 @@ def _ollama_messages(messages: list[dict[str, Any]]) -> Iterator[str]:
         yield f"results of {owed} are missing at the end"
 
 
-_IDENT = re.compile(r"[A-Za-z0-9_-]{1,40}")
-_NINE = re.compile(r"[A-Za-z0-9]{9}")
-_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp));base64,(.*)", re.S)
+def _functions(body: dict[str, Any]) -> list[tuple[Any, Any]]:
+    return [(one["function"].get("name"), one["function"].get("parameters")) for one in body.get("tools") or ()]
 
 
 def check_completions(body: dict[str, Any]) -> list[str]:
@@ -210,10 +190,7 @@ def _tools(body: dict[str, Any]) -> Iterator[str]:
     tools = body.get("tools")
     if tools is not None and not tools:
         yield "tools: [] is too short"
-    for number, tool in enumerate(tools or ()):
-        yield from check_name(f"tools[{number}]", tool["function"].get("name"))
-        yield from check_tool_schema(f"tools[{number}]", tool["function"].get("parameters"))
-    yield from check_unique("tools", [tool["function"].get("name") for tool in tools or ()])
+    yield from checks.check_tools("tools[{}]", _functions(body))
     if body.get("tool_choice") is not None and not tools:
         yield "tool_choice: only allowed when tools are specified"
 
@@ -232,13 +209,13 @@ def _messages(body: dict[str, Any]) -> Iterator[str]:
                 yield f"{where}: a tool message must follow the tool_calls it answers"
             else:
                 owed.remove(message["tool_call_id"])
-            if is_blank(message.get("content")):
+            if checks.is_blank(message.get("content")):
                 yield f"{where}: a tool message needs content"
             continue
         if owed:
             yield f"{where}: tool_calls must be followed by tool messages; missing {owed}"
         owed = [str(call.get("id")) for call in message.get("tool_calls") or ()]
-        yield from check_unique(where, owed)
+        yield from checks.check_unique(where, owed)
         if role in ("system", "developer"):
             if number:
                 yield f"{where}: {role} must be the first message"
@@ -258,11 +235,10 @@ def _user(where: str, content: Any) -> Iterator[str]:
         yield f"{where}: empty content"
     for part in parts:
         if part.get("type") == "text":
-            if is_blank(part.get("text")):
+            if checks.is_blank(part.get("text")):
                 yield f"{where}: empty text"
         elif part.get("type") == "image_url":
-            found = _URL.fullmatch(str(part["image_url"].get("url")))
-            yield from check_base64(where, found[2]) if found else (f"{where}: unsupported image",)
+            yield from checks.check_data_url(where, part["image_url"].get("url"))
         else:
             yield f"{where}: unknown part {part.get('type')!r}"
 
@@ -271,12 +247,12 @@ def _assistant(where: str, message: dict[str, Any]) -> Iterator[str]:
     calls = message.get("tool_calls")
     if calls is not None and not calls:
         yield f"{where}: tool_calls: [] is too short"
-    if is_blank(message.get("content")) and not calls:
+    if checks.is_blank(message.get("content")) and not calls:
         yield f"{where}: content is required unless tool_calls is given"
     for call in calls or ():
-        yield from check_name(f"{where}.id", call.get("id"), _IDENT)
-        yield from check_name(where, call["function"].get("name"))
-        yield from check_json_arguments(where, call["function"].get("arguments"))
+        yield from checks.check_name(f"{where}.id", call.get("id"), _IDENT)
+        yield from checks.check_name(where, call["function"].get("name"))
+        yield from checks.check_json_arguments(where, call["function"].get("arguments"))
         if call.get("type") != "function":
             yield f"{where}: a call has type function"
 

@@ -1,26 +1,20 @@
-"""The Messages API: turns, tool_use and tool_result, thinking and its signatures, cache marks."""
+"""APIs of alternating turns, where answers follow the calls at once. generateContent: functionCall and functionResponse
+in equal numbers, thought signatures. Converse: toolUse and toolResult, no blank text, reasoning with its signature.
+Messages: tool_use and tool_result, thinking and its signatures, cache marks.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from palinurus.testing.validators.checks import (
-    IDENT,
-    check_base64,
-    check_name,
-    check_tool_schema,
-    check_unique,
-    is_blank,
-)
-
-# generateContent: turns, functionCall and functionResponse in equal numbers, thought signatures.
+from palinurus.testing.validators import checks
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
-_gemini_MEDIA = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
+_PICTURES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 _DATA = ("text", "inlineData", "functionCall", "functionResponse")
 
 
@@ -36,7 +30,7 @@ def check_gemini_signatures(body: dict[str, Any]) -> list[str]:
     out: list[str] = []
     for turn in contents[start:]:
         calls = [part for part in turn["parts"] if "functionCall" in part]
-        if calls and is_blank(calls[0].get("thoughtSignature")):
+        if calls and checks.is_blank(calls[0].get("thoughtSignature")):
             out.append(f"function call {calls[0]['functionCall'].get('name')} is missing a thought_signature")
     return out
 
@@ -47,15 +41,13 @@ def _asked(turn: dict[str, Any]) -> bool:
 
 def _gemini_head(body: dict[str, Any]) -> Iterator[str]:
     specs = [spec for tool in body.get("tools") or () for spec in tool.get("functionDeclarations", ())]
-    for spec in specs:
-        yield from check_name("function declaration", spec.get("name"), _NAME)
-        yield from check_tool_schema("function declaration", spec.get("parametersJsonSchema"))
-    yield from check_unique("function declarations", [spec.get("name") for spec in specs])
+    tools = [(spec.get("name"), spec.get("parametersJsonSchema")) for spec in specs]
+    yield from checks.check_tools("function declaration", tools, "function declarations", _NAME)
     config = (body.get("generationConfig") or {}).get("thinkingConfig") or {}
     if "thinkingLevel" in config and "thinkingBudget" in config:
         yield "thinkingConfig: thinking_budget and thinking_level exclude each other"
     for part in (body.get("systemInstruction") or {}).get("parts", ()):
-        if is_blank(part.get("text")):
+        if checks.is_blank(part.get("text")):
             yield "systemInstruction: empty text"
 
 
@@ -85,7 +77,7 @@ def _gemini_turns(body: dict[str, Any]) -> Iterator[str]:
         elif sorted(map(str, answers)) != sorted(map(str, owed)):
             yield f"{where}: function responses {answers} do not answer {owed}"
         owed = calls
-        yield from check_unique(where, [ident for ident, _ in calls])
+        yield from checks.check_unique(where, [ident for ident, _ in calls])
     if owed:
         yield "a function call turn must be followed by a function response turn"
 
@@ -94,18 +86,18 @@ def _part(where: str, role: str, part: dict[str, Any]) -> Iterator[str]:
     held = [key for key in _DATA if key in part]
     if len(held) != 1:
         yield f"{where}: a part holds exactly one kind of data, found {held}"
-    if "text" in part and is_blank(part["text"]):
+    if "text" in part and checks.is_blank(part["text"]):
         yield f"{where}: empty text parameter"
     if "inlineData" in part:
-        if part["inlineData"].get("mimeType") not in _gemini_MEDIA:
+        if part["inlineData"].get("mimeType") not in _PICTURES:
             yield f"{where}: unsupported MIME type {part['inlineData'].get('mimeType')}"
-        yield from check_base64(where, part["inlineData"].get("data"))
+        yield from checks.check_base64(where, part["inlineData"].get("data"))
     if call := part.get("functionCall"):
-        yield from check_name(where, call.get("name"), _NAME)
+        yield from checks.check_name(where, call.get("name"), _NAME)
         if role != "model" or not isinstance(call.get("args"), dict):
             yield f"{where}: a function call is the model's and has args"
     if answer := part.get("functionResponse"):
-        yield from check_name(where, answer.get("name"), _NAME)
+        yield from checks.check_name(where, answer.get("name"), _NAME)
         if role != "user" or not isinstance(answer.get("response"), dict):
             yield f"{where}: a function response is the user's and has a response object"
     if "thoughtSignature" in part:
@@ -121,11 +113,50 @@ def _signature(where: str, text: Any) -> Iterator[str]:
         yield f"{where}: invalid value at thought_signature (TYPE_BYTES)"
 
 
-# The Converse API: turns, toolUse and toolResult, no blank text, reasoning with its signature.
-
 _FORMATS = ("png", "jpeg", "gif", "webp")
 _USER = ("text", "image", "toolResult", "cachePoint")
 _ASSISTANT = ("text", "toolUse", "reasoningContent")
+
+
+def _check_turns(
+    messages: Any,
+    words: tuple[str, str],
+    name: Callable[[dict[str, Any]], tuple[str, str]],
+    check_block: Callable[[str, str, dict[str, Any]], Iterator[str]],
+) -> Iterator[str]:
+    """Roles alternate, from the user's to the user's; calls are answered in the next turn, before all else. `words` are
+    the kinds of a call and of an answer, `name` gives the kind of a block and the id of its call."""
+    call, result = words
+    if not messages:
+        yield "messages: at least one message is required"
+        return
+    if messages[-1]["role"] != "user":
+        yield "the conversation must end with a user message"
+    owed: list[str] = []
+    used: list[str] = []
+    for number, message in enumerate(messages):
+        where, role, content = f"messages.{number}", message["role"], _as_blocks(message["content"])
+        if role != ("assistant" if number % 2 else "user"):
+            yield f"{where}: roles must alternate, beginning with user"
+        if not content:
+            yield f"{where}: must have non-empty content"
+        named = [name(block) for block in content]
+        answered = [ident for kind, ident in named if kind == result]
+        if sorted(answered) != sorted(owed):
+            yield f"{where}: expected {result} blocks immediately after the {call} ids {owed}, found {answered}"
+        if any(kind != result for kind, _ in named[: len(answered)]):
+            yield f"{where}: {result} blocks must come first"
+        owed = [ident for kind, ident in named if kind == call]
+        used += owed
+        for block in content:
+            yield from check_block(where, role, block)
+    if owed:
+        yield f"{call} ids {owed} were found without {result} blocks"
+    yield from checks.check_unique(f"{call} ids", used)
+
+
+def _as_blocks(content: Any) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content or []
 
 
 def check_bedrock(body: dict[str, Any]) -> list[str]:
@@ -135,47 +166,26 @@ def check_bedrock(body: dict[str, Any]) -> list[str]:
 
 def _bedrock_head(body: dict[str, Any]) -> Iterator[str]:
     tools = (body.get("toolConfig") or {}).get("tools") or []
-    for tool in tools:
-        yield from check_name("toolSpec", tool["toolSpec"].get("name"))
-        yield from check_tool_schema("toolSpec", tool["toolSpec"]["inputSchema"].get("json"))
-        if is_blank(tool["toolSpec"].get("description")):
-            yield "toolSpec: description must not be empty"
-    yield from check_unique("toolSpec", [tool["toolSpec"].get("name") for tool in tools])
+    specs = [tool["toolSpec"] for tool in tools]
+    yield from checks.check_tools(
+        "toolSpec", [(spec.get("name"), spec["inputSchema"].get("json")) for spec in specs], "toolSpec"
+    )
+    if any(checks.is_blank(spec.get("description")) for spec in specs):
+        yield "toolSpec: description must not be empty"
     used = any("toolUse" in b or "toolResult" in b for m in body.get("messages") or () for b in m["content"])
     if used and not tools:
         yield "toolConfig must be defined when using toolUse and toolResult content blocks"
     for block in body.get("system") or ():
-        if "cachePoint" not in block and is_blank(block.get("text")):
+        if "cachePoint" not in block and checks.is_blank(block.get("text")):
             yield "system: blank text"
 
 
 def _bedrock_turns(body: dict[str, Any]) -> Iterator[str]:
-    messages = body.get("messages")
-    if not messages:
-        yield "messages: required"
-        return
-    if messages[-1]["role"] != "user":
-        yield "the conversation must end with a user message"
-    owed: list[str] = []
-    used: list[str] = []
-    for number, message in enumerate(messages):
-        where, role, content = f"messages.{number}", message["role"], message["content"]
-        if role != ("assistant" if number % 2 else "user"):
-            yield f"{where}: roles must alternate, beginning with user"
-        if not content:
-            yield f"{where}: the content field is empty"
-        answered = [str(b["toolResult"].get("toolUseId")) for b in content if "toolResult" in b]
-        if sorted(answered) != sorted(owed):
-            yield f"{where}: expected toolResult blocks for {owed}, found {answered}"
-        if answered and any("toolResult" not in block for block in content[: len(answered)]):
-            yield f"{where}: toolResult blocks must come first"
-        owed = [str(b["toolUse"].get("toolUseId")) for b in content if "toolUse" in b]
-        used += owed
-        for block in content:
-            yield from _bedrock_block(where, role, block)
-    if owed:
-        yield f"toolUse ids {owed} were found without toolResult blocks"
-    yield from check_unique("toolUse ids", used)
+    def name(block: dict[str, Any]) -> tuple[str, str]:
+        kind = next((one for one in ("toolUse", "toolResult") if one in block), "")
+        return kind, str(block[kind].get("toolUseId")) if kind else ""
+
+    yield from _check_turns(body.get("messages"), ("toolUse", "toolResult"), name, _bedrock_block)
 
 
 def _bedrock_block(where: str, role: str, block: dict[str, Any]) -> Iterator[str]:
@@ -183,13 +193,13 @@ def _bedrock_block(where: str, role: str, block: dict[str, Any]) -> Iterator[str
         yield f"{where}: {sorted(block)} is not a block of {role}"
         return
     ((kind, value),) = block.items()
-    if kind == "text" and is_blank(value):
+    if kind == "text" and checks.is_blank(value):
         yield f"{where}: the text field in the ContentBlock object is blank"
     elif kind == "image":
         yield from _bedrock_image(where, value)
     elif kind == "toolUse":
-        yield from check_name(where, value.get("name"))
-        yield from check_name(f"{where}.toolUseId", value.get("toolUseId"), IDENT)
+        yield from checks.check_name(where, value.get("name"))
+        yield from checks.check_name(f"{where}.toolUseId", value.get("toolUseId"))
         if not isinstance(value.get("input"), dict):
             yield f"{where}: input must be an object"
     elif kind == "toolResult":
@@ -198,20 +208,20 @@ def _bedrock_block(where: str, role: str, block: dict[str, Any]) -> Iterator[str
         for inner in value.get("content") or ():
             if "image" in inner:
                 yield from _bedrock_image(where, inner["image"])
-            elif is_blank(inner.get("text")):
+            elif checks.is_blank(inner.get("text")):
                 yield f"{where}: blank text in a toolResult"
     elif kind == "reasoningContent" and "redactedContent" not in value:
         text = value.get("reasoningText") or {}
-        if is_blank(text.get("text")) or is_blank(text.get("signature")):
+        if checks.is_blank(text.get("text")) or checks.is_blank(text.get("signature")):
             yield f"{where}: reasoningText needs text and signature"
     elif kind == "reasoningContent":
-        yield from check_base64(where, value["redactedContent"])
+        yield from checks.check_base64(where, value["redactedContent"])
 
 
 def _bedrock_image(where: str, image: dict[str, Any]) -> Iterator[str]:
     if image.get("format") not in _FORMATS:
         yield f"{where}: unknown image format {image.get('format')!r}"
-    yield from check_base64(where, (image.get("source") or {}).get("bytes"))
+    yield from checks.check_base64(where, (image.get("source") or {}).get("bytes"))
 
 
 def _bedrock_thinking(body: dict[str, Any]) -> Iterator[str]:
@@ -235,21 +245,18 @@ def check_anthropic(body: dict[str, Any]) -> list[str]:
 
 
 def _head(body: dict[str, Any]) -> Iterator[str]:
-    if is_blank(body.get("model")):
+    if checks.is_blank(body.get("model")):
         yield "model: required"
     if not isinstance(body.get("max_tokens"), int) or body["max_tokens"] < 1:
         yield "max_tokens: must be at least 1"
     for block in body.get("system") or ():
-        if block.get("type") != "text" or is_blank(block.get("text")):
+        if block.get("type") != "text" or checks.is_blank(block.get("text")):
             yield "system: text content blocks must be non-empty"
 
 
 def _tools(body: dict[str, Any]) -> Iterator[str]:
     tools = body.get("tools") or []
-    for number, tool in enumerate(tools):
-        yield from check_name(f"tools.{number}", tool.get("name"))
-        yield from check_tool_schema(f"tools.{number}.input_schema", tool.get("input_schema"))
-    yield from check_unique("tools", [tool.get("name") for tool in tools])
+    yield from checks.check_tools("tools.{}", [(tool.get("name"), tool.get("input_schema")) for tool in tools])
     if body.get("tool_choice") is not None and not tools:
         yield "tool_choice: may only be given with tools"
     used = any(block.get("type") in ("tool_use", "tool_result") for block in _blocks(body))
@@ -263,35 +270,11 @@ def _blocks(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _turns(body: dict[str, Any]) -> Iterator[str]:
-    messages = body.get("messages")
-    if not messages:
-        yield "messages: at least one message is required"
-        return
-    if messages[-1]["role"] != "user":
-        yield "the conversation must end with a user message"
-    owed: list[str] = []
-    used: list[str] = []
-    for number, message in enumerate(messages):
-        where = f"messages.{number}"
-        if message["role"] != ("assistant" if number % 2 else "user"):
-            yield f"{where}: roles must alternate, beginning with user"
-        content = message["content"]
-        if isinstance(content, str):
-            content = [{"type": "text", "text": content}]
-        if not content:
-            yield f"{where}: must have non-empty content"
-        answered = [b.get("tool_use_id") for b in content if b.get("type") == "tool_result"]
-        if sorted(map(str, answered)) != sorted(owed):
-            yield f"{where}: tool_use ids {owed} need tool_result blocks immediately after, found {answered}"
-        if answered and any(b.get("type") != "tool_result" for b in content[: len(answered)]):
-            yield f"{where}: tool_result blocks must come first"
-        owed = [str(b.get("id")) for b in content if b.get("type") == "tool_use"]
-        used += owed
-        for block in content:
-            yield from _block(where, message["role"], block)
-    if owed:
-        yield f"tool_use ids {owed} were found without tool_result blocks"
-    yield from check_unique("tool_use ids", used)
+    def name(block: dict[str, Any]) -> tuple[str, str]:
+        kind = str(block.get("type"))
+        return kind, str(block.get("tool_use_id" if kind == "tool_result" else "id"))
+
+    yield from _check_turns(body.get("messages"), ("tool_use", "tool_result"), name, _block)
 
 
 def _block(where: str, role: str, block: dict[str, Any]) -> Iterator[str]:
@@ -299,20 +282,20 @@ def _block(where: str, role: str, block: dict[str, Any]) -> Iterator[str]:
     allowed = ("text", "image", "tool_result") if role == "user" else ("text", "tool_use", *_THOUGHTS)
     if kind not in allowed:
         yield f"{where}: {kind} is not allowed for {role}"
-    elif kind == "text" and is_blank(block.get("text")):
+    elif kind == "text" and checks.is_blank(block.get("text")):
         yield f"{where}: text content blocks must contain non-whitespace text"
     elif kind == "image":
         yield from _image(where, block)
     elif kind == "tool_use":
-        yield from check_name(where, block.get("name"))
-        yield from check_name(f"{where}.id", block.get("id"), IDENT)
+        yield from checks.check_name(where, block.get("name"))
+        yield from checks.check_name(f"{where}.id", block.get("id"))
         if not isinstance(block.get("input"), dict):
             yield f"{where}: input must be a dictionary"
     elif kind == "tool_result":
         yield from _result(where, block)
-    elif kind == "thinking" and (is_blank(block.get("signature")) or not isinstance(block.get("thinking"), str)):
+    elif kind == "thinking" and (checks.is_blank(block.get("signature")) or not isinstance(block.get("thinking"), str)):
         yield f"{where}: thinking needs its signature"
-    elif kind == "redacted_thinking" and is_blank(block.get("data")):
+    elif kind == "redacted_thinking" and checks.is_blank(block.get("data")):
         yield f"{where}: redacted_thinking needs its data"
 
 
@@ -320,21 +303,19 @@ def _image(where: str, block: dict[str, Any]) -> Iterator[str]:
     source = block.get("source") or {}
     if source.get("media_type") not in _MEDIA:
         yield f"{where}: media type {source.get('media_type')!r} is not supported"
-    yield from check_base64(where, source.get("data"))
+    yield from checks.check_base64(where, source.get("data"))
 
 
 def _result(where: str, block: dict[str, Any]) -> Iterator[str]:
-    content = block.get("content")
-    if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
+    content = _as_blocks(block.get("content"))
     if block.get("is_error") and not content:
         yield f"{where}: content cannot be empty if is_error is true"
-    for inner in content or ():
+    for inner in content:
         if inner.get("type") == "image":
             if block.get("is_error"):
                 yield f"{where}: all content must be text if is_error is true"
             yield from _image(where, inner)
-        elif inner.get("type") != "text" or is_blank(inner.get("text")):
+        elif inner.get("type") != "text" or checks.is_blank(inner.get("text")):
             yield f"{where}: text content blocks must be non-empty"
 
 

@@ -1,7 +1,7 @@
-"""The environment of child processes: built from an allowlist, never inherited.
+"""The environment of child processes: built from an allowlist, never inherited; and our own kept from them.
 
-`child_env` is called once at start; `refused` judges the names a model asks for. An environment variable can
-be code (LD_PRELOAD, BASH_ENV, GIT_SSH_COMMAND …), so what is not known to be harmless data is not passed on.
+`build_child_env` is called once at start; `explain_refused_variable` judges what a model asks for. A variable can be
+code (LD_PRELOAD, BASH_ENV, GIT_SSH_COMMAND …), so what is not known to be harmless data is not passed on.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ import re
 import sys
 from collections.abc import Mapping
 
-# Keeping our own memory and environment from the commands we run.
-#
-# A child of the same user can read /proc/<gateway>/environ, where the API keys are. A process that is not
-# dumpable cannot be read that way (root still can; there the sandbox has to help).
-
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 
 
 def hide_process() -> bool:
-    """Make this process unreadable for others of the same user. True if the kernel did; called once at start."""
+    """Make this process unreadable for others of the same user. True if the kernel did; called once at start.
+
+    A child could read /proc/<gateway>/environ, where the API keys are. Of a process that is not dumpable it cannot
+    (root still can; there the sandbox has to help)."""
     try:
         prctl = ctypes.CDLL(None).prctl
     except (OSError, AttributeError):

@@ -10,14 +10,15 @@ import asyncio
 import os
 import re
 from collections.abc import Mapping
-from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
 from palinurus.config.sections.tools import YIELD_RANGE, clamp_between
+from palinurus.core.signature import pick_one
+from palinurus.core.text import cut_end
 from palinurus.core.types.sandbox import SandboxSpec
-from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
+from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.errors import StateError
 from palinurus.tools.commands import terminal
 from palinurus.tools.commands.child import MARK_VARIABLE, ChildInput, ChildSpec, make_mark
@@ -26,15 +27,20 @@ from palinurus.tools.commands.guard import ExecPermit, ExecPreferences, authoriz
 from palinurus.tools.commands.output import OutputBuffer
 from palinurus.tools.commands.running import CommandJob, CommandOutcome, RunningCommand, name_signal
 from palinurus.tools.commands.table import CommandTable
-from palinurus.tools.files.paths import shorten_path
+from palinurus.tools.define import define_tool
+from palinurus.tools.files.paths import expand_home, shorten_path
 
-# What a model is told when its command ran into the walls: programs only say "Permission denied". Pure.
-
+SHELL_MARK = {"OPENCLAW_SHELL": "exec"}
+MAX_COMMAND = 120_000  # bytes; the kernel takes 128 KB in one argument
+UPDATE = 0.25  # seconds between progress updates
+TAIL = 2000
+NO_TERMINAL = "Warning: there is no terminal here; ran without one"
 _REFUSED = re.compile(r"permission denied|read-only file system|operation not permitted|EACCES|EROFS|EPERM", re.I)
 
 
 def explain_refusal(cell: SandboxSpec, code: int, text: str) -> str:
-    """A note for a command that failed with such words inside a cell; "" for every other."""
+    """A note for a command that ran into the walls of a cell, of which programs only say "Permission denied"; "" for
+    every other."""
     if cell.kind == "none" or not code or not _REFUSED.search(text):
         return ""
     if cell.kind == "docker":
@@ -47,28 +53,25 @@ def explain_refusal(cell: SandboxSpec, code: int, text: str) -> str:
     )
 
 
-SHELL_MARK = {"OPENCLAW_SHELL": "exec"}
-MAX_COMMAND = 120_000  # bytes; the kernel takes 128 KB in one argument
-UPDATE = 0.25  # seconds between progress updates
-TAIL = 2000
-NO_TERMINAL = "Warning: there is no terminal here; ran without one"
-
-
 class ExecArguments(msgspec.Struct, frozen=True):
     """The arguments of a call."""
 
-    command: str
-    workdir: str = ""
-    env: dict[str, str] = {}
-    yieldMs: int | None = None
-    background: bool = False
-    timeout: float | None = None
-    pty: bool = False
-    elevated: bool = False
-    host: Literal["auto", "sandbox", "gateway", "node"] = "auto"
-    security: str = ""
-    ask: str = ""
-    node: str = ""
+    command: Annotated[str, "Shell command line"]
+    workdir: Annotated[str, "Directory to run in, the workspace if left out"] = ""
+    env: Annotated[dict[str, str], "Further environment variables"] = {}
+    yieldMs: Annotated[
+        int | None, "Milliseconds to wait before the command goes on in the background (10 to 120000)"
+    ] = None
+    background: Annotated[bool, "Do not wait at all; its input stays open for process"] = False
+    timeout: Annotated[float | None, "Seconds until the command is ended; 0 for no limit"] = None
+    pty: Annotated[bool, "Run in a terminal: for programs that ask questions or draw screens"] = False
+    elevated: Annotated[bool, "Run outside the sandbox, if that is allowed"] = False
+    host: Annotated[str, pick_one("Where to run it", "auto", "sandbox", "gateway", "node")] = "auto"
+    security: Annotated[
+        str, pick_one("Ask for a stricter rule than the configured one", "deny", "allowlist", "full")
+    ] = ""
+    ask: Annotated[str, pick_one("Ask for more questions than configured", "off", "on-miss", "always")] = ""
+    node: Annotated[str, "Id or name of the node, with host=node"] = ""
 
 
 class ExecSetting(msgspec.Struct, frozen=True):
@@ -86,27 +89,37 @@ async def authorize_exec(ctx: ToolContext, asked: ExecArguments, place: ExecSett
     return await authorize_command(ctx, asked.command, place.cwd, asked.env, want)
 
 
-async def run_exec(processes: CommandTable, ctx: ToolContext, **args: Any) -> ToolOutput:
-    """Raises ToolFailure when nothing could be started."""
-    asked = ExecArguments(**args)
-    _check(asked)
-    limit = _limit(ctx, asked.timeout)
-    place = _place(ctx, asked)
-    given = await authorize_exec(ctx, asked, place)
-    background = asked.background and ctx.settings.background
-    pty = asked.pty and terminal.has_terminals()
+def _summary(args: dict[str, Any]) -> str:
+    return cut_end(str(args.get("command") or args.get("cmd") or "").strip().split("\n", 1)[0], 80)
+
+
+@define_tool(
+    "exec",
+    summary=_summary,
+    aliases={"command": "cmd script", "workdir": "cwd dir", "timeout": "timeout_seconds", "yieldMs": "yield_ms"},
+)
+async def run_exec(processes: CommandTable, /, ctx: ToolContext, args: ExecArguments) -> ToolOutput:
+    """Run a shell command and return what it prints (stdout and stderr together, beginning and end if long) and its
+    exit code. A command that takes longer than yieldMs goes on in the background; follow it with process. Without pty
+    or background there is no input."""
+    _check(args)
+    limit = _limit(ctx, args.timeout)
+    place = _place(ctx, args)
+    given = await authorize_exec(ctx, args, place)
+    background = args.background and ctx.settings.background
+    pty = args.pty and terminal.has_terminals()
     source: ChildInput = "pty" if pty else "pipe" if background else "none"
     cell, env = (ctx.settings.cell if given.contained else SandboxSpec()), {**place.env, **given.env}
     spec = ChildSpec(given.argv, place.cwd, env, cell=cell, input=source, mark=place.env[MARK_VARIABLE])
     try:
-        job = CommandJob(asked.command, spec, limit, ctx.session, ctx.agent, ctx.inbound, ctx.now(), given.check)
+        job = CommandJob(args.command, spec, limit, ctx.session, ctx.agent, ctx.inbound, ctx.now(), given.check)
         held = await processes.start(job, background=background)
     except OSError as exc:
         raise ToolFailure(f"the command could not be started: {exc.strerror or exc}") from None
     except StateError as exc:
         raise ToolFailure(f"the command was not started, because it could not be written down: {exc.message}") from None
-    warnings = place.warnings if pty or not asked.pty else (*place.warnings, NO_TERMINAL)
-    if background or not await _waited(processes, ctx, held, asked):
+    warnings = place.warnings if pty or not args.pty else (*place.warnings, NO_TERMINAL)
+    if background or not await _waited(processes, ctx, held, args):
         return _going(held, place, warnings)
     assert held.outcome is not None
     facts = {"durationMs": held.outcome.ms, "cwd": place.cwd}
@@ -165,17 +178,11 @@ def _declared(env: dict[str, str]) -> dict[str, str]:
 
 def _folder(ctx: ToolContext, workdir: str) -> tuple[str, str]:
     """Where to run, and a warning if that is not where it was asked for."""
-    home = ctx.settings.exec_env.get("HOME", "/")
-    wanted = home + workdir[1:] if workdir == "~" or workdir.startswith("~/") else workdir
-    asked = os.path.join(ctx.workspace, wanted) if wanted else ctx.workspace
-    for folder in (asked, ctx.workspace, home, "/"):
+    asked = os.path.join(ctx.workspace, expand_home(workdir, ctx)) if workdir else ctx.workspace
+    for folder in (asked, ctx.workspace, ctx.settings.exec_env.get("HOME", "/"), "/"):
         if "\x00" not in folder and os.path.isdir(folder):
-            return (
-                folder,
-                ""
-                if folder == asked
-                else f"Warning: {shorten_path(workdir or asked)} is no directory; ran in {folder}",
-            )
+            moved = f"Warning: {shorten_path(workdir or asked)} is no directory; ran in {folder}"
+            return folder, "" if folder == asked else moved
     raise ToolFailure("there is no directory to run in")
 
 
@@ -253,60 +260,3 @@ def _held(outcome: CommandOutcome) -> str:
     if outcome.held and outcome.reason in ("exit", "signal"):
         return "[A background process still holds the output; what it prints from now on is not seen.]"
     return ""
-
-
-def _summary(args: dict[str, Any]) -> str:
-    first = str(args.get("command") or args.get("cmd") or "").strip().split("\n", 1)[0]
-    return first if len(first) <= 80 else f"{first[:79]}…"
-
-
-def _text(description: str, *words: str) -> dict[str, Any]:
-    return {"type": "string", "description": description, **({"enum": list(words)} if words else {})}
-
-
-_PROPERTIES: dict[str, Any] = {
-    "command": _text("Shell command line"),
-    "workdir": _text("Directory to run in, the workspace if left out"),
-    "env": {
-        "type": "object",
-        "additionalProperties": {"type": "string"},
-        "description": "Further environment variables",
-    },
-    "yieldMs": {
-        "type": "integer",
-        "description": "Milliseconds to wait before the command goes on in the background (10 to 120000)",
-    },
-    "background": {"type": "boolean", "description": "Do not wait at all; its input stays open for process"},
-    "timeout": {"type": "number", "description": "Seconds until the command is ended; 0 for no limit"},
-    "pty": {"type": "boolean", "description": "Run in a terminal: for programs that ask questions or draw screens"},
-    "elevated": {"type": "boolean", "description": "Run outside the sandbox, if that is allowed"},
-    "host": _text("Where to run it", "auto", "sandbox", "gateway", "node"),
-    "security": _text("Ask for a stricter rule than the configured one", "deny", "allowlist", "full"),
-    "ask": _text("Ask for more questions than configured", "off", "on-miss", "always"),
-    "node": _text("Id or name of the node, with host=node"),
-}
-
-
-def make_exec_tool(processes: CommandTable) -> dict[str, Tool]:
-    """The exec tool on a table of running commands."""
-    tool = Tool(
-        name="exec",
-        description=(
-            "Run a shell command and return what it prints (stdout and stderr together, beginning and end if long) and "
-            "its exit code. A command that takes longer than yieldMs goes on in the background; follow it with "
-            "process. Without pty or background there is no input."
-        ),
-        parameters={"type": "object", "properties": _PROPERTIES, "required": ["command"]},
-        run=partial(run_exec, processes),
-        effect="effect",
-        summary=_summary,
-        aliases={
-            "cmd": "command",
-            "script": "command",
-            "cwd": "workdir",
-            "dir": "workdir",
-            "timeout_seconds": "timeout",
-            "yield_ms": "yieldMs",
-        },
-    )
-    return {"exec": tool}

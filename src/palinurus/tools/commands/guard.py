@@ -1,7 +1,7 @@
 """Before a command is started: what is it exactly, may it run, and is it still the same when it runs?
 
-`permit` judges (rules in `core/policy`), asks a person where that is needed, and returns what to start. Call
-`Permit.check` immediately before starting it: what was judged and shown is what runs, or nothing does.
+`authorize_command` judges (rules in `core/policy`), asks a person where that is needed, and returns what to start. Call
+`ExecPermit.check` immediately before starting it: what was judged and shown is what runs, or nothing does.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from palinurus.config.sections import approvals
-from palinurus.core.policy import card, exec, shell
+from palinurus.core.policy import exec, shell
 from palinurus.core.policy.command import classify_command
 from palinurus.core.policy.taint import is_from_outside, is_reason_to_ask
 from palinurus.core.types.approval import ApprovalAnswer, ApprovalDecision, ApprovalRequest, CommandRule
-from palinurus.core.types.sandbox import needs_approval
+from palinurus.core.types.sandbox import is_inside, needs_approval
 from palinurus.core.types.tool import ToolContext, ToolFailure
 from palinurus.errors import StateError
+from palinurus.tools.taint import make_approval_request
 
 MAX_FILES = 64  # operands that are bound to their present content
 TOUCH_MS = 60_000  # how often the use of a rule is noted
@@ -166,13 +167,9 @@ def _program(argv: tuple[str, ...], cwd: str, path: str, workspace: str) -> exec
         real = os.path.realpath(one)
         if os.path.isfile(real) and os.access(real, os.X_OK):
             homes = (workspace, cwd, "/tmp", "/var/tmp", "/dev/shm")
-            own = any(_beneath(p, os.path.realpath(h)) for h in homes for p in (real, one) if h != "/")
+            own = any(is_inside(p, os.path.realpath(h)) for h in homes for p in (real, one) if h != "/")
             return exec.ExecProgram(argv, real, one, own)
     return exec.ExecProgram(argv, "")
-
-
-def _beneath(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _exact(case: _Case) -> bool:
@@ -242,13 +239,11 @@ def _ask(
         rules = exec.list_storable_rules(case.programs, ctx.settings.rules)
     allowed: tuple[ApprovalDecision, ...] = ("allow-once", "allow-always", "deny") if rules else ("allow-once", "deny")
     outside = case.place == "host"
-    sender = ctx.inbound.sender
-    made = ApprovalRequest(
+    return make_approval_request(
+        ctx,
+        "not run: the command needs an approval and is too long to be shown whole. Write it to a file in the workspace "
+        "and run that file.",
         kind="exec",
-        agent=ctx.agent,
-        session=ctx.session,
-        run=ctx.run,
-        call=ctx.call,
         tool="exec",
         title=f"run a command {'outside' if outside else 'inside'} the sandbox",
         command=case.command,
@@ -260,20 +255,11 @@ def _ask(
         binary=" ".join(p.binary for p in case.programs) if _exact(case) else "",
         env=tuple(sorted(env)),
         binding=binding,
-        taint=ctx.taint,
         why=why,
         warning=_warning(case),
         allowed=allowed,
-        timeout=ctx.settings.rules.timeout,
         rules=rules,
-        asker="" if sender.owner else f"{sender.name or sender.id or 'somebody'} (not the owner)",
     )
-    if len(card.show_command(made)) > card.MAX_SHOWN:
-        raise ToolFailure(
-            "not run: the command needs an approval and is too long to be shown whole. Write it to a file in the "
-            "workspace and run that file."
-        )
-    return made
 
 
 def _warning(case: _Case) -> str:

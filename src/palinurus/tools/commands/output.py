@@ -1,19 +1,28 @@
-"""What a command printed: kept as head and tail in bounded memory, made readable at the end. No I/O."""
+"""What a command printed, in bounded memory: what is still to be read, and all of it as head and tail. No I/O."""
 
 from __future__ import annotations
 
 import re
 
-# What a child printed and nobody has read yet: bounded, handed out once, never in the middle of a character or of an
-# escape sequence. No I/O.
-
 MAX_UNREAD = 30_000  # bytes; older ones go first
 _OPEN = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,200}|[PX^_][^\x1b]{0,200})?\Z")
 _REACH = 256
+MAX_KEPT = 200_000  # bytes
+_HEAD = 50_000
+_TAIL = MAX_KEPT - _HEAD
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?"  # OSC: title, clipboard, links
+    r"|\x1b[PX^_][^\x1b]{0,4096}(?:\x1b\\)?"
+    r"|\x1b[ -/]*[0-~]?"
+)
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_LINE_END = re.compile(r"\r+\n?")
+_ODD = tuple(b for b in range(32) if b not in (7, 8, 9, 10, 12, 13, 27))
 
 
 class UnreadOutput:
-    """Feed bytes, `take` text."""
+    """What nobody has read yet. Feed bytes, `take` text: once, never in the middle of a character or a sequence."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -39,16 +48,8 @@ class UnreadOutput:
         data = data[: len(data) - keep]
         if is_binary(data):
             return f"[binary output, {len(data) + lost} bytes]"
-        text = clean_output(_from_start(data, lost).decode("utf-8", "replace"))
+        text = clean_output((_whole(data) if lost else data).decode("utf-8", "replace"))
         return f"[… {lost} bytes left out …]\n{text}" if lost else text
-
-
-def _from_start(data: bytes, lost: int) -> bytes:
-    """Without the rest of a character whose beginning was dropped."""
-    at = 0
-    while lost and at < min(3, len(data)) and data[at] & 0xC0 == 0x80:
-        at += 1
-    return data[at:]
 
 
 def _unfinished(data: bytes) -> int:
@@ -64,19 +65,6 @@ def _unfinished(data: bytes) -> int:
         if byte < 0x80:
             return 0
     return 0
-
-
-MAX_KEPT = 200_000  # bytes
-_HEAD = 50_000
-_TAIL = MAX_KEPT - _HEAD
-_ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
-    r"|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?"  # OSC: title, clipboard, links
-    r"|\x1b[PX^_][^\x1b]{0,4096}(?:\x1b\\)?"
-    r"|\x1b[ -/]*[0-~]?"
-)
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_LINE_END = re.compile(r"\r+\n?")
 
 
 class OutputBuffer:
@@ -124,9 +112,6 @@ def is_binary(data: bytes) -> bool:
     probe = data[:4096]
     odd = sum(probe.count(byte) for byte in _ODD)
     return odd * 10 > len(probe)
-
-
-_ODD = tuple(b for b in range(32) if b not in (7, 8, 9, 10, 12, 13, 27))
 
 
 def clean_output(text: str) -> str:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from palinurus.core.policy.taint import is_reason_to_ask
-from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
+from palinurus.core.signature import pick_one
+from palinurus.core.text import cut_line
+from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.commands import terminal
 from palinurus.tools.commands.exec import TAIL, describe_ending
 from palinurus.tools.commands.running import RunningCommand
 from palinurus.tools.commands.table import CommandTable
+from palinurus.tools.define import define_tool
 from palinurus.tools.taint import require_approval
 
 LINES = 200  # that log shows unless told
@@ -25,50 +27,14 @@ END_GRACE = 1.0
 _TYPING = ("write", "submit", "send-keys", "paste")
 
 
-class ProcessArguments(msgspec.Struct, frozen=True):
-    """The arguments of a call."""
-
-    action: str
-    sessionId: str = ""
-    data: str = ""
-    keys: list[str] = []
-    hex: list[str] = []
-    literal: str = ""
-    text: str = ""
-    bracketed: bool = True
-    eof: bool = False
-    offset: int | None = None
-    limit: int | None = None
-    timeout: float = 0
-
-
-async def run_process(processes: CommandTable, ctx: ToolContext, **args: Any) -> ToolOutput:
-    """Raises ToolFailure."""
-    asked = ProcessArguments(**args)
-    if asked.action == "list":
-        return _list(processes, ctx)
-    act = _ACTIONS.get(asked.action)
-    if act is None:
-        raise ToolFailure(f"unknown action {asked.action[:40]!r}; there are list, {', '.join(_ACTIONS)}")
-    if not asked.sessionId.strip():
-        raise ToolFailure(f"{asked.action} needs a sessionId; action list shows them")
-    held = processes.find(ctx.session, asked.sessionId)
-    if held is None:
-        raise ToolFailure(f"no session {asked.sessionId[:40]!r} here; action list shows those there are")
-    if asked.action in _TYPING:
-        await _typing(ctx, held, args)
-    return await act(processes, held, asked)
-
-
-async def _typing(ctx: ToolContext, held: RunningCommand, args: dict[str, Any]) -> None:
+async def _typing(ctx: ToolContext, held: RunningCommand, args: ProcessArguments) -> None:
     """What runs outside was approved for what it was then, not for what a page wants to be typed into it.
 
     Raises ToolFailure."""
     outside = held.job.spec.cell.kind == "none" and not ctx.settings.cell.accepted
     if outside and is_reason_to_ask(ctx.settings.taint, "exec", ctx.taint):
-        await require_approval(
-            ctx, "process", f"type into {_label(held.job.command)}, outside the sandbox", str(args), {}
-        )
+        title = f"type into {_label(held.job.command)}, outside the sandbox"
+        await require_approval(ctx, "process", title, str(msgspec.to_builtins(args)), {})
 
 
 def _list(processes: CommandTable, ctx: ToolContext) -> ToolOutput:
@@ -245,8 +211,7 @@ def _waits(held: RunningCommand) -> str:
 
 
 def _label(command: str) -> str:
-    line = " ".join(command.split())
-    return line if len(line) <= 120 else f"{line[:119]}…"
+    return cut_line(command, 120)
 
 
 def _span(ms: int) -> str:
@@ -254,43 +219,41 @@ def _span(ms: int) -> str:
     return f"{seconds}s" if seconds < 60 else f"{seconds // 60}m{seconds % 60:02d}s"
 
 
-def _summary(args: dict[str, Any]) -> str:
-    return f"{args.get('action') or ''} {args.get('sessionId') or ''}".strip()[:80]
+class ProcessArguments(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The arguments of a call."""
+
+    action: Annotated[str, pick_one("What to do", "list", *_ACTIONS)]
+    sessionId: Annotated[str, "The session exec named; for all actions but list"] = ""
+    data: Annotated[str, "write, submit: what to send"] = ""
+    keys: Annotated[list[str], "send-keys: names such as Enter, Tab, Escape, C-c, M-x, Up, F5"] = []
+    hex: Annotated[list[str], "send-keys: bytes in hex, sent after keys"] = []
+    literal: Annotated[str, "send-keys: text, sent before keys"] = ""
+    text: Annotated[str, "paste: the text"] = ""
+    bracketed: Annotated[bool, "paste: mark it as a paste for the terminal program (default true)"] = True
+    eof: Annotated[bool, "write: close the input afterwards"] = False
+    offset: Annotated[int | None, "log: first line, counted from 0"] = None
+    limit: Annotated[int | None, f"log: number of lines (the last {LINES} if left out)"] = None
+    timeout: Annotated[float, f"poll: milliseconds to wait for news (at most {MAX_WAIT})"] = 0
 
 
-def _kind(kind: str, description: str, **more: Any) -> dict[str, Any]:
-    return {"type": kind, "description": description, **more}
-
-
-_WORDS = {"type": "array", "items": {"type": "string"}}
-_PROPERTIES: dict[str, Any] = {
-    "action": _kind("string", "What to do", enum=["list", *_ACTIONS]),
-    "sessionId": _kind("string", "The session exec named; for all actions but list"),
-    "data": _kind("string", "write, submit: what to send"),
-    "keys": {**_WORDS, "description": "send-keys: names such as Enter, Tab, Escape, C-c, M-x, Up, F5"},
-    "hex": {**_WORDS, "description": "send-keys: bytes in hex, sent after keys"},
-    "literal": _kind("string", "send-keys: text, sent before keys"),
-    "text": _kind("string", "paste: the text"),
-    "bracketed": _kind("boolean", "paste: mark it as a paste for the terminal program (default true)"),
-    "eof": _kind("boolean", "write: close the input afterwards"),
-    "offset": _kind("integer", "log: first line, counted from 0"),
-    "limit": _kind("integer", f"log: number of lines (the last {LINES} if left out)"),
-    "timeout": _kind("number", f"poll: milliseconds to wait for news (at most {MAX_WAIT})"),
-}
-
-
-def make_process_tool(processes: CommandTable) -> dict[str, Tool]:
-    """The process tool on a table of running commands."""
-    tool = Tool(
-        name="process",
-        description=(
-            "Follow and steer commands that run in the background: list them, poll for new output, read the log, write "
-            "input, send keys to a terminal, paste, kill; clear forgets a finished one, remove ends and forgets."
-        ),
-        parameters={"type": "object", "properties": _PROPERTIES, "required": ["action"]},
-        run=partial(run_process, processes),
-        effect="effect",
-        summary=_summary,
-        aliases={"session_id": "sessionId", "session": "sessionId", "id": "sessionId"},
-    )
-    return {"process": tool}
+@define_tool(
+    "process",
+    summary=lambda args: f"{args.get('action') or ''} {args.get('sessionId') or ''}".strip()[:80],
+    aliases={"sessionId": "session_id session id"},
+)
+async def run_process(processes: CommandTable, /, ctx: ToolContext, args: ProcessArguments) -> ToolOutput:
+    """Follow and steer commands that run in the background: list them, poll for new output, read the log, write input,
+    send keys to a terminal, paste, kill; clear forgets a finished one, remove ends and forgets."""
+    if args.action == "list":
+        return _list(processes, ctx)
+    act = _ACTIONS.get(args.action)
+    if act is None:
+        raise ToolFailure(f"unknown action {args.action[:40]!r}; there are list, {', '.join(_ACTIONS)}")
+    if not args.sessionId.strip():
+        raise ToolFailure(f"{args.action} needs a sessionId; action list shows them")
+    held = processes.find(ctx.session, args.sessionId)
+    if held is None:
+        raise ToolFailure(f"no session {args.sessionId[:40]!r} here; action list shows those there are")
+    if args.action in _TYPING:
+        await _typing(ctx, held, args)
+    return await act(processes, held, args)

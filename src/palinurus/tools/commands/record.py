@@ -7,13 +7,11 @@ mended at the next start: the notice has a key, and one key makes one message.
 from __future__ import annotations
 
 import logging
-from typing import Protocol
 
 import msgspec
 
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.store.port import ANY_RECORD
-from palinurus.store.port import StoreRecord as Row
+from palinurus.store.records import RecordStore
 
 log = logging.getLogger(__name__)
 
@@ -37,34 +35,24 @@ class CommandRecord(msgspec.Struct, frozen=True):
     notice: str = ""
 
 
-class CommandRecordStore(Protocol):
-    """The part of the store that is used."""
-
-    async def put_record(
-        self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD
-    ) -> bool: ...
-
-    async def list_records(self, kind: str) -> list[Row]: ...
-
-
 class CommandRecords:
-    """Writes return when they are on disk. Without a shelf nothing is kept."""
+    """Writes return when they are on disk. Without a store nothing is kept."""
 
-    def __init__(self, shelf: CommandRecordStore | None = None) -> None:
-        self._shelf = shelf
+    def __init__(self, store: RecordStore | None = None) -> None:
+        self._store = store
 
     async def put(self, record: CommandRecord) -> None:
-        if self._shelf is not None:
-            await self._shelf.put_record(KIND, record.mark, msgspec.json.encode(record))
+        if self._store is not None:
+            await self._store.put_record(KIND, record.mark, msgspec.json.encode(record))
 
     async def drop(self, mark: str) -> None:
-        if self._shelf is not None:
-            await self._shelf.put_record(KIND, mark, None)
+        if self._store is not None:
+            await self._store.put_record(KIND, mark, None)
 
     async def all(self) -> list[CommandRecord]:
         """Those that can be read; the others are dropped with a line in the log."""
         found = []
-        for row in await self._shelf.list_records(KIND) if self._shelf is not None else ():
+        for row in await self._store.list_records(KIND) if self._store is not None else ():
             try:
                 found.append(msgspec.json.decode(row.data, type=CommandRecord))
             except msgspec.DecodeError as exc:

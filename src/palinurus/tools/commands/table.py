@@ -10,26 +10,31 @@ import asyncio
 import logging
 import secrets
 import signal
-from collections.abc import Awaitable, Callable, Container, Coroutine
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Container
+from typing import NamedTuple
 
 import msgspec
 
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.sections.tools import ProcessSettings
+from palinurus.core.text import cut_end
 from palinurus.core.types.inbound import NO_OPTIONS, Inbound
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import StateError
+from palinurus.tasks import TaskSet
 from palinurus.tools.commands import descendants
 from palinurus.tools.commands.child import GRACE, MARK_VARIABLE, make_mark
 from palinurus.tools.commands.record import CommandRecord, CommandRecords
 from palinurus.tools.commands.running import CommandJob, RunningCommand
 
-# Commands that go on: the table of running children, their terminals and keys, and the process tool.
+log = logging.getLogger(__name__)
 
-
+RUNNING = 32  # of one session
+FINISHED = 64  # altogether; the oldest are forgotten first
+STOP_GRACE = 2.0  # seconds between SIGTERM and SIGKILL when the gateway stops
+SETTLED = 0.25  # seconds after which a command that is waited for gets a record too
+SNIPPET = 180
 # Names for running commands: two short words, eight characters at most, so that a short notice holds all of it.
-
 _HOW = (
     "able bold blue busy calm cool cozy cute dark deep easy even fair fast fine firm fond free full glad gold good "
     "gray hale hazy icy keen kind late lazy long loud lush mild mint neat next nice oak odd open pale pink plum pure "
@@ -55,15 +60,6 @@ def make_command_name(taken: Container[str]) -> str:
         name = f"{secrets.choice(what)}-{secrets.randbelow(10_000)}"
         if name not in taken:
             return name
-
-
-log = logging.getLogger(__name__)
-
-RUNNING = 32  # of one session
-FINISHED = 64  # altogether; the oldest are forgotten first
-STOP_GRACE = 2.0  # seconds between SIGTERM and SIGKILL when the gateway stops
-SETTLED = 0.25  # seconds after which a command that is waited for gets a record too
-SNIPPET = 180
 
 
 class CommandNotice(NamedTuple):
@@ -113,7 +109,7 @@ class CommandTable:
         self._records = records or CommandRecords()
         self._tell = tell
         self._held: dict[str, RunningCommand] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet("telling a session of a command")
         self._closing = False
 
     # for the tools
@@ -146,10 +142,7 @@ class CommandTable:
     async def release(self, held: RunningCommand) -> None:
         """From now on it goes on without the call that started it; that is on disk first."""
         held.background = held.recorded = True
-        try:
-            await self._records.put(self._record(held.id, held.job, background=True))
-        except StateError as exc:  # it is not ended for that; only a killed gateway would not know of it
-            log.error("command %s cannot be written down: %s", held.id, exc.message)
+        await self._written(held)
 
     def find(self, session: str, ident: str) -> RunningCommand | None:
         """One of the session's own, in the background or finished there."""
@@ -187,7 +180,7 @@ class CommandTable:
         for record in records:
             text = record.notice or (_unknown(record) if record.background else "")
             if record.notify and text:
-                self._spawn(self._told(record, text))
+                self._tasks.start(self._told(record, text))
             else:
                 await self._records.drop(record.mark)
         return len(records)
@@ -200,10 +193,7 @@ class CommandTable:
             held.end("stopped", grace)
         if running:
             await asyncio.wait([held.task for held in running], timeout=grace + 5)
-        for task in tuple(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(tuple(self._tasks), timeout=1)
+        await self._tasks.close()
 
     # the end of one
 
@@ -229,7 +219,7 @@ class CommandTable:
         except StateError as exc:
             log.error("the end of command %s cannot be written down: %s", held.id, exc.message)
         if not self._closing:
-            self._spawn(self._told(record, text))
+            self._tasks.start(self._told(record, text))
 
     async def _told(self, record: CommandRecord, text: str) -> None:
         notice = CommandNotice(record.mark, record.session, record.agent, record.asker, text)
@@ -260,20 +250,21 @@ class CommandTable:
         """A command that is waited for, and takes its time: a killed gateway must find it again."""
         if held.running and not held.recorded and not self._closing:
             held.recorded = True
-            self._spawn(self._noted(held))
+            self._tasks.start(self._noted(held))
 
     async def _noted(self, held: RunningCommand) -> None:
-        if not held.running or held.background:
-            return
+        if held.running and not held.background:
+            await self._written(held)
+
+    async def _written(self, held: RunningCommand) -> None:
         try:
-            await self._records.put(self._record(held.id, held.job, background=False))
-        except StateError as exc:
+            await self._records.put(self._record(held.id, held.job, background=held.background))
+        except StateError as exc:  # it is not ended for that; only a killed gateway would not know of it
             log.error("command %s cannot be written down: %s", held.id, exc.message)
 
     def _record(self, ident: str, job: CommandJob, *, background: bool) -> CommandRecord:
         asker = msgspec.structs.replace(job.asker, text="", images=(), options=NO_OPTIONS)
-        command = job.command if len(job.command) <= 200 else f"{job.command[:199]}…"
-        notify = background and self.settings.notify
+        notify, command = background and self.settings.notify, cut_end(job.command, 200)
         return CommandRecord(ident, job.spec.mark, job.session, job.agent, command, job.at, asker, background, notify)
 
     def _sweep(self) -> None:
@@ -283,11 +274,6 @@ class CommandTable:
         old = [h for h in done if now - h.finished >= self.settings.cleanup]
         for held in (*old, *sorted(done, key=lambda h: h.finished)[: len(done) - FINISHED]):
             self._held.pop(held.id, None)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _unknown(record: CommandRecord) -> str:

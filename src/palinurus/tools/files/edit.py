@@ -1,8 +1,8 @@
-"""Exact-text replacement: where each old text stands, and the file with the new ones in. Pure.
+"""The edit tool, and exact-text replacement: where each old text stands, and the file with the new ones in.
 
-All edits are matched against the original. A text must occur exactly once; only if it does not occur at all
-does a second look forgive typographic quotes, dashes, odd spaces and trailing blanks. Everything outside the
-replaced spans stays as it is, line endings and undecodable bytes included.
+All edits are matched against the original. A text must occur exactly once; only if it does not occur at all does a
+second look forgive typographic quotes, dashes, odd spaces and trailing blanks. Everything outside the replaced spans
+stays as it is, line endings and undecodable bytes included.
 """
 
 from __future__ import annotations
@@ -10,36 +10,64 @@ from __future__ import annotations
 import asyncio
 import bisect
 import difflib
-import os
 import re
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
+import msgspec
+from msgspec import Meta
+
+from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
+from palinurus.tools.define import define_tool
 from palinurus.tools.files import handles
+from palinurus.tools.files.hunks import LOOKALIKES
 from palinurus.tools.files.paths import ResolvedPath, resolve_path, shorten_path
 
-# The edit tool: replaces exact pieces of a file. The matching is in `splice`; this reads and writes.
-
-MAX_BYTES = 10_000_000
 _BOM = b"\xef\xbb\xbf"
+_BLANKS = re.compile(r"[^\S\n]+(?=\n|\Z)")
+_NEAR_LINES = 3000  # lines compared for the hint
+_CONTEXT = 3
+_DIFF_CHARS = 20_000
 
 
-async def edit_file(ctx: ToolContext, path: str, edits: list[dict[str, str]]) -> ToolOutput:
-    """Raises ToolFailure."""
+class TextEdit(msgspec.Struct, frozen=True):
+    """One replacement."""
+
+    old: Annotated[str, Meta(description="Text to replace; must occur exactly once in the file")] = msgspec.field(
+        name="oldText"
+    )
+    new: Annotated[str, Meta(description="Text to put there")] = msgspec.field(name="newText")
+
+
+@define_tool(
+    "edit",
+    summary=("path", "file_path"),
+    aliases={
+        "path": "file_path file filename",
+        "oldText": "old_string old_str",
+        "newText": "new_string new_str",
+        "edits": "replacements",
+    },
+)
+async def edit_file(
+    ctx: ToolContext,
+    path: Annotated[str, "File, relative to the workspace or absolute"],
+    edits: Annotated[list[TextEdit], "The replacements"],
+) -> ToolOutput:
+    """Change parts of a file by exact replacement. Every oldText is matched against the file as it is now, must be
+    unique and must not overlap another. Several changes of one file go into one call."""
     if not edits:
         raise ToolFailure("edits is empty; give at least one {oldText, newText}")
     place = resolve_path(path, ctx)
-    wanted = [TextEdit(one["oldText"], one["newText"]) for one in edits]
     async with handles.lock_path(place):
         if handles.stat_path(place).st_size < handles.SMALL_FILE:
-            return _edited(place, wanted)
-        return await asyncio.to_thread(_edited, place, wanted)
+            return _edited(place, edits)
+        return await asyncio.to_thread(_edited, place, edits)
 
 
 def _edited(place: ResolvedPath, wanted: list[TextEdit]) -> ToolOutput:
-    data = _whole(place)
+    data = handles.read_text(place, "edit")
     bom = _BOM if data.startswith(_BOM) else b""
     # surrogateescape keeps bytes that are no UTF-8 through the round trip
     original = data[len(bom) :].decode("utf-8", "surrogateescape")
@@ -47,94 +75,13 @@ def _edited(place: ResolvedPath, wanted: list[TextEdit]) -> ToolOutput:
     if not isinstance(done, SpliceResult):
         raise ToolFailure(f"{shorten_path(place.given)}: {done}. Nothing was changed")
     handles.replace_file(place, bom + done.text.encode("utf-8", "surrogateescape"))
-    details = {
-        "path": place.real,
-        "diff": render_diff(original, done.spans).encode("utf-8", "replace").decode(),
-        "firstChangedLine": find_first_line(original, done.spans),
-    }
+    first = find_first_line(original, done.spans)
+    diff = render_diff(original, done.spans).encode("utf-8", "replace").decode()
     places = "1 place" if len(wanted) == 1 else f"{len(wanted)} places"
     return make_output(
-        f"Changed {shorten_path(place.given)} in {places}, first at line {details['firstChangedLine']}.", details
+        f"Changed {shorten_path(place.given)} in {places}, first at line {first}.",
+        {"path": place.real, "diff": diff, "firstChangedLine": first},
     )
-
-
-def _whole(place: ResolvedPath) -> bytes:
-    with handles.open_file(place) as (handle, status):
-        if status.st_size > MAX_BYTES:
-            raise ToolFailure(
-                f"{shorten_path(place.given)} is too large to edit: {status.st_size} bytes, at most {MAX_BYTES}"
-            )
-        pieces = []
-        while piece := os.read(handle, 1 << 20):
-            pieces.append(piece)
-            if len(pieces) > 16:
-                raise ToolFailure(f"{shorten_path(place.given)} grows while it is read; not edited")
-    data = b"".join(pieces)
-    if b"\x00" in data[:8192]:
-        raise ToolFailure(f"{shorten_path(place.given)} is a binary file; edit changes text only")
-    return data
-
-
-def _summary(args: dict[str, Any]) -> str:
-    return shorten_path(str(args.get("path") or args.get("file_path") or ""))
-
-
-_EDIT = {
-    "type": "object",
-    "properties": {
-        "oldText": {"type": "string", "description": "Text to replace; must occur exactly once in the file"},
-        "newText": {"type": "string", "description": "Text to put there"},
-    },
-    "required": ["oldText", "newText"],
-}
-
-EDIT_TOOL = Tool(
-    name="edit",
-    description=(
-        "Change parts of a file by exact replacement. Every oldText is matched against the file as it is now, must be "
-        "unique and must not overlap another. Several changes of one file go into one call."
-    ),
-    parameters={
-        "type": "object",
-        "properties": {
-            "path": {"type": "string", "description": "File, relative to the workspace or absolute"},
-            "edits": {"type": "array", "items": _EDIT, "description": "The replacements"},
-        },
-        "required": ["path", "edits"],
-    },
-    run=edit_file,
-    effect="effect",
-    summary=_summary,
-    aliases={
-        "file_path": "path",
-        "file": "path",
-        "filename": "path",
-        "old_string": "oldText",
-        "old_str": "oldText",
-        "new_string": "newText",
-        "new_str": "newText",
-        "replacements": "edits",
-    },
-)
-
-
-_LOOKALIKES = str.maketrans(
-    {
-        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'"),
-        **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", '"'),
-        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
-        **dict.fromkeys("\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000", " "),
-    }
-)
-_BLANKS = re.compile(r"[^\S\n]+(?=\n|\Z)")
-_NEAR_LINES = 3000  # lines compared for the hint
-_CONTEXT = 3
-_DIFF_CHARS = 20_000
-
-
-class TextEdit(NamedTuple):
-    old: str
-    new: str
 
 
 class TextSpan(NamedTuple):
@@ -168,11 +115,9 @@ def splice_edits(original: str, edits: Sequence[TextEdit]) -> SpliceResult | str
             return f"edits {one} and {other} overlap; merge them into one"
     ordered = tuple(span for span, _ in spans)
     result = _joined(original, ordered)
-    return (
-        SpliceResult(result, ordered)
-        if result != original
-        else "the edits change nothing: old and new text are the same"
-    )
+    if result == original:
+        return "the edits change nothing: old and new text are the same"
+    return SpliceResult(result, ordered)
 
 
 def _lf(text: str) -> str:
@@ -213,9 +158,9 @@ def _ambiguous(name: str, text: str, old: str) -> str:
 
 
 def _fuzzy(text: str, edit: TextEdit, name: str) -> tuple[int, int] | str:
-    wanted = _BLANKS.sub("", edit.old.translate(_LOOKALIKES))
+    wanted = _BLANKS.sub("", edit.old.translate(LOOKALIKES))
     lines = text.split("\n")
-    soft = [line.translate(_LOOKALIKES).rstrip() for line in lines]
+    soft = [line.translate(LOOKALIKES).rstrip() for line in lines]
     joined = "\n".join(soft)
     start = joined.find(wanted) if wanted.strip() else -1
     if start < 0:
@@ -254,9 +199,7 @@ def find_first_line(original: str, spans: tuple[TextSpan, ...]) -> int:
 def render_diff(original: str, spans: tuple[TextSpan, ...]) -> str:
     """What changed, in unified form, made from the spans: no comparison of whole files."""
     hunks, size, shift = [], 0, 0
-    starts = (
-        [0, *(i + 1 for i, c in enumerate(original) if c == "\n")] if len(original) < 100_000 else _starts(original)
-    )
+    starts = [0, *(found.end() for found in re.finditer("\n", original))]
     for group in _grouped(starts, spans):
         hunk, shift = _hunk(original, starts, group, shift)
         size += len(hunk)
@@ -265,10 +208,6 @@ def render_diff(original: str, spans: tuple[TextSpan, ...]) -> str:
             break
         hunks.append(hunk)
     return "\n".join(hunks)
-
-
-def _starts(original: str) -> list[int]:
-    return [0, *(found.end() for found in re.finditer("\n", original))]
 
 
 def _grouped(starts: list[int], spans: tuple[TextSpan, ...]) -> list[list[TextSpan]]:

@@ -1,6 +1,6 @@
 """Opening and replacing files by handle: from the root on, following no link on the way.
 
-The kernel does the way in one call (openat2) where it can; else it is gone step by step. A `Place` comes judged
+The kernel does the way in one call (openat2) where it can; else it is gone step by step. A `ResolvedPath` comes judged
 and free of links; what turns out to be a link now was swapped after the judgement, and fails.
 Errors of the operating system leave here as ToolFailure in words.
 """
@@ -15,14 +15,17 @@ import os
 import secrets
 import stat
 import weakref
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 
 from palinurus.core.types.tool import ToolFailure
 from palinurus.tools.files.paths import ResolvedPath, shorten_path
 from palinurus.tools.sandbox import syscalls
 
+MAX_TEXT = 10_000_000  # bytes of a file whose text is changed
 SMALL_FILE = 256 * 1024  # bytes; larger work leaves the event loop's thread
+_CHUNK = 1 << 20
 _STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -110,6 +113,34 @@ def open_file(place: ResolvedPath) -> Iterator[tuple[int, os.stat_result]]:
         raise to_failure(place, exc) from None
     finally:
         os.close(handle)
+
+
+def read_bytes(handle: int, most: int) -> bytes:
+    """What an open file holds from here on, at most `most` bytes. Raises OSError."""
+    data = bytearray()
+    while len(data) < most and (piece := os.read(handle, min(_CHUNK, most - len(data)))):
+        data += piece
+    return bytes(data)
+
+
+def read_whole(place: ResolvedPath, most: int) -> bytes:
+    """A regular file of at most `most` bytes; of a larger one only so much. Raises ToolFailure."""
+    with open_file(place) as (handle, _):
+        return read_bytes(handle, most)
+
+
+def read_text(place: ResolvedPath, tool: str) -> bytes:
+    """The bytes of a text file that `tool` changes. Raises ToolFailure if it is too large, grows or is binary."""
+    name, verb = shorten_path(place.given), tool.removeprefix("apply_")
+    with open_file(place) as (handle, status):
+        if status.st_size > MAX_TEXT:
+            raise ToolFailure(f"{name} is too large to {verb}: {status.st_size} bytes, at most {MAX_TEXT}")
+        data = read_bytes(handle, MAX_TEXT + 1)
+    if len(data) > MAX_TEXT:
+        raise ToolFailure(f"{name} grows while it is read; not {verb}ed")
+    if b"\x00" in data[:8192]:
+        raise ToolFailure(f"{name} is a binary file; {tool} changes text only")
+    return data
 
 
 def _opened(place: ResolvedPath) -> tuple[int, os.stat_result]:
@@ -243,14 +274,23 @@ def _nearest(place: ResolvedPath) -> str:
     return f"; did you mean {', '.join(near)}?" if near else ""
 
 
-_locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+class PathLocks:
+    """A lock for each file that is being changed; they go when nobody holds them."""
+
+    def __init__(self) -> None:
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    def find(self, real: str) -> asyncio.Lock:
+        """The file's lock, made if there is none."""
+        lock = self._locks.get(real)
+        if lock is None:
+            lock = self._locks[real] = asyncio.Lock()
+        return lock
 
 
-@asynccontextmanager
-async def lock_path(place: ResolvedPath) -> AsyncIterator[None]:
-    """One change of a file at a time: two edits of one batch must not lose each other."""
-    lock = _locks.get(place.real)
-    if lock is None:
-        lock = _locks[place.real] = asyncio.Lock()
-    async with lock:
-        yield
+_get_locks = cache(PathLocks)  # one for the process: whoever changes a file goes by it
+
+
+def lock_path(place: ResolvedPath) -> asyncio.Lock:
+    """To hold with `async with`: two edits of one batch must not lose each other."""
+    return _get_locks().find(place.real)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Annotated
 
-from palinurus.core.types.tool import Tool, ToolContext, ToolOutput, make_output
+from palinurus.core.types.tool import ToolContext, ToolOutput, make_output
+from palinurus.tools.define import define_tool
 from palinurus.tools.files import handles
 from palinurus.tools.files.paths import resolve_path, shorten_path
 
@@ -14,8 +15,18 @@ BYTES = 50 * 1024
 _SCAN = 200_000  # entries looked at; a folder with more is listed unsorted in part
 
 
-async def list_folder(ctx: ToolContext, path: str = ".", limit: int = LIMIT) -> ToolOutput:
-    """Raises ToolFailure."""
+@define_tool(
+    "ls",
+    description=f"List a directory: sorted, dot files included, directories end with /. At most {LIMIT} entries.",
+    effect="pure",
+    summary=lambda args: shorten_path(str(args.get("path") or ".")),
+    aliases={"path": "dir directory folder file_path"},
+)
+async def list_folder(
+    ctx: ToolContext,
+    path: Annotated[str, "Directory, the workspace if left out"] = ".",
+    limit: Annotated[int, f"At most this many entries ({LIMIT})"] = LIMIT,
+) -> ToolOutput:
     place = resolve_path(path or ".", ctx, reading=True)
     names: list[str] = []
     with handles.open_listing(place) as handle, os.scandir(handle) as entries:
@@ -35,24 +46,3 @@ async def list_folder(ctx: ToolContext, path: str = ".", limit: int = LIMIT) -> 
     if len(shown) < len(names):
         text += f"\n\n[{len(shown)} of {len(names)} entries. Raise limit, or use find with a pattern.]"
     return make_output(text, {"path": place.real, "entries": len(names)})
-
-
-def _summary(args: dict[str, Any]) -> str:
-    return shorten_path(str(args.get("path") or "."))
-
-
-LS_TOOL = Tool(
-    name="ls",
-    description=f"List a directory: sorted, dot files included, directories end with /. At most {LIMIT} entries.",
-    parameters={
-        "type": "object",
-        "properties": {
-            "path": {"type": "string", "description": "Directory, the workspace if left out"},
-            "limit": {"type": "integer", "description": f"At most this many entries ({LIMIT})"},
-        },
-    },
-    run=list_folder,
-    effect="pure",
-    summary=_summary,
-    aliases={"dir": "path", "directory": "path", "folder": "path", "file_path": "path"},
-)

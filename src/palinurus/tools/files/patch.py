@@ -5,34 +5,39 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import AsyncExitStack
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
-from palinurus.tools.files import handles
-from palinurus.tools.files.hunks import (
-    AddFile,
-    DeleteFile,
-    FileChange,
-    PatchError,
-    UpdateFile,
-    apply_chunks,
-    parse_patch,
-)
-from palinurus.tools.files.paths import ResolvedPath, is_inside, resolve_path, shorten_path
+from palinurus.core.types.sandbox import is_inside
+from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
+from palinurus.tools.define import define_tool
+from palinurus.tools.files import handles, hunks
+from palinurus.tools.files.paths import ResolvedPath, resolve_path, shorten_path
 
 MAX_PATCH = 2_000_000  # characters
 MAX_FILES = 200
-MAX_BYTES = 10_000_000  # of one file
 _BOM = "\ufeff"
 
 
-async def apply_patch(ctx: ToolContext, input: str) -> ToolOutput:
-    """Raises ToolFailure; then nothing was changed, unless it says what was."""
+def _summary(args: dict[str, Any]) -> str:
+    lines = [line for line in str(args.get("input") or "").split("\n")[:2000] if line.startswith("*** ")]
+    names = [line.split(":", 1)[1].strip() for line in lines if " File:" in line]
+    return shorten_path(", ".join(names[:5]) + (" …" if len(names) > 5 else ""))
+
+
+@define_tool("apply_patch", summary=_summary, aliases={"input": "patch content diff"})
+async def apply_patch(ctx: ToolContext, input: Annotated[str, "The whole patch"]) -> ToolOutput:
+    """Change several files with one patch: '*** Begin Patch', then per file '*** Add File: path' (lines with +),
+    '*** Delete File: path' or '*** Update File: path' (optionally '*** Move to: path') with hunks: '@@ header', then
+    lines with ' ', '-' or '+'; at the end '*** End Patch'. Nothing is written unless every hunk fits."""
     if len(input) > MAX_PATCH:
         raise ToolFailure(f"the patch has {len(input)} characters; at most {MAX_PATCH} are taken")
     try:
-        changes = await asyncio.to_thread(parse_patch, input) if len(input) > handles.SMALL_FILE else parse_patch(input)
-    except PatchError as exc:
+        changes = (
+            await asyncio.to_thread(hunks.parse_patch, input)
+            if len(input) > handles.SMALL_FILE
+            else hunks.parse_patch(input)
+        )
+    except hunks.PatchError as exc:
         raise ToolFailure(f"The patch cannot be read: {exc}. Nothing was changed") from None
     if len(changes) > MAX_FILES:
         raise ToolFailure(f"the patch changes {len(changes)} files; at most {MAX_FILES} are taken")
@@ -43,8 +48,8 @@ async def apply_patch(ctx: ToolContext, input: str) -> ToolOutput:
         return await asyncio.to_thread(_done, changes, places)
 
 
-def _paths(change: FileChange) -> tuple[str, ...]:
-    return (change.path, change.move) if isinstance(change, UpdateFile) and change.move else (change.path,)
+def _paths(change: hunks.FileChange) -> tuple[str, ...]:
+    return (change.path, change.move) if isinstance(change, hunks.UpdateFile) and change.move else (change.path,)
 
 
 def _place(path: str, ctx: ToolContext) -> ResolvedPath:
@@ -70,7 +75,7 @@ class _Files:
 
     def read(self, place: ResolvedPath) -> str:
         known = self._new.get(place.real)
-        data = known[1] if known else _whole(place)
+        data = known[1] if known else handles.read_text(place, "apply_patch")
         if data is None:
             raise ToolFailure(f"{shorten_path(place.given)} does not exist any more at this point of the patch")
         return data.decode("utf-8", "surrogateescape")
@@ -118,12 +123,12 @@ class _Summary(NamedTuple):
     deleted: list[str]
 
 
-def _done(changes: tuple[FileChange, ...], places: dict[str, ResolvedPath]) -> ToolOutput:
+def _done(changes: tuple[hunks.FileChange, ...], places: dict[str, ResolvedPath]) -> ToolOutput:
     state, summary = _Files(), _Summary([], [], [])
     try:
         for change in changes:
             _one(change, places, state, summary)
-    except PatchError as exc:
+    except hunks.PatchError as exc:
         raise ToolFailure(f"{exc}\nNothing was changed") from None
     except ToolFailure as exc:
         raise ToolFailure(f"{exc}. Nothing was changed") from None
@@ -132,22 +137,22 @@ def _done(changes: tuple[FileChange, ...], places: dict[str, ResolvedPath]) -> T
     return make_output("Success. Updated the following files:\n" + "\n".join(lines), {"summary": summary._asdict()})
 
 
-def _one(change: FileChange, places: dict[str, ResolvedPath], state: _Files, summary: _Summary) -> None:
+def _one(change: hunks.FileChange, places: dict[str, ResolvedPath], state: _Files, summary: _Summary) -> None:
     place = places[change.path]
     match change:
-        case AddFile(path, text):
+        case hunks.AddFile(path, text):
             if state.exists(place):
                 raise ToolFailure(f"{shorten_path(path)} exists already; use *** Update File to change it")
             state.put(place, text)
             summary.added.append(path)
-        case DeleteFile(path):
+        case hunks.DeleteFile(path):
             state.read(place)
             state.put(place, None)
             summary.deleted.append(path)
-        case UpdateFile(path, move, chunks):
+        case hunks.UpdateFile(path, move, chunks):
             text = state.read(place)
             bom = _BOM if text.startswith(_BOM) else ""
-            new = bom + apply_chunks(text[len(bom) :], chunks, path)
+            new = bom + hunks.apply_chunks(text[len(bom) :], chunks, path)
             if move and places[move].real != place.real:
                 if state.exists(places[move]):
                     raise ToolFailure(
@@ -156,44 +161,3 @@ def _one(change: FileChange, places: dict[str, ResolvedPath], state: _Files, sum
                 state.move(place, places[move])
             state.put(places[move] if move else place, new)
             summary.modified.append(move or path)
-
-
-def _whole(place: ResolvedPath) -> bytes:
-    with handles.open_file(place) as (handle, status):
-        if status.st_size > MAX_BYTES:
-            raise ToolFailure(f"{shorten_path(place.given)} is too large to patch: over {MAX_BYTES} bytes")
-        pieces, size = [], 0
-        while piece := os.read(handle, 1 << 20):
-            pieces.append(piece)
-            size += len(piece)
-            if size > MAX_BYTES:
-                raise ToolFailure(f"{shorten_path(place.given)} grows while it is read; not patched")
-    data = b"".join(pieces)
-    if b"\x00" in data[:8192]:
-        raise ToolFailure(f"{shorten_path(place.given)} is a binary file; apply_patch changes text only")
-    return data
-
-
-def _summary(args: dict[str, Any]) -> str:
-    lines = [line for line in str(args.get("input") or "").split("\n")[:2000] if line.startswith("*** ")]
-    names = [line.split(":", 1)[1].strip() for line in lines if " File:" in line]
-    return shorten_path(", ".join(names[:5]) + (" …" if len(names) > 5 else ""))
-
-
-APPLY_PATCH_TOOL = Tool(
-    name="apply_patch",
-    description=(
-        "Change several files with one patch: '*** Begin Patch', then per file '*** Add File: path' (lines with +), "
-        "'*** Delete File: path' or '*** Update File: path' (optionally '*** Move to: path') with hunks: '@@ header', "
-        "then lines with ' ', '-' or '+'; at the end '*** End Patch'. Nothing is written unless every hunk fits."
-    ),
-    parameters={
-        "type": "object",
-        "properties": {"input": {"type": "string", "description": "The whole patch"}},
-        "required": ["input"],
-    },
-    run=apply_patch,
-    effect="effect",
-    summary=_summary,
-    aliases={"patch": "input", "content": "input", "diff": "input"},
-)

@@ -1,6 +1,6 @@
 """Which file an argument means, and whether a tool may go there. Judges paths; opens nothing.
 
-`resolve` follows every link first and judges what is really meant. `files` then opens exactly that, step by
+`resolve_path` follows every link first and judges what is really meant. `handles` then opens exactly that, step by
 step and following nothing, so that a link planted in between leads to an error and not elsewhere.
 """
 
@@ -10,7 +10,7 @@ import os
 import re
 from typing import NamedTuple
 
-from palinurus.core.types.sandbox import SandboxSpec, find_enclosing_folder
+from palinurus.core.types.sandbox import SandboxSpec, find_enclosing_folder, is_inside
 from palinurus.core.types.tool import ToolContext, ToolFailure
 
 MAX_PATH = 4096  # bytes; the kernel's own limit
@@ -50,7 +50,7 @@ def resolve_path(raw: str, ctx: ToolContext, *, reading: bool = False) -> Resolv
         raise ToolFailure(f"path is too long: {size} bytes, at most {MAX_PATH}")
     workspace = os.path.realpath(ctx.workspace)
     try:
-        real = os.path.realpath(os.path.join(workspace, _outside(_at_home(given, ctx), ctx.settings.cell)))
+        real = os.path.realpath(os.path.join(workspace, _outside(expand_home(given, ctx), ctx.settings.cell)))
     except OSError:  # a link on the way became a folder between two looks at it
         raise ToolFailure(f"{shorten_path(given)} changed while it was used; try again") from None
     if reading:
@@ -112,17 +112,13 @@ def _lives_in(home: str, workspace: str, real: str) -> bool:
     return workspace != home and is_inside(workspace, home) and is_inside(real, workspace)
 
 
-def is_inside(path: str, folder: str) -> bool:
-    """True if `path` is `folder` or below it. Both must be real paths."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
 def shorten_path(path: str) -> str:
     """A path for a message."""
     return path if len(path) <= 200 else f"{path[:120]}…{path[-60:]}"
 
 
-def _at_home(path: str, ctx: ToolContext) -> str:
+def expand_home(path: str, ctx: ToolContext) -> str:
+    """With ~ as commands know it."""
     if path != "~" and not path.startswith("~/"):
         return path
     home = ctx.settings.exec_env.get("HOME") or os.path.expanduser("~")

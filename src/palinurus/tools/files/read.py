@@ -9,10 +9,11 @@ import asyncio
 import base64
 import os
 import threading
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from palinurus.core.types.messages import ImageBlock, TextBlock
-from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
+from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
+from palinurus.tools.define import define_tool
 from palinurus.tools.files import handles
 from palinurus.tools.files.paths import ResolvedPath, resolve_path, shorten_path
 from palinurus.tools.results import parse_handle, read_result_page
@@ -52,8 +53,22 @@ class LineWindow(NamedTuple):
     long: int  # size of a first line that alone is over the limit, else 0
 
 
-async def read_file(ctx: ToolContext, path: str, offset: int = 1, limit: int = LINES) -> ToolOutput:
-    """Raises ToolFailure."""
+@define_tool(
+    "read",
+    description=(
+        f"Read a file. Text comes from line `offset` on, at most {LINES} lines or {BYTES // 1024} KB, with the offset "
+        "to continue at. Images (jpg, png, gif, webp) are shown. A path `result:…` is a tool result shown only in part."
+    ),
+    effect="pure",
+    summary=("path", "file_path"),
+    aliases={"path": "file_path file filename", "offset": "start_line line"},
+)
+async def read_file(
+    ctx: ToolContext,
+    path: Annotated[str, "File, relative to the workspace or absolute; or result:…"],
+    offset: Annotated[int, "First line to read, counted from 1"] = 1,
+    limit: Annotated[int, "How many lines at most"] = LINES,
+) -> ToolOutput:
     room = max(min(BYTES, ctx.settings.result_chars - _HINT), 200)
     first, count = max(offset, 1), min(max(limit, 1), LINES)
     if handle := parse_handle(path):
@@ -175,38 +190,10 @@ def _picture(place: ResolvedPath, handle: int, head: bytes, mime: str, size: int
     details = {"path": place.real, "mimeType": mime, "bytes": size}
     if size > MAX_IMAGE:
         return make_output(f"{label} Too large to show: at most {MAX_IMAGE} bytes. Make a smaller copy first.", details)
-    data = bytearray(head)
-    while len(data) <= MAX_IMAGE and (more := os.read(handle, _CHUNK)):
-        data += more
+    data = head + handles.read_bytes(handle, MAX_IMAGE)
     return ToolOutput((TextBlock(label), ImageBlock(base64.b64encode(data).decode(), mime)), details)
 
 
 def _described(place: ResolvedPath, head: bytes, size: int) -> str:
     name = next((words for magic, words in _FORMATS if head.startswith(magic)), "unknown format")
     return f"[binary file {shorten_path(place.given)}: {name}, {size} bytes; begins {head[:24].hex(' ')}]"
-
-
-def _summary(args: dict[str, Any]) -> str:
-    return shorten_path(str(args.get("path") or args.get("file_path") or ""))
-
-
-READ_TOOL = Tool(
-    name="read",
-    description=(
-        f"Read a file. Text comes from line `offset` on, at most {LINES} lines or {BYTES // 1024} KB, with the offset "
-        "to continue at. Images (jpg, png, gif, webp) are shown. A path `result:…` is a tool result shown only in part."
-    ),
-    parameters={
-        "type": "object",
-        "properties": {
-            "path": {"type": "string", "description": "File, relative to the workspace or absolute; or result:…"},
-            "offset": {"type": "integer", "description": "First line to read, counted from 1"},
-            "limit": {"type": "integer", "description": "How many lines at most"},
-        },
-        "required": ["path"],
-    },
-    run=read_file,
-    effect="pure",
-    summary=_summary,
-    aliases={"file_path": "path", "file": "path", "filename": "path", "start_line": "offset", "line": "offset"},
-)

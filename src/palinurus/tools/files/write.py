@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated
 
-from palinurus.core.types.tool import Tool, ToolContext, ToolOutput, make_output
+from palinurus.core.types.tool import ToolContext, ToolOutput, make_output
+from palinurus.tools.define import define_tool
 from palinurus.tools.files import handles
 from palinurus.tools.files.paths import resolve_path, shorten_path
 
 
-async def write_file(ctx: ToolContext, path: str, content: str) -> ToolOutput:
-    """Raises ToolFailure."""
+@define_tool(
+    "write",
+    effect="idempotent",
+    summary=("path", "file_path"),
+    aliases={"path": "file_path file filename", "content": "contents text"},
+)
+async def write_file(
+    ctx: ToolContext,
+    path: Annotated[str, "File, relative to the workspace or absolute"],
+    content: Annotated[str, "The complete new content"],
+) -> ToolOutput:
+    """Write a file: creates it and its folders, or replaces all of it. To change a part, use edit."""
     place = resolve_path(path, ctx)
     data = content.encode()
     async with handles.lock_path(place):
@@ -21,25 +32,3 @@ async def write_file(ctx: ToolContext, path: str, content: str) -> ToolOutput:
             new = await asyncio.to_thread(handles.replace_file, place, data)
     text = f"{'Created' if new else 'Replaced'} {shorten_path(place.given)} ({len(data)} bytes)."
     return make_output(text, {"path": place.real, "bytes": len(data), "created": new})
-
-
-def _summary(args: dict[str, Any]) -> str:
-    return shorten_path(str(args.get("path") or args.get("file_path") or ""))
-
-
-WRITE_TOOL = Tool(
-    name="write",
-    description="Write a file: creates it and its folders, or replaces all of it. To change a part, use edit.",
-    parameters={
-        "type": "object",
-        "properties": {
-            "path": {"type": "string", "description": "File, relative to the workspace or absolute"},
-            "content": {"type": "string", "description": "The complete new content"},
-        },
-        "required": ["path", "content"],
-    },
-    run=write_file,
-    effect="idempotent",
-    summary=_summary,
-    aliases={"file_path": "path", "file": "path", "filename": "path", "contents": "content", "text": "content"},
-)

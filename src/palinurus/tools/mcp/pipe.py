@@ -60,8 +60,13 @@ async def _started(launch: ChildLaunch) -> subprocess.Popen[bytes]:
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        starting.add_done_callback(lambda done: None if done.exception() else done.result().kill())
+        starting.add_done_callback(_kill_unwanted)
         raise
+
+
+def _kill_unwanted(starting: asyncio.Future[subprocess.Popen[bytes]]) -> None:
+    if not starting.cancelled() and starting.exception() is None:
+        starting.result().kill()
 
 
 async def _pipes(
@@ -121,6 +126,7 @@ async def _ended(process: subprocess.Popen[bytes], mark: str, since: int) -> Non
             break
         descendants.signal_family(process.pid, left, number)
         await _waited(process)
+        await asyncio.to_thread(descendants.wait_ended, left, GRACE)
     if process.poll() is None:
         process.kill()
         await _waited(process)

@@ -1,6 +1,7 @@
-"""A server's description of its tools made fit for models: names, descriptions, schemas. Pure.
+"""What a server says, made fit for models: names, descriptions and schemas of its tools, and its answers. Pure, but for
+the randomness of the frame.
 
-All of it is written by others: it is bounded, made inert, and never shadows a tool of ours.
+All of it is written by others: it is bounded, made inert or wrapped as untrusted, and never shadows a tool of ours.
 """
 
 from __future__ import annotations
@@ -14,16 +15,25 @@ import secrets
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from palinurus.core.text import cut_end
 from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.tool import ToolOutput
 from palinurus.core.untrusted import clean_label, make_inert, wrap_untrusted
 
-# What a server answered -> Output. Pure but for the boundary's randomness.
-#
-# Everything in it is the server's: text is wrapped as untrusted, the source is named, images and sizes are checked.
-
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MAX_PICTURES = 8
+MAX_NAME = 64  # what every provider takes
+MAX_DESCRIPTION = 1024
+MAX_SCHEMA = 32_000  # characters of JSON
+MAX_TOOLS = 128  # of one server
+_DEPTH = 12
+_OTHER = re.compile(r"[^A-Za-z0-9_-]+")
+# Words of JSON Schema that say nothing to a model, or that providers refuse.
+_DROPPED = frozenset(
+    ("$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "examples", "deprecated", "readOnly",
+     "writeOnly", "contentEncoding", "contentMediaType", "if", "then", "else", "not", "dependentRequired",
+     "dependentSchemas", "unevaluatedProperties", "unevaluatedItems", "patternProperties", "propertyNames")
+)  # fmt: skip
 MAX_TEXT = 2_000_000  # characters; what goes to the model is cut further at the one door
 
 
@@ -102,20 +112,6 @@ def _dicts(value: Any) -> list[Mapping[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-MAX_NAME = 64  # what every provider takes
-MAX_DESCRIPTION = 1024
-MAX_SCHEMA = 32_000  # characters of JSON
-MAX_TOOLS = 128  # of one server
-_DEPTH = 12
-_OTHER = re.compile(r"[^A-Za-z0-9_-]+")
-# Words of JSON Schema that say nothing to a model, or that providers refuse.
-_DROPPED = frozenset(
-    ("$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "examples", "deprecated", "readOnly",
-     "writeOnly", "contentEncoding", "contentMediaType", "if", "then", "else", "not", "dependentRequired",
-     "dependentSchemas", "unevaluatedProperties", "unevaluatedItems", "patternProperties", "propertyNames")
-)  # fmt: skip
-
-
 def make_tool_name(server: str, tool: str, taken: Collection[str]) -> str:
     """`server__tool`, in characters that providers take; where that is too long or taken, with a few hex digits."""
     plain = f"{_plain(server)}__{_plain(tool)}"
@@ -133,8 +129,7 @@ def describe_tool(server: str, listed: Mapping[str, Any]) -> str:
     """What the model is told the tool does."""
     told = listed.get("description") or listed.get("title") or f"The tool {clean_label(str(listed.get('name')), 80)}."
     text = make_inert(str(told)[: MAX_DESCRIPTION * 2]).strip()
-    text = text if len(text) <= MAX_DESCRIPTION else f"{text[: MAX_DESCRIPTION - 1]}…"
-    return f"[MCP server {clean_label(server, 40)}] {text}"
+    return f"[MCP server {clean_label(server, 40)}] {cut_end(text, MAX_DESCRIPTION)}"
 
 
 def clean_schema(given: Any) -> dict[str, Any]:

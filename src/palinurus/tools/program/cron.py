@@ -1,18 +1,18 @@
-"""cron: jobs for later, made and looked at by the agent. Made for `Schedules`, which the gateway and the command line
-use too. Knows no timer: what is due and what was run is the port's business.
+"""cron: jobs for later, made and looked at by the agent. Made for a `SchedulerPort`, which the gateway and the command
+line use too. Knows no timer: what is due and what was run is the port's business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from palinurus.core.types.messages import TextBlock
-from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
+from palinurus.core.signature import OPEN_OBJECT, pick_one
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_json_output
 from palinurus.errors import BadRequest, NotFound
+from palinurus.tools.define import bind_tools, define_tool
 from palinurus.tools.files.paths import shorten_path
 
 ACTIONS = ("status", "list", "get", "add", "update", "remove", "run", "runs", "wake")
@@ -85,143 +85,81 @@ class SchedulerPort(Protocol):
         ...
 
 
-def make_cron_tool(schedules: SchedulerPort | None) -> dict[str, Tool]:
-    """The tool, by its name; none where there are no schedules."""
-    if schedules is None:
-        return {}
-    return {_TOOL.name: msgspec.structs.replace(_TOOL, run=partial(_cron, schedules))}
+class CronArguments(msgspec.Struct, frozen=True):
+    """The arguments of a call."""
+
+    action: Annotated[str, pick_one("", *ACTIONS)]
+    job: Annotated[dict[str, Any] | None, OPEN_OBJECT, "add: the job"] = None
+    jobId: Annotated[str, "get, update, remove, run, runs: which"] = ""
+    patch: Annotated[dict[str, Any] | None, OPEN_OBJECT, "update: what changes"] = None
+    text: Annotated[str, "wake: what to tell"] = ""
+    mode: Annotated[
+        str, pick_one("wake: now or next-heartbeat; run: force or due", "now", "next-heartbeat", "force", "due")
+    ] = ""
+    includeDisabled: Annotated[bool, "list: paused jobs too"] = False
 
 
-async def _cron(schedules: SchedulerPort, ctx: ToolContext, action: str, **args: Any) -> ToolOutput:
-    """Raises ToolFailure."""
-    try:
-        body = await _DEEDS[action](schedules, ctx, args)
-    except (BadRequest, NotFound) as exc:
-        raise ToolFailure(exc.message) from None
-    return ToolOutput((TextBlock(msgspec.json.encode(body).decode()),), body)
-
-
-async def _status(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
-    return {**schedules.status(), "now": ctx.now()}
-
-
-async def _list(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
-    return {"jobs": schedules.jobs(bool(args.get("includeDisabled")))}
-
-
-async def _get(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
-    return schedules.job(_id(args))
-
-
-async def _add(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
-    asked = args.get("job")
-    if not isinstance(asked, dict):
-        raise ToolFailure("job is missing: {name, schedule, payload, …}")
-    target = ctx.inbound.target
-    pushed = ctx.inbound.push
-    source = ", ".join(ctx.taint)[:80]
-    maker = CronJobMaker(
-        ctx.session,
-        ctx.agent,
-        target.channel if pushed else "",
-        target.to if pushed else "",
-        target.account if pushed else "",
-        source,
-    )
-    return await schedules.add(asked, maker)
-
-
-async def _update(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
-    patch = args.get("patch") or args.get("job")
-    if not isinstance(patch, dict):
-        raise ToolFailure("patch is missing: what is to change of the job")
-    return await schedules.update(_id(args), patch)
-
-
-async def _remove(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
-    return {"ok": True, "removed": await schedules.remove(_id(args))}
-
-
-async def _run(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
-    return await schedules.run(_id(args), force=args.get("mode") != "due")
-
-
-async def _runs(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
-    return {"entries": await schedules.runs(_id(args), 20)}
-
-
-async def _wake(schedules: SchedulerPort, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
-    text = str(args.get("text") or "").strip()
-    if not text:
-        raise ToolFailure("text is missing: what to tell the main session")
-    await schedules.wake(text, now=args.get("mode") == "now")
-    return {"ok": True}
-
-
-CronAction = Callable[[SchedulerPort, ToolContext, dict[str, Any]], Awaitable[dict[str, Any]]]
-
-_DEEDS: dict[str, CronAction] = {
-    "status": _status,
-    "list": _list,
-    "get": _get,
-    "add": _add,
-    "update": _update,
-    "remove": _remove,
-    "run": _run,
-    "runs": _runs,
-    "wake": _wake,
-}
-
-
-def _id(args: dict[str, Any]) -> str:
-    ident = str(args.get("jobId") or "").strip()
-    if not ident:
-        raise ToolFailure("jobId is missing; action list shows the ids")
-    return ident
-
-
-async def _nobody(ctx: ToolContext, **_: Any) -> ToolOutput:
-    raise ToolFailure("nobody keeps jobs here")
-
-
-def _asked(args: dict[str, Any]) -> str:
+def _summary(args: dict[str, Any]) -> str:
     job = args.get("job") if isinstance(args.get("job"), dict) else {}
     return shorten_path(f"{args.get('action')} {(job or {}).get('name') or args.get('jobId') or ''}".strip())
 
 
-_TOOL = Tool(
-    name="cron",
-    description=(
-        "Reminders and jobs for later or again and again. add takes job: {name, schedule, payload, sessionTarget?, "
-        "delivery?, …}. schedule: {kind: at, at: ISO time}, {kind: every, everyMs} or {kind: cron, expr, tz?}. "
-        "payload: {kind: systemEvent, text} tells the main session something; {kind: agentTurn, message, model?, "
-        "thinking?, timeoutSeconds?, toolsAllow?} runs a turn. sessionTarget: main (systemEvent), isolated "
-        "(agentTurn; the answer goes to the chat that asked, unless delivery says {mode: none | announce | webhook, "
-        "channel?, to?}), current or session:<key>. misfire (skip, once, all) says what happens to times missed while "
-        "the gateway was off. Times without an offset are the user's. Write the text so that it makes sense when it "
-        "is read later, and tell the person what was set up and for when. wake tells the main session `text` now or "
-        "with its next turn."
-    ),
-    parameters={
-        "type": "object",
-        "properties": {
-            "action": {"type": "string", "enum": list(ACTIONS)},
-            "job": {"type": "object", "description": "add: the job", "additionalProperties": True},
-            "jobId": {"type": "string", "description": "get, update, remove, run, runs: which"},
-            "patch": {"type": "object", "description": "update: what changes", "additionalProperties": True},
-            "text": {"type": "string", "description": "wake: what to tell"},
-            "mode": {
-                "type": "string",
-                "enum": ["now", "next-heartbeat", "force", "due"],
-                "description": "wake: now or next-heartbeat; run: force or due",
-            },
-            "includeDisabled": {"type": "boolean", "description": "list: paused jobs too"},
-        },
-        "required": ["action"],
-    },
-    run=_nobody,
-    effect="effect",
-    summary=_asked,
-    aliases={"id": "jobId", "job_id": "jobId"},
-    owner=True,
-)
+@define_tool("cron", summary=_summary, aliases={"jobId": "id job_id"}, owner=True)
+async def _cron(schedules: SchedulerPort, /, ctx: ToolContext, args: CronArguments) -> ToolOutput:
+    """Reminders and jobs for later or again and again. add takes job: {name, schedule, payload, sessionTarget?,
+    delivery?, …}. schedule: {kind: at, at: ISO time}, {kind: every, everyMs} or {kind: cron, expr, tz?}. payload:
+    {kind: systemEvent, text} tells the main session something; {kind: agentTurn, message, model?, thinking?,
+    timeoutSeconds?, toolsAllow?} runs a turn. sessionTarget: main (systemEvent), isolated (agentTurn; the answer goes
+    to the chat that asked, unless delivery says {mode: none | announce | webhook, channel?, to?}), current or
+    session:<key>. misfire (skip, once, all) says what happens to times missed while the gateway was off. Times without
+    an offset are the user's. Write the text so that it makes sense when it is read later, and tell the person what was
+    set up and for when. wake tells the main session `text` now or with its next turn."""
+    try:
+        return make_json_output(await _done(schedules, ctx, args))
+    except (BadRequest, NotFound) as exc:
+        raise ToolFailure(exc.message) from None
+
+
+async def _done(schedules: SchedulerPort, ctx: ToolContext, args: CronArguments) -> dict[str, Any]:
+    """The answer to a call. Raises ToolFailure, BadRequest, NotFound."""
+    ident = args.jobId.strip()
+    if args.action in ("get", "update", "remove", "run", "runs") and not ident:
+        raise ToolFailure("jobId is missing; action list shows the ids")
+    match args.action:
+        case "status":
+            return {**schedules.status(), "now": ctx.now()}
+        case "list":
+            return {"jobs": schedules.jobs(args.includeDisabled)}
+        case "get":
+            return schedules.job(ident)
+        case "add":
+            return await _add(schedules, ctx, args.job)
+        case "update":
+            patch = args.patch or args.job
+            if patch is None:
+                raise ToolFailure("patch is missing: what is to change of the job")
+            return await schedules.update(ident, patch)
+        case "remove":
+            return {"ok": True, "removed": await schedules.remove(ident)}
+        case "run":
+            return await schedules.run(ident, force=args.mode != "due")
+        case "runs":
+            return {"entries": await schedules.runs(ident, 20)}
+        case _:
+            if not args.text.strip():
+                raise ToolFailure("text is missing: what to tell the main session")
+            await schedules.wake(args.text.strip(), now=args.mode == "now")
+            return {"ok": True}
+
+
+async def _add(schedules: SchedulerPort, ctx: ToolContext, job: dict[str, Any] | None) -> dict[str, Any]:
+    if job is None:
+        raise ToolFailure("job is missing: {name, schedule, payload, …}")
+    target = ctx.inbound.target
+    asked = (target.channel, target.to, target.account) if ctx.inbound.push else ("", "", "")
+    return await schedules.add(job, CronJobMaker(ctx.session, ctx.agent, *asked, source=", ".join(ctx.taint)[:80]))
+
+
+def make_cron_tool(schedules: SchedulerPort | None) -> dict[str, Tool]:
+    """The tool, by its name; none where there are no schedules."""
+    return bind_tools((_cron,), schedules) if schedules is not None else {}

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from palinurus.config import outline, paths, rewrite
 from palinurus.config.load import read_config
-from palinurus.config.rewrite import ConfigChange, digest_config
+from palinurus.config.rewrite import digest_config
 from palinurus.config.secrets import redact_config
-from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
+from palinurus.core.signature import pick_one
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_json_output, make_output
 from palinurus.errors import PalinurusError
+from palinurus.tools.define import bind_tools, define_tool
 
+ACTIONS = ("restart", "config.get", "config.schema.lookup", "config.patch", "config.apply", "update.run")
 # Keys the agent may write, with all below them.
 WRITABLE = (
     "agents.defaults.model", "agents.defaults.models", "agents.defaults.thinkingDefault",
@@ -39,56 +41,62 @@ class GatewayControl(NamedTuple):
     restart: Callable[[float], None] | None = None
 
 
-def make_gateway_tool(keeper: GatewayControl) -> dict[str, Tool]:
-    """The tool, by its name."""
-    return {_TOOL.name: msgspec.structs.replace(_TOOL, run=partial(_run, keeper))}
+class GatewayArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of a call; the last three are taken as OpenClaw's are, and say nothing to us."""
+
+    action: Annotated[str, pick_one("", *ACTIONS)]
+    path: Annotated[str, "a key path, for config.get and config.schema.lookup"] = ""
+    raw: Annotated[str, "JSON5: a merge patch (config.patch) or the whole (config.apply)"] = ""
+    baseHash: Annotated[str | None, "the hash that config.get gave"] = None
+    delayMs: int = 0
+    restartDelayMs: int = 0
+    note: str = ""
+    sessionKey: str = ""
+    timeoutMs: int = 0
 
 
-async def _run(keeper: GatewayControl, ctx: ToolContext, action: str, **given: Any) -> ToolOutput:
-    """Raises ToolFailure."""
-    return await _ACTIONS[action](keeper, given)
+@define_tool("gateway", owner=True, sequential=True, summary=("action",))
+async def _gateway(control: GatewayControl, /, ctx: ToolContext, args: GatewayArguments) -> ToolOutput:
+    """Look at or change the configuration, or restart the gateway. Change only what the owner asked for: read with
+    config.get first, then config.patch with the baseHash it gave. What protects the owner (tools, sandbox, approvals,
+    credentials, channels) cannot be changed here."""
+    match args.action:
+        case "restart":
+            if control.restart is None:
+                raise ToolFailure("this program runs without a gateway and cannot restart itself")
+            control.restart(min(max((args.delayMs or args.restartDelayMs or 2000) / 1000, 0.5), 60.0))
+            return make_output("The gateway restarts in a moment; turns that run are finished or go on after it.")
+        case "config.get":
+            return await _get(control, args.path)
+        case "config.schema.lookup":
+            found = outline.lookup_key(args.path)
+            if found is None:
+                raise ToolFailure(f"there is no config key {args.path[:80]!r}")
+            return make_json_output(found)
+        case "config.patch" | "config.apply":
+            return await _write(control, args)
+        case _:
+            raise ToolFailure(
+                "updates are installed by the owner: pip install --upgrade palinurus, then `pal gateway restart`"
+            )
 
 
-async def _get(keeper: GatewayControl, given: dict[str, Any]) -> ToolOutput:
-    file = paths.locate_config_file(keeper.home)
-    found = await asyncio.to_thread(read_config, file, keeper.home, keeper.environ)
+async def _get(control: GatewayControl, path: str) -> ToolOutput:
+    file = paths.locate_config_file(control.home)
+    found = await asyncio.to_thread(read_config, file, control.home, control.environ)
     shown: Any = redact_config(found.raw)
-    for part in str(given.get("path") or "").split("."):
-        if part:
-            shown = shown.get(part) if isinstance(shown, dict) else None
-    text = msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
-    return make_output(
-        f"{text}\nbaseHash: {digest_config(found.data)}", {"config": shown, "hash": digest_config(found.data)}
-    )
+    for part in filter(None, path.split(".")):
+        shown = shown.get(part) if isinstance(shown, dict) else None
+    text, base = msgspec.json.format(msgspec.json.encode(shown), indent=2).decode(), digest_config(found.data)
+    return make_output(f"{text}\nbaseHash: {base}", {"config": shown, "hash": base})
 
 
-async def _lookup(keeper: GatewayControl, given: dict[str, Any]) -> ToolOutput:
-    found = outline.lookup_key(str(given.get("path") or ""))
-    if found is None:
-        raise ToolFailure(f"there is no config key {str(given.get('path'))[:80]!r}")
-    return make_output(msgspec.json.encode(found).decode(), found)
-
-
-async def _patch(keeper: GatewayControl, given: dict[str, Any]) -> ToolOutput:
-    raw, base = _raw(given), given.get("baseHash")
-    return await _written(partial(rewrite.merge_config, keeper.home, keeper.environ, base, raw, veto=_veto))
-
-
-async def _apply(keeper: GatewayControl, given: dict[str, Any]) -> ToolOutput:
-    raw, base = _raw(given), given.get("baseHash")
-    return await _written(partial(rewrite.replace_config, keeper.home, keeper.environ, base, raw, veto=_veto))
-
-
-def _raw(given: dict[str, Any]) -> str:
-    raw = given.get("raw")
-    if not isinstance(raw, str) or not raw.strip():
+async def _write(control: GatewayControl, args: GatewayArguments) -> ToolOutput:
+    if not args.raw.strip():
         raise ToolFailure("raw is missing: the JSON5 text of the change")
-    return raw
-
-
-async def _written(write: Callable[[], ConfigChange]) -> ToolOutput:
+    write = rewrite.merge_config if args.action == "config.patch" else rewrite.replace_config
     try:
-        done = await asyncio.to_thread(write)
+        done = await asyncio.to_thread(write, control.home, control.environ, args.baseHash, args.raw, veto=_veto)
     except PalinurusError as exc:
         raise ToolFailure(exc.message + (f"; {exc.fix}" if exc.fix else "")) from None
     if not done.changed:
@@ -109,50 +117,6 @@ def is_writable_key(key: str) -> bool:
     return any(key == one or key.startswith(f"{one}.") for one in WRITABLE)
 
 
-async def _restart(keeper: GatewayControl, given: dict[str, Any]) -> ToolOutput:
-    if keeper.restart is None:
-        raise ToolFailure("this program runs without a gateway and cannot restart itself")
-    wait = given.get("delayMs") or given.get("restartDelayMs") or 2000
-    keeper.restart(min(max(float(wait) / 1000, 0.5), 60.0))
-    return make_output("The gateway restarts in a moment; turns that run are finished or go on after it.")
-
-
-async def _update(keeper: GatewayControl, given: dict[str, Any]) -> ToolOutput:
-    raise ToolFailure("updates are installed by the owner: pip install --upgrade palinurus, then `pal gateway restart`")
-
-
-_ACTIONS = {
-    "restart": _restart,
-    "config.get": _get,
-    "config.schema.lookup": _lookup,
-    "config.patch": _patch,
-    "config.apply": _apply,
-    "update.run": _update,
-}
-
-_TOOL = Tool(
-    "gateway",
-    "Look at or change the configuration, or restart the gateway. Change only what the owner asked for: read with "
-    "config.get first, then config.patch with the baseHash it gave. What protects the owner (tools, sandbox, "
-    "approvals, credentials, channels) cannot be changed here.",
-    {
-        "type": "object",
-        "properties": {
-            "action": {"type": "string", "enum": list(_ACTIONS)},
-            "path": {"type": "string", "description": "a key path, for config.get and config.schema.lookup"},
-            "raw": {"type": "string", "description": "JSON5: a merge patch (config.patch) or the whole (config.apply)"},
-            "baseHash": {"type": "string", "description": "the hash that config.get gave"},
-            "delayMs": {"type": "integer"},
-            "restartDelayMs": {"type": "integer"},
-            "note": {"type": "string"},
-            "sessionKey": {"type": "string"},
-            "timeoutMs": {"type": "integer"},
-        },
-        "required": ["action"],
-        "additionalProperties": False,
-    },
-    partial(_run, GatewayControl("", {})),
-    owner=True,
-    sequential=True,
-    summary=lambda args: str(args.get("action") or ""),
-)
+def make_gateway_tool(control: GatewayControl) -> dict[str, Tool]:
+    """The tool, by its name."""
+    return bind_tools((_gateway,), control)

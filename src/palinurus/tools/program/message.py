@@ -1,4 +1,4 @@
-"""message: writing to chats, and what else the channels can do there. Made for a `Post`, if there is a channel.
+"""message: writing to chats, and what else the channels can do there. Made for a `MessagePort`, if it has channels.
 
 What is sent goes through the outbox under an id made of the turn, the chat and the text: a model that sends again
 because a crash left it without the result sends no second message. Where to, and whether it may: `recipient.py`.
@@ -10,30 +10,23 @@ import asyncio
 import json
 import os
 from collections.abc import Callable
-from functools import partial
 from hashlib import blake2s
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from palinurus.config.sections.tools import MessageToolRules
-from palinurus.core.types.channel import (
-    ActionName,
-    ChannelAbilities,
-    ChannelAction,
-    DeleteAction,
-    EditAction,
-    PinAction,
-    PollAction,
-    ReactAction,
-    ReadAction,
-    SendFailure,
-    ThreadAction,
-)
+from palinurus.core.signature import pick_one
+from palinurus.core.types import channel
+from palinurus.core.types.channel import ChannelAbilities, ChannelAction, SendFailure
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
-from palinurus.tools.program.recipient import MessagePort, check_recipient, resolve_recipient
+from palinurus.tools.define import bind_tools, define_tool
+from palinurus.tools.files.paths import resolve_path
+from palinurus.tools.program.recipient import MessagePort, WrittenTarget, check_recipient, resolve_recipient
+from palinurus.tools.schema import check_arguments
 
 WAIT = 10.0  # seconds for a receipt; the message goes on its way all the same
 MOST = 20  # chats of one broadcast
@@ -42,88 +35,130 @@ LATER = "on its way: it is kept and sent as soon as the channel takes it; do not
 UNKNOWN = "It is not known whether this was done: the program was stopped meanwhile. It was not done again."
 
 
+class MessageButton(msgspec.Struct, frozen=True):
+    """A button below a message; pressing it says `callback_data`."""
+
+    text: str
+    callback_data: str = ""
+
+
+class MessageArguments(msgspec.Struct, frozen=True):
+    """The arguments of a call; which of them are told depends on the channels (`_narrowed`)."""
+
+    action: Annotated[str, pick_one("Default send.")] = "send"
+    channel: Annotated[str, pick_one("")] = ""
+    target: Annotated[str, "channel:id, an id, or the name of a chat. Empty: this chat."] = ""
+    targets: Annotated[tuple[str, ...], "Several at once (send only)."] = ()
+    accountId: str = ""
+    threadId: str = ""
+    message: Annotated[str, "The text, in Markdown."] = ""
+    media: Annotated[str, "A file of the workspace, or an address."] = ""
+    asVoice: bool = False
+    buttons: tuple[tuple[MessageButton, ...], ...] = ()
+    replyTo: Annotated[str, "The id of the message this answers."] = ""
+    dryRun: bool = False
+    messageId: str = ""
+    emoji: str = ""
+    remove: bool = False
+    pollQuestion: str = ""
+    pollOptions: tuple[str, ...] = ()
+    pollMulti: bool = False
+    threadName: str = ""
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+
+    def need(self, name: str) -> str:
+        """An argument that may not be empty. Raises ToolFailure."""
+        value = str(getattr(self, name)).strip()
+        if not value:
+            raise ToolFailure(f"{name} is missing")
+        return value
+
+    def to_buttons(self) -> tuple[Button, ...]:
+        """All rows as one. Raises ToolFailure."""
+        flat = [one for row in self.buttons for one in row]
+        if any(not one.text for one in flat):
+            raise ToolFailure("a button needs a text")
+        return tuple(Button(one.text, one.callback_data or one.text) for one in flat)
+
+
+_ONLY = {"emoji": "react", "remove": "react", "pollQuestion": "poll", "pollOptions": "poll", "pollMulti": "poll",
+         "threadName": "thread-create", "limit": "read"}  # fmt: skip
+
+
 class MessageAction(NamedTuple):
     """An action besides sending: what the channel must be able to do, and the act made of the arguments."""
 
-    needs: ActionName
-    make: Callable[[dict[str, Any]], ChannelAction]
+    needs: channel.ActionName
+    make: Callable[[MessageArguments], ChannelAction]
     once: bool = False  # doing it twice shows
 
 
-def _id(args: dict[str, Any]) -> str:
-    return _need(args, "messageId")
-
-
-def _poll(args: dict[str, Any]) -> ChannelAction:
-    options = tuple(str(one).strip() for one in args.get("pollOptions") or () if str(one).strip())
+def _poll(args: MessageArguments) -> ChannelAction:
+    options = tuple(one.strip() for one in args.pollOptions if one.strip())
     if len(options) < 2:
         raise ToolFailure("a poll needs at least two pollOptions")
-    return PollAction(_need(args, "pollQuestion"), options, bool(args.get("pollMulti")))
-
-
-def _thread(args: dict[str, Any]) -> ChannelAction:
-    return ThreadAction(_need(args, "threadName"), str(args.get("messageId") or ""))
-
-
-def _count(value: Any) -> int:
-    return min(max(value, 1), 100) if isinstance(value, int) else 20
+    return channel.PollAction(args.need("pollQuestion"), options, args.pollMulti)
 
 
 MESSAGE_ACTIONS: dict[str, MessageAction] = {
     "react": MessageAction(
-        "react", lambda args: ReactAction(_id(args), _need(args, "emoji"), bool(args.get("remove")))
+        "react", lambda args: channel.ReactAction(args.need("messageId"), args.need("emoji"), args.remove)
     ),
-    "edit": MessageAction("edit", lambda args: EditAction(_id(args), _need(args, "message"), _buttons(args))),
-    "delete": MessageAction("delete", lambda args: DeleteAction(_id(args))),
-    "pin": MessageAction("pin", lambda args: PinAction(_id(args))),
-    "unpin": MessageAction("pin", lambda args: PinAction(_id(args), remove=True)),
+    "edit": MessageAction(
+        "edit", lambda args: channel.EditAction(args.need("messageId"), args.need("message"), args.to_buttons())
+    ),
+    "delete": MessageAction("delete", lambda args: channel.DeleteAction(args.need("messageId"))),
+    "pin": MessageAction("pin", lambda args: channel.PinAction(args.need("messageId"))),
+    "unpin": MessageAction("pin", lambda args: channel.PinAction(args.need("messageId"), remove=True)),
     "poll": MessageAction("poll", _poll, once=True),
-    "thread-create": MessageAction("thread", _thread, once=True),
-    "read": MessageAction("read", lambda args: ReadAction(_count(args.get("limit")))),
+    "thread-create": MessageAction(
+        "thread", lambda args: channel.ThreadAction(args.need("threadName"), args.messageId), once=True
+    ),
+    "read": MessageAction("read", lambda args: channel.ReadAction(args.limit)),
 }
 
 
-def find_action(action: str, channel: str, able: ChannelAbilities) -> MessageAction:
+def find_action(action: str, where: str, able: ChannelAbilities) -> MessageAction:
     """What an action is on a channel. Raises ToolFailure with what it can do, if it cannot do this."""
     found = MESSAGE_ACTIONS.get(action)
     if found is None or found.needs not in able.acts:
         can = ", ".join(["send", *(name for name, one in MESSAGE_ACTIONS.items() if one.needs in able.acts)])
-        raise ToolFailure(f"{channel} cannot {action}; it can: {can}")
+        raise ToolFailure(f"{where} cannot {action}; it can: {can}")
     return found
 
 
-def make_message_tool(post: MessagePort, rules: MessageToolRules) -> dict[str, Tool]:
-    """The tool, with the actions that at least one open channel can do; nothing if no channel is open."""
-    open_ = post.channels()
-    if not open_:
-        return {}
-    able = frozenset(name for abilities in open_.values() for name in abilities.acts)
-    actions = ["send", *(name for name, deed in MESSAGE_ACTIONS.items() if deed.needs in able)]
-    tool = Tool(
-        "message",
-        "Write to a chat on one of the channels "
-        f"({', '.join(sorted(open_))}), or act there: {', '.join(actions)}. Without a target it is this chat.",
-        _schema(actions, sorted(open_)),
-        partial(_run, post, rules),
-        effect="idempotent",
-        summary=lambda args: f"{args.get('action') or 'send'} {args.get('target') or ''}".strip(),
-        aliases={"to": "target", "text": "message", "content": "message", "thread": "threadId", "replyToId": "replyTo"},
-    )
-    return {tool.name: tool}
+def make_action(action: str, where: str, able: ChannelAbilities, given: dict[str, Any]) -> ChannelAction:
+    """The act for a client of the gateway, whose arguments nobody has looked at. Raises ToolFailure."""
+    wanted = find_action(action, where, able)
+    taken = {name: value for name, value in given.items() if name not in ("action", "channel")}
+    if isinstance(taken.get("limit"), int):
+        taken["limit"] = min(max(taken["limit"], 1), 100)
+    checked, wrong = check_arguments(_message.parameters, taken, _message.aliases)
+    if wrong:
+        raise ToolFailure(wrong)
+    return wanted.make(msgspec.convert(checked, MessageArguments))
 
 
-async def _run(
-    post: MessagePort, rules: MessageToolRules, ctx: ToolContext, action: str = "send", **args: Any
+@define_tool(
+    "message",
+    effect="idempotent",
+    summary=lambda args: f"{args.get('action') or 'send'} {args.get('target') or ''}".strip(),
+    aliases={"target": "to", "message": "text content", "threadId": "thread", "replyTo": "replyToId"},
+)
+async def _message(
+    post: MessagePort, rules: MessageToolRules, /, ctx: ToolContext, args: MessageArguments
 ) -> ToolOutput:
+    action = args.action
     if action == "send":
         return await _sends(post, ctx, await _targets(post, rules, ctx, args), args)
-    target = await resolve_recipient(post, ctx, str(args.get("target") or ""), args)
+    target = await resolve_recipient(post, ctx, _written(args, args.target))
     check_recipient(rules, ctx, target, action)
     wanted = find_action(action, target.channel, post.channels()[target.channel])
-    if action == "react" and not args.get("target") and not ctx.inbound.system:  # on the message that is answered
-        args = {"messageId": ctx.inbound.pressed or ctx.inbound.event, **args}
+    if action == "react" and not args.target and not ctx.inbound.system:  # on the message that is answered
+        answered = args.messageId or ctx.inbound.pressed or ctx.inbound.event
+        args = msgspec.structs.replace(args, messageId=answered)
     act, body = wanted.make(args), {"ok": True, "action": action, **_place(target)}
-    if args.get("dryRun"):
+    if args.dryRun:
         return make_output(json.dumps({**body, "dryRun": True}))
     done = await (post.act_once(_ident(ctx, target, repr(act)), target, act) if wanted.once else post.act(target, act))
     if done is None:
@@ -137,39 +172,45 @@ async def _run(
     return make_output(json.dumps(body), body)
 
 
-async def _targets(post: MessagePort, rules: MessageToolRules, ctx: ToolContext, args: dict[str, Any]) -> list[Target]:
+async def _targets(
+    post: MessagePort, rules: MessageToolRules, ctx: ToolContext, args: MessageArguments
+) -> list[Target]:
     """Where to send: one chat, or several for the owner. Raises ToolFailure before anything is sent."""
-    many = args.get("targets") or ()
+    many = args.targets
     if many and (not rules.broadcast or not ctx.inbound.sender.owner):
         raise ToolFailure(
             "several targets at once: only for the owner, and not with tools.message.broadcast.enabled=false"
         )
-    if many and args.get("target"):
+    if many and args.target:
         raise ToolFailure("give target or targets, not both")
-    names = [str(one) for one in many] or [str(args.get("target") or "")]
+    names = many or (args.target,)
     if len(names) > MOST:
         raise ToolFailure(f"{len(names)} targets; at most {MOST} at once")
-    targets = list(dict.fromkeys([await resolve_recipient(post, ctx, name, args) for name in names]))
+    targets = list(dict.fromkeys([await resolve_recipient(post, ctx, _written(args, name)) for name in names]))
     for target in targets:
         check_recipient(rules, ctx, target)
     return targets
 
 
-async def _sends(post: MessagePort, ctx: ToolContext, targets: list[Target], args: dict[str, Any]) -> ToolOutput:
+def _written(args: MessageArguments, name: str) -> WrittenTarget:
+    return WrittenTarget(name, args.channel, args.accountId, args.threadId)
+
+
+async def _sends(post: MessagePort, ctx: ToolContext, targets: list[Target], args: MessageArguments) -> ToolOutput:
     every = post.channels()
     replies = [_reply(ctx, target, args, every[target.channel]) for target in targets]
-    if args.get("dryRun"):
+    if args.dryRun:
         shown = [{"ok": True, "dryRun": True, **_place(target)} for target in targets]
         return make_output(json.dumps(shown[0] if len(shown) == 1 else shown))
     sent = await asyncio.gather(*(_send(post, reply) for reply in replies))
     body: Any = sent[0] if len(sent) == 1 else {"ok": all(one["ok"] for one in sent), "sent": sent}
-    told = [{**one, "account": reply.target.account, "text": args.get("message") or ""}
+    told = [{**one, "account": reply.target.account, "text": args.message}
             for one, reply in zip(sent, replies, strict=True)]  # fmt: skip
     return make_output(json.dumps(body, ensure_ascii=False), {"sent": told}, error=not any(one["ok"] for one in sent))
 
 
-def _reply(ctx: ToolContext, target: Target, args: dict[str, Any], able: ChannelAbilities) -> Reply:
-    text, media, buttons = str(args.get("message") or ""), str(args.get("media") or "").strip(), _buttons(args)
+def _reply(ctx: ToolContext, target: Target, args: MessageArguments, able: ChannelAbilities) -> Reply:
+    text, media, buttons = args.message, args.media.strip(), args.to_buttons()
     if not text.strip() and not media:
         raise ToolFailure("message is empty: give message, media or both")
     if media and not able.media:
@@ -181,9 +222,9 @@ def _reply(ctx: ToolContext, target: Target, args: dict[str, Any], able: Channel
         text,
         _ident(ctx, target, f"{text}\0{media}"),
         "message",
-        str(args.get("replyTo") or ""),
+        args.replyTo,
         (_file(ctx, media),) if media else (),
-        bool(args.get("asVoice")),
+        args.asVoice,
         buttons,
     )
 
@@ -213,7 +254,10 @@ def _file(ctx: ToolContext, name: str) -> str:
     if name.startswith(("http://", "https://")):
         return name
     top = os.path.realpath(ctx.workspace)
-    real = os.path.realpath(os.path.join(top, name.removeprefix("file://")))
+    try:
+        real = resolve_path(name.removeprefix("file://"), ctx, reading=True).real
+    except ToolFailure:
+        real = ""
     if not real.startswith(f"{top}/"):
         raise ToolFailure(f"{os.path.basename(name)[:80]} is not in the workspace; copy it there first")
     if not os.path.isfile(real):
@@ -229,48 +273,27 @@ def _choice(one: Button) -> str:
     return one.label if one.label == one.text else f"{one.label}: `{one.text}`"
 
 
-def _buttons(args: dict[str, Any]) -> tuple[Button, ...]:
-    """Rows of {text, callback_data}, or one row."""
-    rows = args.get("buttons") or ()
-    flat = [one for row in rows for one in (row if isinstance(row, list) else [row]) if isinstance(one, dict)]
-    made = [(str(one.get("text") or ""), str(one.get("callback_data") or one.get("text") or "")) for one in flat]
-    if any(not label for label, _ in made):
-        raise ToolFailure("a button needs a text")
-    return tuple(Button(label, data) for label, data in made)
+def make_message_tool(post: MessagePort, rules: MessageToolRules) -> dict[str, Tool]:
+    """The tool, with the actions that at least one open channel can do; nothing if no channel is open."""
+    channels = post.channels()
+    if not channels:
+        return {}
+    able = frozenset(name for abilities in channels.values() for name in abilities.acts)
+    actions = ["send", *(name for name, one in MESSAGE_ACTIONS.items() if one.needs in able)]
+    described = msgspec.structs.replace(
+        _message,
+        description="Write to a chat on one of the channels "
+        f"({', '.join(sorted(channels))}), or act there: {', '.join(actions)}. Without a target it is this chat.",
+        parameters=_narrowed(_message.parameters, actions, sorted(channels)),
+    )
+    return bind_tools((described,), post, rules)
 
 
-def _need(args: dict[str, Any], name: str) -> str:
-    value = str(args.get(name) or "").strip()
-    if not value:
-        raise ToolFailure(f"{name} is missing")
-    return value
-
-
-def _schema(actions: list[str], channels: list[str]) -> dict[str, Any]:
-    text, flag = {"type": "string"}, {"type": "boolean"}
-    button = {"type": "object", "properties": {"text": text, "callback_data": text}, "required": ["text"]}
-    fields: dict[str, Any] = {
-        "action": {"type": "string", "enum": actions, "description": "Default send."},
-        "channel": {"type": "string", "enum": channels},
-        "target": {**text, "description": "channel:id, an id, or the name of a chat. Empty: this chat."},
-        "targets": {"type": "array", "items": text, "description": "Several at once (send only)."},
-        "accountId": text,
-        "threadId": text,
-        "message": {**text, "description": "The text, in Markdown."},
-        "media": {**text, "description": "A file of the workspace, or an address."},
-        "asVoice": flag,
-        "buttons": {"type": "array", "items": {"type": "array", "items": button}},
-        "replyTo": {**text, "description": "The id of the message this answers."},
-        "dryRun": flag,
-    }
-    if len(actions) > 1:
-        fields["messageId"] = text
-    if "react" in actions:
-        fields |= {"emoji": text, "remove": flag}
-    if "poll" in actions:
-        fields |= {"pollQuestion": text, "pollOptions": {"type": "array", "items": text}, "pollMulti": flag}
-    if "thread-create" in actions:
-        fields["threadName"] = text
-    if "read" in actions:
-        fields["limit"] = {"type": "integer", "minimum": 1, "maximum": 100}
-    return {"type": "object", "properties": fields}
+def _narrowed(parameters: dict[str, Any], actions: list[str], channels: list[str]) -> dict[str, Any]:
+    """Only what these actions take, on these channels."""
+    fields = {name: one for name, one in parameters["properties"].items() if _ONLY.get(name, "send") in actions}
+    if len(actions) == 1:
+        del fields["messageId"]
+    for name, words in (("action", actions), ("channel", channels)):
+        fields[name] = {**fields[name], "enum": words}
+    return {**parameters, "properties": fields}

@@ -7,7 +7,7 @@ over a name, a written-out `channel:id` is never looked up, and a name that seve
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -16,8 +16,6 @@ from palinurus.core.types.channel import ChannelAbilities, ChannelAction, SendFa
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import ToolContext, ToolFailure
-
-# The port of the `message` tool: who sends, and what became of it. `outbox/post.py` implements it.
 
 
 class MessageDelivery(NamedTuple):
@@ -36,8 +34,17 @@ class KnownChat(NamedTuple):
     target: Target
 
 
+class WrittenTarget(NamedTuple):
+    """Where to, as the model wrote it."""
+
+    name: str = ""
+    channel: str = ""
+    account: str = ""
+    thread: str = ""
+
+
 class MessagePort(Protocol):
-    """Who sends."""
+    """Who sends, and what became of it. `outbox/post.py` implements it."""
 
     def channels(self) -> Mapping[str, ChannelAbilities]:
         """The channels there are, by name."""
@@ -65,13 +72,13 @@ class MessagePort(Protocol):
         ...
 
 
-async def resolve_recipient(post: MessagePort, ctx: ToolContext, written: str, args: dict[str, Any]) -> Target:
+async def resolve_recipient(post: MessagePort, ctx: ToolContext, asked: WrittenTarget) -> Target:
     """The chat: this one, `channel:id`, an id on `channel` (or on this one), or the name of a chat that only one has.
 
     Raises ToolFailure with what is missing."""
     here, every = ctx.inbound.target, post.channels()
-    channel, account, thread = (str(args.get(key) or "").strip() for key in ("channel", "accountId", "threadId"))
-    channel, written, exact = channel.lower(), written.strip(), False
+    written, channel, account, thread = (one.strip() for one in asked)
+    channel, exact = channel.lower(), False
     prefix, colon, rest = written.partition(":")
     if colon and prefix.lower() in every and channel in ("", prefix.lower()):
         channel, written, exact = prefix.lower(), rest.strip(), True

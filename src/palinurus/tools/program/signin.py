@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-from functools import partial
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import msgspec
 
+from palinurus.core.signature import pick_one
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.errors import PalinurusError
+from palinurus.files import write_whole_file
+from palinurus.tools.define import bind_tools, define_tool
 
 CHANNEL = "whatsapp"
 FILE = "whatsapp-login.png"
@@ -43,11 +45,19 @@ class SignInsPort(Protocol):
         ...
 
 
-async def _run(signins: SignInsPort, ctx: ToolContext, action: str, accountId: str = "default") -> ToolOutput:
-    """Raises ToolFailure."""
-    begin = signins.start(CHANNEL, accountId, FIRST) if action == "start" else signins.wait(CHANNEL, accountId, LONG)
+class SignInArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of a call."""
+
+    action: Annotated[str, pick_one("", "start", "wait")]
+    accountId: str = "default"
+
+
+@define_tool("whatsapp_login", owner=True, sequential=True, summary=("action",))
+async def _sign_in(signins: SignInsPort, /, ctx: ToolContext, args: SignInArguments) -> ToolOutput:
+    """Link this program with a WhatsApp account: start gives a QR code as a picture, wait tells when it was read."""
+    ask, seconds = (signins.start, FIRST) if args.action == "start" else (signins.wait, LONG)
     try:
-        sign = await begin
+        sign = await ask(CHANNEL, args.accountId, seconds)
     except PalinurusError as exc:
         raise ToolFailure(exc.message) from None
     if sign.state == "failed":
@@ -55,35 +65,11 @@ async def _run(signins: SignInsPort, ctx: ToolContext, action: str, accountId: s
     if not sign.url.startswith(_PNG):
         return make_output(sign.detail or "nobody has read the code yet", {"state": sign.state})
     path = os.path.join(ctx.workspace, FILE)
-    await asyncio.to_thread(_drawn, path, base64.b64decode(sign.url.removeprefix(_PNG)))
+    await asyncio.to_thread(write_whole_file, path, base64.b64decode(sign.url.removeprefix(_PNG)), sync=False)
     how = "Show it now with a line of its own, it is good for seconds only. Then call this again with action wait."
     return make_output(f"{sign.detail}\n{how}\nMEDIA:{path}", {"state": sign.state})
 
 
-def _drawn(path: str, data: bytes) -> None:
-    part = f"{path}.part"
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as out:
-        out.write(data)
-    os.replace(part, path)
-
-
 def make_signin_tool(signins: SignInsPort) -> dict[str, Tool]:
     """The tool, by its name."""
-    made = Tool(
-        "whatsapp_login",
-        "Link this program with a WhatsApp account: start gives a QR code as a picture, wait tells when it was read.",
-        {
-            "type": "object",
-            "properties": {
-                "action": {"type": "string", "enum": ["start", "wait"]},
-                "accountId": {"type": "string"},
-            },
-            "required": ["action"],
-            "additionalProperties": False,
-        },
-        partial(_run, signins),
-        owner=True,
-        sequential=True,
-        summary=lambda args: str(args.get("action") or ""),
-    )
-    return {made.name: made}
+    return bind_tools((_sign_in,), signins)

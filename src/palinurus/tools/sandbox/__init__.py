@@ -1,1 +1,1 @@
-"""Containment of children by the kernel. `launch.wrapped` is the one door; `probe` knows what this machine has."""
+"""Containment of children by the kernel. `launch.start_child` is the one way in; `probe` knows the machine."""

@@ -1,6 +1,6 @@
 """bubblewrap: a command in namespaces of its own, where only the cell's paths exist. Builds the command line.
 
-Landlock's rules about ports hold as well (`spawn` sees to it); with no port at all there is no network either.
+Landlock's rules about ports hold as well (`confine` sees to it); with no port at all there is no network either.
 """
 
 from __future__ import annotations

@@ -12,13 +12,16 @@ import struct
 import subprocess
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 from palinurus.core.types.sandbox import SandboxSpec
 from palinurus.tools.sandbox import landlock, seccomp, syscalls
 
-# What a contained thread gives up: the way to new privileges, and most of what root may do.
-
+SPARES = 4  # threads kept ready, each for another cell
+RULES = 16  # sets of rules kept
+_YIELDS = 2000
+_ERRORS = (OSError, ValueError, subprocess.SubprocessError)
 _NO_NEW_PRIVS, _BOUNDING_READ, _BOUNDING_DROP = 38, 23, 24
 _AMBIENT, _AMBIENT_CLEAR = 47, 4
 _VERSION = 0x20080522
@@ -72,12 +75,6 @@ def _held() -> tuple[int, int]:
     return 0, 0
 
 
-SPARES = 4  # threads kept ready, each for another cell
-RULES = 16  # sets of rules kept
-_YIELDS = 2000
-_ERRORS = (OSError, ValueError, subprocess.SubprocessError)
-
-
 class ConfinementKey(NamedTuple):
     """A cell and what stands at its paths now: a rule is about the folder, not about its name."""
 
@@ -87,12 +84,7 @@ class ConfinementKey(NamedTuple):
 
 def start_confined(cell: SandboxSpec, popen: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
     """What `popen` returns, called inside the cell. Raises OSError, also if the kernel refuses the cell."""
-    key = ConfinementKey(cell, tuple(_stands(path) for path in (*cell.read, *cell.write)))
-    with _lock:
-        helper = _spares.pop(key, None)
-    process = (helper or _Helper(key)).call(popen)
-    _refill(key)
-    return process
+    return _get_pool().start(ConfinementKey(cell, tuple(_stands(path) for path in (*cell.read, *cell.write))), popen)
 
 
 def _stands(path: str) -> tuple[int, int]:
@@ -103,28 +95,56 @@ def _stands(path: str) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-_lock, _making = threading.Lock(), threading.Lock()
-_spares: dict[ConfinementKey, _Helper] = {}
-_rules: dict[ConfinementKey, int] = {}
+class ConfinementPool:
+    """Threads that are ready, and the rules they put themselves under; both for the cells used last."""
 
+    def __init__(self) -> None:
+        self._lock, self._making = threading.Lock(), threading.Lock()
+        self._spares: dict[ConfinementKey, _Helper] = {}
+        self._rules: dict[ConfinementKey, int] = {}
 
-def _refill(key: ConfinementKey) -> None:
-    with _lock:
-        if key in _spares:
-            return
-        stale = [other for other in _spares if other.cell == key.cell]
-        stale += list(_spares)[: max(len(_spares) - len(stale) - SPARES + 1, 0)]
+    def start(self, key: ConfinementKey, popen: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        """See `start_confined`."""
+        with self._lock:
+            helper = self._spares.pop(key, None)
+        process = (helper or _Helper(key, self.open_rules)).call(popen)
+        with self._lock:
+            if key not in self._spares:
+                self._make_room(key)
+                self._spares[key] = _Helper(key, self.open_rules)
+        return process
+
+    def _make_room(self, key: ConfinementKey) -> None:
+        stale = [other for other in self._spares if other.cell == key.cell]
+        stale += list(self._spares)[: max(len(self._spares) - len(stale) - SPARES + 1, 0)]
         for other in dict.fromkeys(stale):
-            _spares.pop(other).dismiss()
-        _spares[key] = _Helper(key)
+            self._spares.pop(other).dismiss()
+
+    def open_rules(self, key: ConfinementKey) -> int | None:
+        """A handle of the cell's rules, which are made once; None where there is no Landlock."""
+        if not landlock.landlock_version():
+            return None
+        with self._making:
+            if key not in self._rules:
+                # bubblewrap needs mounts, which rules about files forbid; it brings its own
+                made = landlock.make_ruleset(key.cell, files=key.cell.kind != "bubblewrap")
+                old = [other for other in self._rules if other.cell == key.cell]
+                for other in old or list(self._rules)[: max(len(self._rules) - RULES + 1, 0)]:
+                    os.close(self._rules.pop(other))
+                self._rules[key] = made
+            return os.dup(self._rules[key])
+
+
+_get_pool = cache(ConfinementPool)  # one for the process, whose threads they are
 
 
 class _Helper(threading.Thread):
     """One thread for one child."""
 
-    def __init__(self, key: ConfinementKey) -> None:
+    def __init__(self, key: ConfinementKey, open_rules: Callable[[ConfinementKey], int | None]) -> None:
         super().__init__(name="cell", daemon=True)
         self._key = key
+        self._open_rules = open_rules
         self._wanted = threading.Semaphore(0)
         self._popen: Callable[[], subprocess.Popen[bytes]] | None = None
         self._result: subprocess.Popen[bytes] | Exception | None = None
@@ -144,7 +164,7 @@ class _Helper(threading.Thread):
 
     def run(self) -> None:
         try:
-            rules = _ruled(self._key)
+            rules = self._open_rules(self._key)
             try:
                 confine_thread(self._key.cell, rules)
             finally:
@@ -170,21 +190,6 @@ def confine_thread(cell: SandboxSpec, rules: int | None) -> None:
     if rules is not None:
         landlock.restrict_thread(rules)
     seccomp.install_filter(cell)
-
-
-def _ruled(key: ConfinementKey) -> int | None:
-    """The handle of the cell's rules, made once; None where there is no Landlock."""
-    if not landlock.landlock_version():
-        return None
-    with _making:
-        if key not in _rules:
-            # bubblewrap needs mounts, which rules about files forbid; it brings its own
-            made = landlock.make_ruleset(key.cell, files=key.cell.kind != "bubblewrap")
-            old = [other for other in _rules if other.cell == key.cell]
-            for other in old or list(_rules)[: max(len(_rules) - RULES + 1, 0)]:
-                os.close(_rules.pop(other))
-            _rules[key] = made
-        return os.dup(_rules[key])
 
 
 def _gone(thread: int | None) -> None:

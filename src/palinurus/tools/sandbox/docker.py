@@ -10,20 +10,18 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 
-from palinurus.core.types.sandbox import ContainerSpec
+from palinurus.core.types.sandbox import ContainerSpec, is_inside
+from palinurus.tools.sandbox.system import make_own_command
 
 LABEL = "palinurus.box"
 _PLACES = "/usr/bin:/usr/local/bin:/bin:/snap/bin:/opt/homebrew/bin"
 _KEPT = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "XDG_RUNTIME_DIR")
 # only what means the same inside: paths of the host do not
 _PASSED = ("LANG", "LANGUAGE", "TERM", "TZ", "OPENCLAW_SHELL")
-_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from palinurus.tools.sandbox.container import main; main()"
 
 
 def find_docker() -> str:
@@ -87,7 +85,7 @@ def map_host_path(box: ContainerSpec, path: str) -> str:
     """The folder of the host as the container sees it; its working directory if it does not."""
     real = os.path.realpath(path)
     for one in sorted(box.mounts, key=lambda mount: -len(mount.source)):
-        if real == one.source or real.startswith(one.source + "/"):
+        if is_inside(real, one.source):
             return one.target + real[len(one.source) :]
     return box.workdir
 
@@ -105,8 +103,7 @@ def wrap_docker(command: Sequence[str], cwd: str, env: Mapping[str, str], box: C
         "setup": [docker, "exec", "--interactive", box.name, "sh", "-lc", box.setup] if box.setup else [],
         "enter": build_exec_command(docker, box, command, cwd, env),
     }
-    root = str(Path(__file__).resolve().parents[3])
-    return (sys.executable, "-I", "-S", "-X", "utf8", "-c", _CODE, root, json.dumps(job))
+    return make_own_command("palinurus.tools.sandbox.container", json.dumps(job))
 
 
 def build_docker_env(environ: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:

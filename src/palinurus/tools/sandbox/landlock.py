@@ -1,6 +1,6 @@
 """Landlock: the kernel's rules about files, ports, signals and sockets for one thread and all it starts.
 
-`ruleset` makes the rules of a cell, `restrict` puts the calling thread under them, for good. What is not
+`make_ruleset` makes the rules of a cell, `restrict_thread` puts the calling thread under them, for good. What is not
 granted is denied; a rule is about the file or folder that stood at the path when it was made.
 """
 

@@ -1,6 +1,6 @@
-"""From a command and its cell to a running child: the one door through which every child goes.
+"""From a command and its cell to a running child: the one way every child goes.
 
-`wrapped` says what has to be started, `start` starts it. Each kind of cell is a file beside this one.
+`prepare_launch` says what has to be started, `start_child` starts it. Each kind of cell is a file beside this one.
 """
 
 from __future__ import annotations
@@ -13,16 +13,12 @@ from typing import Any, NamedTuple
 from palinurus.core.types.sandbox import ProcessLimits, SandboxSpec
 from palinurus.tools.sandbox import bubblewrap, confine, docker, landlock
 
-# Resource limits of a command: a shell sets them on itself and then becomes the command.
-#
-# They belong to a process, not to a thread, so they can only be set on the way; set from outside, the command would
-# run for a moment without them. The shell costs less than a millisecond.
-
 _BLOCK = 512  # bytes; the unit of `ulimit -f` in every sh
 
 
 def wrap_limits(argv: Sequence[str], limits: ProcessLimits) -> tuple[str, ...]:
-    """The command line that runs `argv` under the limits. One the system does not take is left as it is."""
+    """The command line that runs `argv` under the limits: a shell sets them on itself and becomes the command, in less
+    than a millisecond. Set from outside, it would run a moment without them. One the system refuses is left out."""
     wanted = (
         ("-n", limits.files),
         ("-f", limits.file_bytes // _BLOCK),

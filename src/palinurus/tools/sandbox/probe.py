@@ -74,23 +74,20 @@ def list_gaps(found: SandboxSupport, kind: SandboxKind) -> list[SandboxGap]:
         return []
     if kind == "none":
         return [SandboxGap("commands are not contained at all", _help(found))]
-    open_: list[SandboxGap] = []
-    kernel_fix = "use a newer kernel, or install bubblewrap"
-    if not found.seccomp:
-        open_.append(
-            SandboxGap("Unix sockets and other ways around the port list are open on this machine", "use Docker")
-        )
-    if found.landlock < landlock.NET_SINCE:
-        open_.append(SandboxGap("TCP ports are not limited: the kernel is older than 6.7", kernel_fix))
-    if found.landlock < landlock.SCOPE_SINCE and kind == "landlock":
-        open_.append(
-            SandboxGap("signals and abstract sockets are not limited: the kernel is older than 6.12", kernel_fix)
-        )
-    if kind == "landlock":
-        what = "other processes are visible by name, and /dev/shm is shared"
-        fix = "agents.defaults.sandbox.contain: bubblewrap" if found.bubblewrap else "install bubblewrap (bwrap)"
-        open_.append(SandboxGap(what, fix))
-    return open_
+    only = kind == "landlock"
+    newer = "use a newer kernel, or install bubblewrap"
+    fuller = "agents.defaults.sandbox.contain: bubblewrap" if found.bubblewrap else "install bubblewrap (bwrap)"
+    table = (
+        (not found.seccomp, "Unix sockets and other ways around the port list are open on this machine", "use Docker"),
+        (found.landlock < landlock.NET_SINCE, "TCP ports are not limited: the kernel is older than 6.7", newer),
+        (
+            only and found.landlock < landlock.SCOPE_SINCE,
+            "signals and abstract sockets are not limited: the kernel is older than 6.12",
+            newer,
+        ),
+        (only, "other processes are visible by name, and /dev/shm is shared", fuller),
+    )
+    return [SandboxGap(what, fix) for is_open, what, fix in table if is_open]
 
 
 def _help(found: SandboxSupport) -> str:

@@ -10,7 +10,6 @@ import os
 import secrets
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -19,9 +18,9 @@ from typing import Any, NamedTuple
 
 from palinurus.core.types.sandbox import EPHEMERAL_PORTS, SandboxSpec
 from palinurus.tools.sandbox.launch import prepare_launch, start_child
+from palinurus.tools.sandbox.system import make_own_command
 
 SECONDS = 60.0
-_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from palinurus.tools.sandbox.trial import main; main()"
 
 
 class TrialResult(NamedTuple):
@@ -42,14 +41,13 @@ class TrialSite(NamedTuple):
     port: int
 
 
-def run_trials(cell: SandboxSpec, scene: TrialSite, env: Mapping[str, str]) -> list[TrialResult]:
+def run_trials(cell: SandboxSpec, site: TrialSite, env: Mapping[str, str]) -> list[TrialResult]:
     """What happened to each trial. Raises OSError when nothing could be started in the cell."""
     with ExitStack() as stack:
-        facts = _planted(cell, scene, stack)
-        root = str(Path(__file__).resolve().parents[3])
-        line = (sys.executable, "-I", "-S", "-X", "utf8", "-c", _CODE, root, json.dumps(facts))
+        facts = _planted(cell, site, stack)
+        line = make_own_command("palinurus.tools.sandbox.trial", json.dumps(facts))
         process = start_child(
-            prepare_launch(line, scene.workspace, env, cell),
+            prepare_launch(line, site.workspace, env, cell),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -66,7 +64,7 @@ def run_trials(cell: SandboxSpec, scene: TrialSite, env: Mapping[str, str]) -> l
     return [TrialResult(one["name"], one["wanted"], one["held"], one["how"]) for one in found]
 
 
-def _planted(cell: SandboxSpec, scene: TrialSite, stack: ExitStack) -> dict[str, Any]:
+def _planted(cell: SandboxSpec, site: TrialSite, stack: ExitStack) -> dict[str, Any]:
     outside = stack.enter_context(tempfile.TemporaryDirectory(prefix="palinurus-proof-"))
     secret = os.path.join(outside, "secret")
     victim = os.path.join(outside, "victim")
@@ -79,22 +77,22 @@ def _planted(cell: SandboxSpec, scene: TrialSite, stack: ExitStack) -> dict[str,
         listening.bind(address)
         listening.listen()
     return {
-        "home": scene.user,
-        "hidden": {"home": _hidden(scene.user, cell), "state": _hidden(scene.home, cell)},
-        "ssh": _present(os.path.join(scene.user, ".ssh")),
-        "state": scene.home,
-        "config": _present(os.path.join(scene.home, "palinurus.json")),
-        "token": _present(os.path.join(scene.home, "gateway.token")),
+        "home": site.user,
+        "hidden": {"home": _hidden(site.user, cell), "state": _hidden(site.home, cell)},
+        "ssh": _present(os.path.join(site.user, ".ssh")),
+        "state": site.home,
+        "config": _present(os.path.join(site.home, "palinurus.json")),
+        "token": _present(os.path.join(site.home, "gateway.token")),
         "shadow": _present("/etc/shadow"),
         "secret": secret,
         "victim": victim,
         "outside": outside,
-        "inside": cell.temporary or scene.workspace,
-        "workspace": scene.workspace,
+        "inside": cell.temporary or site.workspace,
+        "workspace": site.workspace,
         "gateway": os.getpid(),
         "canary": name,
         "namespaces": cell.kind == "bubblewrap",
-        "port": _listening(scene.port, stack),
+        "port": _listening(site.port, stack),
         "closed": _listening(0, stack, cell),
         "socket": "" if cell.unix and cell.kind != "bubblewrap" else bus,
         "abstract": name,

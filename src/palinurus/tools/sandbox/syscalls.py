@@ -1,6 +1,6 @@
 """System calls that Python has no name for, by machine. Knows numbers and errors, no policy.
 
-`call` raises OSError as the functions of `os` do. On a machine that is not in the table nothing is available.
+`call_kernel` raises OSError as the functions of `os` do. On a machine that is not in the table nothing is available.
 """
 
 from __future__ import annotations
@@ -15,22 +15,19 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-# openat2: opening a path below a folder in one call, with the kernel watching that it stays there.
-#
-# No check before the opening, so nothing can be swapped in between. Links, `..` and mounts that lead out are
-# refused by the kernel itself. Where the call is missing, the caller walks step by step.
-
+LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446  # the same on every machine
+OPENAT2 = 437
+_REGISTER = (1 << 64) - 1
 _NO_MAGIC, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
 _AGAIN = 32  # tries when a rename elsewhere makes the kernel unsure
 
 
 @functools.cache
 def has_openat2() -> bool:
-    """Does the kernel have it?"""
+    """Does the kernel have it? Where it is missing, paths are walked step by step."""
+    folder = os.O_RDONLY | os.O_DIRECTORY
     try:
-        os.close(
-            open_beneath(os.open("/", os.O_RDONLY | os.O_DIRECTORY), ".", os.O_RDONLY | os.O_DIRECTORY, close=True)
-        )
+        os.close(open_beneath(os.open("/", folder), ".", folder, close=True))
     except OSError:
         return False
     return True
@@ -39,13 +36,14 @@ def has_openat2() -> bool:
 def open_beneath(folder: int, path: str, flags: int, mode: int = 0, *, close: bool = False) -> int:
     """A handle of `path`, which lies below the handle `folder` and runs through no link. Raises OSError.
 
-    ELOOP: a link is on the way. EXDEV: it leads out. `close`: `folder` is not needed any longer.
+    One call, so nothing can be swapped in between: the kernel itself refuses links (ELOOP), `..` and mounts that lead
+    out (EXDEV). `close`: `folder` is not needed any longer.
     """
     # struct open_how: flags, mode, resolve
     how = struct.pack("=QQQ", flags | os.O_CLOEXEC, mode, _BENEATH | _NO_MAGIC | _NO_LINKS)
-    if detect_machine() is None:
-        raise OSError(errno.ENOSYS, "no openat2 here")
     try:
+        if detect_machine() is None:
+            raise OSError(errno.ENOSYS, "no openat2 here")
         for _ in range(_AGAIN):
             try:
                 return call_kernel(OPENAT2, folder, os.fsencode(path), how, len(how))
@@ -56,11 +54,6 @@ def open_beneath(folder: int, path: str, flags: int, mode: int = 0, *, close: bo
     finally:
         if close:
             os.close(folder)
-
-
-LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446  # the same on every machine
-OPENAT2 = 437
-_REGISTER = (1 << 64) - 1
 
 
 class KernelMachine(NamedTuple):

@@ -101,25 +101,14 @@ def _environ_of_first(facts: Facts) -> object:
     raise OSError(errno.ENOENT, "own namespace")
 
 
-def _environ_of_gateway(facts: Facts) -> object:
-    with open(f"/proc/{facts['gateway']}/environ", "rb") as file:
-        return file.read()
+def _reach(path: str, mode: str = "rb") -> Callable[[Facts], object]:
+    """Opened only, and closed: that nothing is written matters where it works."""
 
+    def run(facts: Facts) -> object:
+        with open(path.format(**facts), mode, buffering=0) as file:
+            return file.fileno()
 
-def _memory_of_gateway(facts: Facts) -> object:
-    with open(f"/proc/{facts['gateway']}/mem", "rb") as file:
-        return file.fileno()
-
-
-def _write_outside(facts: Facts) -> object:
-    path = os.path.join(facts["outside"], "written")
-    with open(path, "w", encoding="ascii") as file:
-        return file.write("x")
-
-
-def _remove_outside(facts: Facts) -> object:
-    os.unlink(facts["victim"])
-    return None
+    return run
 
 
 def _through_link(facts: Facts) -> object:
@@ -155,27 +144,19 @@ def _fast_open(facts: Facts) -> object:
         return made.sendto(b"x", _FAST_OPEN, ("127.0.0.1", facts["port"]))
 
 
-def _unix(facts: Facts) -> object:
-    if not facts["socket"]:
-        return _Skip("opened by sandbox.unixSockets")
-    with socket.socket(socket.AF_UNIX) as made:
-        made.connect(facts["socket"])
-    return None
+def _unix(key: str, prefix: str = "") -> Callable[[Facts], object]:
+    def run(facts: Facts) -> object:
+        if not facts[key]:
+            return _Skip("opened by sandbox.unixSockets")
+        with socket.socket(socket.AF_UNIX) as made:
+            made.connect(prefix + facts[key])
+        return None
 
-
-def _abstract(facts: Facts) -> object:
-    with socket.socket(socket.AF_UNIX) as made:
-        made.connect("\0" + facts["abstract"])
-    return None
-
-
-def _signal(facts: Facts) -> object:
-    os.kill(facts["gateway"], 0)
-    return None
+    return run
 
 
 def _threads(facts: Facts) -> object:
-    """tgkill needs no path: every thread of the gateway is tried, ours among them."""
+    """tgkill needs no path: the gateway's first thread is tried, and the number before ours, likely who started us."""
     library = ctypes.CDLL(None, use_errno=True)
     for thread in (facts["gateway"], os.getpid() - 1):
         if library.tgkill(facts["gateway"], thread, 0) == 0:
@@ -199,17 +180,6 @@ def _mount(facts: Facts) -> object:
     return None
 
 
-def _terminal(facts: Facts) -> object:
-    with open(facts["terminal"], "r+b", buffering=0) as file:
-        return file.fileno()
-
-
-def _kernel(facts: Facts) -> object:
-    """Opened for writing, not written: what stands there is run by the kernel as root outside of everything."""
-    with open("/proc/sys/kernel/core_pattern", "r+b", buffering=0) as file:
-        return file.fileno()
-
-
 def _privileges(facts: Facts) -> object:
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         found = dict(line.split(":\t", 1) for line in file if ":\t" in line)
@@ -218,20 +188,12 @@ def _privileges(facts: Facts) -> object:
     return None
 
 
-def _work(facts: Facts) -> object:
-    path = os.path.join(facts["workspace"], f".trial-{os.getpid()}")
+def _write(folder: str) -> object:
+    path = os.path.join(folder, f".trial-{os.getpid()}")
     with open(path, "w", encoding="ascii") as file:
         file.write("x")
     os.rename(path, path + "x")
     os.unlink(path + "x")
-    return None
-
-
-def _temporary(facts: Facts) -> object:
-    path = os.path.join(tempfile.gettempdir(), f"trial-{os.getpid()}")
-    with open(path, "w", encoding="ascii") as file:
-        file.write("x")
-    os.unlink(path)
     return None
 
 
@@ -268,27 +230,28 @@ TRIALS = (
     SandboxTrial("read the user's ssh keys", _read("ssh"), hidden=True),
     SandboxTrial("read /etc/shadow", _read("shadow"), hidden=True),
     SandboxTrial("read /proc/1/environ", _environ_of_first, hidden=True),
-    SandboxTrial("read the gateway's environment", _environ_of_gateway, hidden=True),
-    SandboxTrial("read the gateway's memory", _memory_of_gateway, hidden=True),
-    SandboxTrial("write outside", _write_outside, hidden=True),
-    SandboxTrial("remove a file outside", _remove_outside, hidden=True),
+    SandboxTrial("read the gateway's environment", _reach("/proc/{gateway}/environ"), hidden=True),
+    SandboxTrial("read the gateway's memory", _reach("/proc/{gateway}/mem"), hidden=True),
+    SandboxTrial("write outside", lambda facts: _write(facts["outside"]), hidden=True),
+    SandboxTrial("remove a file outside", lambda facts: os.unlink(facts["victim"]), hidden=True),
     SandboxTrial("follow a planted link", _through_link, hidden=True),
     SandboxTrial("make a hard link to a file outside", _hard_link, hidden=True),
     SandboxTrial("connect to the gateway", _connect("port")),
     SandboxTrial("connect to the gateway by MPTCP", _connect("port", _MPTCP)),
     SandboxTrial("connect to the gateway by fast open", _fast_open),
     SandboxTrial("connect to a port that is not open", _connect("closed")),
-    SandboxTrial("connect to a Unix socket outside", _unix, hidden=True),
-    SandboxTrial("connect to an abstract socket outside", _abstract),
-    SandboxTrial("send the gateway a signal", _signal, hidden=True),
+    SandboxTrial("connect to a Unix socket outside", _unix("socket"), hidden=True),
+    SandboxTrial("connect to an abstract socket outside", _unix("abstract", "\0")),
+    SandboxTrial("send the gateway a signal", lambda facts: os.kill(facts["gateway"], 0), hidden=True),
     SandboxTrial("send a thread of the gateway a signal", _threads, hidden=True),
     SandboxTrial("trace the gateway", _trace, hidden=True),
     SandboxTrial("mount something", _mount),
-    SandboxTrial("open a terminal of the user", _terminal, hidden=True),
-    SandboxTrial("change a setting of the kernel", _kernel, hidden=True),
+    SandboxTrial("open a terminal of the user", _reach("{terminal}", "r+b"), hidden=True),
+    # what stands there is run by the kernel as root, outside of everything
+    SandboxTrial("change a setting of the kernel", _reach("/proc/sys/kernel/core_pattern", "r+b"), hidden=True),
     SandboxTrial("gain privileges from a program", _privileges),
-    SandboxTrial("write in the workspace", _work, "works"),
-    SandboxTrial("write in TMPDIR", _temporary, "works"),
+    SandboxTrial("write in the workspace", lambda facts: _write(facts["workspace"]), "works"),
+    SandboxTrial("write in TMPDIR", lambda facts: _write(tempfile.gettempdir()), "works"),
     SandboxTrial("run programs", _program, "works"),
     SandboxTrial("talk to a server of its own", _own_server, "works"),
     SandboxTrial("end a child of its own", _own_child, "works"),

@@ -1,4 +1,5 @@
-"""Globs over paths: *, ?, [set], {a,b} within a name, ** over folders. Pure, and linear in the name's length.
+"""Globs over paths (*, ?, [set], {a,b} within a name, ** over folders) and .gitignore files made of them. Pure, and
+linear in the name's length.
 
 Stars become atomic groups, so no pattern can make matching explode. Standard library only: the worker loads it.
 """
@@ -9,9 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# .gitignore files: which names a search leaves out. Pure; standard library only.
-
-_MAX_RULES = 2000
+_MAX_RULES = 2000  # of one .gitignore
+_MAX_CHOICES = 128  # patterns one brace expression may become
+_NEVER = re.compile(r"(?!)")
 
 
 class IgnoreRule(NamedTuple):
@@ -57,10 +58,6 @@ def is_ignored(path: Sequence[str], folder: bool, files: Sequence[IgnoreFile]) -
             if (folder or not rule.folders) and rule.glob.match(segments):
                 return not rule.keep
     return False
-
-
-_MAX_CHOICES = 128  # patterns one brace expression may become
-_NEVER = re.compile(r"(?!)")
 
 
 class GlobPattern:

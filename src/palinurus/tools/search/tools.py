@@ -1,140 +1,29 @@
-"""Asking the search process: what it may see is opened and judged here; what it says comes back as an Answer."""
+"""find and grep, which ask the search process: what it may see is opened and judged here; what it says comes back as a
+SearchAnswer."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
+import msgspec
+
+from palinurus.core.types.sandbox import is_inside
+from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.commands import child
+from palinurus.tools.define import define_tool
 from palinurus.tools.files import handles
-from palinurus.tools.files.paths import (
-    KERNEL_FOLDERS,
-    ResolvedPath,
-    is_inside,
-    list_barred_folders,
-    resolve_path,
-    shorten_path,
-)
+from palinurus.tools.files.paths import KERNEL_FOLDERS, ResolvedPath, list_barred_folders, resolve_path, shorten_path
+from palinurus.tools.sandbox.system import make_own_command
 
-# The grep tool: lines by content.
-
-GREP_LIMIT = 100
+FIND_LIMIT, GREP_LIMIT = 1000, 100
 MAX_CONTEXT = 20
-
-
-async def grep_files(ctx: ToolContext, pattern: str, path: str = ".", **options: Any) -> ToolOutput:
-    """`options`: glob, ignoreCase, literal, context, limit. Raises ToolFailure."""
-    if not pattern:
-        raise ToolFailure("pattern is empty")
-    job = {
-        "mode": "grep",
-        "pattern": pattern,
-        "glob": options.get("glob", ""),
-        "ignoreCase": options.get("ignoreCase", False),
-        "literal": options.get("literal", False),
-        "context": min(max(options.get("context", 0), 0), MAX_CONTEXT),
-        "limit": max(options.get("limit", GREP_LIMIT), 1),
-    }
-    try:
-        answer = await run_search(ctx, path, job)
-    except ToolFailure as failure:
-        if "regular expression" in str(failure):
-            raise ToolFailure(f"{failure}. For plain text set literal to true") from None
-        raise
-    return make_output(
-        render_answer(answer, "No matches found."), {"matches": answer.hits, "truncated": bool(answer.full)}
-    )
-
-
-def _grep_summary(args: dict[str, Any]) -> str:
-    return f"{args.get('pattern') or ''} in {args.get('path') or '.'}"[:80]
-
-
-GREP_TOOL = Tool(
-    name="grep",
-    description=(
-        "Search the content of files, line by line, for a regular expression (Python syntax) or literal text. "
-        "Leaves out binary files and what .gitignore names. Shows file:line: text, lines cut at 500 characters, "
-        f"at most {GREP_LIMIT} matches."
-    ),
-    parameters={
-        "type": "object",
-        "properties": {
-            "pattern": {"type": "string", "description": "Regular expression, or text if literal is true"},
-            "path": {"type": "string", "description": "File or directory, the workspace if left out"},
-            "glob": {"type": "string", "description": "Only files that match, e.g. *.py"},
-            "ignoreCase": {"type": "boolean", "description": "Upper and lower case count as the same"},
-            "literal": {"type": "boolean", "description": "The pattern is plain text"},
-            "context": {"type": "integer", "description": "Lines to show before and after each match"},
-            "limit": {"type": "integer", "description": f"At most this many matches ({GREP_LIMIT})"},
-        },
-        "required": ["pattern"],
-    },
-    run=grep_files,
-    effect="pure",
-    summary=_grep_summary,
-    aliases={
-        "query": "pattern",
-        "regex": "pattern",
-        "include": "glob",
-        "dir": "path",
-        "directory": "path",
-        "-i": "ignoreCase",
-    },
-)
-
-
-# The find tool: files by name.
-
-FIND_LIMIT = 1000
-
-
-async def find_files(ctx: ToolContext, pattern: str, path: str = ".", limit: int = FIND_LIMIT) -> ToolOutput:
-    """Raises ToolFailure."""
-    if not pattern.strip("/ "):
-        raise ToolFailure("pattern is empty; give a glob such as **/*.py")
-    answer = await run_search(ctx, path, {"mode": "find", "pattern": pattern.strip(), "limit": max(limit, 1)})
-    return make_output(render_answer(answer, "No files match."), {"count": answer.hits, "truncated": bool(answer.full)})
-
-
-def _summary(args: dict[str, Any]) -> str:
-    return f"{args.get('pattern') or ''} in {args.get('path') or '.'}"[:80]
-
-
-FIND_TOOL = Tool(
-    name="find",
-    description=(
-        "Find files and directories by glob. Without a slash the pattern matches names at any depth (*.py); with one "
-        f"it matches the path below `path` (src/**/*.py). Leaves out what .gitignore names. "
-        f"At most {FIND_LIMIT} results."
-    ),
-    parameters={
-        "type": "object",
-        "properties": {
-            "pattern": {"type": "string", "description": "Glob: *, ?, [abc], {a,b}, ** for any folders"},
-            "path": {"type": "string", "description": "Where to search, the workspace if left out"},
-            "limit": {"type": "integer", "description": f"At most this many results ({FIND_LIMIT})"},
-        },
-        "required": ["pattern"],
-    },
-    run=find_files,
-    effect="pure",
-    summary=_summary,
-    aliases={"glob": "pattern", "name": "pattern", "query": "pattern", "dir": "path", "directory": "path"},
-)
-
-
 SECONDS = 20.0
 BYTES = 50 * 1024
 _MAX_REPLY = 1 << 20
 _MAX_ABOVE = 32
-# -I and -S: nothing of the environment or of site-packages is loaded, and it starts in a third of the time
-_FLAGS = ("-I", "-S", "-X", "utf8", "-c")
-_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from palinurus.tools.search.worker import main; main()"
 
 
 class SearchAnswer(NamedTuple):
@@ -188,19 +77,17 @@ def _ignores(start: ResolvedPath) -> list[tuple[str, list[str]]]:
 
 def _text(place: ResolvedPath) -> str:
     try:
-        with handles.open_file(place) as (handle, _):
-            return os.read(handle, 256 * 1024).decode("utf-8", "replace")
+        return handles.read_whole(place, 256 * 1024).decode("utf-8", "replace")
     except ToolFailure:
         return ""
 
 
 async def _talk(ctx: ToolContext, job: dict[str, Any], handle: int, seconds: float) -> SearchAnswer:
     reply = bytearray()
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     with tempfile.TemporaryFile() as stdin:
         stdin.write(json.dumps(job).encode())
         stdin.seek(0)
-        spec = child.ChildSpec((sys.executable, *_FLAGS, _CODE, root), "/", {}, stdin, (handle,))
+        spec = child.ChildSpec(make_own_command("palinurus.tools.search.worker"), "/", {}, stdin, (handle,))
 
         def keep(data: bytes) -> None:
             if len(reply) < _MAX_REPLY:
@@ -238,3 +125,68 @@ def render_answer(answer: SearchAnswer, nothing: str, seconds: float = SECONDS) 
     note = late if answer.late else notes.get(answer.full, "")
     text = "\n".join(answer.lines) or nothing
     return f"{text}\n\n[{note}]" if note else text
+
+
+def _summary(args: dict[str, Any]) -> str:
+    return f"{args.get('pattern') or ''} in {args.get('path') or '.'}"[:80]
+
+
+@define_tool(
+    "find",
+    description=(
+        "Find files and directories by glob. Without a slash the pattern matches names at any depth (*.py); with one "
+        f"it matches the path below `path` (src/**/*.py). Leaves out what .gitignore names. "
+        f"At most {FIND_LIMIT} results."
+    ),
+    effect="pure",
+    summary=_summary,
+    aliases={"pattern": "glob name query", "path": "dir directory"},
+)
+async def find_files(
+    ctx: ToolContext,
+    pattern: Annotated[str, "Glob: *, ?, [abc], {a,b}, ** for any folders"],
+    path: Annotated[str, "Where to search, the workspace if left out"] = ".",
+    limit: Annotated[int, f"At most this many results ({FIND_LIMIT})"] = FIND_LIMIT,
+) -> ToolOutput:
+    if not pattern.strip("/ "):
+        raise ToolFailure("pattern is empty; give a glob such as **/*.py")
+    answer = await run_search(ctx, path, {"mode": "find", "pattern": pattern.strip(), "limit": max(limit, 1)})
+    return make_output(render_answer(answer, "No files match."), {"count": answer.hits, "truncated": bool(answer.full)})
+
+
+class GrepArguments(msgspec.Struct, frozen=True):
+    """The arguments of a call; the search process is handed them as they are."""
+
+    pattern: Annotated[str, "Regular expression, or text if literal is true"]
+    path: Annotated[str, "File or directory, the workspace if left out"] = "."
+    glob: Annotated[str, "Only files that match, e.g. *.py"] = ""
+    ignoreCase: Annotated[bool, "Upper and lower case count as the same"] = False
+    literal: Annotated[bool, "The pattern is plain text"] = False
+    context: Annotated[int, "Lines to show before and after each match"] = 0
+    limit: Annotated[int, f"At most this many matches ({GREP_LIMIT})"] = GREP_LIMIT
+
+
+@define_tool(
+    "grep",
+    description=(
+        "Search the content of files, line by line, for a regular expression (Python syntax) or literal text. "
+        "Leaves out binary files and what .gitignore names. Shows file:line: text, lines cut at 500 characters, "
+        f"at most {GREP_LIMIT} matches."
+    ),
+    effect="pure",
+    summary=_summary,
+    aliases={"pattern": "query regex", "glob": "include", "path": "dir directory", "ignoreCase": "-i"},
+)
+async def grep_files(ctx: ToolContext, args: GrepArguments) -> ToolOutput:
+    if not args.pattern:
+        raise ToolFailure("pattern is empty")
+    bounds = {"context": min(max(args.context, 0), MAX_CONTEXT), "limit": max(args.limit, 1)}
+    try:
+        answer = await run_search(ctx, args.path, {"mode": "grep", **msgspec.structs.asdict(args), **bounds})
+    except ToolFailure as failure:
+        if "regular expression" in str(failure):
+            raise ToolFailure(f"{failure}. For plain text set literal to true") from None
+        raise
+    return make_output(
+        render_answer(answer, "No matches found."), {"matches": answer.hits, "truncated": bool(answer.full)}
+    )

@@ -19,15 +19,14 @@ from typing import Any, NamedTuple
 
 from palinurus.tools.search.glob import GlobPattern, IgnoreFile, is_ignored, parse_ignore_file, widen_pattern
 
-# A folder tree by handles: names in order, no link followed, ignored and barred folders left out.
-#
-# Every step is opened relative to the folder above it, so a walk that starts inside cannot end up outside.
-# Standard library only: the worker loads it.
-
 _MAX_DEPTH = 64
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _MAX_IGNORE = 256 * 1024
+_MAX_FILE = 16 << 20  # bytes searched of one file
+_MAX_LINE = 10_000  # characters of a line the pattern sees
+_SHOWN = 500  # characters of a line that are shown
+_MEMORY = 2 << 30
 
 
 class WalkEntry(NamedTuple):
@@ -41,7 +40,8 @@ class WalkEntry(NamedTuple):
 def walk_folder(
     handle: int, barred: frozenset[tuple[int, int]], rules: tuple[IgnoreFile, ...], above: tuple[str, ...] = ()
 ) -> Iterator[WalkEntry]:
-    """Everything below `handle`, depth first."""
+    """Everything below `handle`, depth first, names in order; ignored and barred folders are left out. Every step is
+    opened relative to the folder above it and follows no link: a walk that starts inside cannot end up outside."""
     text = _small(handle, ".gitignore")
     if text:
         rules = (*rules, parse_ignore_file(text, len(above)))
@@ -104,12 +104,6 @@ def _small(parent: int, name: str) -> str:
         return ""
     finally:
         os.close(handle)
-
-
-_MAX_FILE = 16 << 20  # bytes searched of one file
-_MAX_LINE = 10_000  # characters of a line the pattern sees
-_SHOWN = 500  # characters of a line that are shown
-_MEMORY = 2 << 30
 
 
 def main() -> None:

@@ -1,2 +1,2 @@
-"""The web: one door to the network (`door`), the tools that go through it (`fetch`, `search`), and child processes that
-read what came (`reader` on our side; `page`, `paper` and `serve` on theirs)."""
+"""The web: one way to the network (`egress`), the tools that go through it (`fetch`, `search`, `media`), and child
+processes that read what came (`reader` on our side; `page`, `pdf` and `serve` on theirs)."""

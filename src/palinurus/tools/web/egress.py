@@ -1,4 +1,4 @@
-"""The one network door. All that is fetched for the model or because content asks for it goes through `Door.get`.
+"""The egress guard: all that is fetched for the model, or because content asks for it, goes through `EgressGuard.get`.
 
 A host is resolved once, every address that comes out is judged, and only a judged address is connected to; each
 redirect starts over. Sizes, times, types and encodings are limited here. Knows no tool.
@@ -58,7 +58,7 @@ class FetchRequest(NamedTuple):
     url: str
     headers: Mapping[str, str] = {}
     body: bytes | None = None
-    rules: OpenHosts | None = None  # instead of the door's own
+    rules: OpenHosts | None = None  # instead of the guard's own
 
 
 class FetchResponse(NamedTuple):
@@ -75,7 +75,7 @@ class FetchResponse(NamedTuple):
 
 
 class FetchFailure(ToolFailure):
-    """The door did not let it through, or nothing came: the text says why and what would allow it."""
+    """The guard did not let it through, or nothing came: the text says why and what would allow it."""
 
 
 async def resolve_host(host: str, port: int) -> list[str]:
@@ -93,7 +93,7 @@ class EgressGuard:
         self._agent = agent or AGENT
 
     async def get(self, ask: FetchRequest, limits: FetchLimits = DEFAULT_LIMITS) -> FetchResponse:
-        """What is there, whatever its status. Raises Shut."""
+        """What is there, whatever its status. Raises FetchFailure."""
         try:
             async with asyncio.timeout(limits.time):
                 return await self._walk(ask, limits)
@@ -101,7 +101,7 @@ class EgressGuard:
             raise FetchFailure(f"nothing complete came within {limits.time:g} seconds (timeoutSeconds)") from None
 
     async def resolve_open(self, url: str, rules: OpenHosts) -> list[str]:
-        """The addresses `url` leads to, all of them open under `rules`: for who must connect himself. Raises Shut."""
+        """The addresses `url` leads to, all open under `rules`, for who connects himself. Raises FetchFailure."""
         return await self._addresses(self._allowed(url, rules, []), rules, [])
 
     async def _walk(self, ask: FetchRequest, limits: FetchLimits) -> FetchResponse:
@@ -225,7 +225,7 @@ def _only(addresses: list[str]) -> Callable[[Any], socket.socket]:
 
 
 async def _taken(at: UrlParts, response: aiohttp.ClientResponse, limits: FetchLimits) -> FetchResponse:
-    """The body up to the limit, unpacked. Raises Shut."""
+    """The body up to the limit, unpacked. Raises FetchFailure."""
     kind = response.content_type.lower()
     if limits.types is not None and not limits.types.match(kind):
         raise FetchFailure(f"{at.host} answered with {kind[:80]} (status {response.status}), which is not read here")
@@ -251,7 +251,7 @@ class _Box:
         self._unpack = zlib.decompressobj(_WINDOWS[coding]) if coding in _WINDOWS else None
 
     def add(self, chunk: bytes) -> bool:
-        """True once nothing more is taken. Raises Shut for what cannot be unpacked."""
+        """True once nothing more is taken. Raises FetchFailure for what cannot be unpacked."""
         room = self._size - len(self.data) + 1
         self.data += self._opened(chunk, room) if self._unpack else chunk[:room]
         if len(self.data) > self._size:

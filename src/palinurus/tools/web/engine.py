@@ -1,20 +1,19 @@
-"""Brave Search (api.search.brave.com): an index of its own, with a key."""
+"""Search engines as a table: where each is, how a query is put to it, and where its answer has what. Pure.
+
+`build_request` and `read_answer` are the same for all of them; what an engine has of its own is a function in its row.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import msgspec
 
-# Search engines: one file of facts each, pure. `request` says what to ask, `read` what the answer means.
-
-
-# What a search engine is to us, and what is asked of it. Values only; no network.
-
 FRESHNESS = ("day", "week", "month", "year")
+FIRST_DAY, LAST_DAY = "1990-01-01", "2099-12-31"  # for engines that want both ends of a span
 
 
 class WebQuery(msgspec.Struct, frozen=True):
@@ -46,6 +45,8 @@ class EngineRequest(NamedTuple):
 
 
 class WebHit(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One result."""
+
     title: str
     url: str
     description: str = ""
@@ -60,51 +61,81 @@ class EngineAnswer(NamedTuple):
 
 
 class SearchEngine(NamedTuple):
-    """`pick` (rows and fields, see `page.pick`) is for engines that answer with a page: `read` then gets its rows."""
+    """`ask`: the query in the engine's words; what is None or "" is left out. `fields`: where a row has title, address,
+    description and date; `clean` makes such a row of the engine's. `key`: the header for it, and its form.
+
+    `pick` (rows and fields, see `page.pick_rows`) is for engines that answer with a page, and gives the rows."""
 
     name: str
     base: str
-    request: Callable[[WebQuery, EngineAccess], EngineRequest]
-    read: Callable[[Any], EngineAnswer]
-    knows: frozenset[str] = frozenset()  # of country, language, freshness, dates
+    path: str
+    ask: Callable[[WebQuery], dict[str, Any]]
+    knows: frozenset[str]  # of country, language, freshness, dates
+    fields: tuple[str, str, str, str] = ("title", "url", "content", "publishedDate")
+    rows: tuple[str, ...] = ("results",)
+    clean: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    key: tuple[str, str] | None = None
+    post: bool = False
     pick: dict[str, Any] | None = None
+    chat: str = ""  # path of a form that takes a model and writes an answer
+    chat_knows: frozenset[str] = frozenset()
 
 
-def build_url(base: str, **params: str | int | None) -> str:
-    """`base` with the parameters that are set."""
-    said = {name: value for name, value in params.items() if value not in (None, "")}
-    return f"{base}?{urlencode(said, quote_via=quote)}" if said else base
+def build_request(engine: SearchEngine, query: WebQuery, access: EngineAccess) -> EngineRequest:
+    """What is sent to the engine."""
+    said = {name: value for name, value in engine.ask(query).items() if value not in (None, "")}
+    path, headers = engine.path, {"Accept": "text/html" if engine.pick else "application/json"}
+    if engine.key is not None:
+        headers[engine.key[0]] = engine.key[1].format(access.key)
+    if access.model and engine.chat:
+        path, kept = engine.chat, {name: value for name, value in said.items() if name.startswith(_CHAT_TOO)}
+        said = {"model": access.model, "messages": [{"role": "user", "content": query.text}], **kept}
+    if engine.post:
+        headers["Content-Type"] = "application/json"
+        return EngineRequest(f"{access.base}{path}", headers, msgspec.json.encode(said))
+    return EngineRequest(f"{access.base}{path}?{urlencode(said, quote_via=quote)}", headers)
 
 
-def build_post(address: str, body: dict[str, Any], **headers: str) -> EngineRequest:
-    """A POST of JSON; what is None or "" is left out."""
-    said = {name: value for name, value in body.items() if value not in (None, "")}
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return EngineRequest(
-        address, {"Content-Type": "application/json", "Accept": "application/json", **named}, msgspec.json.encode(said)
-    )
+def read_answer(engine: SearchEngine, answer: Any) -> EngineAnswer:
+    """What came back; nothing where it has another shape."""
+    hits = _hits(engine, _rows(answer, *engine.rows))
+    told = answer.get("answer") if isinstance(answer, dict) else None
+    if choices := _rows(answer, "choices"):
+        message = choices[0].get("message")
+        told = message.get("content") if isinstance(message, dict) else ""
+        cited = answer.get("citations")
+        plain = [WebHit(one, one) for one in cited if isinstance(one, str)] if isinstance(cited, list) else []
+        hits = _hits(engine, _rows(answer, "search_results")) or tuple(plain)
+    return EngineAnswer(hits, told if isinstance(told, str) else "")
 
 
-def find_rows(value: Any, *path: str) -> list[dict[str, Any]]:
+def list_ignored(engine: SearchEngine, query: WebQuery, model: str = "") -> list[str]:
+    """What was said that the engine cannot be asked for."""
+    said = {
+        "country": query.country,
+        "language": query.language,
+        "freshness": query.freshness,
+        "dates": query.after or query.before,
+    }
+    knows = engine.chat_knows if model and engine.chat else engine.knows
+    return [name for name, value in said.items() if value and name not in knows]
+
+
+def _rows(value: Any, *path: str) -> list[dict[str, Any]]:
     """The list of tables at `path`; [] when the answer has another shape."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def make_hit(row: dict[str, Any], title: str, address: str, description: str, published: str = "") -> WebHit | None:
-    """A hit from a row by its field names; None without an address of the web."""
-    where = _text(row, address)
-    if not where.lower().startswith(("http://", "https://")):
-        return None
-    return WebHit(
-        _text(row, title) or where, where, _text(row, description), _text(row, published) if published else ""
-    )
-
-
-def collect_hits(found: list[WebHit | None]) -> tuple[WebHit, ...]:
-    """Those that are there, each address once."""
-    return tuple({one.url: one for one in found if one is not None}.values())
+def _hits(engine: SearchEngine, rows: Iterable[dict[str, Any]]) -> tuple[WebHit, ...]:
+    """Those that have an address of the web, each address once."""
+    found = {}
+    for row in map(engine.clean, rows):
+        title, url, description, published = (_text(row, name) for name in engine.fields)
+        if url.lower().startswith(("http://", "https://")):
+            found[url] = WebHit(title or url, url, description, published)
+    return tuple(found.values())
 
 
 def _text(row: dict[str, Any], name: str) -> str:
@@ -112,207 +143,151 @@ def _text(row: dict[str, Any], name: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-# DuckDuckGo's page without scripts (html.duckduckgo.com): needs no key, has no API; it may ask for a person.
-
-_duckduckgo_FRESH = {"day": "d", "week": "w", "month": "m", "year": "y"}
-
-
-def _duckduckgo_request(query: WebQuery, place: EngineAccess) -> EngineRequest:
-    country, language = query.country.lower(), query.language.lower()
-    region = f"{country}-{language or 'en'}" if country else ""
-    fresh = _duckduckgo_FRESH.get(query.freshness, "")
-    if query.after and query.before:
-        fresh = f"{query.after}..{query.before}"
-    return EngineRequest(build_url(f"{place.base}/html/", q=query.text, kl=region, df=fresh), {"Accept": "text/html"})
+_ALL = frozenset({"country", "language", "freshness", "dates"})
+_BEARER = ("Authorization", "Bearer {}")
+_CHAT_TOO = ("search_recency", "search_after", "search_before")
+_MARKUP = re.compile(r"</?strong>")
 
 
-def _duckduckgo_read(answer: Any) -> EngineAnswer:
-    rows = [row for row in answer if "result--ad" not in row.get("kind", "")] if isinstance(answer, list) else []
-    return EngineAnswer(
-        collect_hits([make_hit({**row, "url": _target(row.get("url", ""))}, "title", "url", "text") for row in rows])
-    )
+def _fresh(query: WebQuery, letter: str, span: str) -> str:
+    """A time for engines that write it as one value: `letter` and the first letter of day, week, …; or both dates."""
+    if query.after or query.before:
+        return f"{query.after or FIRST_DAY}{span}{query.before or LAST_DAY}"
+    return f"{letter}{query.freshness[0]}" if query.freshness else ""
 
 
-def _target(link: str) -> str:
-    """Links lead through a counter; where to stands in its parameter."""
+def _american(date: str) -> str:
+    """YYYY-MM-DD as MM/DD/YYYY."""
+    year, _, rest = date.partition("-")
+    return f"{rest.replace('-', '/')}/{year}" if rest else ""
+
+
+def _without_markup(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: _MARKUP.sub("", value) if isinstance(value, str) else value for name, value in row.items()}
+
+
+def _with_highlights(row: dict[str, Any]) -> dict[str, Any]:
+    lit = row.get("highlights")
+    told = " … ".join(one for one in lit if isinstance(one, str)) if isinstance(lit, list) else row.get("text")
+    return {**row, "told": told}
+
+
+def _without_counter(row: dict[str, Any]) -> dict[str, Any]:
+    """Links lead through a counter; where to stands in its parameter. Advertisements lead nowhere."""
+    link = str(row.get("url", ""))
     full = f"https:{link}" if link.startswith("//") else link
     try:
         parts = urlsplit(full)
         inner = parse_qs(parts.query).get("uddg", [])
     except ValueError:
-        return ""
-    return inner[0] if inner and parts.path.startswith("/l/") else full
+        return {}
+    if "result--ad" in row.get("kind", ""):
+        return {}
+    return {**row, "url": inner[0] if inner and parts.path.startswith("/l/") else full}
 
 
-DUCKDUCKGO = SearchEngine(
-    "duckduckgo",
-    "https://html.duckduckgo.com",
-    _duckduckgo_request,
-    _duckduckgo_read,
-    frozenset({"country", "language", "freshness", "dates"}),
-    pick={
-        "rows": "div.result",
-        "fields": {"title": "a.result__a", "url": "a.result__a@href", "text": ".result__snippet", "kind": "@class"},
-        "limit": 30,
-    },
+_TABLE = (
+    SearchEngine(  # an index of its own, with a key
+        "brave",
+        "https://api.search.brave.com",
+        "/res/v1/web/search",
+        lambda query: {
+            "q": query.text,
+            "count": query.count,
+            "country": query.country.upper(),
+            "search_lang": query.language.lower(),
+            "freshness": _fresh(query, "p", "to"),
+        },
+        _ALL,
+        ("title", "url", "description", "age"),
+        rows=("web", "results"),
+        clean=_without_markup,
+        key=("X-Subscription-Token", "{}"),
+    ),
+    SearchEngine(  # made for agents, with a key
+        "tavily",
+        "https://api.tavily.com",
+        "/search",
+        lambda query: {
+            "query": query.text,
+            "max_results": query.count,
+            "time_range": query.freshness,
+            "start_date": query.after,
+            "end_date": query.before,
+        },
+        frozenset({"freshness", "dates"}),
+        ("title", "url", "content", "published_date"),
+        key=_BEARER,
+        post=True,
+    ),
+    SearchEngine(  # its search API; with a model configured, an answer with its sources instead
+        "perplexity",
+        "https://api.perplexity.ai",
+        "/search",
+        lambda query: {
+            "query": query.text,
+            "max_results": query.count,
+            "country": query.country.upper(),
+            "search_recency_filter": query.freshness,
+            "search_after_date_filter": _american(query.after),
+            "search_before_date_filter": _american(query.before),
+            "search_language_filter": [query.language.lower()] if query.language else None,
+        },
+        _ALL,
+        ("title", "url", "snippet", "date"),
+        key=_BEARER,
+        post=True,
+        chat="/chat/completions",
+        chat_knows=frozenset({"freshness", "dates"}),
+    ),
+    SearchEngine(  # search by meaning, with a key
+        "exa",
+        "https://api.exa.ai",
+        "/search",
+        lambda query: {
+            "query": query.text,
+            "numResults": query.count,
+            "userLocation": query.country.upper(),
+            "startPublishedDate": query.after,
+            "endPublishedDate": query.before,
+            "contents": {"highlights": True},
+        },
+        frozenset({"country", "dates"}),
+        ("title", "url", "told", "publishedDate"),
+        clean=_with_highlights,
+        key=("x-api-key", "{}"),
+        post=True,
+    ),
+    SearchEngine(  # one runs it oneself; its settings must allow the format json
+        "searxng",
+        "",
+        "/search",
+        lambda query: {
+            "q": query.text,
+            "format": "json",
+            "language": query.language,
+            "time_range": query.freshness,
+        },
+        frozenset({"language", "freshness"}),
+    ),
+    SearchEngine(  # its page without scripts: needs no key, has no API; it may ask for a person
+        "duckduckgo",
+        "https://html.duckduckgo.com",
+        "/html/",
+        lambda query: {
+            "q": query.text,
+            "kl": f"{query.country.lower()}-{query.language.lower() or 'en'}" if query.country else "",
+            "df": _fresh(query, "", ".."),
+        },
+        _ALL,
+        ("title", "url", "text", ""),
+        rows=(),
+        clean=_without_counter,
+        pick={
+            "rows": "div.result",
+            "fields": {"title": "a.result__a", "url": "a.result__a@href", "text": ".result__snippet", "kind": "@class"},
+            "limit": 30,
+        },
+    ),
 )
-
-
-# Exa (api.exa.ai): search by meaning, with a key.
-
-
-def _exa_request(query: WebQuery, place: EngineAccess) -> EngineRequest:
-    body = {
-        "query": query.text,
-        "numResults": query.count,
-        "userLocation": query.country.upper(),
-        "startPublishedDate": query.after,
-        "endPublishedDate": query.before,
-        "contents": {"highlights": True},
-    }
-    return build_post(f"{place.base}/search", body, x_api_key=place.key)
-
-
-def _exa_read(answer: Any) -> EngineAnswer:
-    found = []
-    for row in find_rows(answer, "results"):
-        lit = row.get("highlights")
-        told = " … ".join(one for one in lit if isinstance(one, str)) if isinstance(lit, list) else row.get("text")
-        found.append(make_hit({**row, "told": told}, "title", "url", "told", "publishedDate"))
-    return EngineAnswer(collect_hits(found))
-
-
-EXA = SearchEngine("exa", "https://api.exa.ai", _exa_request, _exa_read, frozenset({"country", "dates"}))
-
-
-# Perplexity (api.perplexity.ai): its search API; with a model configured, an answer with its sources instead.
-
-
-def _date(text: str) -> str:
-    """YYYY-MM-DD as they write it: MM/DD/YYYY."""
-    year, _, rest = text.partition("-")
-    return f"{rest.replace('-', '/')}/{year}" if rest else ""
-
-
-def _perplexity_request(query: WebQuery, place: EngineAccess) -> EngineRequest:
-    shared = {
-        "search_recency_filter": query.freshness,
-        "search_after_date_filter": _date(query.after),
-        "search_before_date_filter": _date(query.before),
-    }
-    if place.model:
-        body: dict[str, Any] = {"model": place.model, "messages": [{"role": "user", "content": query.text}], **shared}
-        return build_post(f"{place.base}/chat/completions", body, Authorization=f"Bearer {place.key}")
-    language = [query.language.lower()] if query.language else None
-    body = {"query": query.text, "max_results": query.count, "country": query.country.upper(), **shared}
-    body["search_language_filter"] = language
-    return build_post(f"{place.base}/search", body, Authorization=f"Bearer {place.key}")
-
-
-def _perplexity_read(answer: Any) -> EngineAnswer:
-    choices = find_rows(answer, "choices")
-    if not choices:
-        return EngineAnswer(
-            collect_hits([make_hit(row, "title", "url", "snippet", "date") for row in find_rows(answer, "results")])
-        )
-    message = choices[0].get("message")
-    told = message.get("content") if isinstance(message, dict) else ""
-    named = [make_hit(row, "title", "url", "snippet", "date") for row in find_rows(answer, "search_results")]
-    cited = answer.get("citations")
-    plain = [WebHit(one, one) for one in cited if isinstance(one, str)] if isinstance(cited, list) else []
-    return EngineAnswer(collect_hits([*named]) or tuple(plain), told if isinstance(told, str) else "")
-
-
-PERPLEXITY = SearchEngine(
-    "perplexity",
-    "https://api.perplexity.ai",
-    _perplexity_request,
-    _perplexity_read,
-    frozenset({"country", "language", "freshness", "dates"}),
-)
-
-
-# SearXNG: a search engine one runs oneself. Its settings must allow the format json.
-
-
-def _searxng_request(query: WebQuery, place: EngineAccess) -> EngineRequest:
-    address = build_url(
-        f"{place.base}/search",
-        q=query.text,
-        format="json",
-        language=query.language,
-        time_range=query.freshness,
-    )
-    return EngineRequest(address, {"Accept": "application/json"})
-
-
-def _searxng_read(answer: Any) -> EngineAnswer:
-    return EngineAnswer(
-        collect_hits(
-            [make_hit(row, "title", "url", "content", "publishedDate") for row in find_rows(answer, "results")]
-        )
-    )
-
-
-SEARXNG = SearchEngine("searxng", "", _searxng_request, _searxng_read, frozenset({"language", "freshness"}))
-
-
-# Tavily (api.tavily.com): search made for agents, with a key.
-
-
-def _tavily_request(query: WebQuery, place: EngineAccess) -> EngineRequest:
-    body = {
-        "query": query.text,
-        "max_results": query.count,
-        "time_range": query.freshness,
-        "start_date": query.after,
-        "end_date": query.before,
-    }
-    return build_post(f"{place.base}/search", body, Authorization=f"Bearer {place.key}")
-
-
-def _tavily_read(answer: Any) -> EngineAnswer:
-    told = answer.get("answer") if isinstance(answer, dict) else None
-    found = [make_hit(row, "title", "url", "content", "published_date") for row in find_rows(answer, "results")]
-    return EngineAnswer(collect_hits(found), told if isinstance(told, str) else "")
-
-
-TAVILY = SearchEngine(
-    "tavily", "https://api.tavily.com", _tavily_request, _tavily_read, frozenset({"freshness", "dates"})
-)
-
-
-_FRESH = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}
-_MARKUP = re.compile(r"</?strong>")
-
-
-def _request(query: WebQuery, place: EngineAccess) -> EngineRequest:
-    fresh = _FRESH.get(query.freshness, "")
-    if query.after or query.before:
-        fresh = f"{query.after or '1990-01-01'}to{query.before or '2099-12-31'}"
-    address = build_url(
-        f"{place.base}/res/v1/web/search",
-        q=query.text,
-        count=query.count,
-        country=query.country.upper(),
-        search_lang=query.language.lower(),
-        freshness=fresh,
-    )
-    return EngineRequest(address, {"X-Subscription-Token": place.key, "Accept": "application/json"})
-
-
-def _read(answer: Any) -> EngineAnswer:
-    found = []
-    for row in find_rows(answer, "web", "results"):
-        clean = {k: _MARKUP.sub("", v) if isinstance(v, str) else v for k, v in row.items()}
-        found.append(make_hit(clean, "title", "url", "description", "age"))
-    return EngineAnswer(collect_hits(found))
-
-
-BRAVE = SearchEngine(
-    "brave",
-    "https://api.search.brave.com",
-    _request,
-    _read,
-    frozenset({"country", "language", "freshness", "dates"}),
-)
+ENGINES: dict[str, SearchEngine] = {one.name: one for one in _TABLE}

@@ -1,35 +1,46 @@
-"""The image tool: asks a model that sees about images from files, addresses or inline data. Knows no provider."""
+"""The image and pdf tools: what pictures show, asked of a model that sees, and the text of PDFs, read by a child.
+
+Both take files the tools may read, which go through `paths` and `handles` like those of the read tool, addresses of the
+web, which go through the egress guard, and data: URLs. Knows no provider.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import binascii
-import os
 import re
 import secrets
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
+from msgspec import Meta
 
 from palinurus.core.media import IMAGES_EXTRA_HINT, MAX_IMAGE_SOURCE, is_large_image, read_dimensions
 from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.core.untrusted import clean_label, wrap_untrusted
+from palinurus.tools.define import bind_tools, define_tool
 from palinurus.tools.files import handles
 from palinurus.tools.files.paths import ResolvedPath, resolve_path, shorten_path
 from palinurus.tools.files.read import detect_image_type
 from palinurus.tools.web.egress import EgressGuard, FetchLimits, FetchRequest
 from palinurus.tools.web.reader import FormatReader
 
-# The bytes an argument names: a file the tools may read, an address of the web, or a data: URL.
-#
-# Files go through `paths` and `files` like those of the read tool, addresses through the door.
+MAX_PDFS = 10  # papers of one call
+PAGES = 20  # of one paper
+MAX_PDF_BYTES = 10 << 20
+_SECONDS = 60.0
+_PART = re.compile(r"(\d{1,6})(?:\s*-\s*(\d{1,6})?)?")
 
-_CHUNK = 1 << 20
+MAX_IMAGES = 20
+SIZE_MB = 5.0  # of one image: what providers take
+PIXELS = 64_000_000
+# Bytes and how many are allowed -> a smaller image, or why there is none. `workspace.shrink.shrink_image` is one.
+ImageShrinker: TypeAlias = Callable[[bytes, int], bytes | str]
+PROMPT = "Describe the image."
 
 
 class MediaBytes(NamedTuple):
@@ -40,14 +51,14 @@ class MediaBytes(NamedTuple):
     source: str
 
 
-async def load_media(raw: str, ctx: ToolContext, door: EgressGuard, size: int) -> MediaBytes:
+async def load_media(raw: str, ctx: ToolContext, egress: EgressGuard, size: int) -> MediaBytes:
     """What `raw` names, at most `size` bytes. Raises ToolFailure."""
     given = raw.strip().removeprefix("@")
     low = given[:8].lower()
     if low.startswith("data:"):
         return MediaBytes("inline data", _inline(given, size), "file")
     if low.startswith(("http://", "https://")):
-        came = await door.get(FetchRequest(given), FetchLimits(size))
+        came = await egress.get(FetchRequest(given), FetchLimits(size))
         if came.status != 200:
             raise ToolFailure(f"{clean_label(given)} cannot be had (status {came.status})")
         if came.cut:
@@ -62,13 +73,10 @@ async def load_media(raw: str, ctx: ToolContext, door: EgressGuard, size: int) -
 
 
 def _file(place: ResolvedPath, size: int) -> bytes:
-    with handles.open_file(place) as (handle, status):
-        if status.st_size > size:
-            raise ToolFailure(f"{clean_label(place.given)} is larger than {_mb(size)}")
-        data = bytearray()
-        while len(data) <= size and (more := os.read(handle, _CHUNK)):
-            data += more
-    return bytes(data[:size])
+    data = handles.read_whole(place, size + 1)
+    if len(data) > size:
+        raise ToolFailure(f"{clean_label(place.given)} is larger than {_mb(size)}")
+    return data
 
 
 def _inline(text: str, size: int) -> bytes:
@@ -87,9 +95,9 @@ def _mb(size: int) -> str:
     return f"{size / (1 << 20):g} MB"
 
 
-def collect_references(one: str | None, many: list[str] | None, most: int, what: str) -> list[str]:
+def collect_references(one: str, many: Iterable[str], most: int, what: str) -> list[str]:
     """The references of a call, each once. Raises ToolFailure for none and for too many."""
-    found = list(dict.fromkeys(text.strip() for text in (one or "", *(many or ())) if text.strip()))
+    found = list(dict.fromkeys(text.strip() for text in (one, *many) if text.strip()))
     if not found:
         raise ToolFailure(f"name at least one {what}")
     if len(found) > most:
@@ -97,30 +105,32 @@ def collect_references(one: str | None, many: list[str] | None, most: int, what:
     return found
 
 
-# The pdf tool: the text of PDFs, page by page, from files or addresses. The reading itself is done by a child.
-
-MAX_PDFS = 10  # papers of one call
-PAGES = 20  # of one paper
-MAX_PDF_BYTES = 10 << 20
-_SECONDS = 60.0
-_PART = re.compile(r"(\d{1,6})(?:\s*-\s*(\d{1,6})?)?")
-
-
-def make_pdf_tool(papers: FormatReader | None, door: EgressGuard) -> dict[str, Tool]:
-    """The tool, by name; empty when what reads PDFs is not installed."""
-    if papers is None:
-        return {}
-    return {_pdf_TOOL.name: msgspec.structs.replace(_pdf_TOOL, run=partial(_pdf, papers, door))}
-
-
-async def _pdf(papers: FormatReader, door: EgressGuard, ctx: ToolContext, **args: Any) -> ToolOutput:
-    """Raises ToolFailure."""
-    names = collect_references(args.get("pdf"), args.get("pdfs"), MAX_PDFS, "PDF")
-    wanted = parse_pages(str(args.get("pages") or ""))
+@define_tool(
+    "pdf",
+    description=(
+        f"Read the text of PDFs: files of the workspace or http(s) addresses. At most {PAGES} pages at a time; choose "
+        "them with `pages`."
+    ),
+    effect="pure",
+    summary=lambda args: shorten_path(str(args.get("pdf") or next(iter(args.get("pdfs") or ()), ""))),
+    aliases={"pdf": "path url file_path file", "pdfs": "paths"},
+)
+async def _pdf(
+    papers: FormatReader,
+    egress: EgressGuard,
+    /,
+    ctx: ToolContext,
+    pdf: Annotated[str, "Path or address"] = "",
+    pdfs: Annotated[tuple[str, ...], f"Several, at most {MAX_PDFS}"] = (),
+    pages: Annotated[str, "Such as 1-3,7 or 10-"] = "",
+    prompt: Annotated[str, "What you want to know; the text comes back, you answer"] = "",
+) -> ToolOutput:
+    names = collect_references(pdf, pdfs, MAX_PDFS, "PDF")
+    wanted = parse_pages(pages)
     room = max((ctx.settings.result_chars - 600) // len(names), 500)
     texts, details, sources = list[str](), list[dict[str, Any]](), set[str]()
     for name in names:
-        found = await load_media(name, ctx, door, MAX_PDF_BYTES)
+        found = await load_media(name, ctx, egress, MAX_PDF_BYTES)
         if not found.data[:1024].lstrip().startswith(b"%PDF-"):
             raise ToolFailure(f"{found.name} is not a PDF")
         told = {"wanted": wanted, "most": PAGES, "chars": room}
@@ -161,42 +171,8 @@ def parse_pages(text: str) -> list[int]:
     return list(found)[:PAGES]
 
 
-async def _nothing(ctx: ToolContext, **_: Any) -> ToolOutput:
-    raise ToolFailure("PDFs cannot be read here: pip install 'palinurus[pdf]'")
-
-
-_pdf_TOOL = Tool(
-    name="pdf",
-    description=(
-        f"Read the text of PDFs: files of the workspace or http(s) addresses. At most {PAGES} pages at a time; choose "
-        "them with `pages`."
-    ),
-    parameters={
-        "type": "object",
-        "properties": {
-            "pdf": {"type": "string", "description": "Path or address"},
-            "pdfs": {"type": "array", "items": {"type": "string"}, "description": f"Several, at most {MAX_PDFS}"},
-            "pages": {"type": "string", "description": "Such as 1-3,7 or 10-"},
-            "prompt": {"type": "string", "description": "What you want to know; the text comes back, you answer"},
-        },
-    },
-    run=_nothing,
-    effect="pure",
-    summary=lambda args: shorten_path(str(args.get("pdf") or next(iter(args.get("pdfs") or ()), ""))),
-    aliases={"path": "pdf", "url": "pdf", "file_path": "pdf", "file": "pdf", "paths": "pdfs"},
-)
-
-
-MAX_IMAGES = 20
-SIZE_MB = 5.0  # of one image: what providers take
-PIXELS = 64_000_000
-# Bytes and how many are allowed -> a smaller image, or why there is none. `workspace.shrink.shrunk` is one.
-ImageShrinker: TypeAlias = Callable[[bytes, int], bytes | str]
-PROMPT = "Describe the image."
-
-
 class ImageDescriber(Protocol):
-    """A model that sees. `providers.vision.Eyes` is one."""
+    """A model that sees. `providers.vision.VisionModel` is one."""
 
     async def describe(
         self, images: tuple[ImageBlock, ...], prompt: str, model: str, agent: str, session: str
@@ -205,30 +181,42 @@ class ImageDescriber(Protocol):
         ...
 
 
-def make_image_tool(
-    vision: ImageDescriber | None, door: EgressGuard, shrink: ImageShrinker | None = None
-) -> dict[str, Tool]:
-    """The tool, by name; empty without a model that sees. Without `shrink` large images are refused."""
-    if vision is None:
-        return {}
-    return {_TOOL.name: msgspec.structs.replace(_TOOL, run=partial(_image, vision, door, shrink))}
+class ImageArguments(msgspec.Struct, frozen=True):
+    """The arguments of a call."""
+
+    prompt: Annotated[str, "What to find out; without it the image is described"] = ""
+    image: Annotated[str, "Path, address or data: URL"] = ""
+    images: Annotated[tuple[str, ...], f"Several, at most {MAX_IMAGES}"] = ()
+    model: Annotated[str, "provider/model to ask instead of the usual one"] = ""
+    maxBytesMb: Annotated[float, f"Refuse larger images ({SIZE_MB:g})"] = 0
+    maxImages: Annotated[int, Meta(ge=1, description="Refuse more than this many")] = MAX_IMAGES
 
 
+@define_tool(
+    "image",
+    effect="pure",
+    summary=lambda args: shorten_path(str(args.get("image") or next(iter(args.get("images") or ()), ""))),
+    aliases={"image": "path url file_path", "prompt": "question", "images": "paths"},
+)
 async def _image(
-    vision: ImageDescriber, door: EgressGuard, shrink: ImageShrinker | None, ctx: ToolContext, **args: Any
+    vision: ImageDescriber,
+    egress: EgressGuard,
+    shrink: ImageShrinker | None,
+    /,
+    ctx: ToolContext,
+    args: ImageArguments,
 ) -> ToolOutput:
-    """Raises ToolFailure."""
-    most = min(max(int(args.get("maxImages") or MAX_IMAGES), 1), MAX_IMAGES)
-    asked = float(args.get("maxBytesMb") or 0)
-    size = int(max(asked, 0.01) * (1 << 20)) if asked else MAX_IMAGE_SOURCE
-    names = collect_references(args.get("image"), args.get("images"), most, "image")
+    """Ask a model that sees about one or more images: files of the workspace, http(s) addresses or data: URLs (png,
+    jpg, gif, webp). Not needed for images you already see in the conversation."""
+    size = int(max(args.maxBytesMb, 0.01) * (1 << 20)) if args.maxBytesMb else MAX_IMAGE_SOURCE
+    names = collect_references(args.image, args.images, min(args.maxImages, MAX_IMAGES), "image")
     images, sources = list[ImageBlock](), set[str]()
     for name in names:
-        found = await load_media(name, ctx, door, min(size, MAX_IMAGE_SOURCE))
+        found = await load_media(name, ctx, egress, min(size, MAX_IMAGE_SOURCE))
         images.append(_checked(found.name, await asyncio.to_thread(_fitting, found.name, found.data, shrink)))
         sources.add(found.source)
-    prompt = str(args.get("prompt") or "").strip() or PROMPT
-    text, model = await vision.describe(tuple(images), prompt, str(args.get("model") or ""), ctx.agent, ctx.session)
+    prompt = args.prompt.strip() or PROMPT
+    text, model = await vision.describe(tuple(images), prompt, args.model, ctx.agent, ctx.session)
     # What stands in a picture is said by whoever made the picture.
     source = "web" if "web" in sources else "file"
     details = {"model": model, "images": [name[:200] for name in names]}
@@ -257,29 +245,13 @@ def _checked(name: str, data: bytes) -> ImageBlock:
     return ImageBlock(base64.b64encode(data).decode(), kind)
 
 
-async def _blind(ctx: ToolContext, **_: Any) -> ToolOutput:
-    raise ToolFailure("there is no model that sees")
+def make_pdf_tool(papers: FormatReader | None, egress: EgressGuard) -> dict[str, Tool]:
+    """The tool, by name; empty when what reads PDFs is not installed."""
+    return bind_tools((_pdf,), papers, egress) if papers is not None else {}
 
 
-_TOOL = Tool(
-    name="image",
-    description=(
-        "Ask a model that sees about one or more images: files of the workspace, http(s) addresses or data: URLs "
-        "(png, jpg, gif, webp). Not needed for images you already see in the conversation."
-    ),
-    parameters={
-        "type": "object",
-        "properties": {
-            "prompt": {"type": "string", "description": "What to find out; without it the image is described"},
-            "image": {"type": "string", "description": "Path, address or data: URL"},
-            "images": {"type": "array", "items": {"type": "string"}, "description": f"Several, at most {MAX_IMAGES}"},
-            "model": {"type": "string", "description": "provider/model to ask instead of the usual one"},
-            "maxBytesMb": {"type": "number", "description": f"Refuse larger images ({SIZE_MB:g})"},
-            "maxImages": {"type": "integer", "minimum": 1, "description": "Refuse more than this many"},
-        },
-    },
-    run=_blind,
-    effect="pure",
-    summary=lambda args: shorten_path(str(args.get("image") or next(iter(args.get("images") or ()), ""))),
-    aliases={"path": "image", "url": "image", "file_path": "image", "question": "prompt", "paths": "images"},
-)
+def make_image_tool(
+    vision: ImageDescriber | None, egress: EgressGuard, shrink: ImageShrinker | None = None
+) -> dict[str, Tool]:
+    """The tool, by name; empty without a model that sees. Without `shrink` large images are refused."""
+    return bind_tools((_image,), vision, egress, shrink) if vision is not None else {}

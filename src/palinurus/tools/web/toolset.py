@@ -1,4 +1,4 @@
-"""The tools that look outside, put together: one door, one child per format. `close` ends the children."""
+"""The tools that look outside, put together: one egress guard, one child per format. `close` ends the children."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from palinurus.tools.web.reader import PAGE_MODULE, PDF_MODULE, FormatReader, is
 
 
 class WebToolset:
-    """web_fetch, web_search, image and pdf; each only where it can be used. `door` is for others who fetch."""
+    """web_fetch, web_search, image and pdf; each only where it can be used. `egress` is for others who fetch."""
 
     def __init__(self, settings: WebSettings, clock: Clock, resolve: HostResolver = resolve_host) -> None:
-        self.door = EgressGuard(settings.fetch.rules, resolve, settings.fetch.agent)
+        self.egress = EgressGuard(settings.fetch.rules, resolve, settings.fetch.agent)
         self._settings = settings
         self._clock = clock
         self._pages = FormatReader(PAGE_MODULE, "the page")
@@ -23,12 +23,14 @@ class WebToolset:
 
     def tools(self, vision: ImageDescriber | None = None, shrink: ImageShrinker | None = None) -> dict[str, Tool]:
         """By name, in the order the model is told of them."""
-        fetching = fetch.FetchSource(self.door, self._settings.fetch, self._clock, self._pages, self._papers)
+        fetching = fetch.FetchSource(self.egress, self._settings.fetch, self._clock, self._pages, self._papers)
         return {
-            **search.make_search_tool(search.SearchSource(self.door, self._settings.search, self._clock, self._pages)),
+            **search.make_search_tool(
+                search.SearchSource(self.egress, self._settings.search, self._clock, self._pages)
+            ),
             **fetch.make_fetch_tool(fetching),
-            **media.make_image_tool(vision, self.door, shrink),
-            **media.make_pdf_tool(self._papers, self.door),
+            **media.make_image_tool(vision, self.egress, shrink),
+            **media.make_pdf_tool(self._papers, self.egress),
         }
 
     async def close(self) -> None:

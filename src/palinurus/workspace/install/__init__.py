@@ -1,4 +1,3 @@
-"""Installing skills: `source` fetches, `parcel` says what is in it, `place` puts it where skills lie and pins it.
-
-Nothing of a skill is ever run here.
+"""Installing skills: `source` fetches, `packages` says what is in it, puts it where skills lie and pins it. Nothing of
+a skill is ever run here.
 """

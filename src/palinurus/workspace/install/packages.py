@@ -1,4 +1,5 @@
-"""Where installed skills lie, and the file that pins them: home/skills, home/skills/.lock.json.
+"""Skills that are about to be installed (files, hash, what they ask for, how they differ from what is there), where
+installed ones lie, and the file that pins them: home/skills, home/skills/.lock.json.
 
 A skill is written to a folder whose name begins with a dot and then renamed, so that nobody ever sees half of one.
 After a kill at any moment the skills are those of before or after; what was left over goes at the next change.
@@ -20,13 +21,19 @@ import msgspec
 from palinurus.core.skills.danger import SkillFile, SkillFinding, find_dangers
 from palinurus.core.skills.skill import SKILL_FILE, BrokenSkill, Skill, parse_skill
 from palinurus.errors import BadRequest, NotFound, PalinurusError, StateLocked, StateUnwritable
+from palinurus.files import sync_folder, write_whole_file
 from palinurus.workspace.install.source import ArchiveLimits, read_folder
 
-# A skill that is about to be installed: its files, its hash, what it asks for, and how it differs from the one that
-# is there. Values only.
+LOCK = ".lock.json"
+_GUARD = ".guard"
+_STAGE, _OLD = ".stage", ".old-"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_WIDE = ArchiveLimits(5_000, 100 * 1024 * 1024, 500 * 1024 * 1024, 32)  # what is installed already, whoever made it
 
 
 class SkillPackage(NamedTuple):
+    """A skill that is about to be installed, or lies there."""
+
     skill: Skill
     parts: tuple[SkillFile, ...]  # names from the skill's own folder
     digest: str
@@ -44,15 +51,9 @@ class SkillPackageChange(NamedTuple):
 
 def choose_package(parts: tuple[SkillFile, ...], origin: str, wanted: str = "", limit: int = 256_000) -> SkillPackage:
     """The one skill among these files, or the one called `wanted`. Raises BadRequest, NotFound."""
-    folders = sorted(
-        {
-            part.name[: -len(SKILL_FILE)]
-            for part in parts
-            if part.name == SKILL_FILE or part.name.endswith(f"/{SKILL_FILE}")
-        }
-    )
+    folders = {part.name[: -len(SKILL_FILE)] for part in parts if f"/{part.name}".endswith(f"/{SKILL_FILE}")}
     # A skill inside a skill belongs to the outer one.
-    outer = [f for f in folders if not any(f != other and f.startswith(other) for other in folders)]
+    outer = [f for f in sorted(folders) if not any(f != other and f.startswith(other) for other in folders)]
     made = [_made(prefix, parts, origin, limit) for prefix in outer]
     good = [one for one in made if isinstance(one, SkillPackage)]
     if wanted:
@@ -116,13 +117,6 @@ def compare_packages(old: SkillPackage, new: SkillPackage) -> SkillPackageChange
     )
 
 
-LOCK = ".lock.json"
-_GUARD = ".guard"
-_STAGE, _OLD = ".stage", ".old-"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_WIDE = ArchiveLimits(5_000, 100 * 1024 * 1024, 500 * 1024 * 1024, 32)  # what is installed already, whoever made it
-
-
 class SkillPin(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was installed: hash of the files, origin, when (ms since the epoch)."""
 
@@ -180,7 +174,7 @@ class InstalledSkills:
             if os.path.lexists(target):
                 os.rename(target, old)
             os.rename(stage, target)
-            _synced(self.root)
+            sync_folder(self.root)
             self._pin({**self.pins(), name: pin})
             _gone(old)
         return target
@@ -223,7 +217,7 @@ class InstalledSkills:
     def _tidy(self) -> None:
         for name in os.listdir(self.root):
             path = os.path.join(self.root, name)
-            if name.startswith(_STAGE):
+            if name.startswith((_STAGE, f".{LOCK}.")):
                 _gone(path)
             elif name.startswith(_OLD):
                 target = os.path.join(self.root, name[len(_OLD) :])
@@ -233,14 +227,8 @@ class InstalledSkills:
                     os.rename(path, target)
 
     def _pin(self, pins: dict[str, SkillPin]) -> None:
-        path = os.path.join(self.root, LOCK)
-        with open(f"{path}.new", "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(msgspec.json.format(msgspec.json.encode(pins), indent=2) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(f"{path}.new", path)
-        _synced(self.root)
+        data = msgspec.json.format(msgspec.json.encode(pins), indent=2) + b"\n"
+        write_whole_file(os.path.join(self.root, LOCK), data)
 
 
 def check_skill_name(name: str) -> str:
@@ -262,17 +250,9 @@ def _write(stage: str, parts: tuple[SkillFile, ...]) -> None:
             file.write(part.data)
             file.flush()
             os.fsync(file.fileno())
-    _synced(stage)
+    sync_folder(stage)
     if not os.path.isfile(os.path.join(stage, SKILL_FILE)):
         raise BadRequest(f"there is no {SKILL_FILE} in it")
-
-
-def _synced(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _gone(path: str) -> None:

@@ -1,5 +1,6 @@
 """Where a skill comes from: a folder, a ZIP file or a git address -> its files in memory. No hook, filter or script of
-the source runs.
+the source runs, nothing is written here and no link followed. Refused: absolute names, .., links, special files, names
+that differ only in case, more than the limits.
 """
 
 from __future__ import annotations
@@ -18,12 +19,11 @@ from typing import NamedTuple
 from palinurus.core.skills.danger import SkillFile
 from palinurus.core.skills.skill import SKILL_FILE
 from palinurus.errors import BadRequest, NotFound
-from palinurus.workspace.texts import read_whole
+from palinurus.files import NotPlainFile, open_plain_file
 
-# Folders and ZIP files of strangers, read into memory within limits. Nothing is written here and no link followed.
-#
-# Refused: absolute names, .., links, special files, names that differ only in case, more than the caps.
-
+PATIENCE = 120.0  # seconds for a clone
+_GIT = re.compile(r"(?:https|ssh|file)://[^\s]+|[\w.-]+@[\w.-]+:[\w./~-]+")
+_USER = re.compile(r"(?<=://)[^/@\s]+@")
 _SKIPPED = frozenset((".git", ".DS_Store", "__MACOSX", "__pycache__", "node_modules"))
 
 
@@ -39,22 +39,22 @@ class ArchiveLimits(NamedTuple):
 class FileCollector:
     """Collects files and refuses what goes too far."""
 
-    def __init__(self, caps: ArchiveLimits) -> None:
+    def __init__(self, limits: ArchiveLimits) -> None:
         self.parts: list[SkillFile] = []
-        self._caps = caps
+        self._limits = limits
         self._names: set[str] = set()
-        self._left = caps.total
+        self._left = limits.total
 
     def room(self) -> int:
         """How many bytes the next file may have."""
-        return min(self._caps.each, self._left)
+        return min(self._limits.each, self._left)
 
     def put(self, name: str, data: bytes, executable: bool) -> None:
         """Take one file. Raises BadRequest."""
         if len(data) > self.room():
             raise BadRequest(f"{name!r} is too large: skills are small folders", fix="leave large files out")
-        if len(self.parts) >= self._caps.files:
-            raise BadRequest(f"more than {self._caps.files} files", fix="point at the folder of one skill")
+        if len(self.parts) >= self._limits.files:
+            raise BadRequest(f"more than {self._limits.files} files", fix="point at the folder of one skill")
         if name.casefold() in self._names:
             raise BadRequest(f"two files are called {name!r}")
         self._names.add(name.casefold())
@@ -68,28 +68,28 @@ class FileCollector:
         if odd or ".." in parts or len(name) > 400 or any(len(part) > 200 for part in parts):
             raise BadRequest(f"a file in it has a name that is refused: {name[:80]!r}")
         clean = [part for part in parts if part not in ("", ".")]
-        if len(clean) > self._caps.depth:
-            raise BadRequest(f"folders nested deeper than {self._caps.depth}: {name[:80]!r}")
+        if len(clean) > self._limits.depth:
+            raise BadRequest(f"folders nested deeper than {self._limits.depth}: {name[:80]!r}")
         return None if not clean or any(part in _SKIPPED for part in clean) else "/".join(clean)
 
 
-def read_zip(path: str, caps: ArchiveLimits) -> list[SkillFile]:
+def read_zip(path: str, limits: ArchiveLimits) -> list[SkillFile]:
     """The files of an archive. Raises BadRequest."""
-    basket = FileCollector(caps)
+    collected = FileCollector(limits)
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
-            if len(entries) > caps.files * 4:
-                raise BadRequest(f"more than {caps.files} files", fix="pack the folder of one skill")
+            if len(entries) > limits.files * 4:
+                raise BadRequest(f"more than {limits.files} files", fix="pack the folder of one skill")
             for entry in entries:
-                _entry(archive, entry, basket)
+                _entry(archive, entry, collected)
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError, ValueError) as exc:
         raise BadRequest(f"{os.path.basename(path)} is not an archive that can be read: {exc}") from None
-    return basket.parts
+    return collected.parts
 
 
-def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, basket: FileCollector) -> None:
-    name = basket.clean_name(entry.filename)
+def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, collected: FileCollector) -> None:
+    name = collected.clean_name(entry.filename)
     mode = entry.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise BadRequest(f"{entry.filename[:80]!r} in the archive is a link or a special file")
@@ -98,56 +98,45 @@ def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, basket: FileCollect
     if entry.flag_bits & 1:
         raise BadRequest(f"{name!r} in the archive is encrypted")
     with archive.open(entry) as file:  # the sizes an archive tells of itself may lie: count what comes out
-        basket.put(name, file.read(basket.room() + 1), bool(mode & 0o111))
+        collected.put(name, file.read(collected.room() + 1), bool(mode & 0o111))
 
 
-def read_folder(path: str, caps: ArchiveLimits) -> list[SkillFile]:
+def read_folder(path: str, limits: ArchiveLimits) -> list[SkillFile]:
     """The files of a directory. Raises BadRequest."""
-    basket = FileCollector(caps)
-    _walk(path, "", basket)
-    return basket.parts
+    collected = FileCollector(limits)
+    _walk(path, "", collected)
+    return collected.parts
 
 
-def _walk(root: str, inner: str, basket: FileCollector) -> None:
+def _walk(root: str, inner: str, collected: FileCollector) -> None:
     try:
         with os.scandir(os.path.join(root, inner)) as found:
             entries = sorted(found, key=lambda entry: entry.name)
     except OSError as exc:
         raise BadRequest(f"cannot read {inner or root}: {exc.strerror}") from None
     for entry in entries:
-        name = basket.clean_name(f"{inner}/{entry.name}" if inner else entry.name)
+        name = collected.clean_name(f"{inner}/{entry.name}" if inner else entry.name)
         if name is None:
             continue
         if entry.is_symlink():
             raise BadRequest(f"{name!r} is a link", fix="replace links by what they lead to")
         if entry.is_dir(follow_symlinks=False):
-            _walk(root, name, basket)
+            _walk(root, name, collected)
         elif entry.is_file(follow_symlinks=False):
-            data, executable = _file(entry.path, name, basket.room() + 1)
-            basket.put(name, data, executable)
+            data, executable = _file(entry.path, name, collected.room() + 1)
+            collected.put(name, data, executable)
         else:
             raise BadRequest(f"{name!r} is not a file")
 
 
 def _file(path: str, name: str, cap: int) -> tuple[bytes, bool]:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open_plain_file(path) as file:
+            return file.read(cap), bool(os.fstat(file.fileno()).st_mode & 0o111)
+    except NotPlainFile:
+        raise BadRequest(f"{name!r} is not a file") from None
     except OSError as exc:
         raise BadRequest(f"cannot read {name!r}: {exc.strerror}") from None
-    try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise BadRequest(f"{name!r} is not a file")
-        return read_whole(handle, cap), bool(found.st_mode & 0o111)
-    except OSError as exc:
-        raise BadRequest(f"cannot read {name!r}: {exc.strerror}") from None
-    finally:
-        os.close(handle)
-
-
-PATIENCE = 120.0  # seconds for a clone
-_GIT = re.compile(r"(?:https|ssh|file)://[^\s]+|[\w.-]+@[\w.-]+:[\w./~-]+")
-_USER = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 class SkillDownload(NamedTuple):
@@ -158,22 +147,22 @@ class SkillDownload(NamedTuple):
     commit: str = ""
 
 
-def fetch_source(source: str, environ: Mapping[str, str], caps: ArchiveLimits = ArchiveLimits()) -> SkillDownload:  # noqa: B008 - frozen
+def fetch_source(source: str, environ: Mapping[str, str], limits: ArchiveLimits = ArchiveLimits()) -> SkillDownload:  # noqa: B008 - frozen
     """All files of the source. Raises BadRequest, NotFound."""
     if os.path.isdir(source):
-        return SkillDownload(tuple(read_folder(source, caps)), os.path.abspath(source))
+        return SkillDownload(tuple(read_folder(source, limits)), os.path.abspath(source))
     if os.path.isfile(source):
         if os.path.basename(source) == SKILL_FILE:
-            return fetch_source(os.path.dirname(os.path.abspath(source)), environ, caps)
-        return SkillDownload(tuple(read_zip(source, caps)), os.path.abspath(source))
+            return fetch_source(os.path.dirname(os.path.abspath(source)), environ, limits)
+        return SkillDownload(tuple(read_zip(source, limits)), os.path.abspath(source))
     if _GIT.fullmatch(source):
-        return _cloned(source, environ, caps)
+        return _cloned(source, environ, limits)
     if "://" in source or source.startswith("ext::"):
         raise BadRequest(f"skills are not fetched from {source.split(':')[0]} addresses", fix="use https:// or ssh://")
     raise NotFound(f"there is no {source}", fix="give a folder, a .zip file or the address of a git repository")
 
 
-def _cloned(url: str, environ: Mapping[str, str], caps: ArchiveLimits) -> SkillDownload:
+def _cloned(url: str, environ: Mapping[str, str], limits: ArchiveLimits) -> SkillDownload:
     program = shutil.which("git", path=environ.get("PATH"))
     if program is None:
         raise NotFound("git is not installed", fix="install it, or give a folder or a .zip file")
@@ -184,7 +173,7 @@ def _cloned(url: str, environ: Mapping[str, str], caps: ArchiveLimits) -> SkillD
         into = os.path.join(place, "clone")
         _git(program, ["clone", "--quiet", "--depth=1", "--no-tags", "--template=", "--", url, into], env, shown)
         commit = _git(program, ["-C", into, "rev-parse", "HEAD"], env, shown).strip()
-        return SkillDownload(tuple(read_folder(into, caps)), shown, commit)
+        return SkillDownload(tuple(read_folder(into, limits)), shown, commit)
 
 
 def _git(program: str, args: list[str], env: Mapping[str, str], shown: str) -> str:

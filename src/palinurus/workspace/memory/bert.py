@@ -137,7 +137,7 @@ class VectorTable:
 def main(path: str) -> None:
     """Answer until stdin ends."""
     os.nice(5)  # filling the index must not slow conversations down
-    model, shelves = BertModel(path), dict[tuple[int, int], VectorTable]()
+    model, tables = BertModel(path), dict[tuple[int, int], VectorTable]()
 
     def embed(told: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         rows = [model.vector(text) for text in told["texts"]]
@@ -146,9 +146,9 @@ def main(path: str) -> None:
     def near(told: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         stands = os.stat(told["file"])  # one that was made anew is another file
         key = (stands.st_dev, stands.st_ino)
-        if key not in shelves:
-            shelves[key] = VectorTable(told["file"])
-        return {"near": shelves[key].nearest(model.vector(told["text"]), told["count"])}, b""
+        if key not in tables:
+            tables[key] = VectorTable(told["file"])
+        return {"near": tables[key].nearest(model.vector(told["text"]), told["count"])}, b""
 
     jobs: dict[str, Callable[[dict[str, Any]], tuple[dict[str, Any], bytes]]] = {"embed": embed, "near": near}
     while True:

@@ -6,6 +6,7 @@ so, and memory is searched by words alone. Calls block: they are made from threa
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import logging
@@ -17,32 +18,6 @@ import threading
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
-# What the memory and its child process say to each other: two lengths, then JSON, then bytes.
-
-_HEAD = struct.Struct(">II")
-
-
-def write_frame(stream: BinaryIO, told: dict[str, Any], data: bytes = b"") -> None:
-    """Write one frame. Raises OSError."""
-    body = json.dumps(told).encode()
-    stream.write(_HEAD.pack(len(body), len(data)) + body + data)
-    stream.flush()
-
-
-def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], bytes]:
-    """Read one frame. Raises EOFError when the stream ends before it does, ValueError."""
-    first, second = _HEAD.unpack(_exactly(stream, _HEAD.size))
-    told: dict[str, Any] = json.loads(_exactly(stream, first))
-    return told, _exactly(stream, second)
-
-
-def _exactly(stream: BinaryIO, count: int) -> bytes:
-    data = stream.read(count)
-    if len(data) < count:
-        raise EOFError("the other side is gone")
-    return data
-
-
 log = logging.getLogger(__name__)
 
 MODEL = "all-minilm-l6-v2.bert"
@@ -50,6 +25,7 @@ IDLE = 300.0  # seconds the child waits for more work
 SECONDS = 60.0  # for one job
 TRIES = 3  # failures in a row; then no more until the next start
 _CHILD = "palinurus.workspace.memory.bert"
+_HEAD = struct.Struct(">II")  # of a frame: two lengths, then JSON, then bytes
 
 
 class Embedder:
@@ -120,10 +96,8 @@ class Embedder:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={
-                    "PATH": "/usr/bin:/bin",
-                    "OPENBLAS_NUM_THREADS": "1",
-                },  # more only wait for each other on a busy machine,
+                # One thread: more only wait for each other on a busy machine.
+                env={"PATH": "/usr/bin:/bin", "OPENBLAS_NUM_THREADS": "1"},
                 cwd="/",
                 start_new_session=True,
             )
@@ -146,11 +120,9 @@ class Embedder:
         if process is not None:
             process.kill()
             for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    try:
+                with contextlib.suppress(OSError):  # what was not yet written to it is of no use any more
+                    if stream is not None:
                         stream.close()
-                    except OSError:  # what was not yet written to it is of no use any more
-                        continue
             process.wait()
 
     def close(self) -> None:
@@ -163,3 +135,27 @@ class Embedder:
             if self._rest is not None:
                 self._rest.cancel()
             self._end()
+
+
+# --- what the memory and its child process say to each other -------------------------------------------------------
+
+
+def write_frame(stream: BinaryIO, told: dict[str, Any], data: bytes = b"") -> None:
+    """Write one frame. Raises OSError."""
+    body = json.dumps(told).encode()
+    stream.write(_HEAD.pack(len(body), len(data)) + body + data)
+    stream.flush()
+
+
+def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], bytes]:
+    """Read one frame. Raises EOFError when the stream ends before it does, ValueError."""
+    first, second = _HEAD.unpack(_exactly(stream, _HEAD.size))
+    told: dict[str, Any] = json.loads(_exactly(stream, first))
+    return told, _exactly(stream, second)
+
+
+def _exactly(stream: BinaryIO, count: int) -> bytes:
+    data = stream.read(count)
+    if len(data) < count:
+        raise EOFError("the other side is gone")
+    return data

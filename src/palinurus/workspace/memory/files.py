@@ -14,13 +14,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from palinurus.files import NotPlainFile, open_plain_file
+from palinurus.workspace.texts import is_inside
+
 LONG_TERM = "MEMORY.md"
 DAILY = "memory"
 FILES = 2000  # looked at; more are left out
 BYTES = 1 << 20  # of one file; what follows is not searched
 DEPTH = 8
 _STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class MemoryFile(NamedTuple):
@@ -78,12 +80,12 @@ class MemoryRoots:
         """At most BYTES; None if there is no such file. Raises OSError."""
         try:
             with self._parent(real, make=False) as folder:
-                handle = os.open(os.path.basename(real), _READ, dir_fd=folder)
+                file = open_plain_file(os.path.basename(real), folder=folder)
         except FileNotFoundError:
             return None
-        with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise IsADirectoryError(f"{self.display_path(real)} is not a file")
+        except NotPlainFile:
+            raise IsADirectoryError(f"{self.display_path(real)} is not a file") from None
+        with file:
             return file.read(BYTES)
 
     def replace(self, real: str, data: bytes) -> None:
@@ -111,7 +113,7 @@ class MemoryRoots:
             os.unlink(os.path.basename(real), dir_fd=folder)
 
     def _root(self, real: str) -> str:
-        return next((root for root in self._roots if _inside(real, root)), "")
+        return next((root for root in self._roots if is_inside(real, root)), "")
 
     @contextmanager
     def _parent(self, real: str, *, make: bool) -> Iterator[int]:
@@ -119,7 +121,7 @@ class MemoryRoots:
         root = self._root(real)
         if not root:
             raise PermissionError(f"{real} is not memory")
-        base = self.workspace if _inside(root, self.workspace) else os.path.dirname(root)
+        base = self.workspace if is_inside(root, self.workspace) else os.path.dirname(root)
         handle = os.open(base, _STEP)
         try:
             for part in os.path.relpath(os.path.dirname(real), base).split("/"):
@@ -165,7 +167,3 @@ def _walk(folder: str, depth: int) -> Iterator[tuple[str, int, int]]:
                 yield entry.path, status.st_size, status.st_mtime_ns
         except (OSError, UnicodeEncodeError):  # gone meanwhile, or a name that cannot be shown
             continue
-
-
-def _inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -6,12 +6,11 @@ What nobody noted stands here as changed by nobody known. Damaged, the file is s
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import zlib
 from typing import Any, NamedTuple
 
-from palinurus.workspace.memory.database import discard_database, is_passing, open_database
+from palinurus.store.cachefile import discard_database, is_passing, open_database
 
 VERSION = 1
 KEPT = 100  # versions of one file
@@ -74,9 +73,6 @@ class MemoryHistory:
                 self._conn = open_database(self._file, _SCHEMA, str(VERSION))
         return self._conn
 
-    def exists(self) -> bool:
-        return os.path.exists(self._file)
-
     def close(self) -> None:
         if self._conn is not None:
             self._conn.close()
@@ -130,9 +126,8 @@ class MemoryHistory:
 
     def latest(self, now: int) -> str | None:
         """The file that changed last."""
-        row = (
-            self.open(now).execute("SELECT path FROM versions WHERE kind != 'found' ORDER BY n DESC LIMIT 1").fetchone()
-        )
+        sql = "SELECT path FROM versions WHERE kind != 'found' ORDER BY n DESC LIMIT 1"
+        row = self.open(now).execute(sql).fetchone()
         return row[0] if row else None
 
 

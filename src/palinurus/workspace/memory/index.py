@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from palinurus.core.memory.indexing import MemoryQuery, space_characters, split_chunks
 from palinurus.core.memory.results import MemoryMatch
-from palinurus.workspace.memory.database import discard_database, is_passing, open_database
+from palinurus.store.cachefile import discard_database, is_passing, open_database
 
 VERSION = 2
 TITLE = 4.0  # what a word in the title counts, one in the text being 1

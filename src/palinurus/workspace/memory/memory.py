@@ -1,6 +1,6 @@
 """One agent's memory: brought up to date when it is looked at, searched, read, explained, undone.
 
-Synchronous and locked: `shelf.py` calls it from threads, the command line directly. A search never fails because of
+Synchronous and locked: `memories.py` calls it from threads, the command line directly. A search never fails because of
 the index or the history; it says what it had to do without.
 """
 
@@ -12,26 +12,16 @@ import os
 import sqlite3
 import threading
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import msgspec
 
 from palinurus.clock import Clock
+from palinurus.core.memory import results
 from palinurus.core.memory.blame import blame_lines, diff_versions
 from palinurus.core.memory.indexing import parse_query
-from palinurus.core.memory.results import (
-    MemoryExcerpt,
-    MemoryFindings,
-    MemoryMatch,
-    MemoryOptions,
-    MemoryRefusal,
-    cite_hit,
-    cut_excerpt,
-    fuse_rankings,
-    rank_matches,
-    should_cite,
-)
 from palinurus.errors import BadRequest, NotFound, StateUnwritable
 from palinurus.workspace.memory.embedder import Embedder
 from palinurus.workspace.memory.files import MemoryFile, MemoryRoots
@@ -75,7 +65,7 @@ class AgentMemory:
         home: str,
         agent: str,
         workspace: str,
-        options: MemoryOptions,
+        options: results.MemoryOptions,
         clock: Clock,
         embedder: Embedder | None = None,
     ) -> None:
@@ -95,10 +85,12 @@ class AgentMemory:
 
     # --- looking ------------------------------------------------------------------------------------------------
 
-    def search(self, text: str, session: str, limit: int | None = None, least: float | None = None) -> MemoryFindings:
+    def search(
+        self, text: str, session: str, limit: int | None = None, least: float | None = None
+    ) -> results.MemoryFindings:
         """Best first. Raises nothing: what cannot be done is said in the value."""
         if not self.options.enabled:
-            return MemoryFindings(disabled="memory search is switched off (memorySearch.enabled)")
+            return results.MemoryFindings(disabled="memory search is switched off (memorySearch.enabled)")
         most = min(max(limit or self.options.max_results, 1), 50)
         score = self.options.min_score if least is None else least
         asked = parse_query(text)
@@ -110,18 +102,18 @@ class AgentMemory:
                     break
                 except sqlite3.Error as exc:
                     if attempt:
-                        return MemoryFindings(disabled=f"the memory index cannot be used: {exc}")
+                        return results.MemoryFindings(disabled=f"the memory index cannot be used: {exc}")
                     self._index.renew(exc)
-        hits = rank_matches(matches, asked.words, most, score)
+        hits = results.rank_matches(matches, asked.words, most, score)
         near, trouble = self._near(text, most * 2)
         if near:
-            closest = rank_matches(near, asked.words, len(near), score)
-            hits = fuse_rankings(hits, closest, most)
-        if should_cite(self.options.citations, session):
-            hits = [msgspec.structs.replace(hit, citation=cite_hit(hit)) for hit in hits]
-        return MemoryFindings(tuple(hits), note=note or trouble)
+            closest = results.rank_matches(near, asked.words, len(near), score)
+            hits = results.fuse_rankings(hits, closest, most)
+        if results.should_cite(self.options.citations, session):
+            hits = [msgspec.structs.replace(hit, citation=results.cite_hit(hit)) for hit in hits]
+        return results.MemoryFindings(tuple(hits), note=note or trouble)
 
-    def _near(self, text: str, count: int) -> tuple[list[MemoryMatch], str]:
+    def _near(self, text: str, count: int) -> tuple[list[results.MemoryMatch], str]:
         """The pieces nearest in meaning, and what went wrong. Not under the lock while the child works."""
         embedder = self._embedder
         if embedder is None or embedder.why() or not text.strip():
@@ -159,21 +151,21 @@ class AgentMemory:
             why = "no model was given" if self._embedder is None else self._embedder.why()
             return self._index.vectors(), why or ("" if self._index.file else "the index is only in main memory")
 
-    def get(self, path: str, start: int = 1, lines: int | None = None) -> MemoryExcerpt | MemoryRefusal:
+    def get(self, path: str, start: int = 1, lines: int | None = None) -> results.MemoryExcerpt | results.MemoryRefusal:
         """A window of a memory file."""
         real = self.roots.real(path)
         if real is None:
-            return MemoryRefusal(
+            return results.MemoryRefusal(
                 "only MEMORY.md, memory/**/*.md and configured extra paths are memory; use read for others"
             )
         shown = self.roots.display_path(real)
         try:
             data = self.roots.read(real)
         except OSError as exc:
-            return MemoryRefusal(f"{shown} cannot be read: {exc.strerror or exc}")
+            return results.MemoryRefusal(f"{shown} cannot be read: {exc.strerror or exc}")
         if data is None:
-            return MemoryExcerpt(shown, missing=True)
-        return cut_excerpt(shown, _text(data), start, lines or self.options.get_lines, self.options.get_chars)
+            return results.MemoryExcerpt(shown, missing=True)
+        return results.cut_excerpt(shown, _text(data), start, lines or self.options.get_lines, self.options.get_chars)
 
     def size(self) -> tuple[int, int, str]:
         """Files, chunks, and what is not as it should be. Raises sqlite3.Error."""
@@ -277,12 +269,9 @@ class AgentMemory:
     def versions(self, path: str) -> list[MemoryVersion]:
         """Of one file, oldest first. Raises BadRequest, NotFound, StateUnwritable."""
         real = self._meant(path)
-        with self._lock:
-            try:
-                self.refresh()
-                found = self._history.versions(real, self._clock.now())
-            except (sqlite3.Error, zlib.error, OSError) as exc:
-                raise StateUnwritable(f"the memory's history cannot be used: {exc}") from None
+        with self._lock, _state_errors("the memory's history cannot be used"):
+            self.refresh()
+            found = self._history.versions(real, self._clock.now())
         if not found:
             raise NotFound(f"nothing is known about {path}", fix="`pal memory status` lists the files")
         return found
@@ -314,7 +303,7 @@ class AgentMemory:
 
     def _restore(self, real: str, head: MemoryVersion, target: MemoryVersion | None) -> None:
         now = self._clock.now()
-        try:
+        with _state_errors("cannot bring it back"):
             if _hash(self.roots.read(real)) != head.hash:
                 raise BadRequest("the file is being changed by somebody else just now", fix="try again")
             if target is None or not target.hash:
@@ -324,15 +313,11 @@ class AgentMemory:
                 self.roots.replace(real, target.data or b"")
                 self._history.add(MemoryVersion(0, real, now, "undone", target.hash, target.data, of=_source(target)))
             self.refresh()
-        except (sqlite3.Error, OSError) as exc:
-            raise StateUnwritable(f"cannot bring it back: {exc}") from None
 
     def _latest(self) -> str:
-        try:
+        with _state_errors("the memory's history cannot be used"):
             self.refresh()
             found = self._history.latest(self._clock.now())
-        except (sqlite3.Error, OSError) as exc:
-            raise StateUnwritable(f"the memory's history cannot be used: {exc}") from None
         if found is None:
             raise NotFound("nothing has been changed since memory is watched")
         return found
@@ -344,6 +329,14 @@ class AgentMemory:
                 f"{path} is not a memory file", fix="MEMORY.md, memory/….md, or a file below an extra path"
             )
         return real
+
+
+@contextmanager
+def _state_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, zlib.error, OSError) as exc:
+        raise StateUnwritable(f"{what}: {exc}") from None
 
 
 def _target(found: list[MemoryVersion], to: int, shown: str) -> MemoryVersion | None:

@@ -25,7 +25,7 @@ from palinurus.core.types.model import (
 )
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.wire import to_sse_event
-from palinurus.providers.wire.anthropic.decode import AnthropicDecoder
+from palinurus.providers.wire.anthropic import AnthropicDecoder
 from providers.kit import decoded, info, recorded, request
 
 NAMES = ["text", "tools", "redacted", "error"]

@@ -20,7 +20,7 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.core.types.model import ModelRequest, Prompt
-from palinurus.providers.wire.anthropic.request import build_headers, build_path, encode
+from palinurus.providers.wire.anthropic import build_headers, build_path, encode
 from providers.kit import LS, READ, info, request
 
 MODEL = info("anthropic-messages", base_url="https://a.example", vision=True)

@@ -10,8 +10,8 @@ import pytest
 from palinurus.core.types.messages import TextBlock, ThinkingBlock
 from palinurus.core.types.model import ModelEvent, StreamDone, StreamFailed
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.wire.bedrock.decode import BedrockDecoder
-from palinurus.providers.wire.bedrock.frames import encode_frame
+from palinurus.providers.wire.aws import encode_frame
+from palinurus.providers.wire.bedrock import BedrockDecoder
 from providers.kit import decoded, info, recorded, request
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.providers.wire.bedrock.frames import BedrockFrame, BedrockFrameReader, encode_frame
+from palinurus.providers.wire.aws import BedrockFrame, BedrockFrameReader, encode_frame
 
 # Published test vectors of the format.
 EMPTY = bytes.fromhex("000000100000000005c248eb7d98c8ff")

@@ -21,9 +21,8 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.core.types.model import Prompt
-from palinurus.providers.wire.bedrock import WIRE
-from palinurus.providers.wire.bedrock.request import EMPTY_MESSAGE, OPENING, build_turns
-from palinurus.providers.wire.history import NO_IMAGE
+from palinurus.providers.wire.bedrock import WIRE, build_turns
+from palinurus.providers.wire.history import EMPTY_MESSAGE, NO_IMAGE, OPENING
 from providers.kit import READ, info, request
 
 API = "bedrock-converse-stream"

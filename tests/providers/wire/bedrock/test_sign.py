@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.providers.wire.bedrock.sign import AwsCredentials, SigningScope, parse_region, sign_headers
+from palinurus.providers.wire import SigningKeys
+from palinurus.providers.wire.aws import SigningScope, parse_region, sign_headers
 
-KEYS = AwsCredentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
+KEYS = SigningKeys("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
 SCOPE = SigningScope("us-east-1", "service", "20150830T123600Z")
 
 

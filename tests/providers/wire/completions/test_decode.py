@@ -27,7 +27,7 @@ from palinurus.core.types.model import (
 )
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.wire import to_sse_event
-from palinurus.providers.wire.completions.decode import CompletionsDecoder
+from palinurus.providers.wire.completions import CompletionsDecoder
 from providers.kit import decoded, info, recorded, request
 
 NAMES = ["text", "tools", "reasoning", "quirks", "error"]

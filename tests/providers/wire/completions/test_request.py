@@ -20,7 +20,7 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.core.types.model import ModelRequest, Prompt
-from palinurus.providers.wire.completions.request import build_path, encode
+from palinurus.providers.wire.completions import build_path, encode
 from providers.kit import LS, READ, info, request
 
 PNG = ImageBlock("aGk=", "image/png")

@@ -10,7 +10,7 @@ import pytest
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingBlock
 from palinurus.core.types.model import ModelEvent, StreamDone, StreamFailed
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.wire.gemini.decode import GeminiDecoder
+from palinurus.providers.wire.gemini import GeminiDecoder
 from providers.kit import decoded, info, recorded, request
 
 API = "google-generative-ai"

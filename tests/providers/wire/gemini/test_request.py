@@ -20,9 +20,8 @@ from palinurus.core.types.messages import (
     ToolResult,
     UserMessage,
 )
-from palinurus.providers.wire.gemini import WIRE
-from palinurus.providers.wire.gemini.request import OPENING, UNSIGNED, build_contents, make_call_id
-from palinurus.providers.wire.history import NO_IMAGE
+from palinurus.providers.wire.gemini import UNSIGNED, WIRE, build_contents, make_call_id
+from palinurus.providers.wire.history import NO_IMAGE, OPENING
 from providers.kit import READ, info, request
 
 API = "google-generative-ai"

@@ -9,8 +9,7 @@ import pytest
 
 from palinurus.core.types.model import ModelEvent, StreamDone, StreamFailed
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.wire.ollama import WIRE
-from palinurus.providers.wire.ollama.decode import OllamaDecoder
+from palinurus.providers.wire.ollama import WIRE, OllamaDecoder
 from providers.kit import decoded, info, recorded, request
 
 

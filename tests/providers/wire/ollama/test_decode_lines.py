@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.providers.wire.ollama.decode import OllamaLineReader
+from palinurus.providers.wire.ollama import OllamaLineReader
 
 
 @given(st.lists(st.binary(max_size=8), max_size=12))

@@ -14,8 +14,7 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.providers.wire.history import NO_IMAGE
-from palinurus.providers.wire.ollama import WIRE
-from palinurus.providers.wire.ollama.request import MOST_CONTEXT
+from palinurus.providers.wire.ollama import MOST_CONTEXT, WIRE
 from providers.kit import READ, info, request
 
 SHOT = ImageBlock("QUJD", "image/png")

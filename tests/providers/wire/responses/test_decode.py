@@ -13,8 +13,7 @@ from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingB
 from palinurus.core.types.model import ModelEvent, StreamDone, StreamFailed
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.wire import to_sse_event
-from palinurus.providers.wire.responses.decode import ResponsesDecoder
-from palinurus.providers.wire.responses.request import build_history
+from palinurus.providers.wire.responses import ResponsesDecoder, build_history
 from providers.kit import decoded, info, recorded, request
 
 API = "openai-responses"

@@ -20,8 +20,7 @@ from palinurus.core.types.messages import (
 )
 from palinurus.core.types.model import Prompt
 from palinurus.providers.wire.history import NO_IMAGE
-from palinurus.providers.wire.responses import CODEX, WIRE
-from palinurus.providers.wire.responses.request import build_history, make_call_id, parse_text_signature
+from palinurus.providers.wire.responses import CODEX, WIRE, build_history, make_call_id, parse_text_signature
 from providers.kit import READ, info, request
 
 API = "openai-responses"

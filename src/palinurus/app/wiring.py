@@ -1,0 +1,368 @@
+"""The parts of the program, each made once and handed to those who need it, in the order in which they need each
+other. The only file that knows who plugs into whom; nothing in it starts, sends or receives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+from palinurus.agent.compaction.compactor import CompactionCoordinator
+from palinurus.agent.invoke import DirectToolCaller
+from palinurus.agent.plan.prepare import PreparerParts, RunPreparer
+from palinurus.agent.plan.prompt import PromptBuilder, PromptSupply
+from palinurus.agent.plan.window import TokenCalibration
+from palinurus.agent.runtimes.choose import Runtimes
+from palinurus.agent.turn import TurnRunner, TurnServices
+from palinurus.app import mcp, models, plugins
+from palinurus.app.admission import ChannelAdmission
+from palinurus.app.background import (
+    make_job_observer,
+    make_offered,
+    make_promise_check,
+    make_watch_command,
+    make_webhook_poster,
+    stop_session_processes,
+)
+from palinurus.app.channels import make_signin_kit, open_channels
+from palinurus.app.media import make_upload_saver
+from palinurus.app.models import CompactionCallbacks, make_compactions
+from palinurus.app.pipeline import ReplyPipeline
+from palinurus.app.receivers import ChannelReceivers
+from palinurus.app.signin import SignInRunner
+from palinurus.app.tools import ToolboxViews, make_toolbox
+from palinurus.clock import Clock
+from palinurus.config.sections.approvals import APPROVALS_FILE
+from palinurus.config.settings import Settings
+from palinurus.core.types.channel import Channel
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.model import Model
+from palinurus.core.types.tool import Tool
+from palinurus.inbox.attachments import FileAttacher
+from palinurus.inbox.commands.command import CommandContext
+from palinurus.inbox.control import CommandController
+from palinurus.inbox.dispatch import Dispatcher
+from palinurus.inbox.message import InboxMessage, MessageReader
+from palinurus.inbox.receivers import ChatChannels
+from palinurus.outbox.deliver import Deliverer
+from palinurus.outbox.post import OutboxPost
+from palinurus.plugins.hooks import Hooks
+from palinurus.plugins.load import PluginSet
+from palinurus.providers.catalog import Catalog
+from palinurus.providers.stream import ProviderModels
+from palinurus.providers.transcribe import SpeechTranscriber
+from palinurus.services.approvals import ApprovalBoard
+from palinurus.services.inbox import Sink
+from palinurus.services.promises import PromiseFollower
+from palinurus.services.sessions import SessionDirectory
+from palinurus.services.subagents.control import SubagentControl
+from palinurus.services.subagents.spawn import SubagentParts
+from palinurus.services.wake import SessionWaker
+from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.transcript import Transcripts
+from palinurus.store.port import Acceptance, Store
+from palinurus.tools.commands.environ import build_child_env, build_search_path
+from palinurus.tools.commands.record import CommandRecords
+from palinurus.tools.commands.table import CommandTable
+from palinurus.tools.web.toolset import WebToolset
+from palinurus.triggers.events import SystemEvents
+from palinurus.triggers.ports import TriggerPort
+from palinurus.triggers.scheduler import Scheduler
+from palinurus.triggers.webhooks import Webhooks
+from palinurus.workspace.memory.memories import Memories
+from palinurus.workspace.sources import PromptSources
+
+LATER = 1.0  # seconds
+
+
+class AppParts:
+    """What the program consists of. All of it is there after `wire`, which needs the store and the plugins."""
+
+    store: Store
+
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        clock: Clock,
+        model: Model | None = None,
+        *,
+        channels: Mapping[str, Channel] | None = None,
+        raw: dict[str, Any] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.hooks = Hooks()
+        # Variables from the config stand in for those the environment does not have.
+        self._environ = {**{name: value.reveal() for name, value in settings.env.items()}, **environ}
+        self.catalog = Catalog(settings, self._environ)
+        self.channels: dict[str, Channel] = dict(channels or {})
+        self._given = model
+        self._raw = raw
+        self.plugins = PluginSet()
+        self._models: ProviderModels | None = None
+        self.drain_seconds = 0.0  # what running turns get to end by themselves
+        self.closers: list[Callable[[], Awaitable[None]]] = []  # called from the last to the first
+        self.restart: Callable[[float], None] | None = None  # how a gateway around this begins again
+
+    def wire(self) -> None:
+        """Who plugs into whom, in the order in which they need each other."""
+        self.web = WebToolset(self.settings.web, self.clock)
+        self.mcp = mcp.make_mcp_servers(self.settings, self._environ, self.clock, self.web.egress)
+        self._transcripts = Transcripts(self.settings.home)
+        self._memory = Memories(self.settings.home, self.settings.agents, self.clock)
+        self._memory.attach(self.hooks)
+        self._wire_chats()
+        model = self._wire_model()
+        self._wire_runs(model)
+        self.closers += [
+            self._close_models,
+            self.web.close,
+            self.ears.close,
+            self._memory.close,
+            self.hooks.drain,
+            self.pipeline.close,
+            self.deliverer.stop,
+            self.approvals.close,
+            self.mcp.close,
+            self.processes.close,
+            self.promises.close,
+            lambda: self.dispatcher.drain(self.drain_seconds),
+            self.subagents.close,
+            self.scheduler.close,
+            self.receivers.close,
+            self.signins.close,
+        ]
+
+    def _wire_chats(self) -> None:
+        """Messages in and replies out: channels, their admission, the outbox, the inbox."""
+        settings, clock = self.settings, self.clock
+        self.pipeline = ReplyPipeline(settings, self.hooks, self.store, self.channels, clock=clock)
+        self.deliverer = Deliverer(self.store, self.channels, self.hooks, clock, aids=self.pipeline.aids)
+        self.post = OutboxPost(settings, self.store, self.channels, clock, wake=self.deliverer.on_queued)
+        self.commands = plugins.make_plugin_commands(self.plugins.brought)
+        self.reader = MessageReader(settings, self.commands)
+        self.dispatcher = Dispatcher(settings, self.store, clock, self.reader, replied=self.deliverer.on_queued)
+        self.admission = ChannelAdmission(
+            settings, self.store, clock, inbox=self.dispatcher, reader=self.reader, submit=self.submit, post=self.post
+        )
+        made = open_channels(
+            settings, self.store, clock, self.web.egress, given=self.plugins.brought, wanted=self.admission.expects
+        )
+        for name, channel in made.items():
+            self.channels.setdefault(name, channel)
+        kit = partial(make_signin_kit, settings, clock=clock, door=self.web.egress)
+        self.receivers = ChannelReceivers(settings, clock, self.channels, self.admission.take, post=self.post, kit=kit)
+        self.signins = SignInRunner(self.receivers, kit)
+        self.ears = SpeechTranscriber(settings.audio, self.catalog, build_child_env(self._environ, {}))
+
+    def _wire_model(self) -> Model:
+        """The model of all runs: what was handed in, or every provider there is; within budgets, and watched."""
+        if (model := self._given) is None:
+            self._models = models.make_provider_models(self.settings, self.catalog, self.clock)
+            model = models.wrap_with_cassette(self._models, self._environ)
+        made, self._watch = models.add_budgets_and_watch(
+            model, self.settings, self.store, self.clock, defer=_write_later
+        )
+        return made
+
+    def _wire_runs(self, model: Model) -> None:
+        """From a claimed message to its settlement: plans, tools, turns, commands."""
+        settings, store, clock, inbox = self.settings, self.store, self.clock, self.dispatcher
+        tools: dict[str, Tool] = {}  # filled below: what offers them and what they are made of need each other
+        events = SystemEvents(store)
+        sources = PromptSources(
+            settings, self._environ, self._raw, self.hooks, path=build_search_path(), seconds=clock.monotonic
+        )
+        self.gatherer = PromptBuilder(settings, self.catalog, lambda a, k: PromptSupply(*sources(a, k)))
+        preparer = RunPreparer(
+            PreparerParts(
+                settings=settings,
+                catalog=self.catalog,
+                tools=tools,
+                store=store,
+                transcripts=self._transcripts,
+                clock=clock,
+                env=build_child_env(self._environ, {}),
+                hooks=self.hooks,
+                gatherer=self.gatherer,
+                shelf=sources,
+                gauge=TokenCalibration(store),
+                tell=events.take,
+                ready=self.mcp.ready if self.mcp.all else None,
+                attach=FileAttacher(self.ears),
+            )
+        )
+        self.offers = preparer.offers
+        self.invoke = DirectToolCaller(preparer, self.hooks, clock)
+        self._wire_background(events, preparer)
+        tools.update(self.plugins.brought.tools)
+        tools.update(
+            make_toolbox(
+                ToolboxViews(
+                    settings=settings,
+                    store=store,
+                    catalog=self.catalog,
+                    clock=clock,
+                    environ=self._environ,
+                    memory=self._memory,
+                    inbox=inbox,
+                    processes=self.processes,
+                    web=self.web,
+                    model=model,
+                    others=SessionDirectory(settings, store, self._transcripts, clock, inbox=inbox),
+                    subagents=self.subagents,
+                    schedules=self.scheduler,
+                    post=self.post,
+                    restart=self.restart,
+                )
+            )
+        )
+        tools.update(self.signins.tools())
+        self.mcp.attach(tools, self.offers.forget)
+        self._wire_turns(model, preparer, sources, tools)
+
+    def _wire_background(self, events: SystemEvents, preparer: RunPreparer) -> None:
+        """What goes on beside messages: commands, sub-agents, jobs and heartbeats, webhooks, promises, questions."""
+        settings, store, clock, inbox = self.settings, self.store, self.clock, self.dispatcher
+        self.processes = CommandTable(
+            settings.tools.exec.process, clock, CommandRecords(store), SessionWaker(inbox, clock)
+        )
+        self.subagents = SubagentControl(
+            SubagentParts(
+                settings=settings,
+                catalog=self.catalog,
+                store=store,
+                transcripts=self._transcripts,
+                clock=clock,
+                hooks=self.hooks,
+                inbox=inbox,
+                offered=make_offered(settings, self.catalog, preparer.offers),
+                workspace=lambda key: preparer.sandboxes.of(settings.agents[key.agent], key).workspace,
+                end_commands=partial(stop_session_processes, self.processes),
+            )
+        )
+        triggers = TriggerPort(
+            settings=settings,
+            store=store,
+            clock=clock,
+            inbox=inbox,
+            post=make_webhook_poster(self.web.egress),
+            channels=self.channels,
+            run=make_watch_command(self.invoke),
+        )
+        self.scheduler = Scheduler(triggers, events)
+        self.scheduler.follow(make_job_observer(self.hooks))
+        self.webhooks = Webhooks(triggers, events, self.hooks)
+        self.promises = PromiseFollower(store, make_promise_check(self.processes, self.subagents, self.scheduler))
+        for follower in (self.subagents.watch, self.promises, self.admission.guests):
+            inbox.feeds.follow(follower)
+        self.approvals = ApprovalBoard(
+            store, clock, os.path.join(settings.home, APPROVALS_FILE), lambda: inbox.draining
+        )
+
+    def _wire_turns(
+        self, model: Model, preparer: RunPreparer, sources: PromptSources, tools: Mapping[str, Tool]
+    ) -> None:
+        """Who does a turn, and who does a command."""
+        settings, agents, inbox = self.settings, self.settings.agents, self.dispatcher
+        switched: dict[str, SessionRecord] = {}
+        compactions = make_compactions(
+            settings,
+            model,
+            self._models,
+            self.catalog,
+            hooks=self.hooks,
+            clock=self.clock,
+            family=CompactionCallbacks(self.subagents.describe_open, preparer.marks.add),
+        )
+        turns = TurnRunner(
+            TurnServices(
+                preparer=preparer,
+                store=self.store,
+                model=model,
+                hooks=self.hooks,
+                clock=self.clock,
+                speaker=self.pipeline.speaker,
+                replied=self.deliverer.on_queued,
+                switched=switched,
+                approver=self.approvals,
+                compactions=compactions,
+                runtimes=Runtimes(settings, self._environ, self.store, lambda a, k: sources(agents[a], k).files),
+            )
+        )
+
+        self.desk = self._make_context(sources, tools, preparer, compactions, switched=switched)
+        inbox.attach(turns, CommandController(self.desk, self.deliverer.on_queued), self.subagents.stop_soon)
+
+    def _make_context(
+        self,
+        sources: PromptSources,
+        tools: Mapping[str, Tool],
+        preparer: RunPreparer,
+        compactions: CompactionCoordinator,
+        switched: dict[str, SessionRecord],
+    ) -> CommandContext:
+        settings, agents, inbox = self.settings, self.settings.agents, self.dispatcher
+
+        def changed(key: str, record: SessionRecord) -> None:
+            if inbox.running(key):
+                switched[key] = record
+
+        return CommandContext(
+            settings=settings,
+            environ=self._environ,
+            catalog=self.catalog,
+            store=self.store,
+            hooks=self.hooks,
+            clock=self.clock,
+            transcripts=self._transcripts,
+            inbox=inbox,
+            tools=tools,
+            prompt_report=preparer.preview,
+            skills=lambda key: sources.stock(agents[key.agent]).ready,
+            files=lambda key: sources.report(agents[key.agent], key).files,
+            board=self.approvals,
+            changed=changed,
+            fitted=self.pipeline.fit_replies,
+            commands=self.commands,
+            compactions=compactions,
+            nest=self.subagents,
+            stock=lambda agent: sources.stock(agents[agent]),
+            processes=self.processes.all,
+            recall=self._memory,
+            embed=self._memory.embed,
+            look=self._watch.last,
+            schedules=self.scheduler,
+            keep=make_upload_saver(settings, self.web.egress, self.clock),
+            chats=ChatChannels(self.admission.pairing, self.admission.say, self.receivers, self.signins),
+        )
+
+    async def submit(
+        self, inbound: Inbound, sink: Sink | None = None, *, message: InboxMessage | None = None
+    ) -> Acceptance:
+        """Put a message on disk and start or queue its turn; `sink` sees the turn's events.
+
+        Raises Draining, QueueFull, BadRequest, DiskFull.
+        """
+        message = message or self.reader.read(inbound, self.reader.route(inbound))
+        accepted = await self.dispatcher.submit(inbound, sink, message)
+        if not accepted.duplicate and self.hooks.has("message_received"):
+            where = {"channel": inbound.target.channel, "sessionKey": str(message.route.key)}
+            told = {"from": inbound.sender.id, "content": inbound.text, "timestamp": inbound.at, **where}
+            self.hooks.observe("message_received", {**told, "messageId": accepted.id})
+        return accepted
+
+    async def _close_models(self) -> None:
+        self._watch.flush()
+        if self._models is not None:
+            await self._models.close()
+
+
+def _write_later(write: Callable[[], None]) -> None:
+    """Have files that are only for diagnosis written in a moment, off the path of messages."""
+    loop = asyncio.get_running_loop()
+    loop.call_later(LATER, lambda: loop.run_in_executor(None, write))

@@ -1,0 +1,147 @@
+"""The gateway's methods for commands, the screen and the bridges: those of the gateway that runs, by its own protocol,
+or without one those of the program in this process. A refusal is a PalinurusError like all others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from palinurus.cli.main import PARTS, load_part
+from palinurus.cli.reach.http import find_gateway_address, is_gateway_running
+from palinurus.clock import Clock, SystemClock
+from palinurus.config.load import LoadedConfig
+from palinurus.config.settings import Settings
+from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked, Unauthorized
+from palinurus.gateway.client import GatewayLink, LoginOptions, connect_gateway, load_identity
+from palinurus.gateway.rpc import MethodError
+
+if TYPE_CHECKING:
+    from palinurus.cli.tui.session import ConnectionSource
+
+
+class Program(Protocol):
+    """What a command calls."""
+
+    async def call(self, method: str, params: Any = None, *, final: bool = False) -> Any:
+        """The payload of the answer. Raises PalinurusError with the refusal."""
+        ...
+
+
+class GatewayConnection:
+    """A connection whose refusals are errors like all others. Implements `tui.session.ScreenConnection`."""
+
+    def __init__(self, link: GatewayLink) -> None:
+        self._link = link
+        self.events = link.events
+
+    async def call(self, method: str, params: Any = None, *, final: bool = False) -> Any:
+        """Raises BadRequest with the gateway's refusal, GatewayUnreachable."""
+        try:
+            return await self._link.call(method, params if params is not None else {}, final=final)
+        except MethodError as error:
+            raise BadRequest(error.message) from None
+        except ConnectionError as exc:
+            raise GatewayUnreachable(f"the connection broke: {exc}") from None
+
+    async def wait_closed(self) -> int | None:
+        return await self._link.wait_closed()
+
+    async def close(self) -> None:
+        await self._link.close()
+
+
+async def open_link(
+    settings: Settings, clock: Clock, *, url: str = "", secret: str = "", **options: Any
+) -> GatewayLink:
+    """Logged in at the gateway of this home, or at `url` with `secret`; `options` are those of LoginOptions.
+
+    Raises Unauthorized, GatewayUnreachable."""
+    address = find_gateway_address(settings)
+    kind = "password" if settings.gateway.auth_mode == "password" else "token"
+    options |= {kind: secret if url else address.token}
+    login = LoginOptions(identity=load_identity(settings.home), **options)
+    try:
+        return await connect_gateway(url or address.url.replace("http", "ws", 1), clock, login)
+    except MethodError as error:
+        raise Unauthorized(
+            f"the gateway refused us: {error.message}", fix="is it a gateway of another PALINURUS_HOME?"
+        ) from None
+    except GatewayUnreachable as exc:
+        raise GatewayUnreachable(exc.message, fix="`pal gateway` starts it") from None
+
+
+@asynccontextmanager
+async def reach_gateway(settings: Settings, clock: Clock) -> AsyncIterator[GatewayConnection]:
+    """A connection for some calls. Raises Unauthorized, GatewayUnreachable."""
+    link = await open_link(settings, clock)
+    try:
+        yield GatewayConnection(link)
+    finally:
+        await link.close()
+
+
+@asynccontextmanager
+async def reach_program(
+    loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, session: str = ""
+) -> AsyncIterator[Program]:
+    """The gateway's methods: of the one that runs, else on the state as it is on disk, with nothing running.
+
+    In the second case `session` must have no message that waits: a turn that was cut off must find the conversation as
+    it left it. Raises StateLocked, StateError kinds, BadRequest, Unauthorized, GatewayUnreachable.
+    """
+    if await is_gateway_running(loaded.settings):
+        async with reach_gateway(loaded.settings, clock) as gateway:
+            yield gateway
+        return
+    part: Any = load_part(PARTS["open"])
+    program = await part(loaded, environ, clock)
+    try:
+        await program.refuse_waiting(session)
+        yield program
+    finally:
+        await program.close()
+
+
+def call_gateway(settings: Settings, method: str, params: Mapping[str, Any]) -> Any:
+    """One call, for commands that make only one. Raises Unauthorized, GatewayUnreachable, BadRequest."""
+
+    async def call() -> Any:
+        async with reach_gateway(settings, SystemClock()) as gateway:
+            return await gateway.call(method, params)
+
+    return asyncio.run(call())
+
+
+class RunningGateway:
+    """A gateway that runs, as the screen's way to the agent."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self.where = f"gateway at {find_gateway_address(settings).url}"
+        self._settings = settings
+        self._clock = clock
+
+    async def open(self) -> GatewayConnection:
+        """Raises Unauthorized, GatewayUnreachable."""
+        return GatewayConnection(await open_link(self._settings, self._clock))
+
+    async def close(self) -> None:
+        """The gateway goes on."""
+
+
+async def find_connection_source(
+    loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, local: bool
+) -> ConnectionSource:
+    """The gateway that runs (unless `local`), else our own. Raises StateLocked, ConfigError, StateError kinds."""
+    found = await is_gateway_running(loaded.settings)
+    if found and not local:
+        return RunningGateway(loaded.settings, clock)
+    try:
+        own: Any = await asyncio.to_thread(load_part, PARTS["own"])
+        made: ConnectionSource = await own(loaded, environ, clock)
+        return made
+    except StateLocked as exc:
+        fix = "leave out --local: the running gateway answers" if found else exc.fix
+        raise StateLocked(exc.message, fix=fix) from None

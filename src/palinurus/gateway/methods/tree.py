@@ -1,0 +1,132 @@
+"""sessions.rewind, label, fork, import and cleanup (ours): what `pal sessions` changes in the tree of a
+conversation and among the sessions. Entries are named as people write them: an id, its beginning, a label, `root`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from palinurus.errors import BadRequest, NotFound
+from palinurus.gateway.context import SessionKeyParams, refuse_busy
+from palinurus.gateway.methods.change import create_branch
+from palinurus.gateway.rpc import ADMIN, WRITE, GatewayMethod, MethodCall, NonEmpty, NoParams
+from palinurus.gateway.views import SessionSnapshot
+from palinurus.inbox.commands.facts import change_record
+from palinurus.sessions import tree
+from palinurus.sessions.entries import LabelEntry
+from palinurus.sessions.imports import import_transcript
+from palinurus.sessions.lifecycle import choose_branch_key
+from palinurus.sessions.transcript import Transcript
+from palinurus.sessions.upkeep import run_upkeep, sum_freed_bytes
+from palinurus.store.port import SessionRow, TranscriptLine
+
+
+class SessionEntryParams(SessionKeyParams, frozen=True, kw_only=True):
+    entry: NonEmpty
+
+
+class SessionLabelParams(SessionEntryParams, frozen=True, kw_only=True):
+    label: str | None = None  # None takes it away
+
+
+class SessionForkParams(SessionEntryParams, frozen=True, kw_only=True):
+    name: str | None = None  # the key of the new session
+
+
+class SessionImportParams(SessionKeyParams, frozen=True, kw_only=True):
+    data: bytes  # the file, in base64
+
+
+async def append_lines(
+    call: MethodCall,
+    seen: SessionSnapshot,
+    transcript: Transcript,
+    make: Callable[[int], tuple[TranscriptLine, ...]],
+    reason: str,
+) -> None:
+    """Add what `make` makes at this moment to a session in which nothing runs. Raises MethodError if something does."""
+    program, record, key = call.program, seen.record, str(seen.key)
+    assert record is not None
+    refuse_busy(call, key)
+    now, mark = program.clock.now(), transcript.mark()
+    try:
+        await program.store.write(make(now))
+    except BaseException:
+        transcript.rollback(mark)
+        raise
+    data = msgspec.json.encode({"totalTokensFresh": False, "updatedAt": now})
+    await program.store.touch(SessionRow(key, seen.key.agent, record.sessionId, now, data))
+    program.changed(key, change_record(record, {"totalTokensFresh": False}, now))
+    call.context.broadcaster.announce_change(key, reason)
+
+
+async def _open(call: MethodCall, asked: SessionKeyParams) -> tuple[SessionSnapshot, Transcript]:
+    seen, transcript = await call.context.reader.open(asked.resolve(call))
+    if seen.record is None or transcript is None:
+        raise NotFound(f"no session {seen.key}", fix="`pal sessions` lists them")
+    return seen, transcript
+
+
+async def rewind_session(call: MethodCall, asked: SessionEntryParams) -> dict[str, Any]:
+    """Go on from an earlier entry; what came after it stays in the tree."""
+    seen, transcript = await _open(call, asked)
+    target = tree.find_entry(transcript, asked.entry)
+    await append_lines(call, seen, transcript, lambda now: transcript.branch_line(target, now), reason="rewind")
+    return {"ok": True, "key": str(seen.key), "entryId": target, "messages": len(transcript.messages())}
+
+
+async def label_entry(call: MethodCall, asked: SessionLabelParams) -> dict[str, Any]:
+    """Name an entry, or take its name away."""
+    seen, transcript = await _open(call, asked)
+    target = tree.find_entry(transcript, asked.entry)
+    if target is None:
+        raise BadRequest("the root cannot have a label")
+    entry = LabelEntry(targetId=target, label=asked.label or None)
+    await append_lines(call, seen, transcript, lambda now: transcript.add_entry(entry, now), reason="label")
+    return {"ok": True, "key": str(seen.key), "entryId": target}
+
+
+async def fork_session(call: MethodCall, asked: SessionForkParams) -> dict[str, Any]:
+    """A new session with what was said up to an entry, under a key that can be chosen."""
+    seen, transcript = await _open(call, asked)
+    target = tree.find_entry(transcript, asked.entry)
+    taken = {row.key for row in await call.program.store.sessions()}
+    key = choose_branch_key(seen.key.agent, asked.name, target, taken)
+    _, made = await create_branch(call, seen, transcript, target, key=key)
+    return {"ok": True, "key": str(key), "sessionId": made.sessionId, "from": str(seen.key), "entryId": target}
+
+
+async def import_session(call: MethodCall, asked: SessionImportParams) -> dict[str, Any]:
+    """A transcript file becomes this session; the one that was there is over."""
+    program, key = call.program, asked.resolve(call)
+    refuse_busy(call, str(key))
+    record = await import_transcript(program.settings.home, program.store, key, asked.data, program.clock.now())
+    program.changed(str(key), record)
+    call.context.broadcaster.announce_change(str(key), "reset")
+    return {"ok": True, "key": str(key), "sessionId": record.sessionId, "path": record.path(key.agent)}
+
+
+async def clean_up_sessions(call: MethodCall, asked: NoParams) -> dict[str, Any]:
+    """Drop what session.maintenance says is too old or too much, also where it is only to warn: a person asks."""
+    program = call.program
+    store, inbox = program.store, program.inbox
+    waiting = {row.key for row in await store.sessions() if await store.list_waiting(row.key)}
+    rules = msgspec.structs.replace(program.settings.session.upkeep, enforce=True)
+    home, now = program.settings.home, program.clock.now()
+    done = (await run_upkeep(home, store, rules, now, lambda: waiting | set(inbox.busy))).done
+    for action in done:
+        if action.key:
+            call.context.broadcaster.announce_change(action.key, "delete")
+    return {"ok": True, "actions": [action._asdict() for action in done], "bytes": sum_freed_bytes(done)}
+
+
+METHODS: tuple[GatewayMethod, ...] = (
+    GatewayMethod("sessions.rewind", WRITE, SessionEntryParams, rewind_session),
+    GatewayMethod("sessions.label", WRITE, SessionLabelParams, label_entry),
+    GatewayMethod("sessions.fork", WRITE, SessionForkParams, fork_session),
+    GatewayMethod("sessions.import", ADMIN, SessionImportParams, import_session),
+    GatewayMethod("sessions.cleanup", ADMIN, NoParams, clean_up_sessions),
+)

@@ -1,0 +1,108 @@
+"""What is decided about a message when it comes, once: where it goes, whether it is for the program or for the model,
+and what its directives ask. Pure. Nobody else routes a message or looks for directives in its text.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import msgspec
+
+from palinurus.config.settings import Settings
+from palinurus.core.levels.parse import ParsedDirectives, collect_inline_options, parse_directives
+from palinurus.core.types.inbound import (
+    NO_INLINE,
+    Inbound,
+    InlineDirectives,
+    Route,
+    Sender,
+    Target,
+    decode_inbound,
+)
+from palinurus.core.types.keys import parse_session_key
+from palinurus.errors import BadRequest
+from palinurus.inbox.commands import runs
+from palinurus.inbox.commands.command import ChatCommand
+from palinurus.inbox.commands.table import TypedCommand, parse_command
+from palinurus.inbox.route import route_inbound
+from palinurus.store.port import InboxRow, RunClaim
+
+log = logging.getLogger(__name__)
+
+CONTROL_LANE = "control"  # of messages for the program; their session is "control:" and the key
+_STOP_CHARS = 32  # no stop word is longer
+_ONLY_CHARS = 4000  # no message of directives only is longer
+_LOUD = " \t\r\n.!?,…。！？"
+
+
+class InboxMessage(msgspec.Struct, frozen=True):
+    """A message and what was decided about it. Only its `inbound` is stored; after a restart the rest is read again."""
+
+    inbound: Inbound  # as it came
+    route: Route
+    parsed: ParsedDirectives  # none where the sender may give none
+    control: bool = False  # for the program, not for the model
+    command: TypedCommand | None = None  # what it begins with, where that counts
+
+    @property
+    def said(self) -> Inbound:
+        """The message without its directives."""
+        if not self.parsed.directives or not (self.parsed.rest.strip() or self.inbound.images or self.inbound.files):
+            return self.inbound
+        return msgspec.structs.replace(self.inbound, text=self.parsed.rest)
+
+    @property
+    def inline(self) -> InlineDirectives:
+        """What its directives ask for its own turn."""
+        if self.inbound.triggered:
+            return self.inbound.options.inline
+        return collect_inline_options(self.parsed) if self.parsed.directives else NO_INLINE
+
+
+class MessageReader:
+    """`commands` are plugins', besides the table."""
+
+    def __init__(self, settings: Settings, commands: Mapping[str, ChatCommand] = {}) -> None:
+        self._settings = settings
+        self._commands = commands
+
+    def route(self, inbound: Inbound) -> Route:
+        """Where it goes. Raises BadRequest with what is wrong."""
+        found = route_inbound(inbound, self._settings)
+        if isinstance(found, str):
+            raise BadRequest(found)
+        return found
+
+    def reopen(self, row: InboxRow | RunClaim) -> InboxMessage:
+        """A message that was on disk only: what was decided about it is decided again, here and nowhere else."""
+        key = parse_session_key(row.session.partition(":")[2] if row.lane == CONTROL_LANE else row.session)
+        assert key is not None, row.session  # it was parsed when the message was accepted
+        return self.read(decode_stored(row.id, row.body, row.at), Route(key.agent, key, row.lane))
+
+    def read(self, inbound: Inbound, route: Route) -> InboxMessage:
+        """With what its text means. Only what trusted senders write is ever more than text."""
+        text = inbound.text
+        if not inbound.may_command:
+            return InboxMessage(inbound, route, ParsedDirectives((), text))
+        parsed = parse_directives(text)
+        if len(text) <= _STOP_CHARS and not inbound.images and is_stop_word(text):
+            return InboxMessage(inbound, route, parsed, True)
+        found = parse_command(text, self._commands) if "/" in text else None
+        control = found is not None and (found.command is None or found.command.run is not None)
+        only = parsed.only and len(text) <= _ONLY_CHARS and not inbound.images
+        return InboxMessage(inbound, route, parsed, control or only, command=found)
+
+
+def decode_stored(ident: str, body: bytes, at: int) -> Inbound:
+    """The message as it was accepted; without text if the row cannot be read (the turn explains that)."""
+    try:
+        return decode_inbound(body)
+    except msgspec.DecodeError as exc:
+        log.error("message %s: the stored row cannot be read: %s", ident, exc)
+        return Inbound(Target("unknown"), Sender(""), "", "", at, push=False)
+
+
+def is_stop_word(text: str) -> bool:
+    """Is the whole message a stop word?"""
+    return " ".join(text.strip(_LOUD).lower().split()) in runs.STOP_WORDS

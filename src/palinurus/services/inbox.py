@@ -1,0 +1,79 @@
+"""The inbox as everybody else sees it: one port, which `inbox.dispatch.Dispatcher` implements, and the one loop that
+hands a message over until it is on disk. No queue, no run and no decision is here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from palinurus.clock import Clock
+from palinurus.core.types.events import RunEvent
+from palinurus.core.types.inbound import Inbound
+from palinurus.errors import BadRequest, Draining, PalinurusError
+from palinurus.store.port import Acceptance, InboxRow
+
+log = logging.getLogger(__name__)
+
+Sink: TypeAlias = Callable[[RunEvent], None]  # sees the events of one message's run; must be quick and must not raise
+LONGEST = 60.0  # seconds between two tries
+
+
+class InboxPort(Protocol):
+    """Put messages in, wait for their ends, stop them."""
+
+    @property
+    def draining(self) -> bool:
+        """Whether it takes no new messages, because the program is stopping."""
+        ...
+
+    @property
+    def busy(self) -> tuple[str, ...]:
+        """The sessions that have a run going."""
+        ...
+
+    async def submit(self, inbound: Inbound, sink: Sink | None = None, /) -> Acceptance:
+        """Durable when it returns. Raises Draining, QueueFull, BadRequest, DiskFull."""
+        ...
+
+    async def wait(self, item: str, /) -> InboxRow:
+        """The message once its outcome is on disk. Raises NotFound."""
+        ...
+
+    def running(self, session: str, /) -> bool:
+        """Has the session a run going?"""
+        ...
+
+    def abort(self, session: str, reason: str, /, *, children: bool = True) -> bool:
+        """Stop the run of a session, and its sub-agents; a person's stop also clears what waits. False: nothing ran."""
+        ...
+
+    def abort_item(self, item: str, reason: str = "user", /) -> bool:
+        """Stop one message: its run (or the run it is part of), or its waiting. False if neither."""
+        ...
+
+    async def clear(self, session: str, /) -> int:
+        """Nothing that waits in the session will run. Returns how many messages that concerns, an abort's included."""
+        ...
+
+
+async def submit_until_stored(
+    inbox: InboxPort, inbound: Inbound, clock: Clock, what: str, first: float = 1.0
+) -> Acceptance | str | None:
+    """Try until it is on disk. A text: it can never be, and why. None: the program is stopping.
+
+    `what` it is about, for the log; `first`: seconds before the second try, twice as long before each further one.
+    """
+    wait = first
+    while True:
+        try:
+            return await inbox.submit(inbound)
+        except Draining:
+            return None
+        except BadRequest as exc:  # its agent is no more
+            return exc.message
+        except PalinurusError as exc:  # a full queue, a full disk: both pass
+            log.warning("session %s gets %s later: %s", inbound.session, what, exc.message)
+        await clock.sleep(wait)
+        wait = min(wait * 2, LONGEST)
