@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.config import files, lines, paths, relaxed
-from palinurus.config.check import check_config
+from palinurus.config.check import check_config, find_note
 from palinurus.config.expand import collect_variables, expand_variables
 from palinurus.config.findings import ConfigFinding, ConfigPlace
 from palinurus.config.keypath import Path, show_path
@@ -131,6 +131,18 @@ def find_doubles(reading: ConfigReading, file: str) -> tuple[Problem, ...]:
     return tuple(
         Problem(show_path(path), "stands twice, the last one counts", file, line, "", False) for path, line in found
     )
+
+
+def find_unread(reading: ConfigReading, file: str) -> tuple[Problem, ...]:
+    """Keys of the file that are known and not acted on: whoever wrote them should know."""
+    found: dict[Path, int] = {}
+    for path, node in sorted(lines.scan_json(reading.text).nodes.items(), key=lambda item: item[1].line):
+        around = any(path[:size] in found for size in range(len(path)))
+        if path and not around and not find_note(path).acts:
+            found[path] = node.line
+    said, told = "is known, but not acted on", {problem.path for problem in reading.problems}
+    made = (Problem(show_path(path), said, file, line, "", False) for path, line in found.items())
+    return tuple(problem for problem in made if problem.path not in told)
 
 
 def locate_findings(findings: list[ConfigFinding], text: str, file: str) -> tuple[Problem, ...]:
