@@ -71,6 +71,7 @@ PARTS: dict[str, str] = {
     "open": "palinurus.cli.reach.embedded:open_program",  # the whole program with nothing running, for one command
     "own": "palinurus.cli.reach.embedded:start_embedded_gateway",  # the whole program, for the screen
     "local": "palinurus.cli.reach.local:start_local_client",  # the whole program, when no gateway runs
+    "brought": "palinurus.app.plugins:load_contributions",  # the whole program, for what plugins bring
     "other": "palinurus.cli.plugins:run_plugin_command",  # commands that plugins bring
 }
 
