@@ -90,7 +90,7 @@ class World:
         return (await self.dispatcher.submit(inbound(text, **changes))).id
 
     async def outcome(self, ident: str) -> Any:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             row = await self.dispatcher.wait(ident)
         assert row is not None
         return row
@@ -119,7 +119,7 @@ async def world(tmp_path: Path, **changes: Any) -> AsyncIterator[World]:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not true():
             await asyncio.sleep(0.002)
 

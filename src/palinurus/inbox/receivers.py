@@ -71,5 +71,5 @@ class ChatChannels(NamedTuple):
 
     pairing: ChatPairing
     say: Callable[[Reply], Awaitable[None]]  # a notice, through the outbox
-    lines: ReceiversPort
+    receivers: ReceiversPort
     signins: SignInsPort | None = None
