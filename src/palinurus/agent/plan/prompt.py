@@ -1,7 +1,7 @@
 """The one facade of the system prompt: settings, tools and the occasion in, prompt out.
 
 Runs, previews and exports all come here, so that what is shown is what is sent. Looks at the world once, when it is
-made (host, repository, docs); what workspace files and skills there are comes from a `Supplier`.
+made (host, repository, docs); what workspace files and skills there are comes from a `PromptSupply`.
 """
 
 from __future__ import annotations
