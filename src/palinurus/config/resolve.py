@@ -125,9 +125,9 @@ def _gateway(config: Config) -> GatewaySettings:
     )
 
 
-def _web(config: Config, scene: ConfigPlace) -> WebSettings:
+def _web(config: Config, place: ConfigPlace) -> WebSettings:
     declared = {key: value for key, value in config.env.items() if isinstance(value, str)}
-    here = scene.below("tools", "web")._replace(environ={**declared, **scene.environ})
+    here = place.below("tools", "web")._replace(environ={**declared, **place.environ})
     web = fill_section(WebSettings, config.tools.web, here)
     search: Any = config.tools.web.get("search")
     plugins = {name: {"config": entry.config} for name, entry in config.plugins.entries.items()}
