@@ -141,7 +141,13 @@ acp
 trace none
 """.strip().splitlines()
 ELSEWHERE = {"gateway start", "gateway restart"}  # listen on the usual port: tests/cli/gateway/test_daemon.py
-CODES = {0, 1, 3, *(kind.exit_code for kind in vars(errors).values() if hasattr(kind, "exit_code"))}
+OPERATIONS = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+CODES = {int(code) for code in re.findall(r"^\| (\d+) \|", OPERATIONS, re.MULTILINE)}
+HEAVY = {"acp": "palinurus.cli.bridges.editor", "mcp": "palinurus.cli.bridges.mcpserver"}
+
+
+def test_the_docs_know_every_exit_code() -> None:
+    assert {kind.exit_code for kind in vars(errors).values() if hasattr(kind, "exit_code")} | {0, 3, 130, 141} == CODES
 
 
 def test_the_lines_name_every_command_and_verb() -> None:
@@ -226,5 +232,5 @@ def start(forked: Nursery, line: str, place: Path, name: str = "home") -> Child:
         "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
         "PIP_RETRIES": "0",
     }
-    needs = COMMANDS[words[0]][0].partition(":")[0]
+    needs = HEAVY.get(words[0]) or COMMANDS[words[0]][0].partition(":")[0]
     return forked.start(words, env=env, cwd=str(place), log=str(place / "log"), needs=needs, weak=True)
