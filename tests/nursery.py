@@ -159,7 +159,7 @@ def _become(order: dict[str, Any], ours: tuple[int, int]) -> None:
         os.environ.update(order["env"])
         os.chdir(order["cwd"])
         if order["weak"]:
-            _drop_capabilities()
+            drop_capabilities()
         sys.argv = ["pal", *order["args"]]
         code = main(order["args"])
         sys.stdout.flush()
@@ -173,10 +173,12 @@ def _become(order: dict[str, Any], ours: tuple[int, int]) -> None:
         os._exit(code)
 
 
-def _drop_capabilities() -> None:
-    """Let root be a user like others: none of its capabilities is in force."""
+def drop_capabilities() -> None:
+    """Let root be a user like others, and what it starts: none of its capabilities is in force."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(28, 0b11, 0, 0, 0)  # PR_SET_SECUREBITS, NOROOT: programs get no capabilities for being root's
     header = struct.pack("Ii", 0x20080522, 0)  # version 3, this process
-    if ctypes.CDLL(None, use_errno=True).capset(header, struct.pack("6I", *[0] * 6)) != 0:
+    if libc.capset(header, struct.pack("6I", *[0] * 6)) != 0:
         raise OSError(ctypes.get_errno(), "capset")
 
 

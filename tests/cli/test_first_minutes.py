@@ -131,6 +131,9 @@ devices revoke none
 devices rotate none
 sandbox explain
 sandbox test
+extras
+extras list --json
+extras add none
 config get agents.defaults.model
 config set agents.defaults.model builtin/demo
 config unset agents.defaults.model

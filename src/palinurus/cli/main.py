@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "devices": ("palinurus.cli.access.devices:run_devices", "who may connect: list, approve, reject, revoke, rotate"),
     "sandbox": ("palinurus.cli.look.sandbox:run_sandbox", "what holds the agent's commands: explain it, test it"),
+    "extras": ("palinurus.cli.extras:run_extras", "optional parts of this installation: list, add"),
     "config": ("palinurus.cli.config:run_config", "get, set, explain and validate settings"),
     "acp": ("palinurus.cli.bridges.acp:run_acp", "serve an editor over the Agent Client Protocol"),
     "trace": ("palinurus.cli.look.why:run_trace", "follow one message from arrival to receipt"),

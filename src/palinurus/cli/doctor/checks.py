@@ -372,6 +372,4 @@ def check_screen(case: DoctorCase) -> Iterator[DoctorFinding]:
     if importlib.util.find_spec("textual") is not None:
         yield DoctorFinding("ok", "chat: full screen")
     else:
-        yield DoctorFinding(
-            "warn", "chat: line by line; the full screen is not installed", "pip install 'palinurus[tui]'"
-        )
+        yield DoctorFinding("warn", "chat: line by line; the full screen is not installed", "`pal extras add tui`")
