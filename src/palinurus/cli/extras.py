@@ -145,7 +145,7 @@ def install_packages(wanted: list[str]) -> None:
     else:
         raise PalinurusError(
             f"{sys.executable} has neither pip nor uv to install with",
-            fix=f"`{sys.executable} -m ensurepip`, then run it again",
+            fix=f"`{sys.executable} -m ensurepip`, or get uv; then run it again",
         )
     print(f"installing {', '.join(wanted)} into {sys.prefix}", flush=True)
     with tempfile.NamedTemporaryFile("w", prefix="palinurus-", suffix=".txt") as tested:
