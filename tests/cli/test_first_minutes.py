@@ -144,7 +144,8 @@ config path
 acp
 trace none
 """.strip().splitlines()
-ELSEWHERE = {"gateway start", "gateway restart"}  # listen on the usual port: tests/cli/gateway/test_daemon.py
+# They listen on the usual port where they can (tests/cli/gateway/test_daemon.py): only typed where they cannot.
+STARTS = ["gateway start", "gateway restart"]
 OPERATIONS = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 CODES = {int(code) for code in re.findall(r"^\| (\d+) \|", OPERATIONS, re.MULTILINE)}
 HEAVY = {"acp": "palinurus.cli.bridges.editor", "mcp": "palinurus.cli.bridges.mcpserver"}
@@ -155,7 +156,7 @@ def test_the_docs_know_every_exit_code() -> None:
 
 
 def test_the_lines_name_every_command_and_verb() -> None:
-    named = {" ".join(line.split()[:2]) for line in LINES} | ELSEWHERE
+    named = {" ".join(line.split()[:2]) for line in LINES + STARTS}
     wanted = {f"gateway {verb}" for verb in (*daemon.VERBS, "logs")}
     for name in COMMANDS:
         assert any(line.split()[0] == name for line in LINES), name
@@ -168,15 +169,16 @@ def test_the_lines_name_every_command_and_verb() -> None:
 
 
 def is_empty(home: Path) -> None:
-    pass
+    home.parent.mkdir()
 
 
-def is_read_only(home: Path) -> None:
-    home.mkdir(mode=0o500)
+def cannot_be_made(home: Path) -> None:
+    home.parent.mkdir(mode=0o500)
 
 
 def became_read_only(home: Path) -> None:
-    shutil.copytree(home.parent.parent / "used", home)
+    home.parent.mkdir()
+    shutil.copytree(home.parents[2] / "used", home)
     for folder, _, names in os.walk(home):
         for name in names:
             os.chmod(os.path.join(folder, name), 0o400)
@@ -184,15 +186,17 @@ def became_read_only(home: Path) -> None:
 
 
 def is_somebody_elses(home: Path) -> None:
+    home.parent.mkdir()
     home.mkdir(mode=0o700)
     os.chown(home, 12345, 12345)
 
 
 def is_a_file(home: Path) -> None:
+    home.parent.mkdir()
     home.write_text("not a folder")
 
 
-HOMES = [is_empty, is_read_only, became_read_only, is_a_file] + ([is_somebody_elses] if os.getuid() == 0 else [])
+HOMES = [is_empty, cannot_be_made, became_read_only, is_a_file] + ([is_somebody_elses] if os.getuid() == 0 else [])
 TOGETHER = 8
 LOOKS = {"sessions", "usage", "trace none", "why cache"}  # what looks at the state, and nothing else
 
@@ -208,15 +212,16 @@ def test_no_command_ends_in_a_traceback(home: Callable[[Path], None], forked: Nu
     if home is became_read_only:
         (tmp_path / "used").mkdir(mode=0o700)
         (tmp_path / "used" / "palinurus.json").write_text(json.dumps({"gateway": {"port": reserve_port()}}))
-        assert start(forked, "agent -m hello", tmp_path, "used").wait() == 0, (tmp_path / "log").read_text()
+        assert start(forked, "agent -m hello", tmp_path, home="used").wait() == 0, (tmp_path / "log").read_text()
     known = {73} if home in (is_a_file, is_somebody_elses) else CODES
     bad = []
-    for first in range(0, len(LINES), TOGETHER):
+    lines = LINES if home is is_empty else LINES + STARTS
+    for first in range(0, len(lines), TOGETHER):
         started = []
-        for line in LINES[first : first + TOGETHER]:
+        for line in lines[first : first + TOGETHER]:
             place = tmp_path / line.replace("/", "_")
             place.mkdir()
-            home(place / "home")
+            home(place / "user" / "home")
             started.append((line, start(forked, line, place), place / "log"))
         for line, child, log in started:
             code, said = finish(child, log, line)
@@ -224,6 +229,12 @@ def test_no_command_ends_in_a_traceback(home: Callable[[Path], None], forked: Nu
             if "Traceback" in said or code not in (known if line in LOOKS else CODES) or (code and not said.strip()):
                 bad.append(f"pal {line}: {code}\n{said}")
     assert not bad, "\n".join(bad)
+
+
+def test_root_of_a_container_that_dropped_all_capabilities_runs_commands(forked: Nursery, tmp_path: Path) -> None:
+    is_empty(tmp_path / "user" / "home")
+    child = start(forked, 'agent -m "run echo $((6 * 7))"', tmp_path)
+    assert (child.wait(), (tmp_path / "log").read_text().split("\n")[1:]) == (0, ["42", ""])
 
 
 def finish(child: Child, log: Path, line: str) -> tuple[int, str]:
@@ -235,12 +246,12 @@ def finish(child: Child, log: Path, line: str) -> tuple[int, str]:
     return child.wait(), log.read_text()
 
 
-def start(forked: Nursery, line: str, place: Path, name: str = "home") -> Child:
-    """`pal LINE` with the home `name` in the folder `place`, by a user like others."""
+def start(forked: Nursery, line: str, place: Path, home: str = "user/home") -> Child:
+    """`pal LINE` by a user without special rights, in a folder with nothing else in it."""
     words = shlex.split(line.format(place=place, port=reserve_port() if "{port}" in line else 0))
     env = {
-        "HOME": str(place),
-        "PALINURUS_HOME": str(place / name),
+        "HOME": str((place / home).parent),
+        "PALINURUS_HOME": str(place / home),
         "PATH": str(place),  # no systemctl, no git, no browser
         "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
         "PIP_RETRIES": "0",
