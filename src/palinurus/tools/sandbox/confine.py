@@ -53,11 +53,10 @@ def drop_capabilities() -> None:
         if kept >> bit & 1:
             continue
         try:
-            if not syscalls.call_prctl(_BOUNDING_READ, bit):
-                continue
+            if syscalls.call_prctl(_BOUNDING_READ, bit):
+                syscalls.call_prctl(_BOUNDING_DROP, bit)
         except OSError:
-            break  # beyond the last one this kernel knows
-        syscalls.call_prctl(_BOUNDING_DROP, bit)
+            break  # beyond the last one this kernel knows, or root without setpcap: no_new_privs holds it then
     syscalls.call_prctl(_AMBIENT, _AMBIENT_CLEAR)
     header = struct.pack("=Ii", _VERSION, 0)
     # effective and permitted keep what is kept and was there; inheritable is empty
