@@ -1,5 +1,5 @@
 """Think, act, observe. Knows the order of things and when they must be on disk; knows no config, no vendor,
-no file. What it needs of the world comes through `Ports`; what it does is seen only in its events.
+no file. What it needs of the world comes through `RunPorts`; what it does is seen only in its events.
 """
 
 from __future__ import annotations
@@ -150,4 +150,6 @@ class _Run:
             self._failure = ModelFailure(
                 "refused", f"stopped after {self._plan.limits.max_turns} model calls in one turn"
             )
-        return AgentEnd(tuple(self._new), self._end, self._usage, self._failure, self._ports.clock.now(), notices)
+        return AgentEnd(
+            tuple(self._new), self._end, self._usage, self._failure, ended=self._ports.clock.now(), notices=notices
+        )

@@ -25,7 +25,7 @@ from palinurus.workspace.images import FetchImage
 
 def make_upload_saver(settings: Settings, door: EgressGuard, clock: Clock) -> KeepFile:
     """Puts a file on disk and names it, or says why not."""
-    return ChannelFiles(os.path.join(settings.home, INBOUND_FOLDER), (), ATTACHMENT_BYTES, door, clock).save
+    return ChannelFiles(os.path.join(settings.home, INBOUND_FOLDER), (), ATTACHMENT_BYTES, door, clock=clock).save
 
 
 def make_image_fetcher(door: EgressGuard) -> FetchImage:

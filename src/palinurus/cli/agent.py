@@ -30,7 +30,7 @@ def run_agent(argv: list[str]) -> int:
     environ = dict(os.environ)
     loaded = load_settings(environ)
     where = resolve_session_key(loaded.settings, args.session, args.agent)
-    message = CliMessage(text, str(where), where.agent, args.model, args.thinking)
+    message = CliMessage(text, str(where), where.agent, args.model, thinking=args.thinking)
     return asyncio.run(_talk(loaded, environ, message, args))
 
 
@@ -68,7 +68,7 @@ async def _talk(loaded: LoadedConfig, environ: Mapping[str, str], message: CliMe
     seen = _Seen()
     began = clock.monotonic()
     try:
-        outcome = await _turn(client, message, args, environ, seen)
+        outcome = await _turn(client, message, args, environ, seen=seen)
     finally:
         await client.close()
     if args.json:
