@@ -7,6 +7,7 @@ import pytest
 from palinurus.core.stream.chunk import BlockSettings
 from palinurus.core.types.events import (
     AgentEnd,
+    AgentStart,
     MessageEnd,
     MessageStart,
     MessageUpdate,
@@ -41,7 +42,7 @@ def test_the_final_text_is_one_reply_with_a_stable_id() -> None:
         assert (reply.text, reply.client_id, reply.kind) == ("Let me look.\n\nHere it is.", "item.0", "final")
 
 
-@pytest.mark.parametrize("text", ["NO_REPLY", " no_reply \n", "NO_REPLY NO_REPLY", "", "  "])
+@pytest.mark.parametrize("text", ["NO_REPLY", " no_reply \n", "NO_REPLY NO_REPLY", "NO_REPLY.", "", "  "])
 def test_silence(text: str) -> None:
     blocks = BlockSpeaker(inbound(), "item")
     blocks.feed(end(text))
@@ -50,8 +51,8 @@ def test_silence(text: str) -> None:
 
 def test_not_silence() -> None:
     blocks = BlockSpeaker(inbound(), "item")
-    blocks.feed(end("NO_REPLY."))
-    assert [r.text for r in blocks.close()] == ["NO_REPLY."]
+    blocks.feed(end("`NO_REPLY` says nothing"))
+    assert [r.text for r in blocks.close()] == ["`NO_REPLY` says nothing"]
 
 
 def test_an_error_is_explained_and_what_was_said_is_kept() -> None:
@@ -250,9 +251,10 @@ def test_reasoning_alone_is_no_answer_and_says_so() -> None:
     assert notice.kind == "notice" and "said nothing" in notice.text
 
 
-@pytest.mark.seed(310)
-def test_only_final_counts_where_it_is_asked_for() -> None:
-    blocks = BlockSpeaker(inbound(), "item", enforce=True)
+@pytest.mark.parametrize("tagged", [True, False])
+def test_only_final_counts_once_it_is_used(tagged: bool) -> None:
+    blocks = BlockSpeaker(inbound(), "item")
+    blocks.feed(AgentStart("r", "s", "m", 0, tagged=tagged))
     blocks.feed(end("mumble <final>b</final>"))
     assert shown(blocks.close()) == [("final", "b")]
 

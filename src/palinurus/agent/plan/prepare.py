@@ -43,7 +43,7 @@ from palinurus.config.zones import find_zone
 from palinurus.core.history.fit import HistoryLimits, fit_history
 from palinurus.core.history.repair import repair_history
 from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
-from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
+from palinurus.core.levels.thinking import check_level, find_thinking_profile, list_level_ids
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
@@ -63,7 +63,7 @@ from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
 from palinurus.store.port import RunClaim, Store, make_id
 from palinurus.tools.persona import get_persona_watches
-from palinurus.workspace.images import ImageLimits, find_images, resize_images
+from palinurus.workspace.images import FetchImage, ImageLimits, find_images, resize_images
 from palinurus.workspace.sources import PromptSources
 
 
@@ -109,6 +109,7 @@ class PreparerParts(NamedTuple):
     tell: Tell | None = None  # what a session is told before the message itself
     ready: Callable[[], Awaitable[None]] | None = None  # awaited before tools are chosen: those of servers elsewhere
     attach: AttachFiles | None = None  # what files of a message say
+    fetch: FetchImage | None = None  # images whose addresses a person writes
 
 
 class RunPreparer:
@@ -132,15 +133,15 @@ class RunPreparer:
         found = await self._session(claim, inbound, route)
         session = found.record
         model = self._model(_asked(inbound, inline).model, session, base.agent, await self._wanted(inbound, route.key))
+        model = self._check_level(model, inbound.options) if not inline.thinking else model
         if isinstance(model, ModelFailure):
             return RunRefusal(model)
         choices = self._choices(model, _asked(inbound, inline), session, base.agent)
-        inbound = await self._pictured(inbound, base.agent) if model.vision else inbound
         transcript = await self._parts.transcripts.load(session.path(route.agent), base.agent.workspace)
         rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route=route)
         now = self._parts.clock.now()
         resumed = bool(transcript.entries_of(claim.id))
-        inbound = inbound if resumed else await self._attached(inbound, route.key, base.agent, model.vision)
+        inbound = inbound if resumed else await self._attached(inbound, route, base.agent, model.vision)
         opening, history, finished = _opening(inbound, transcript, resumed=resumed, now=now)
         remembered = needs_startup_notes(session) and not resumed
         if not resumed and (inbound.text or inbound.images):  # a tool called from outside is told nothing
@@ -216,18 +217,23 @@ class RunPreparer:
         tools = self.offers.offer(self.offers.question(key, nobody, model, session)).tools
         return self._parts.prompts.prompt(key.agent, tools.values(), make_occasion(nobody, key, choice, session))
 
-    async def _pictured(self, inbound: Inbound, agent: AgentSettings) -> Inbound:
-        """With the images it came with and those its text names, as models that see take them."""
-        limits = ImageLimits(side=agent.image_side)
+    async def _pictured(self, inbound: Inbound, route: Route, agent: AgentSettings) -> Inbound:
+        """With the images it came with and those its text names, as models that see take them.
+
+        Only a person's own words make us fetch: an address that a model wrote could carry away what it knows."""
+        person = route.lane == "main" and not inbound.system and not inbound.source
+        limits = ImageLimits(side=agent.image_side, fetch=self._parts.fetch if person else None)
         came = await resize_images(inbound.images, limits)
         seen = await find_images(inbound.text, agent.workspace, limits)
         text = "\n".join([seen.text, *came.notes, *seen.notes])
-        return msgspec.structs.replace(inbound, text=text, images=(*came.images, *seen.images))
+        source = inbound.source or (f"web {seen.fetched[0]}" if seen.fetched else "")
+        return msgspec.structs.replace(inbound, text=text, images=(*came.images, *seen.images), source=source)
 
-    async def _attached(self, inbound: Inbound, key: SessionKey, agent: AgentSettings, vision: bool) -> Inbound:
-        """With what its files say."""
+    async def _attached(self, inbound: Inbound, route: Route, agent: AgentSettings, vision: bool) -> Inbound:
+        """With what its images show and its files say."""
+        inbound = await self._pictured(inbound, route, agent) if vision else inbound
         attach = self._parts.attach if inbound.files else None
-        where = locate_inbound_folder(self._parts.settings.home, key)
+        where = locate_inbound_folder(self._parts.settings.home, route.key)
         return inbound if attach is None else await attach(inbound, where, agent.image_side, vision)
 
     def _settings(self, base: AgentBase, cell: ToolSandbox, tools: Mapping[str, Tool], key: SessionKey) -> ToolSettings:
@@ -271,6 +277,14 @@ class RunPreparer:
             chosen = f"{session.providerOverride}/{chosen}"
         asked = asked or wanted or chosen
         return self._parts.catalog.find(asked, agent) if asked else self._parts.catalog.default(agent)
+
+    def _check_level(self, model: ModelSpec | ModelFailure, options: TurnOptions) -> ModelSpec | ModelFailure:
+        """The model, or which levels it has where the message insists on one that it has not."""
+        if isinstance(model, ModelFailure) or not options.strict:
+            return model
+        offered = find_thinking_profile(model, self._parts.catalog.vendor(model.ref.provider))
+        why = check_level(options.thinking, model, offered)[1]
+        return ModelFailure("config", why) if why else model
 
     def _choices(
         self, model: ModelSpec, asked: InlineDirectives, session: SessionRecord, agent: AgentSettings

@@ -124,7 +124,7 @@ class PromptBuilder:
         settings, base = self._settings.agents[agent], self._bases[agent]
         seen = find_surface(now.channel, self._settings.channels.get(now.channel, {}))
         supplied = self._supply(settings, now.key)
-        offered = tuple(ToolFact(tool.name, take_first_sentence(tool.description)) for tool in tools)
+        offered = tuple(ToolFact(tool.name, take_first_sentence(tool.description)) for tool in tools if not tool.idle)
         return msgspec.structs.replace(
             base,
             mode=now.mode or now.model.compat.get("promptMode") or choose_prompt_mode(now.key),
@@ -160,6 +160,7 @@ class PromptBuilder:
             repo=agent.prompt.repo_root or find_repository(agent.workspace),
             default_model=str(self._catalog.default(agent).ref),
             knobs=resolve_knobs(self._settings, agent),
+            wake=self._settings.tools.exec.process.notify,
         )
 
     def _contribution(self, model: ModelSpec, set_to: PromptOptions) -> PromptContribution:

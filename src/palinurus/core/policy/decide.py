@@ -207,11 +207,17 @@ def _session(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuesti
         )
 
 
+def _idle(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
+    if tool.idle:
+        yield PolicyStep(0, "tool", words=f"can do nothing yet: {tool.idle}")
+
+
 _LATE: tuple[Callable[[str, PolicyTool, ToolRules, ToolQuestion], Iterator[PolicyStep]], ...] = (
     _owner,
     _patch,
     _model,
     _session,
+    _idle,
 )
 
 
