@@ -122,6 +122,8 @@ KEY_MEANINGS: dict[str, str] = {
     "channels.defaults": "What applies to every channel unless its own section says otherwise.",
     "commands.ownerAllowFrom": "Who is the owner on chat channels, as channel:id; all rights.",
     "commands.allowFrom": "Who may give commands, by channel; without it whoever a list names.",
+    "memory.allowFrom": "Who besides the owner may have what is in MEMORY.md, USER.md and memory/: telegram:123, or "
+    "telegram:group:-100 (docs/security.md).",
     "accessGroups": "Lists of people that have a name; other lists use them as accessGroup:NAME.",
     "broadcast": "Chats whose messages go to several agents, by the chat's id.",
     "messages.groupChat.mentionPatterns": "Regular expressions that name the agent in groups.",

@@ -224,6 +224,7 @@ class SessionDirectory:
             system=True,
             push=told,
             source=f"session {letter.caller}",
+            shared=letter.shared,
         )
 
     async def _addressed(self, letter: SessionMessage) -> _Seen | None:

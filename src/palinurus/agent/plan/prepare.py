@@ -44,6 +44,7 @@ from palinurus.core.history.fit import HistoryLimits, fit_history
 from palinurus.core.history.repair import repair_history
 from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
 from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
+from palinurus.core.policy.audience import is_shared
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
@@ -129,24 +130,24 @@ class RunPreparer:
         """The plan for one claimed message, or why there is none. `inline`: what the directives asked that it held."""
         if (bench := self._benches.get(route.agent)) is None:
             return RunRefusal(ModelFailure("config", f"unknown agent '{route.agent}'"))
-        found = await self._session(claim, inbound, route)
-        session = found.record
+        session = (found := await self._session(claim, inbound, route)).record
         model = self._model(_asked(inbound, inline).model, session, bench.agent, await self._wanted(inbound, route.key))
         if isinstance(model, ModelFailure):
             return RunRefusal(model)
         choices = self._choices(model, _asked(inbound, inline), session, bench.agent)
-        inbound = await self._pictured(inbound, bench.agent) if model.vision else inbound
         transcript = await self._parts.transcripts.load(session.path(route.agent), bench.agent.workspace)
+        inbound = self._shared(inbound, route.key, session, transcript)
+        inbound = await self._pictured(inbound, bench.agent, model)
         rules = resolve_history_rules(self._parts.settings, bench.agent, model, inbound, route)
         now = self._parts.clock.now()
         resumed = bool(transcript.entries_of(claim.id))
         inbound = inbound if resumed else await self._attached(inbound, route.key, bench.agent, model.vision)
         opening, history, finished = _opening(inbound, transcript, resumed=resumed, now=now)
-        remembered = needs_startup_notes(session) and not resumed
+        remembered = needs_startup_notes(session) and not resumed and not inbound.shared
         if not resumed and (inbound.text or inbound.images):  # a tool called from outside is told nothing
             opening = await self._noted(opening, claim, route, now if remembered else None)
         levels = resolve_show(inline, session, read_show(bench.agent))
-        cell = await self._lay_out(bench.agent, route)
+        cell = await self._lay_out(bench.agent, route, inbound.shared)
         occasion = make_occasion(inbound, route.key, choices[0], session)
         occasion = occasion._replace(reasoning=levels.reasoning, sandbox=cell.box)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
@@ -184,9 +185,9 @@ class RunPreparer:
         view = partial(_view, inbound, transcript, rules)
         return PreparedRun(plan, transcript, session, found.stored, finished=finished, view=view)
 
-    async def _lay_out(self, agent: AgentSettings, route: Route) -> ToolSandbox:
+    async def _lay_out(self, agent: AgentSettings, route: Route, shared: bool) -> ToolSandbox:
         """Where its tools work; everything that a run finds there is where it belongs."""
-        cell = self.sandboxes.of(agent, route.key)
+        cell = self.sandboxes.of(agent, route.key, shared=shared)
         get_persona_watches().undo_strays(cell.workspace)
         await self._parts.shelf.ready(agent, route.key)
         if self._parts.ready is not None:
@@ -208,7 +209,10 @@ class RunPreparer:
         bench = self._benches[key.agent]
         row = await self._parts.store.session(str(key))
         session = SessionRecord.decode(row.data) if row else SessionRecord.fresh(key, 0, "preview")
-        nobody = Inbound(Target(session.lastChannel or "terminal"), Sender("", owner=key.kind != "group"), "", "", 0)
+        sender, channel = Sender("", owner=key.kind != "group"), session.lastChannel or "terminal"
+        nobody = Inbound(Target(channel), sender, "", "", 0, session=str(key))
+        transcript = await self._parts.transcripts.load(session.path(key.agent), bench.agent.workspace)
+        nobody = self._shared(nobody, key, session, transcript)
         model = self._model("", session, bench.agent)
         if isinstance(model, ModelFailure):
             model = self._parts.catalog.default(bench.agent)
@@ -216,8 +220,17 @@ class RunPreparer:
         tools = self.offers.offer(self.offers.question(key, nobody, model, session)).tools
         return self._parts.gatherer.prompt(key.agent, tools.values(), make_occasion(nobody, key, choice, session))
 
-    async def _pictured(self, inbound: Inbound, agent: AgentSettings) -> Inbound:
+    def _shared(self, inbound: Inbound, key: SessionKey, session: SessionRecord, transcript: Transcript) -> Inbound:
+        """With the word on whether others than the owner see what comes of it."""
+        said = (e.message for e in transcript.path_to_leaf() if isinstance(e, MessageEntry))
+        words = (message.source for message in said if isinstance(message, UserMessage) and message.source)
+        shared = is_shared(inbound, key, session.extra, words, insiders=self.offers.insiders)
+        return msgspec.structs.replace(inbound, shared=True) if shared else inbound
+
+    async def _pictured(self, inbound: Inbound, agent: AgentSettings, model: ModelSpec) -> Inbound:
         """With the images it came with and those its text names, as models that see take them."""
+        if not model.vision:
+            return inbound
         limits = ImageLimits(side=agent.image_side)
         came = await resize_images(inbound.images, limits)
         seen = await find_images(inbound.text, agent.workspace, limits)

@@ -18,6 +18,7 @@ from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.config.settings import AgentSettings, PromptSettings, Settings
 from palinurus.core.prompt import facts
 from palinurus.core.prompt import facts as words
+from palinurus.core.prompt.bootstrap import hide_memory
 from palinurus.core.prompt.facts import (
     DocsFact,
     FileFact,
@@ -75,6 +76,7 @@ class PromptOccasion(NamedTuple):
     mode: PromptMode | None = None  # None: as the session key says
     sandbox: SandboxFact | None = None
     pushed: bool = True  # replies are posted on a channel; False: a client reads them itself
+    shared: bool = False  # others than the owner see what comes of it
 
 
 def make_occasion(inbound: Inbound, key: SessionKey, choice: ModelCandidate, session: SessionRecord) -> PromptOccasion:
@@ -89,6 +91,7 @@ def make_occasion(inbound: Inbound, key: SessionKey, choice: ModelCandidate, ses
         inbound.options.system,
         inbound.options.prompt_mode,
         pushed=inbound.push,
+        shared=inbound.shared,
     )
 
 
@@ -128,7 +131,7 @@ class PromptBuilder:
             base,
             mode=now.mode or now.model.compat.get("promptMode") or choose_prompt_mode(now.key),
             tools=offered,
-            files=supplied.files,
+            files=hide_memory(supplied.files) if now.shared else supplied.files,
             pending=supplied.pending,
             skills=supplied.skills,
             skills_left=supplied.skills_left,

@@ -1,6 +1,7 @@
 """Who is the owner on chat channels, who may command, what we are called in groups, which chats go to several agents.
 
-`commands.ownerAllowFrom`, `commands.allowFrom`, `messages.groupChat.mentionPatterns`, `broadcast`. Pure.
+`commands.ownerAllowFrom`, `commands.allowFrom`, `memory.allowFrom`, `messages.groupChat.mentionPatterns`, `broadcast`.
+Pure.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class PeopleSettings(msgspec.Struct, frozen=True):
     commands: dict[str, tuple[str, ...]] | None = None  # also under "*": for every channel; None: not said
     patterns: dict[str, tuple[str, ...]] = {}  # by agent
     broadcast: dict[str, tuple[str, ...]] = {}  # chat (or person) -> agents
+    memory: frozenset[str] = frozenset()  # channel:id and channel:group:id that may know what the owner noted
 
 
 def resolve_people(
@@ -41,6 +43,7 @@ def resolve_people(
         _commands((config.commands or {}).get("allowFrom")),
         {agent: _patterns(config, entries.get(agent), findings) for agent in agents},
         _broadcast(config.broadcast or {}, agents, findings),
+        _memory((config.memory or {}).get("allowFrom"), channels, findings),
     )
 
 
@@ -61,6 +64,20 @@ def _owners(written: Any, channels: list[str], findings: list[ConfigFinding]) ->
             text = f"{entry[:40]!r} does not say on which channel; it makes nobody the owner"
             findings.append(ConfigFinding((*_OWNERS, index), text, f"such as {channels[0]}:{entry[:40]}", fatal=False))
     return made
+
+
+def _memory(written: Any, channels: list[str], findings: list[ConfigFinding]) -> frozenset[str]:
+    made: set[str] = set()
+    for index, entry in enumerate(_texts(written)):
+        prefix, _, rest = entry.partition(":")
+        channel = CHANNEL_SHORTHANDS.get(prefix.lower(), prefix.lower())
+        if channel in channels and rest.strip() and not rest.endswith(EVERYBODY):
+            made.add(f"{channel}:{rest.strip().removeprefix('direct:')}")
+        else:
+            text = f"{entry[:40]!r} names nobody; the owner's memory stays closed to them"
+            fix = "write channel:id for a person, channel:group:id for a group"
+            findings.append(ConfigFinding(("memory", "allowFrom", index), text, fix, fatal=False))
+    return frozenset(made)
 
 
 def _commands(written: Any) -> dict[str, tuple[str, ...]] | None:

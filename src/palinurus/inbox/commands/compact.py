@@ -12,7 +12,7 @@ import msgspec
 from palinurus.agent.compaction.compactor import CompactionCoordinator, CompactionRequest, compact_by_hand
 from palinurus.core.types.model import ModelSpec, Prompt
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall
-from palinurus.inbox.commands.facts import change_record, find_session_model, format_tokens
+from palinurus.inbox.commands.facts import change_record, find_session_model, format_tokens, is_shared_call
 from palinurus.sessions.compactions import CompactionCheckpoint, list_checkpoints, make_undo_entry
 from palinurus.sessions.entries import LEAF_TYPE, CompactionEntry, CustomEntry, KnownEntry
 from palinurus.sessions.record import SessionRecord
@@ -56,8 +56,9 @@ async def _compact(call: CommandCall, shared: CompactionCoordinator, wishes: str
     prompt = await desk.prompt_report(call.key) if desk.prompt_report is not None else Prompt("")
     specs = tuple(tool.spec for tool in desk.tools.values())
     wish = CompactionRequest(
-        call.key, call.record, transcript, _models(call), prompt, specs, wishes, lambda: desk.inbox.running(key)
-    )
+        call.key, call.record, transcript, _models(call), prompt=prompt, specs=specs, instructions=wishes,
+        busy=lambda: desk.inbox.running(key), shared=is_shared_call(call),
+    )  # fmt: skip
     made = await compact_by_hand(shared, wish, desk.store, call.claim)
     record = await _record(call, dict(made.fields)) if made.fields else None
     if made.done is None:

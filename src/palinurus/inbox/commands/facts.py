@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from palinurus.agent.plan.offer import list_insiders
 from palinurus.config.settings import AgentSettings
 from palinurus.core.levels import thinking
 from palinurus.core.levels.resolve import FastMode, LevelRequest, ThinkingDecision, resolve_fast_mode, resolve_thinking
+from palinurus.core.policy.audience import is_shared
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor
-from palinurus.inbox.commands.command import CommandContext
+from palinurus.inbox.commands.command import CommandCall, CommandContext
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import SessionRecord
 
@@ -53,6 +55,12 @@ def gather_facts(
         resolve_thinking(model, asked, vendor),
         resolve_fast_mode(model, hurry),
     )
+
+
+def is_shared_call(call: CommandCall) -> bool:
+    """Would others than the owner see what comes of the session's next turn?"""
+    insiders = list_insiders(call.desk.settings)
+    return is_shared(call.inbound, call.key, call.record.extra, (), insiders=insiders)
 
 
 def find_session_model(catalog: Catalog, agent: AgentSettings, record: SessionRecord) -> ModelSpec:

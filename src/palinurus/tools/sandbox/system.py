@@ -110,7 +110,7 @@ def _pieces(folder: str, secret: Judge) -> tuple[list[str], bool]:
 def cover_around(folder: str, guarded: tuple[str, ...]) -> list[str]:
     """The fewest paths that cover `folder` without the guarded ones below it. All are real paths.
 
-    What is made in a folder later that holds a guarded one is not covered.
+    What is made in a folder later that holds a guarded one is not covered; nor are links in it, which lead elsewhere.
     """
     below = tuple(path for path in guarded if path.startswith(folder.rstrip("/") + "/"))
     if not below:
@@ -120,4 +120,5 @@ def cover_around(folder: str, guarded: tuple[str, ...]) -> list[str]:
     except OSError:
         return []
     entries = (os.path.join(folder, name) for name in names)
-    return [piece for entry in entries if entry not in below for piece in cover_around(entry, below)][:_MAX_PIECES]
+    own = [entry for entry in entries if entry not in below and not os.path.islink(entry)]
+    return [piece for entry in own for piece in cover_around(entry, below)][:_MAX_PIECES]
