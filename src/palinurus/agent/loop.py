@@ -1,5 +1,5 @@
 """Think, act, observe. Knows the order of things and when they must be on disk; knows no config, no vendor,
-no file. What it needs of the world comes through `Ports`; what it does is seen only in its events.
+no file. What it needs of the world comes through `RunPorts`; what it does is seen only in its events.
 """
 
 from __future__ import annotations

@@ -124,8 +124,8 @@ class TurnRunner:
         if not prepared.stored:  # a resumed turn must find the same session
             await s.store.save_session(_row(prepared))
         record = RunRecorder(s.store, claim, prepared.transcript, s.clock, audience.absorbed)
-        scene = CompactionRun(plan, prepared.session, prepared.transcript, record, abort, prepared.view)
-        compactor = Compactor(s.compactions, scene) if s.compactions is not None else None
+        where = CompactionRun(plan, prepared.session, prepared.transcript, record, abort, prepared.view)
+        compactor = Compactor(s.compactions, where) if s.compactions is not None else None
         speaker = s.speaker(plan.inbound, claim.id, plan.route.key, lambda: self._shown(plan))
         timer = asyncio.get_running_loop().call_later(plan.limits.timeout, abort.set, "timeout")
         end: AgentEnd | None = None
@@ -182,7 +182,7 @@ class TurnRunner:
         self._s.replied(replies)
 
     async def _settle(self, claim: RunClaim, end: Settlement, abort: Abort, record: RunRecorder | None = None) -> bool:
-        """See `ending.settled`; a turn that drains gives up after one try."""
+        """See `settle_until_stored`; a turn that drains gives up after one try."""
 
         async def write() -> None:
             nonlocal end

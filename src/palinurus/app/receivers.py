@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class ChannelReceivers:
-    """Implements `inbox.lines.Lines`. `kit` is what an account may use."""
+    """Implements `inbox.receivers.ReceiversPort`. `kit` is what an account may use."""
 
     def __init__(
         self,

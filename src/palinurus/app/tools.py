@@ -9,10 +9,10 @@ from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.model import Model
 from palinurus.core.types.tool import Tool
-from palinurus.inbox.status import SessionStatusReader
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.vision import VisionModel
 from palinurus.services.inbox import InboxPort
+from palinurus.services.status import SessionStatusReader
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.store.port import Store
 from palinurus.tools.collect import SessionsAndAgents, make_all_tools

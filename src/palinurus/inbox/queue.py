@@ -4,7 +4,7 @@ A row is in `rows` from the moment it waits on disk until a run has it or its re
 
     waiting ──► handed (in the run's mailbox) ──► taken (read by the loop) ──► gone (on disk as part of the run)
        │  ▲───────────┴──────── the run ended ───────┘
-       └──► doomed (not to be run; ends as `Verdict` says as soon as the session is free)
+       └──► doomed (not to be run; ends as `QueueVerdict` says as soon as the session is free)
 """
 
 from __future__ import annotations

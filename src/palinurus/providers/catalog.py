@@ -1,6 +1,6 @@
 """Which models there are, and what is known about each: vendor facts, then config, then the agent's parameters.
 
-Resolved once per message into a frozen `ModelInfo`. Knows no network; what a probe found is handed in.
+Resolved once per message into a frozen `ModelSpec`. Knows no network; what a probe found is handed in.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.settings import AgentSettings, ModelSettings, ProviderSettings, Secret, Settings
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
+from palinurus.config.settings import AgentSettings, Secret, Settings
 from palinurus.core.types.keys import ModelRef, parse_model_ref
 from palinurus.core.types.model import ModelFailure, ModelSpec, TokenPrice
 from palinurus.core.types.vendor import Vendor, VendorModel
@@ -92,16 +93,9 @@ class Catalog:
     def all(self, agent: AgentSettings | None = None) -> list[ModelSpec]:
         """Every model that is known and could be used: configured ones first, then those of vendors with a key."""
         agent = agent or self.settings.agents[self.settings.default_agent]
-        refs: dict[ModelRef, None] = {}
-        for ref in self._configured():
-            refs[ref] = None
-        for name in self._names():
-            vendor = self.vendor(name)
-            if vendor is not None and (vendor.id == "builtin" or self.key_source(name)):
-                refs.update(dict.fromkeys(ModelRef(name, m.id) for m in vendor.models))
-        refs.update(dict.fromkeys(ModelRef("ollama", m) for m in self.ollama))
-        refs.update(dict.fromkeys(ModelRef("local", m) for m in list_pulled(self.settings.home)))
-        return [self._info(ref, agent) for ref in refs]
+        ready = [name for name in self._names() if name == DEMO_REF.provider or self.key_source(name)]
+        pulled = (ModelRef("local", name) for name in list_pulled(self.settings.home))
+        return [self._info(ref, agent) for ref in dict.fromkeys((*self._every(ready), *pulled))]
 
     # --- facts about providers ---------------------------------------------------------------------------------
 
@@ -155,7 +149,8 @@ class Catalog:
         if ref is not None:
             hint = _close(ref.provider, [*self.settings.providers, *self._names()])
             return ModelFailure("config", f"unknown provider {ref.provider!r}{_meant(hint and f'{hint}/{ref.model}')}")
-        names = [*agent.aliases, *(str(r) for r in self._every()), *(r.model for r in self._every())]
+        every = self._every(self._names())
+        names = [*agent.aliases, *(str(ref) for ref in every), *(ref.model for ref in every)]
         return ModelFailure("not_found", f"unknown model {text!r}{_meant(_close(text, names))}")
 
     def _at_home(self, text: str, agent: AgentSettings, matches: list[ModelRef]) -> ModelRef | None:
@@ -202,14 +197,11 @@ class Catalog:
     def _configured(self) -> list[ModelRef]:
         return [ModelRef(p.id, m.id) for p in self.settings.providers.values() for m in p.models]
 
-    def _every(self) -> list[ModelRef]:
-        """Configured, and whatever vendors' files list."""
-        out = dict.fromkeys(self._configured())
-        for name in self._names():
-            vendor = self.vendor(name)
-            out.update(dict.fromkeys(ModelRef(name, m.id) for m in (vendor.models if vendor else ())))
-        out.update(dict.fromkeys(ModelRef("ollama", m) for m in self.ollama))
-        return list(out)
+    def _every(self, names: Iterable[str]) -> list[ModelRef]:
+        """Configured, whatever the files of these vendors list, and what Ollama has."""
+        vendors = [(name, self.vendor(name)) for name in names]
+        listed = [ModelRef(name, model.id) for name, vendor in vendors if vendor for model in vendor.models]
+        return list(dict.fromkeys((*self._configured(), *listed, *(ModelRef("ollama", m) for m in self.ollama))))
 
     def _by_id(self, text: str) -> list[ModelRef]:
         """Who has this id: among what is configured; else among vendors with a key; else among all."""
@@ -217,7 +209,7 @@ class Catalog:
         configured = [r for r in self._configured() if r.model.lower() == low]
         if configured:
             return configured
-        every = [r for r in self._every() if r.model.lower() == low]
+        every = [r for r in self._every(self._names()) if r.model.lower() == low]
         return [r for r in every if self.key_source(r.provider)] or every
 
     def _fallback(self) -> ModelRef:

@@ -10,28 +10,20 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from palinurus.core.types.messages import Message
-from palinurus.sessions.entries import (
-    UNCOMPACTED_TYPE,
-    CompactionEntry,
-    CustomEntry,
-    TranscriptEntry,
-    make_summary_message,
-    to_message,
-    to_millis,
-)
+from palinurus.sessions import entries
 
 
 class ShownMessage(NamedTuple):
     """A message, and the entry it comes from."""
 
-    entry: TranscriptEntry
+    entry: entries.TranscriptEntry
     message: Message
 
 
 class CompactionCheckpoint(NamedTuple):
     """A compaction on the path. `undone`: it was taken back; `counts`: it is the one the model sees."""
 
-    entry: CompactionEntry
+    entry: entries.CompactionEntry
     before: str | None  # the entry it hangs on: where the conversation stood
     undone: bool
     counts: bool
@@ -41,26 +33,26 @@ class CompactionCheckpoint(NamedTuple):
         return self.entry.details if isinstance(self.entry.details, dict) else {}
 
 
-def find_last_compaction(path: Sequence[TranscriptEntry]) -> int | None:
+def find_last_compaction(path: Sequence[entries.TranscriptEntry]) -> int | None:
     """Where the compaction stands that counts: the last one that no later line took back."""
     undone: set[str] = set()
     for at in range(len(path) - 1, -1, -1):
         entry = path[at]
-        if type(entry) is CompactionEntry and entry.id not in undone:
+        if type(entry) is entries.CompactionEntry and entry.id not in undone:
             return at
-        if type(entry) is CustomEntry and entry.customType == UNCOMPACTED_TYPE:
+        if type(entry) is entries.CustomEntry and entry.customType == entries.UNCOMPACTED_TYPE:
             undone.add(_target(entry))
     return None
 
 
-def list_shown_messages(path: Sequence[TranscriptEntry]) -> tuple[list[ShownMessage], int]:
+def list_shown_messages(path: Sequence[entries.TranscriptEntry]) -> tuple[list[ShownMessage], int]:
     """What the model sees, and how many of these are older than the last compaction (its summary included)."""
     cut = find_last_compaction(path)
     if cut is None:
         return _spoken(path), 0
     last = path[cut]
-    assert isinstance(last, CompactionEntry)
-    made = [ShownMessage(last, make_summary_message(last.summary, to_millis(last.timestamp)))]
+    assert isinstance(last, entries.CompactionEntry)
+    made = [ShownMessage(last, entries.make_summary_message(last.summary, entries.to_millis(last.timestamp)))]
     wanted = last.firstKeptEntryId
     kept = next((at for at in range(cut - 1, -1, -1) if path[at].id == wanted), None) if wanted else None
     if kept is not None:
@@ -69,25 +61,27 @@ def list_shown_messages(path: Sequence[TranscriptEntry]) -> tuple[list[ShownMess
     return made + _spoken(path[cut + 1 :]), older
 
 
-def list_checkpoints(path: Sequence[TranscriptEntry]) -> list[CompactionCheckpoint]:
+def list_checkpoints(path: Sequence[entries.TranscriptEntry]) -> list[CompactionCheckpoint]:
     """Every compaction on the path, oldest first."""
     cut = find_last_compaction(path)
-    undone = {_target(e) for e in path if isinstance(e, CustomEntry) and e.customType == UNCOMPACTED_TYPE}
+    undone = {
+        _target(e) for e in path if isinstance(e, entries.CustomEntry) and e.customType == entries.UNCOMPACTED_TYPE
+    }
     return [
         CompactionCheckpoint(entry, path[at - 1].id if at else None, entry.id in undone, at == cut)
         for at, entry in enumerate(path)
-        if isinstance(entry, CompactionEntry)
+        if isinstance(entry, entries.CompactionEntry)
     ]
 
 
-def make_undo_entry(target: str) -> CustomEntry:
+def make_undo_entry(target: str) -> entries.CustomEntry:
     """The line that takes a compaction back."""
-    return CustomEntry(customType=UNCOMPACTED_TYPE, data={"targetId": target})
+    return entries.CustomEntry(customType=entries.UNCOMPACTED_TYPE, data={"targetId": target})
 
 
-def _spoken(path: Sequence[TranscriptEntry]) -> list[ShownMessage]:
-    return [ShownMessage(entry, message) for entry in path if (message := to_message(entry)) is not None]
+def _spoken(path: Sequence[entries.TranscriptEntry]) -> list[ShownMessage]:
+    return [ShownMessage(entry, message) for entry in path if (message := entries.to_message(entry)) is not None]
 
 
-def _target(entry: CustomEntry) -> str:
+def _target(entry: entries.CustomEntry) -> str:
     return str(entry.data.get("targetId") or "") if isinstance(entry.data, dict) else ""

@@ -15,18 +15,7 @@ import msgspec
 
 from palinurus.core.text import repair_surrogates
 from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBlock, ThinkingBlock, ToolCall, ToolResult
-from palinurus.sessions import tree
-from palinurus.sessions.entries import (
-    BranchSummaryEntry,
-    CompactionEntry,
-    CustomMessageEntry,
-    LevelChangeEntry,
-    MessageEntry,
-    ModelChangeEntry,
-    TranscriptEntry,
-    get_moment,
-    to_iso,
-)
+from palinurus.sessions import entries, tree
 from palinurus.sessions.transcript import Transcript
 
 _MIME = re.compile(r"image/[a-z0-9.+-]{1,40}", re.ASCII)
@@ -77,32 +66,38 @@ def iterate_blocks(transcript: Transcript) -> Iterator[ExportBlock]:
     for entry in transcript.path_to_leaf():
         pieces = tuple(_pieces(entry))
         if pieces and not tree.is_hidden(entry):
-            error = isinstance(entry, MessageEntry) and isinstance(entry.message, ToolResult) and entry.message.isError
-            yield ExportBlock(tree.name_speaker(entry), _when(entry), pieces, entry.id, labels.get(entry.id), error)
+            error = (
+                isinstance(entry, entries.MessageEntry)
+                and isinstance(entry.message, ToolResult)
+                and entry.message.isError
+            )
+            yield ExportBlock(
+                tree.name_speaker(entry), _when(entry), pieces, entry.id, label=labels.get(entry.id), error=error
+            )
 
 
-def _when(entry: TranscriptEntry) -> str:
-    at = get_moment(entry)
-    return to_iso(at)[:16].replace("T", " ") if 0 < at < 2**47 else ""
+def _when(entry: entries.TranscriptEntry) -> str:
+    at = entries.get_moment(entry)
+    return entries.to_iso(at)[:16].replace("T", " ") if 0 < at < 2**47 else ""
 
 
-def _pieces(entry: TranscriptEntry) -> Iterator[ExportPiece]:
-    if isinstance(entry, MessageEntry):
+def _pieces(entry: entries.TranscriptEntry) -> Iterator[ExportPiece]:
+    if isinstance(entry, entries.MessageEntry):
         content = entry.message.content
         for block in (TextBlock(content),) if isinstance(content, str) else content:
             yield _piece(block, code=isinstance(entry.message, ToolResult))
         if isinstance(entry.message, AssistantMessage) and entry.message.errorMessage:
             yield ExportPiece("note", entry.message.errorMessage, "error")
-    elif isinstance(entry, CustomMessageEntry):
+    elif isinstance(entry, entries.CustomMessageEntry):
         for part in (TextBlock(entry.content),) if isinstance(entry.content, str) else entry.content:
             yield _piece(part)
-    elif isinstance(entry, CompactionEntry):
+    elif isinstance(entry, entries.CompactionEntry):
         yield ExportPiece("note", entry.summary, "what went before was condensed")
-    elif isinstance(entry, BranchSummaryEntry):
+    elif isinstance(entry, entries.BranchSummaryEntry):
         yield ExportPiece("note", entry.summary, "a branch that was left")
-    elif isinstance(entry, ModelChangeEntry):
+    elif isinstance(entry, entries.ModelChangeEntry):
         yield ExportPiece("note", f"{entry.provider}/{entry.modelId}", "model")
-    elif isinstance(entry, LevelChangeEntry):
+    elif isinstance(entry, entries.LevelChangeEntry):
         yield ExportPiece("note", entry.thinkingLevel, "thinking level")
 
 
@@ -115,9 +110,6 @@ def _piece(block: TextBlock | ThinkingBlock | ImageBlock | ToolCall, *, code: bo
         return ExportPiece("image", block.data, block.mimeType)
     arguments = repair_surrogates(json.dumps(block.arguments, ensure_ascii=False, indent=2, default=str))
     return ExportPiece("code", arguments, block.name or "tool")
-
-
-# --- Markdown -------------------------------------------------------------------------------------------------
 
 
 def to_markdown(transcript: Transcript, key: str) -> str:
@@ -164,8 +156,6 @@ _MARKDOWN = {
     "code": _fence,
     "image": _picture,
 }
-
-# --- HTML -----------------------------------------------------------------------------------------------------
 
 _PAGE = """<!doctype html>
 <html lang="en">

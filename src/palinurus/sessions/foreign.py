@@ -1,6 +1,6 @@
 """Lines that are sound JSON but not our shape: older versions, other writers, small mistakes.
 
-Takes the decoded object, gives the nearest entry; what cannot be understood is kept as `Unknown`.
+Takes the decoded object, gives the nearest entry; what cannot be understood is kept as `UnknownEntry`.
 Pure: knows nothing of bytes and files.
 """
 
@@ -12,35 +12,15 @@ from typing import Any, get_args
 import msgspec
 from msgspec import UNSET
 
-from palinurus.core.types.messages import (
-    AssistantMessage,
-    ImageBlock,
-    Message,
-    StopReason,
-    TextBlock,
-    ThinkingBlock,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from palinurus.core.types import messages
 from palinurus.core.types.usage import TokenCost, TokenUsage
-from palinurus.sessions.entries import (
-    KnownEntry,
-    MessageEntry,
-    TranscriptEntry,
-    TranscriptHeader,
-    UnknownEntry,
-    make_branch_message,
-    make_summary_message,
-    to_iso,
-    to_millis,
-)
+from palinurus.sessions import entries
 
-_STOPS = frozenset(get_args(StopReason))
+_STOPS = frozenset(get_args(messages.StopReason))
 _COUNTS = ("input", "output", "cacheRead", "cacheWrite", "totalTokens")
 
 
-def convert_entry(raw: dict[str, Any]) -> TranscriptHeader | TranscriptEntry:
+def convert_entry(raw: dict[str, Any]) -> entries.TranscriptHeader | entries.TranscriptEntry:
     """The entry this object means. Raises ValueError when it has no `type`: then it is no line of ours."""
     kind = raw.get("type")
     if not isinstance(kind, str):
@@ -51,24 +31,28 @@ def convert_entry(raw: dict[str, Any]) -> TranscriptHeader | TranscriptEntry:
     if kind == "message":
         body = raw.get("message")
         message = convert_message(body) if isinstance(body, dict) else None
-        return UnknownEntry(raw=raw, **place) if message is None else MessageEntry(message=message, **place)
+        return (
+            entries.UnknownEntry(raw=raw, **place)
+            if message is None
+            else entries.MessageEntry(message=message, **place)
+        )
     try:
-        known: KnownEntry = msgspec.convert({**raw, **place}, KnownEntry, strict=False)
+        known: entries.KnownEntry = msgspec.convert({**raw, **place}, entries.KnownEntry, strict=False)
         return known
     except msgspec.ValidationError:
-        return UnknownEntry(raw=raw, **place)
+        return entries.UnknownEntry(raw=raw, **place)
 
 
-def convert_message(raw: dict[str, Any]) -> Message | None:
+def convert_message(raw: dict[str, Any]) -> messages.Message | None:
     """A message of any known role, in one of our three; None when there is nothing to show a model."""
     role = raw.get("role")
     build = _ROLES.get(role) if isinstance(role, str) else None
     return build(raw) if build else None
 
 
-def _header(raw: dict[str, Any]) -> TranscriptHeader:
+def _header(raw: dict[str, Any]) -> entries.TranscriptHeader:
     version = raw.get("version")
-    return TranscriptHeader(
+    return entries.TranscriptHeader(
         version=version if type(version) is int else 1,
         id=_text(raw.get("id")),
         timestamp=_stamp(raw.get("timestamp")),
@@ -89,22 +73,24 @@ def _place(raw: dict[str, Any]) -> dict[str, Any]:
     return place
 
 
-def _user(raw: dict[str, Any]) -> UserMessage | None:
+def _user(raw: dict[str, Any]) -> messages.UserMessage | None:
     content = raw.get("content")
     if isinstance(content, str):
-        return UserMessage(content, _ms(raw.get("timestamp")))
+        return messages.UserMessage(content, _ms(raw.get("timestamp")))
     blocks = _shown(content)
-    return UserMessage(blocks, _ms(raw.get("timestamp"))) if blocks else None
+    return messages.UserMessage(blocks, _ms(raw.get("timestamp"))) if blocks else None
 
 
-def _assistant(raw: dict[str, Any]) -> AssistantMessage:
+def _assistant(raw: dict[str, Any]) -> messages.AssistantMessage:
     content = tuple(
-        b for b in map(_block, _listed(raw.get("content"))) if isinstance(b, TextBlock | ThinkingBlock | ToolCall)
+        b
+        for b in map(_block, _listed(raw.get("content")))
+        if isinstance(b, messages.TextBlock | messages.ThinkingBlock | messages.ToolCall)
     )
     stop: Any = raw.get("stopReason")
     if not isinstance(stop, str) or stop not in _STOPS:
-        stop = "toolUse" if any(isinstance(b, ToolCall) for b in content) else "stop"
-    return AssistantMessage(
+        stop = "toolUse" if any(isinstance(b, messages.ToolCall) for b in content) else "stop"
+    return messages.AssistantMessage(
         content=content,
         api=_text(raw.get("api")),
         provider=_text(raw.get("provider")),
@@ -116,8 +102,8 @@ def _assistant(raw: dict[str, Any]) -> AssistantMessage:
     )
 
 
-def _result(raw: dict[str, Any]) -> ToolResult:
-    return ToolResult(
+def _result(raw: dict[str, Any]) -> messages.ToolResult:
+    return messages.ToolResult(
         toolCallId=_text(raw.get("toolCallId") or raw.get("toolUseId") or raw.get("tool_call_id")),
         toolName=_text(raw.get("toolName") or raw.get("name")),
         content=_shown(raw.get("content")),
@@ -127,25 +113,25 @@ def _result(raw: dict[str, Any]) -> ToolResult:
     )
 
 
-def _bash(raw: dict[str, Any]) -> UserMessage | None:
+def _bash(raw: dict[str, Any]) -> messages.UserMessage | None:
     """A command a person ran in the session, and what it printed."""
     if raw.get("excludeFromContext") is True:
         return None
     code = raw.get("exitCode")
     ended = f"\nexit code {code}" if type(code) is int and code else ""
     text = f"I ran this command: {_text(raw.get('command'))}\n\n{_text(raw.get('output')) or '(no output)'}{ended}"
-    return UserMessage(text, _ms(raw.get("timestamp")))
+    return messages.UserMessage(text, _ms(raw.get("timestamp")))
 
 
-_ROLES: dict[str, Callable[[dict[str, Any]], Message | None]] = {
+_ROLES: dict[str, Callable[[dict[str, Any]], messages.Message | None]] = {
     "user": _user,
     "assistant": _assistant,
     "toolResult": _result,
     "bashExecution": _bash,
     "custom": _user,
     "hookMessage": _user,  # version 2's name of custom
-    "compactionSummary": lambda raw: make_summary_message(_text(raw.get("summary")), _ms(raw.get("timestamp"))),
-    "branchSummary": lambda raw: make_branch_message(_text(raw.get("summary")), _ms(raw.get("timestamp"))),
+    "compactionSummary": lambda raw: entries.make_summary_message(_text(raw.get("summary")), _ms(raw.get("timestamp"))),
+    "branchSummary": lambda raw: entries.make_branch_message(_text(raw.get("summary")), _ms(raw.get("timestamp"))),
 }
 
 
@@ -153,24 +139,24 @@ def _listed(content: Any) -> list[Any]:
     return content if isinstance(content, list) else [content]
 
 
-def _shown(content: Any) -> tuple[TextBlock | ImageBlock, ...]:
-    return tuple(b for b in map(_block, _listed(content)) if isinstance(b, TextBlock | ImageBlock))
+def _shown(content: Any) -> tuple[messages.TextBlock | messages.ImageBlock, ...]:
+    return tuple(b for b in map(_block, _listed(content)) if isinstance(b, messages.TextBlock | messages.ImageBlock))
 
 
-def _block(raw: Any) -> TextBlock | ThinkingBlock | ImageBlock | ToolCall | None:
+def _block(raw: Any) -> messages.TextBlock | messages.ThinkingBlock | messages.ImageBlock | messages.ToolCall | None:
     if isinstance(raw, str):
-        return TextBlock(raw)
+        return messages.TextBlock(raw)
     kind = raw.get("type") if isinstance(raw, dict) else None
     build = _BLOCKS.get(kind) if isinstance(kind, str) else None
     return build(raw) if build else None
 
 
-def _image_block(raw: dict[str, Any]) -> ImageBlock | None:
+def _image_block(raw: dict[str, Any]) -> messages.ImageBlock | None:
     data, mime = raw.get("data"), raw.get("mimeType")
-    return ImageBlock(data, mime) if isinstance(data, str) and isinstance(mime, str) else None
+    return messages.ImageBlock(data, mime) if isinstance(data, str) and isinstance(mime, str) else None
 
 
-def _call_block(raw: dict[str, Any]) -> ToolCall:
+def _call_block(raw: dict[str, Any]) -> messages.ToolCall:
     arguments, invalid = raw.get("arguments", raw.get("input")), None
     if isinstance(arguments, str):
         try:
@@ -179,14 +165,19 @@ def _call_block(raw: dict[str, Any]) -> ToolCall:
             arguments = None
     if not isinstance(arguments, dict):
         arguments, invalid = {}, "the arguments on file are not an object"
-    return ToolCall(
-        _text(raw.get("id")), _text(raw.get("name")), arguments, _maybe(raw.get("thoughtSignature")), invalid
+    return messages.ToolCall(
+        _text(raw.get("id")), _text(raw.get("name")), arguments, _maybe(raw.get("thoughtSignature")), invalid=invalid
     )
 
 
-_BLOCKS: dict[str, Callable[[dict[str, Any]], TextBlock | ThinkingBlock | ImageBlock | ToolCall | None]] = {
-    "text": lambda raw: TextBlock(_text(raw.get("text")), _maybe(raw.get("textSignature"))),
-    "thinking": lambda raw: ThinkingBlock(
+_BLOCKS: dict[
+    str,
+    Callable[
+        [dict[str, Any]], messages.TextBlock | messages.ThinkingBlock | messages.ImageBlock | messages.ToolCall | None
+    ],
+] = {
+    "text": lambda raw: messages.TextBlock(_text(raw.get("text")), _maybe(raw.get("textSignature"))),
+    "thinking": lambda raw: messages.ThinkingBlock(
         _text(raw.get("thinking")), _maybe(raw.get("thinkingSignature")), raw.get("redacted") is True
     ),
     "image": _image_block,
@@ -220,10 +211,10 @@ def _maybe(value: Any) -> str | None:
 
 
 def _ms(value: Any) -> int:
-    return to_millis(value) if isinstance(value, str) else _count(value)
+    return entries.to_millis(value) if isinstance(value, str) else _count(value)
 
 
 def _stamp(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return to_iso(_count(value)) if 0 < _count(value) < 2**47 else ""
+    return entries.to_iso(_count(value)) if 0 < _count(value) < 2**47 else ""

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.config.settings import SessionSettings
+from palinurus.config.sections.session import SessionSettings
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import BadRequest, StateBroken
 from palinurus.sessions import files, search, tree
@@ -72,7 +72,8 @@ async def create_branch(
 ) -> None:
     """The session `record` at `key` begins with what `transcript` says up to `entry`. The file first, then the row:
     if the second fails, an unused file is all that is left. Raises DiskFull, StateUnwritable."""
-    files.place_file(home, record.path(key.agent), tree.fork_transcript(transcript, entry, record.sessionId, now))
+    made = tree.fork_transcript(transcript, entry, record.sessionId, now)
+    await asyncio.to_thread(files.place_file, home, record.path(key.agent), made)
     await store.save_session(record.row(key))
 
 
@@ -84,8 +85,8 @@ async def delete_session(home: str, store: Store, key: SessionKey, record: Sessi
     path = record.path(key.agent)
     others = [row for row in await store.sessions(key.agent) if row.key != str(key)]
     used = any(_path(row) == path for row in others)
-    kept = "" if used else files.archive_file(home, path, "deleted", now)
-    search.forget_files(home, () if used else (path,))
+    kept = "" if used else await asyncio.to_thread(files.archive_file, home, path, "deleted", now)
+    await asyncio.to_thread(search.forget_files, home, () if used else (path,))
     await store.drop_session(str(key))
     return kept
 

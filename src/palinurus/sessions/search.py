@@ -10,7 +10,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import NamedTuple
 
 from palinurus.core.text import repair_surrogates
@@ -27,6 +27,7 @@ from palinurus.sessions.entries import (
 )
 from palinurus.sessions.files import SessionFile, list_session_files, parse_archive_time
 from palinurus.sessions.transcript import read_transcript
+from palinurus.store.cachefile import discard_database, is_passing
 
 NAME = "index.db"
 VERSION = 1
@@ -53,10 +54,6 @@ CREATE TRIGGER entries_out AFTER DELETE ON entries BEGIN
 END;
 PRAGMA user_version = {VERSION};
 """
-_PASSING = (
-    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM,
-)  # fmt: skip
 _FOUND = "SELECT e.path, e.entry, e.who, e.at, e.text FROM entries e"
 
 
@@ -105,9 +102,9 @@ def search_transcripts(home: str, asked: TranscriptQuery) -> TranscriptFindings:
                 return TranscriptFindings(tuple(_indexed(conn, asked)))
         except sqlite3.Error as exc:
             note = f"the index cannot be used ({exc})"
-            if attempt or _passing(exc):
+            if attempt or is_passing(exc):
                 break
-            _discard(home)
+            discard_database(os.path.join(home, NAME))
         except OSError as exc:
             note = f"the index cannot be written ({exc.strerror})"
             break
@@ -127,13 +124,10 @@ def forget_files(home: str, paths: Sequence[str]) -> None:
             _erase(conn)
             conn.execute("COMMIT")
     except sqlite3.Error as exc:
-        if not _passing(exc):
-            _discard(home)
+        if not is_passing(exc):
+            discard_database(os.path.join(home, NAME))
     except OSError:
         return
-
-
-# --- the index ------------------------------------------------------------------------------------------------
 
 
 def _open(home: str) -> sqlite3.Connection:
@@ -155,17 +149,6 @@ def _open(home: str) -> sqlite3.Connection:
         conn.close()
         raise
     return conn
-
-
-def _passing(exc: sqlite3.Error) -> bool:
-    """Busy, read-only, full: making the index anew would not help."""
-    return getattr(exc, "sqlite_errorcode", 0) & 0xFF in _PASSING
-
-
-def _discard(home: str) -> None:
-    for name in (NAME, f"{NAME}-journal", f"{NAME}-wal", f"{NAME}-shm"):
-        with suppress(FileNotFoundError):
-            os.unlink(os.path.join(home, name))
 
 
 def _update(conn: sqlite3.Connection, home: str, seen: Sequence[SessionFile]) -> None:
@@ -215,16 +198,13 @@ def _indexed(conn: sqlite3.Connection, asked: TranscriptQuery) -> Iterator[Trans
         args.append(" ".join(_phrase(term) for term in words))
     rows = conn.execute(f"{sql} WHERE {' AND '.join(where)} ORDER BY e.at DESC, e.n DESC LIMIT ?", (*args, asked.limit))
     for path, entry, who, at, text in rows:
-        yield TranscriptHit(path, entry, who, at, cut_excerpt(text, asked.terms))
+        yield TranscriptHit(path, entry, who, at, text=cut_excerpt(text, asked.terms))
 
 
 def _phrase(term: str) -> str:
     """A term for the index: nothing in it is syntax but a * at its end."""
     bare = term.rstrip("*").replace('"', '""')
     return f'"{bare}"*' if term.endswith("*") else f'"{bare}"'
-
-
-# --- without it -----------------------------------------------------------------------------------------------
 
 
 def _scanned(home: str, seen: Iterable[SessionFile], asked: TranscriptQuery) -> list[TranscriptHit]:
@@ -240,9 +220,6 @@ def _scanned(home: str, seen: Iterable[SessionFile], asked: TranscriptQuery) -> 
     return hits[: asked.limit]
 
 
-# --- texts ----------------------------------------------------------------------------------------------------
-
-
 def _searched(file: SessionFile) -> bool:
     """Transcripts, and those that were reset; not what a person deleted."""
     return file.name.endswith(".jsonl") or (parse_archive_time(file.name) is not None and ".jsonl.reset." in file.name)
@@ -256,7 +233,7 @@ def _entries(home: str, file: SessionFile) -> Iterator[TranscriptHit]:
     for entry in transcript.entries:
         text = get_text(entry)
         if text.strip():
-            yield TranscriptHit(file.path, entry.id, _who(entry), get_moment(entry), text[:DOCUMENT])
+            yield TranscriptHit(file.path, entry.id, _who(entry), get_moment(entry), text=text[:DOCUMENT])
 
 
 def _who(entry: TranscriptEntry) -> str:

@@ -1,1 +1,1 @@
-"""Tools the model may call. `collect` lists them, `call` is the one door; nothing else runs a tool."""
+"""Tools the model may call. `collect` lists them, `define` makes them of functions, `call` runs them."""

@@ -141,6 +141,6 @@ _CONVERT: dict[str, Callable[[Any, str], Any]] = {
 
 
 def convert_value(kind: Any, value: Any, key: str, depth: int) -> Any:
-    """`value` as `kind`; a kind that is not in the table leaves it alone. Raises Mismatch."""
+    """`value` as `kind`; a kind that is not in the table leaves it alone. Raises ArgumentMismatch."""
     step = _CONVERT.get(kind) if isinstance(kind, str) else None
     return to_storable(value, depth) if step is None else step(value, key)

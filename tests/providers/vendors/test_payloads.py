@@ -35,11 +35,14 @@ def asking(ref: str, level: str = "off", **options: Any) -> ModelRequest:
     return ModelRequest(model, Prompt("p"), (UserMessage("hi"),), level=level, max_tokens=limit, **options)
 
 
+def shape(vendor: Vendor, body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+    return (vendor if vendor.shapes(request.model.api) else custom.VENDOR).shape(body, request)
+
+
 def shaped(ref: str, level: str = "off", body: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
     request = asking(ref, level, **options)
     before = {"model": request.model.ref.model} if body is None else body
-    vendor = vendor_of(request.model.ref.provider)
-    return (vendor if vendor.shapes(request.model.api) else custom.VENDOR).shape(before, request)
+    return shape(vendor_of(request.model.ref.provider), before, request)
 
 
 def added(ref: str, level: str = "off", body: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
@@ -363,7 +366,7 @@ def test_the_level_that_was_resolved_is_the_level_that_is_sent(provider: str) ->
         level = resolve.resolve_thinking(request.model, LevelRequest(session=word), vendor).level
         request = asking(f"{provider}/{known.id}", level, tools=(READ,))
         wire = load_row(WIRES, request.model.api)
-        bodies[level] = vendor.shape(wire.encode(request), request)
+        bodies[level] = shape(vendor, wire.encode(request), request)
     assert len(bodies) == 2
     first, second = bodies.values()
     assert first != second
@@ -685,3 +688,9 @@ def test_budgets_per_level_come_from_the_params(ref: str, level: str, fields: di
 def test_budgets_that_are_none_change_nothing(wrong: Any) -> None:
     ref = "anthropic/claude-haiku-4-5"
     assert added(ref, "low", params={"thinkingBudgets": wrong}) == added(ref, "low")
+
+
+def test_a_vendor_of_facts_alone_follows_the_common_rules() -> None:
+    """As docs/adding.md and plugins write one: its models think as they are told."""
+    vendor = Vendor("harbour", "Harbour", "openai-completions", "https://api.harbour.example/v1")
+    assert shape(vendor, {}, asking("harbour/tide-1", "high")) == {"reasoning_effort": "high"}

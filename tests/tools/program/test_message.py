@@ -27,6 +27,7 @@ from palinurus.core.types.channel import (
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.core.types.outbound import Button, Reply
+from palinurus.core.types.sandbox import ContainerMount, ContainerSpec, SandboxSpec
 from palinurus.plugins.hooks import Hooks
 from palinurus.tools.call import call_tool
 from palinurus.tools.program.message import AGAIN, LATER, UNKNOWN, make_message_tool
@@ -270,6 +271,14 @@ async def test_what_is_on_its_way_is_not_to_be_sent_again_and_what_failed_is_tol
     post.result = MessageDelivery("failed", "", "blocked")
     result = await do(message="x")
     assert result.isError and json.loads(result.text)["error"] == "blocked"
+
+
+async def test_a_file_is_found_under_the_name_that_commands_know(post: Fake, do: Do, ctx: Any, workspace: Path) -> None:
+    (workspace / "a.png").write_bytes(b"x")
+    box = ContainerSpec("b", "i", mounts=(ContainerMount(str(workspace), "/workspace", True),))
+    ctx.set(cell=SandboxSpec("docker", (), (str(workspace),), box=box))
+    await do(media="/workspace/a.png")
+    assert [r.media for r in post.sent] == [(str(workspace / "a.png"),)]
 
 
 async def test_files_of_the_workspace_and_addresses(post: Fake, do: Do, workspace: Path, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The one facade of the system prompt: settings, tools and the occasion in, prompt out.
 
 Runs, previews and exports all come here, so that what is shown is what is sent. Looks at the world once, when it is
-made (host, repository, docs); what workspace files and skills there are comes from a `Supplier`.
+made (host, repository, docs); what workspace files and skills there are comes from a `PromptSupply`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import msgspec
 
 import palinurus
 from palinurus.agent.plan.runplan import ModelCandidate
-from palinurus.config.settings import AgentSettings, PromptSettings, Settings
+from palinurus.config.sections.agents import PromptSettings
+from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.prompt import facts
 from palinurus.core.prompt import facts as words
 from palinurus.core.prompt.bootstrap import hide_memory

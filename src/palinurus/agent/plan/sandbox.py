@@ -1,6 +1,6 @@
 """Which cell the commands of a session run in, and which workspace: from the settings and what this machine has.
 
-One `Cells` per configuration. Makes the few folders a cell needs; starts and restricts nothing itself.
+One `ToolSandboxes` per configuration. Makes the few folders a cell needs; starts and restricts nothing itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What runs by other programs share: start, steer, stop, a second start when the program dies, the end.
 
-A `Talk` knows one program's protocol; here is when it is spoken. One program process serves one run: it is started
+A `ProgramTalk` knows one program's protocol; here is when it is spoken. One process serves one run: it is started
 with the run and gone with it, and finds its conversation again by an id that is kept in the session's record.
 """
 
@@ -59,8 +59,8 @@ PostItem: TypeAlias = Callable[[DriveItem], None]
 
 
 class ProgramTalk(Protocol):
-    """One program process. `open` starts it and says the first words; all its messages are posted as `Heard`, its end
-    as `Gone`."""
+    """One program process. `open` starts it and says the first words; its messages are posted as `ProgramMessage`, its
+    end as `ProgramGone`."""
 
     over: ProgramTurnEnd | None  # set by `hear` when a turn has ended
 

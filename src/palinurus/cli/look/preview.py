@@ -210,9 +210,9 @@ async def preview_run(
     except BadRequest as exc:
         raise BadRequest(exc.message, fix="`pal prompt show --help`") from None
     message = reader.read(inbound, where)
-    store = cast(Store, _Shelf(settings.home))  # all a plan asks of the store is one session
+    store = cast(Store, _StateOnDisk(settings.home))  # all a plan asks of the store is one session
     clock = SystemClock()
-    shelf = PromptSources(settings, environ, raw, path=build_search_path())
+    sources = PromptSources(settings, environ, raw, path=build_search_path())
     family = WebToolset(settings.web, clock)
     web = make_web_tools(settings, catalog, family, cast(Model, None))
     lines = open_channels(settings, store, clock, family.egress, others, _unwanted)
@@ -238,8 +238,8 @@ async def preview_run(
         clock,
         build_child_env(environ, {}),
         Hooks(),
-        PromptBuilder(settings, catalog, lambda a, k: PromptSupply(*shelf(a, k))),
-        shelf,
+        PromptBuilder(settings, catalog, lambda a, k: PromptSupply(*sources(a, k))),
+        sources,
     )
     claim = RunClaim("preview", str(where.key), where.lane, b"", clock.now(), 1)
     preparer = RunPreparer(parts)
@@ -255,7 +255,7 @@ async def _unwanted(inbound: Inbound) -> bool:
     return False  # nothing is received for a preview
 
 
-class _Shelf:
+class _StateOnDisk:
     """The state as it stands on disk, if there is any."""
 
     def __init__(self, home: str) -> None:

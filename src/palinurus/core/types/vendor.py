@@ -1,4 +1,4 @@
-"""A vendor is one file of facts (`providers/vendors/<id>.py`) holding one `Vendor`. These are its types."""
+"""What is known about a vendor: one `Vendor` in one file of `providers/vendors`. These are its types."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class SigningVariables(msgspec.Struct, frozen=True):
 
 class Vendor(msgspec.Struct, frozen=True):
     """`profile(model)` gives the thinking levels; `shape(body, request)` has the last word on the payload: thinking
-    fields, service tier, quirks. It knows the vendor's own API (and `apis`); models that the config reaches through
-    another one follow the common rules (`vendors/custom.py`). All pure."""
+    fields, service tier, quirks. It knows the vendor's own API (and `apis`); without one, and for models that the
+    config reaches through another API, the common rules hold (`vendors/custom.py`). All pure."""
 
     id: str
     name: str
@@ -90,4 +90,4 @@ class Vendor(msgspec.Struct, frozen=True):
 
     def shapes(self, api: str) -> bool:
         """Does `shape` know what to do with bodies of this API?"""
-        return api == self.api or api in self.apis
+        return self.shape is not keep_body and api in (self.api, *self.apis)

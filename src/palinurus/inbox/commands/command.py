@@ -12,9 +12,11 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from palinurus.agent.compaction.compactor import CompactionCoordinator
+from palinurus.agent.plan.offer import list_insiders
 from palinurus.agent.promptcache import CacheSnapshot
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.policy.audience import is_shared
 from palinurus.core.prompt.bootstrap import BootstrapWeight
 from palinurus.core.skills.skill import Skill
 from palinurus.core.types.inbound import Attachment, Inbound
@@ -64,12 +66,12 @@ class CommandContext(NamedTuple):
     files: Callable[[SessionKey], tuple[BootstrapWeight, ...]] | None = (
         None  # workspace files, on disk and in that prompt
     )
-    board: ApprovalBoard | None = None  # open approvals
+    approvals: ApprovalBoard | None = None  # open approvals
     changed: Callable[[str, SessionRecord], None] = lambda key, record: None  # told of a session's new record
     fitted: FitReplies = lambda inbound, replies: replies
     commands: Mapping[str, ChatCommand] = {}  # of plugins, besides the table
     compactions: CompactionCoordinator | None = None  # who makes room in long conversations
-    nest: SubagentControl | None = None  # who keeps sub-agents
+    subagents: SubagentControl | None = None  # who keeps sub-agents
     stock: Callable[[str], SkillStock] | None = None  # an agent's skills as they stand, those that cannot be used too
     processes: Callable[[], tuple[CommandRow, ...]] = tuple  # commands that run or ran a short while ago
     recall: MemoryPort | None = None  # where memory is
@@ -83,23 +85,29 @@ class CommandContext(NamedTuple):
 class CommandCall(NamedTuple):
     """One command, as given."""
 
-    desk: CommandContext
+    program: CommandContext
     claim: RunClaim
     inbound: Inbound
     key: SessionKey
     record: SessionRecord
     stored: bool  # the record is on disk
-    name: str  # canonical
-    args: str  # what stands behind the name, as written
-    table: Mapping[str, ChatCommand]
+    name: str = ""  # canonical
+    args: str = ""  # what stands behind the name, as written
+    table: Mapping[str, ChatCommand] = {}
 
     @property
     def agent(self) -> AgentSettings:
-        return self.desk.settings.agents[self.key.agent]
+        return self.program.settings.agents[self.key.agent]
 
     @property
     def admin(self) -> bool:
         return is_admin(self.inbound)
+
+    @property
+    def shared(self) -> bool:
+        """Would others than the owner see what comes of the session's next turn?"""
+        insiders = list_insiders(self.program.settings)
+        return is_shared(self.inbound, self.key, self.record.extra, (), insiders=insiders)
 
 
 class CommandAnswer(msgspec.Struct, frozen=True):

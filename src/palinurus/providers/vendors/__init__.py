@@ -1,1 +1,1 @@
-"""One file of facts per vendor, each with a `VENDOR`. Pure."""
+"""Facts of vendors, each a `Vendor`; families of models that many of them serve: `claude`, `efforts`. Pure."""

@@ -227,7 +227,10 @@ class SubagentFollower:
         transcript = await self._transcript(child)
         if transcript is None or not child.item:
             return ""
-        row = await self._inbox.wait(child.item)
+        try:
+            row = await self._inbox.wait(child.item)
+        except NotFound:  # its end says so
+            return ""
         said = [e.message for e in transcript.entries_of(row.id) if isinstance(e, MessageEntry)]
         found = find_last_words(said)
         if found is None and child.outcome == "ok":

@@ -1,7 +1,7 @@
 """One child process: started in a session of its own, its output handed on as it comes, ended with its family.
 
-`run` is for those that only wait (the searches); `Child` is for those that talk to it (exec, process). Its input is
-nothing, a pipe or a terminal. On time-out and on cancellation nothing of the family survives.
+`run_child` is for those that only wait (the searches); `ChildProcess` is for those that talk to it (exec, process). Its
+input is nothing, a pipe or a terminal. On time-out and on cancellation nothing of the family survives.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ChildExit(NamedTuple):
 
 
 def make_mark() -> str:
-    """A value of MARK, found in the environment of every descendant."""
+    """A value of MARK_VARIABLE, found in the environment of every descendant."""
     return secrets.token_hex(12)
 
 

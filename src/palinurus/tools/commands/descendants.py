@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 from typing import NamedTuple
 
@@ -45,7 +46,7 @@ def _process(pid: int) -> SystemProcess | None:
     fields = text[text.rfind(b")") + 2 :].split()
     if len(fields) < 20 or fields[0] in (b"Z", b"X"):
         return None
-    return SystemProcess(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+    return SystemProcess(pid, int(fields[1]), int(fields[2]), int(fields[3]), start=int(fields[19]))
 
 
 def find_descendants(root: int, mark: str, since: int) -> set[SystemProcess]:
@@ -106,3 +107,15 @@ def signal_each(family: set[SystemProcess], number: signal.Signals) -> None:
         if read_start_time(process.pid) == process.start and process.pid != os.getpid():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process.pid, number)
+
+
+def wait_ended(family: set[SystemProcess], seconds: float) -> None:
+    """Returns when none of them runs, or after `seconds` for each that does. Where there are no pidfds, at once."""
+    for process in family:
+        with contextlib.suppress(AttributeError, OSError):
+            handle = os.pidfd_open(process.pid)
+            try:
+                if read_start_time(process.pid) == process.start:
+                    select.select([handle], [], [], seconds)
+            finally:
+                os.close(handle)

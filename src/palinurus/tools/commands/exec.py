@@ -30,13 +30,17 @@ from palinurus.tools.commands.table import CommandTable
 from palinurus.tools.define import define_tool
 from palinurus.tools.files.paths import expand_home, shorten_path
 
-# What a model is told when its command ran into the walls: programs only say "Permission denied". Pure.
-
+SHELL_MARK = {"OPENCLAW_SHELL": "exec"}
+MAX_COMMAND = 120_000  # bytes; the kernel takes 128 KB in one argument
+UPDATE = 0.25  # seconds between progress updates
+TAIL = 2000
+NO_TERMINAL = "Warning: there is no terminal here; ran without one"
 _REFUSED = re.compile(r"permission denied|read-only file system|operation not permitted|EACCES|EROFS|EPERM", re.I)
 
 
 def explain_refusal(cell: SandboxSpec, code: int, text: str) -> str:
-    """A note for a command that failed with such words inside a cell; "" for every other."""
+    """A note for a command that ran into the walls of a cell, of which programs only say "Permission denied"; "" for
+    every other."""
     if cell.kind == "none" or not code or not _REFUSED.search(text):
         return ""
     if cell.kind == "docker":
@@ -47,13 +51,6 @@ def explain_refusal(cell: SandboxSpec, code: int, text: str) -> str:
         f"have {ports if cell.connect is not None else 'any TCP port'}. The owner can open more "
         "(agents.defaults.sandbox: read, write, connect)."
     )
-
-
-SHELL_MARK = {"OPENCLAW_SHELL": "exec"}
-MAX_COMMAND = 120_000  # bytes; the kernel takes 128 KB in one argument
-UPDATE = 0.25  # seconds between progress updates
-TAIL = 2000
-NO_TERMINAL = "Warning: there is no terminal here; ran without one"
 
 
 class ExecArguments(msgspec.Struct, frozen=True):
@@ -89,7 +86,7 @@ async def authorize_exec(ctx: ToolContext, asked: ExecArguments, place: ExecSett
     """What to start, and where; waits while a person is asked. Raises ToolFailure when the command may not run."""
     host = "" if asked.host == "auto" else asked.host
     want = ExecPreferences(True if asked.elevated else None, asked.security, asked.ask, host)
-    return await authorize_command(ctx, asked.command, place.cwd, asked.env, want)
+    return await authorize_command(ctx, asked.command, place.cwd, asked.env, want=want)
 
 
 def _summary(args: dict[str, Any]) -> str:
@@ -115,7 +112,9 @@ async def run_exec(processes: CommandTable, /, ctx: ToolContext, args: ExecArgum
     cell, env = (ctx.settings.cell if given.contained else SandboxSpec()), {**place.env, **given.env}
     spec = ChildSpec(given.argv, place.cwd, env, cell=cell, input=source, mark=place.env[MARK_VARIABLE])
     try:
-        job = CommandJob(args.command, spec, limit, ctx.session, ctx.agent, ctx.inbound, ctx.now(), given.check)
+        job = CommandJob(
+            args.command, spec, limit, ctx.session, agent=ctx.agent, asker=ctx.inbound, at=ctx.now(), check=given.check
+        )
         held = await processes.start(job, background=background)
     except OSError as exc:
         raise ToolFailure(f"the command could not be started: {exc.strerror or exc}") from None
@@ -127,7 +126,7 @@ async def run_exec(processes: CommandTable, /, ctx: ToolContext, args: ExecArgum
     assert held.outcome is not None
     facts = {"durationMs": held.outcome.ms, "cwd": place.cwd}
     note = explain_refusal(cell, held.outcome.code, held.kept.tail(TAIL))
-    return _output(held.kept, held.outcome, limit, facts, (*warnings, note))
+    return _output(held.kept, held.outcome, limit, facts, warnings=(*warnings, note))
 
 
 def _check(asked: ExecArguments) -> None:

@@ -113,7 +113,7 @@ class RunningCommand:
         return "failed" if self.outcome.failed else "completed"
 
     def write(self, data: bytes) -> bool:
-        """See `Child.write`."""
+        """See `ChildProcess.write`."""
         self._touched = self._loop.time()
         return self.child.write(data)
 

@@ -1,4 +1,5 @@
-"""A pseudo-terminal for a child: its size, making it the child's own, and answers to what programs ask terminals.
+"""A pseudo-terminal for a child: its size, making it the child's own, answers to what programs ask terminals, and keys
+by name as the bytes a terminal sends for them (the table is xterm's).
 
 Knows handles and escape sequences; knows no process.
 """
@@ -12,11 +13,18 @@ import sys
 import termios
 from typing import NamedTuple
 
-# Keys by name -> the bytes a terminal sends for them. Pure; the table is xterm's.
-#
-# A token is a name (`Enter`, `Up`, `F5`), a character, or one with modifiers: `C-c`, `^C`, `M-x`, `S-Tab`, `C-M-Left`.
-# What is none of these is sent as it is written, and said so.
-
+COLUMNS, ROWS = 120, 30
+TERM = "xterm-256color"
+SETSID = "/usr/bin/setsid"
+# What was started in the background ignores Ctrl-C, and so would all it starts; in a terminal of its own it is heard.
+_CODE = (
+    "import fcntl,os,signal,sys,termios;os.setsid();fcntl.ioctl(0,termios.TIOCSCTTY,0);"
+    "signal.signal(2,signal.SIG_DFL);signal.signal(3,signal.SIG_DFL);os.execv(sys.argv[1],sys.argv[1:])"
+)
+# Device status: "where is the cursor?" (CSI 6 n, also with ?) and "are you there?" (CSI 5 n).
+_QUERY = re.compile(rb"\x1b\[(\??)([56])n")
+_CUT = re.compile(rb"\x1b(?:\[\??[56]?)?\Z")
+_MAX_CUT = 4
 KEY_BYTES: dict[str, bytes] = {
     "enter": b"\r", "return": b"\r", "cr": b"\r", "tab": b"\t", "escape": b"\x1b", "esc": b"\x1b", "space": b" ",
     "backspace": b"\x7f", "bspace": b"\x7f", "bs": b"\x7f", "btab": b"\x1b[Z", "up": b"\x1b[A", "down": b"\x1b[B",
@@ -27,7 +35,6 @@ KEY_BYTES: dict[str, bytes] = {
     "f7": b"\x1b[18~", "f8": b"\x1b[19~", "f9": b"\x1b[20~", "f10": b"\x1b[21~", "f11": b"\x1b[23~", "f12": b"\x1b[24~",
 }  # fmt: skip
 PASTE_START, PASTE_END = b"\x1b[200~", b"\x1b[201~"  # around pasted text
-
 _MODIFIED = re.compile(r"((?:[CMScms]-)+)(.+)", re.DOTALL)
 _CARET = re.compile(r"\^([A-Za-z@\[\\\]^_?])")
 _HEX = re.compile(r"(?:0x|\\x)?([0-9a-fA-F]{2})")
@@ -41,7 +48,8 @@ class KeyBytes(NamedTuple):
 
 
 def encode_keys(tokens: list[str]) -> KeyBytes:
-    """The bytes of all tokens, one after another."""
+    """The bytes of all tokens, one after another. A token is a name (`Enter`, `Up`, `F5`), a character, or one with
+    modifiers: `C-c`, `^C`, `M-x`, `S-Tab`, `C-M-Left`. What is none of these is sent as it is written, and said so."""
     data, unknown = bytearray(), []
     for token in tokens:
         found = encode_key(token)
@@ -114,21 +122,6 @@ def encode_paste(text: str, *, bracketed: bool) -> bytes:
     while PASTE_END in data or PASTE_START in data:
         data = data.replace(PASTE_END, b"").replace(PASTE_START, b"")
     return PASTE_START + data + PASTE_END
-
-
-COLUMNS, ROWS = 120, 30
-TERM = "xterm-256color"
-SETSID = "/usr/bin/setsid"
-# What was started in the background ignores Ctrl-C, and so would all it starts; in a terminal of its own it is heard.
-_CODE = (
-    "import fcntl,os,signal,sys,termios;os.setsid();fcntl.ioctl(0,termios.TIOCSCTTY,0);"
-    "signal.signal(2,signal.SIG_DFL);signal.signal(3,signal.SIG_DFL);os.execv(sys.argv[1],sys.argv[1:])"
-)
-
-# Device status: "where is the cursor?" (CSI 6 n, also with ?) and "are you there?" (CSI 5 n).
-_QUERY = re.compile(rb"\x1b\[(\??)([56])n")
-_CUT = re.compile(rb"\x1b(?:\[\??[56]?)?\Z")
-_MAX_CUT = 4
 
 
 def open_terminal() -> tuple[int, int]:

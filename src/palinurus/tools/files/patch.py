@@ -10,16 +10,7 @@ from typing import Annotated, Any, NamedTuple
 from palinurus.core.types.sandbox import is_inside
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.define import define_tool
-from palinurus.tools.files import handles
-from palinurus.tools.files.hunks import (
-    AddFile,
-    DeleteFile,
-    FileChange,
-    PatchError,
-    UpdateFile,
-    apply_chunks,
-    parse_patch,
-)
+from palinurus.tools.files import handles, hunks
 from palinurus.tools.files.paths import ResolvedPath, resolve_path, shorten_path
 
 MAX_PATCH = 2_000_000  # characters
@@ -41,8 +32,12 @@ async def apply_patch(ctx: ToolContext, input: Annotated[str, "The whole patch"]
     if len(input) > MAX_PATCH:
         raise ToolFailure(f"the patch has {len(input)} characters; at most {MAX_PATCH} are taken")
     try:
-        changes = await asyncio.to_thread(parse_patch, input) if len(input) > handles.SMALL_FILE else parse_patch(input)
-    except PatchError as exc:
+        changes = (
+            await asyncio.to_thread(hunks.parse_patch, input)
+            if len(input) > handles.SMALL_FILE
+            else hunks.parse_patch(input)
+        )
+    except hunks.PatchError as exc:
         raise ToolFailure(f"The patch cannot be read: {exc}. Nothing was changed") from None
     if len(changes) > MAX_FILES:
         raise ToolFailure(f"the patch changes {len(changes)} files; at most {MAX_FILES} are taken")
@@ -53,8 +48,8 @@ async def apply_patch(ctx: ToolContext, input: Annotated[str, "The whole patch"]
         return await asyncio.to_thread(_done, changes, places)
 
 
-def _paths(change: FileChange) -> tuple[str, ...]:
-    return (change.path, change.move) if isinstance(change, UpdateFile) and change.move else (change.path,)
+def _paths(change: hunks.FileChange) -> tuple[str, ...]:
+    return (change.path, change.move) if isinstance(change, hunks.UpdateFile) and change.move else (change.path,)
 
 
 def _place(path: str, ctx: ToolContext) -> ResolvedPath:
@@ -128,12 +123,12 @@ class _Summary(NamedTuple):
     deleted: list[str]
 
 
-def _done(changes: tuple[FileChange, ...], places: dict[str, ResolvedPath]) -> ToolOutput:
+def _done(changes: tuple[hunks.FileChange, ...], places: dict[str, ResolvedPath]) -> ToolOutput:
     state, summary = _Files(), _Summary([], [], [])
     try:
         for change in changes:
             _one(change, places, state, summary)
-    except PatchError as exc:
+    except hunks.PatchError as exc:
         raise ToolFailure(f"{exc}\nNothing was changed") from None
     except ToolFailure as exc:
         raise ToolFailure(f"{exc}. Nothing was changed") from None
@@ -142,22 +137,22 @@ def _done(changes: tuple[FileChange, ...], places: dict[str, ResolvedPath]) -> T
     return make_output("Success. Updated the following files:\n" + "\n".join(lines), {"summary": summary._asdict()})
 
 
-def _one(change: FileChange, places: dict[str, ResolvedPath], state: _Files, summary: _Summary) -> None:
+def _one(change: hunks.FileChange, places: dict[str, ResolvedPath], state: _Files, summary: _Summary) -> None:
     place = places[change.path]
     match change:
-        case AddFile(path, text):
+        case hunks.AddFile(path, text):
             if state.exists(place):
                 raise ToolFailure(f"{shorten_path(path)} exists already; use *** Update File to change it")
             state.put(place, text)
             summary.added.append(path)
-        case DeleteFile(path):
+        case hunks.DeleteFile(path):
             state.read(place)
             state.put(place, None)
             summary.deleted.append(path)
-        case UpdateFile(path, move, chunks):
+        case hunks.UpdateFile(path, move, chunks):
             text = state.read(place)
             bom = _BOM if text.startswith(_BOM) else ""
-            new = bom + apply_chunks(text[len(bom) :], chunks, path)
+            new = bom + hunks.apply_chunks(text[len(bom) :], chunks, path)
             if move and places[move].real != place.real:
                 if state.exists(places[move]):
                     raise ToolFailure(

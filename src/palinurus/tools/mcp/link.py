@@ -22,26 +22,20 @@ from mcp.shared.exceptions import MCPError
 from palinurus import __version__
 from palinurus.config.sections.mcp import McpServerSettings, McpTransport
 from palinurus.core.types.tool import ToolFailure
+from palinurus.tools.mcp import port
 from palinurus.tools.mcp.pipe import Streams, open_pipe
-from palinurus.tools.mcp.port import (
-    McpConnectionLost,
-    McpMeans,
-    McpProgress,
-    McpRefusal,
-    McpServerFacts,
-    McpToolListing,
-    McpWatch,
-)
 from palinurus.tools.mcp.translate import MAX_TOOLS
 
-# HTTP to a configured server, and to nobody else: each request is judged by the one network door, and connects to an
-# address that was judged. No proxies, no other origin, no cookies.
+PAGES = 20  # of a list; a server that never ends is cut off
+LONGEST = 20  # times the time-out: how far progress may put it off
+T = TypeVar("T")
 
 
 class PinnedTransport(httpx2.AsyncBaseTransport):
-    """Below the SDK's client. Refuses by httpx2.ConnectError, and says why in `watch.why`."""
+    """HTTP to a configured server and nobody else, below the SDK's client: each request is judged by the egress guard
+    and goes to an address that was judged. Refuses by httpx2.ConnectError, and says why in `watch.why`."""
 
-    def __init__(self, url: str, judge: Callable[[str], Awaitable[list[str]]], watch: McpWatch) -> None:
+    def __init__(self, url: str, judge: Callable[[str], Awaitable[list[str]]], watch: port.McpWatch) -> None:
         self._origin = _origin(httpx2.URL(url))
         self._judge = judge
         self._watch = watch
@@ -81,16 +75,11 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
 
 
-PAGES = 20  # of a list; a server that never ends is cut off
-LONGEST = 20  # times the time-out: how far progress may put it off
-T = TypeVar("T")
-
-
 @asynccontextmanager
 async def connect_server(
-    server: McpServerSettings, wire: McpTransport, means: McpMeans, watch: McpWatch
+    server: McpServerSettings, wire: McpTransport, means: port.McpMeans, watch: port.McpWatch
 ) -> AsyncIterator[McpConnection]:
-    """An open connection after the handshake. Raises OSError, Lost, Refusal and what the SDK raises."""
+    """An open connection after the handshake. Raises OSError, McpConnectionLost, McpRefusal and what the SDK raises."""
     async with AsyncExitStack() as stack:
         read, write = await stack.enter_async_context(_OPEN[wire](server, means, watch))
 
@@ -105,26 +94,26 @@ async def connect_server(
         yield McpConnection(session)
 
 
-def _program(server: McpServerSettings, means: McpMeans, watch: McpWatch) -> Any:
+def _program(server: McpServerSettings, means: port.McpMeans, watch: port.McpWatch) -> Any:
     return open_pipe(means.launch(server), means.mark(server.name), watch)
 
 
 @asynccontextmanager
-async def _http(server: McpServerSettings, means: McpMeans, watch: McpWatch) -> AsyncIterator[Streams]:
+async def _http(server: McpServerSettings, means: port.McpMeans, watch: port.McpWatch) -> AsyncIterator[Streams]:
     url = server.url.reveal()
     async with _client(server, means, watch) as client:
         async with streamable_http_client(url, http_client=client) as streams:
             yield streams
 
 
-def _sse(server: McpServerSettings, means: McpMeans, watch: McpWatch) -> Any:
+def _sse(server: McpServerSettings, means: port.McpMeans, watch: port.McpWatch) -> Any:
     def make(*_: Any, **__: Any) -> httpx2.AsyncClient:
         return _client(server, means, watch)
 
     return sse_client(server.url.reveal(), httpx_client_factory=make)
 
 
-def _client(server: McpServerSettings, means: McpMeans, watch: McpWatch) -> httpx2.AsyncClient:
+def _client(server: McpServerSettings, means: port.McpMeans, watch: port.McpWatch) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         transport=PinnedTransport(server.url.reveal(), means.judge, watch),
         headers={name: value.reveal() for name, value in server.headers.items()},
@@ -133,7 +122,7 @@ def _client(server: McpServerSettings, means: McpMeans, watch: McpWatch) -> http
     )
 
 
-_OPEN: dict[McpTransport, Callable[[McpServerSettings, McpMeans, McpWatch], Any]] = {
+_OPEN: dict[McpTransport, Callable[[McpServerSettings, port.McpMeans, port.McpWatch], Any]] = {
     "stdio": _program,
     "http": _http,
     "sse": _sse,
@@ -141,20 +130,20 @@ _OPEN: dict[McpTransport, Callable[[McpServerSettings, McpMeans, McpWatch], Any]
 
 
 class McpConnection:
-    """Implements `port.Link`."""
+    """Implements `port.McpLink`."""
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session
         told, can = session.server_info, session.server_capabilities
         self._tools = can is None or can.tools is not None
-        self.facts = McpServerFacts(
+        self.facts = port.McpServerFacts(
             told.name if told else "",
             told.version if told else "",
             session.protocol_version or "",
             can is not None and can.resources is not None,
         )
 
-    async def tools(self) -> tuple[McpToolListing, ...]:
+    async def tools(self) -> tuple[port.McpToolListing, ...]:
         """All pages."""
         if not self._tools:
             return ()
@@ -171,7 +160,9 @@ class McpConnection:
         async with asyncio.timeout(timeout):
             return [_plain(one) for one in (await _asked(self._session.read_resource(uri))).contents]
 
-    async def call(self, name: str, arguments: Mapping[str, Any], timeout: float, show: McpProgress) -> dict[str, Any]:
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], timeout: float, show: port.McpProgress
+    ) -> dict[str, Any]:
         """One call. Whoever is cancelled while waiting here has told the server so."""
         now = asyncio.get_running_loop().time
         latest = now() + timeout * LONGEST
@@ -203,14 +194,14 @@ async def _asked(asking: Awaitable[T]) -> T:
         return await asking
     except MCPError as error:
         if error.code == mcp_types.CONNECTION_CLOSED:
-            raise McpConnectionLost("the connection was closed") from None
+            raise port.McpConnectionLost("the connection was closed") from None
         if error.message == "Session terminated":  # how the SDK says 404: the server has begun anew
-            raise McpConnectionLost("the server has forgotten this session", unsent=True) from None
-        raise McpRefusal(f"{error.message} (error {error.code})") from None
+            raise port.McpConnectionLost("the server has forgotten this session", unsent=True) from None
+        raise port.McpRefusal(f"{error.message} (error {error.code})") from None
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, httpx2.HTTPError) as error:
-        raise McpConnectionLost(f"the connection broke ({type(error).__name__})") from None
+        raise port.McpConnectionLost(f"the connection broke ({type(error).__name__})") from None
     except (pydantic.ValidationError, RuntimeError) as error:
-        raise McpRefusal(f"the answer breaks the protocol: {str(error)[:300]}") from None
+        raise port.McpRefusal(f"the answer breaks the protocol: {str(error)[:300]}") from None
 
 
 def _plain(model: pydantic.BaseModel) -> dict[str, Any]:

@@ -17,7 +17,6 @@ import anyio
 import mcp_types
 from mcp.shared.message import SessionMessage
 
-from palinurus.clock import SystemClock
 from palinurus.tools.commands import descendants
 from palinurus.tools.mcp.port import McpWatch
 from palinurus.tools.sandbox.launch import ChildLaunch, start_child
@@ -61,8 +60,13 @@ async def _started(launch: ChildLaunch) -> subprocess.Popen[bytes]:
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        starting.add_done_callback(lambda done: None if done.exception() else done.result().kill())
+        starting.add_done_callback(_kill_unwanted)
         raise
+
+
+def _kill_unwanted(starting: asyncio.Future[subprocess.Popen[bytes]]) -> None:
+    if not starting.cancelled() and starting.exception() is None:
+        starting.result().kill()
 
 
 async def _pipes(
@@ -116,20 +120,16 @@ async def _ended(process: subprocess.Popen[bytes], mark: str, since: int) -> Non
         with contextlib.suppress(OSError):
             process.stdin.close()
     await _waited(process)
-    left: set[descendants.SystemProcess] = set()
     for number in (signal.SIGTERM, signal.SIGKILL):
         left = await asyncio.to_thread(descendants.find_descendants, process.pid, mark, since)
         if not left:
             break
         descendants.signal_family(process.pid, left, number)
         await _waited(process)
+        await asyncio.to_thread(descendants.wait_ended, left, GRACE)
     if process.poll() is None:
         process.kill()
         await _waited(process)
-    for _ in range(100 if left else 0):  # who was killed is there for a moment more
-        if not await asyncio.to_thread(descendants.find_descendants, process.pid, mark, since):
-            break
-        await SystemClock().sleep(0.01)
 
 
 async def _waited(process: subprocess.Popen[bytes]) -> None:

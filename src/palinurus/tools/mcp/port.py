@@ -35,7 +35,7 @@ class McpServerFacts(NamedTuple):
 
 
 class McpLink(Protocol):
-    """An open connection. Methods raise Lost, Refusal, TimeoutError."""
+    """An open connection. Methods raise McpConnectionLost, McpRefusal, TimeoutError."""
 
     @property
     def facts(self) -> McpServerFacts: ...

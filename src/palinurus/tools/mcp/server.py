@@ -15,17 +15,7 @@ from palinurus.clock import Clock
 from palinurus.config.sections.mcp import McpServerSettings
 from palinurus.core.types.tool import ToolFailure
 from palinurus.core.untrusted import clean_label
-from palinurus.tools.mcp.port import (
-    McpConnect,
-    McpConnectionLost,
-    McpLink,
-    McpMeans,
-    McpProgress,
-    McpRefusal,
-    McpServerFacts,
-    McpToolListing,
-    McpWatch,
-)
+from palinurus.tools.mcp import port
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +28,11 @@ class McpServer:
     """`wake` connects in the background; `call` connects if need be. `listed` is what it last said it has."""
 
     def __init__(
-        self, settings: McpServerSettings, connect: Callable[[], McpConnect], means: McpMeans, clock: Clock
+        self, settings: McpServerSettings, connect: Callable[[], port.McpConnect], means: port.McpMeans, clock: Clock
     ) -> None:
         self.settings = settings
-        self.listed: tuple[McpToolListing, ...] = ()
-        self.facts: McpServerFacts | None = None
+        self.listed: tuple[port.McpToolListing, ...] = ()
+        self.facts: port.McpServerFacts | None = None
         self.problem = ""
         self.noise = ""
         self.changed: Callable[[], None] = lambda: None
@@ -50,7 +40,7 @@ class McpServer:
         self._load = connect
         self._means = means
         self._clock = clock
-        self._link: McpLink | None = None
+        self._link: port.McpLink | None = None
         self._task: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()  # the present attempt has come to something
         self._over = asyncio.Event()
@@ -89,12 +79,12 @@ class McpServer:
         try:
             async with asyncio.timeout(self.settings.start):
                 self._list(await link.tools())
-        except (McpConnectionLost, McpRefusal, TimeoutError) as exc:  # the old list stays
+        except (port.McpConnectionLost, port.McpRefusal, TimeoutError) as exc:  # the old list stays
             self._stale = True
             log.warning("mcp server %s: its tools cannot be listed: %s", self.settings.name, describe_error(exc))
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], progress: McpProgress) -> dict[str, Any]:
-        """The result. Raises ToolFailure for what is our failure, Refusal for the server's."""
+    async def call(self, tool: str, arguments: Mapping[str, Any], progress: port.McpProgress) -> dict[str, Any]:
+        """The result. Raises ToolFailure for what is our failure, McpRefusal for the server's."""
         limit = self.settings.timeout
         return await self._use(lambda link: link.call(tool, arguments, limit, progress))
 
@@ -117,13 +107,13 @@ class McpServer:
             task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    async def _use(self, ask: Callable[[McpLink], Awaitable[T]]) -> T:
+    async def _use(self, ask: Callable[[port.McpLink], Awaitable[T]]) -> T:
         name = self.settings.name
         for last in (False, True):
             link = await self._linked()
             try:
                 return await ask(link)
-            except McpConnectionLost as lost:
+            except port.McpConnectionLost as lost:
                 self._drop(link)
                 if not lost.unsent or last:
                     raise ToolFailure(
@@ -136,7 +126,7 @@ class McpServer:
                 ) from None
         raise AssertionError("unreachable")
 
-    async def _linked(self) -> McpLink:
+    async def _linked(self) -> port.McpLink:
         """The connection, made anew if it is gone. Raises ToolFailure."""
         if self._link is None and self._task is not None and self._settled.is_set():
             await asyncio.wait({self._task})  # the old one is being taken down
@@ -151,7 +141,7 @@ class McpServer:
             )
         return self._link
 
-    def _drop(self, link: McpLink) -> None:
+    def _drop(self, link: port.McpLink) -> None:
         if self._link is link:
             self._link = None
             self._over.set()
@@ -177,7 +167,7 @@ class McpServer:
     async def _lived(self) -> None:
         connect, first = await asyncio.to_thread(self._load), ""
         for wire in self.settings.wires:
-            watch = McpWatch()
+            watch = port.McpWatch()
             watch.gone, watch.changed = self._over.set, self._changed
             joined = False
             try:
@@ -198,11 +188,11 @@ class McpServer:
                 why = f"it did not start within {self.settings.start:g} s" if late else watch.why or describe_error(exc)
                 first = first or why
                 if joined or wire == self.settings.wires[-1]:
-                    raise McpConnectionLost(first) from exc
+                    raise port.McpConnectionLost(first) from exc
             finally:
                 self.noise = watch.noise
 
-    def _list(self, listed: tuple[McpToolListing, ...]) -> None:
+    def _list(self, listed: tuple[port.McpToolListing, ...]) -> None:
         if listed != self.listed:
             self.listed = listed
             self.changed()

@@ -25,6 +25,7 @@ from palinurus.core.types.outbound import Button, Reply
 from palinurus.core.types.sandbox import is_inside
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.define import bind_tools, define_tool
+from palinurus.tools.files.paths import resolve_path
 from palinurus.tools.program.recipient import MessagePort, WrittenTarget, check_recipient, resolve_recipient
 from palinurus.tools.schema import check_arguments
 
@@ -222,10 +223,10 @@ def _reply(ctx: ToolContext, target: Target, args: MessageArguments, able: Chann
         text,
         _ident(ctx, target, f"{text}\0{media}"),
         "message",
-        args.replyTo,
-        (_file(ctx, media),) if media else (),
-        args.asVoice,
-        buttons,
+        reply_to=args.replyTo,
+        media=(_file(ctx, media),) if media else (),
+        voice=args.asVoice,
+        buttons=buttons,
     )
 
 
@@ -254,7 +255,10 @@ def _file(ctx: ToolContext, name: str) -> str:
     if name.startswith(("http://", "https://")):
         return name
     top = os.path.realpath(ctx.workspace)
-    real = os.path.realpath(os.path.join(top, name.removeprefix("file://")))
+    try:
+        real = resolve_path(name.removeprefix("file://"), ctx, reading=True).real
+    except ToolFailure:
+        real = ""
     if not real.startswith(f"{top}/"):
         raise ToolFailure(f"{os.path.basename(name)[:80]} is not in the workspace; copy it there first")
     if any(is_inside(real, hidden) for hidden in ctx.settings.cell.hide):

@@ -101,7 +101,7 @@ def _environ_of_first(facts: Facts) -> object:
     raise OSError(errno.ENOENT, "own namespace")
 
 
-def _open(path: str, mode: str = "rb") -> Callable[[Facts], object]:
+def _reach(path: str, mode: str = "rb") -> Callable[[Facts], object]:
     """Opened only, and closed: that nothing is written matters where it works."""
 
     def run(facts: Facts) -> object:
@@ -230,8 +230,8 @@ TRIALS = (
     SandboxTrial("read the user's ssh keys", _read("ssh"), hidden=True),
     SandboxTrial("read /etc/shadow", _read("shadow"), hidden=True),
     SandboxTrial("read /proc/1/environ", _environ_of_first, hidden=True),
-    SandboxTrial("read the gateway's environment", _open("/proc/{gateway}/environ"), hidden=True),
-    SandboxTrial("read the gateway's memory", _open("/proc/{gateway}/mem"), hidden=True),
+    SandboxTrial("read the gateway's environment", _reach("/proc/{gateway}/environ"), hidden=True),
+    SandboxTrial("read the gateway's memory", _reach("/proc/{gateway}/mem"), hidden=True),
     SandboxTrial("write outside", lambda facts: _write(facts["outside"]), hidden=True),
     SandboxTrial("remove a file outside", lambda facts: os.unlink(facts["victim"]), hidden=True),
     SandboxTrial("follow a planted link", _through_link, hidden=True),
@@ -246,9 +246,9 @@ TRIALS = (
     SandboxTrial("send a thread of the gateway a signal", _threads, hidden=True),
     SandboxTrial("trace the gateway", _trace, hidden=True),
     SandboxTrial("mount something", _mount),
-    SandboxTrial("open a terminal of the user", _open("{terminal}", "r+b"), hidden=True),
+    SandboxTrial("open a terminal of the user", _reach("{terminal}", "r+b"), hidden=True),
     # what stands there is run by the kernel as root, outside of everything
-    SandboxTrial("change a setting of the kernel", _open("/proc/sys/kernel/core_pattern", "r+b"), hidden=True),
+    SandboxTrial("change a setting of the kernel", _reach("/proc/sys/kernel/core_pattern", "r+b"), hidden=True),
     SandboxTrial("gain privileges from a program", _privileges),
     SandboxTrial("write in the workspace", lambda facts: _write(facts["workspace"]), "works"),
     SandboxTrial("write in TMPDIR", lambda facts: _write(tempfile.gettempdir()), "works"),

@@ -64,7 +64,7 @@ class SearchEngine(NamedTuple):
     """`ask`: the query in the engine's words; what is None or "" is left out. `fields`: where a row has title, address,
     description and date; `clean` makes such a row of the engine's. `key`: the header for it, and its form.
 
-    `pick` (rows and fields, see `page.pick`) is for engines that answer with a page: the rows are then its rows."""
+    `pick` (rows and fields, see `page.pick_rows`) is for engines that answer with a page, and gives the rows."""
 
     name: str
     base: str

@@ -10,7 +10,7 @@ import sqlite3
 import zlib
 from typing import Any, NamedTuple
 
-from palinurus.workspace.memory.database import discard_database, is_passing, open_database
+from palinurus.store.cachefile import discard_database, is_passing, open_database
 
 VERSION = 1
 KEPT = 100  # versions of one file
@@ -134,4 +134,4 @@ class MemoryHistory:
 def _version(row: tuple[Any, ...]) -> MemoryVersion:
     n, path, at, kind, digest, packed, *author, of = row
     data = None if packed is None else zlib.decompress(packed)
-    return MemoryVersion(n, path, at, kind, digest, data, MemoryAuthor(*author), of)
+    return MemoryVersion(n, path, at, kind, hash=digest, data=data, author=MemoryAuthor(*author), of=of)

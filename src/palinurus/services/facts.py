@@ -1,23 +1,33 @@
-"""What applies to a session right now: model, thinking level, fast mode, and where each comes from."""
+"""What applies to a session right now: model, thinking level, fast mode, and where each comes from; and which model a
+person means by a word. Changes nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from palinurus.agent.plan.offer import list_insiders
-from palinurus.config.settings import AgentSettings
-from palinurus.core.levels import thinking
+from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.levels import spellings, thinking
 from palinurus.core.levels.resolve import FastMode, LevelRequest, ThinkingDecision, resolve_fast_mode, resolve_thinking
-from palinurus.core.policy.audience import is_shared
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.model import ModelSpec
+from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor
-from palinurus.inbox.commands.command import CommandCall, CommandContext
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import SessionRecord
+
+SHOWN = 60  # models of a list
+
+
+class FactSources(Protocol):
+    """Where facts come from; commands and methods have it."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def catalog(self) -> Catalog: ...
 
 
 class SessionFacts(NamedTuple):
@@ -34,12 +44,12 @@ class SessionFacts(NamedTuple):
 
 
 def gather_facts(
-    desk: CommandContext, key: SessionKey, record: SessionRecord, model: ModelSpec | None = None
+    program: FactSources, key: SessionKey, record: SessionRecord, model: ModelSpec | None = None
 ) -> SessionFacts:
     """With `model` instead of the session's own, if given."""
-    agent = desk.settings.agents[key.agent]
-    model = model or find_session_model(desk.catalog, agent, record)
-    vendor = desk.catalog.vendor(model.ref.provider)
+    agent = program.settings.agents[key.agent]
+    model = model or find_session_model(program.catalog, agent, record)
+    vendor = program.catalog.vendor(model.ref.provider)
     asked = LevelRequest(
         None, record.thinkingLevel, agent.thinking_default, model.params.get("thinking"), agent.thinking_shared
     )
@@ -55,12 +65,6 @@ def gather_facts(
         resolve_thinking(model, asked, vendor),
         resolve_fast_mode(model, hurry),
     )
-
-
-def is_shared_call(call: CommandCall) -> bool:
-    """Would others than the owner see what comes of the session's next turn?"""
-    insiders = list_insiders(call.desk.settings)
-    return is_shared(call.inbound, call.key, call.record.extra, (), insiders=insiders)
 
 
 def find_session_model(catalog: Catalog, agent: AgentSettings, record: SessionRecord) -> ModelSpec:
@@ -89,3 +93,34 @@ def format_tokens(count: int | None) -> str:
     if count is None:
         return "?"
     return f"{count / 1000:.1f}k".replace(".0k", "k") if count >= 1000 else str(count)
+
+
+def list_models(catalog: Catalog, agent: AgentSettings, current: str, wanted: str = "") -> str:
+    """The numbered list; the numbers are those `/model N` takes."""
+    every = list(enumerate(catalog.all(agent), 1))
+    found = [(n, m) for n, m in every if wanted in str(m.ref).lower()]
+    if not found:
+        return f'No model matches "{wanted[:64]}".'
+    aliases = {target: f" ({alias})" for alias, target in agent.aliases.items()}
+    lines = [
+        f"{n}. {m.ref}{aliases.get(str(m.ref), '')}{' *' if str(m.ref) == current else ''}" for n, m in found[:SHOWN]
+    ]
+    more = [f"… and {len(found) - SHOWN} more: /models TEXT narrows it down."] if len(found) > SHOWN else []
+    return "\n".join(["Models (* in use; /model N or /model NAME switches):", *lines, *more])
+
+
+def find_meant_model(catalog: Catalog, agent: AgentSettings, raw: str) -> ModelSpec | str:
+    """The model a person wants: by number, clear word, alias, ref or id. A text says why there is none."""
+    if spellings.is_clear_word(raw):
+        return catalog.default(agent)
+    if raw.isascii() and raw.isdigit():
+        every = catalog.all(agent)
+        number = int(raw[:6])
+        return every[number - 1] if 0 < number <= len(every) else f"There is no model number {raw[:6]}; /models lists."
+    found = catalog.find(raw, agent)
+    if isinstance(found, ModelFailure):
+        return f"{found.message[:1].upper()}{found.message[1:]}. /models lists what there is."
+    key = catalog.key(found)
+    if isinstance(key, ModelFailure):
+        return f"{found.ref} cannot be used: {key.message}."
+    return found

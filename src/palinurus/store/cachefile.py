@@ -1,21 +1,15 @@
-"""Opening the small databases of memory: private files, version checked, and which errors making them anew cures."""
+"""Small databases that hold copies (the indexes of memory and of transcripts): private files, version checked, and
+which errors making them anew cures."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 
-_PASSING = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_PERM,
-    }
-)
+_PASSING = (
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM,
+)  # fmt: skip
 
 
 def open_database(file: str, schema: str, mark: str) -> sqlite3.Connection:
@@ -55,8 +49,7 @@ def _make(conn: sqlite3.Connection, schema: str, mark: str) -> None:
 
 def is_passing(exc: sqlite3.Error) -> bool:
     """Busy, read-only, full: making the file anew would not help."""
-    code: int = getattr(exc, "sqlite_errorcode", 0) & 0xFF
-    return code in _PASSING
+    return getattr(exc, "sqlite_errorcode", 0) & 0xFF in _PASSING
 
 
 def discard_database(file: str, aside: str = "") -> None:
