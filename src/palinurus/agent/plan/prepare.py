@@ -33,6 +33,7 @@ from palinurus.agent.plan.sandbox import (
     ToolSandbox,
     ToolSandboxes,
     apply_sandbox,
+    describe_box,
     locate_inbound_folder,
     open_inbound_files,
 )
@@ -149,9 +150,9 @@ class RunPreparer:
         levels = resolve_show(inline, session, read_show(base.agent))
         cell = await self._lay_out(base.agent, route, inbound.shared)
         occasion = make_occasion(inbound, route.key, choices[0], session)
-        occasion = occasion._replace(reasoning=levels.reasoning, sandbox=cell.box)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
         judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline)
+        occasion = occasion._replace(reasoning=levels.reasoning, sandbox=describe_box(cell.box, judged, offer.tools))
         used = apply_exec_rules(self._settings(base, cell, offer.tools, route.key), judged, base.settings.exec_env)
         plan = RunPlan(
             id=make_id(now),
@@ -218,7 +219,10 @@ class RunPreparer:
             model = self._parts.catalog.default(base.agent)
         choice = self._choice(model, NO_INLINE, session, base.agent)
         tools = self.offers.offer(self.offers.question(key, nobody, model, session)).tools
-        return self._parts.prompts.prompt(key.agent, tools.values(), make_occasion(nobody, key, choice, session))
+        judged = resolve_exec_rules(self._parts.settings, key.agent, session, nobody, NO_INLINE)
+        box = describe_box(self.sandboxes.of(base.agent, key).box, judged, tools)
+        occasion = make_occasion(nobody, key, choice, session)._replace(sandbox=box)
+        return self._parts.prompts.prompt(key.agent, tools.values(), occasion)
 
     def _shared(self, inbound: Inbound, key: SessionKey, session: SessionRecord, transcript: Transcript) -> Inbound:
         """With the word on whether others than the owner see what comes of it."""

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -19,6 +19,7 @@ from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.policy.audience import MEMORY_PATHS
 from palinurus.core.prompt.facts import SandboxFact
 from palinurus.core.stream.marks import allow_beneath
+from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.sandbox import EPHEMERAL_PORTS, ContainerMount, PortRanges, SandboxSpec, is_inside
@@ -221,6 +222,11 @@ def apply_sandbox(settings: ToolSettings, where: ToolSandbox, declared: Mapping[
         exec_env={**settings.exec_env, **where.env, **declared},
         workspace_only=settings.workspace_only or where.box is not None,
     )
+
+
+def describe_box(box: SandboxFact | None, rules: ExecRules, tools: Collection[str]) -> SandboxFact | None:
+    """With the word on whether commands of this turn may leave it."""
+    return box and msgspec.structs.replace(box, elevated="exec" in tools and not rules.gates)
 
 
 def is_sandboxed(agent: AgentSettings, key: SessionKey) -> bool:

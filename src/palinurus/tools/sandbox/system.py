@@ -56,7 +56,10 @@ def list_readable() -> tuple[str, ...]:
     """The paths every command may read: programs, libraries, harmless configuration, our own interpreter.
 
     Looked up once per process: all of /etc is walked for it."""
-    own = (sys.base_prefix, sys.prefix, find_source_root())
+    source = find_source_root()
+    checkout = os.path.dirname(source)  # its docs are what prompts point at
+    docs = os.path.join(checkout, "docs") if os.path.isfile(os.path.join(checkout, "pyproject.toml")) else source
+    own = (sys.base_prefix, sys.prefix, source, docs)
     found = [path for path in (*PROGRAMS, *KERNEL) if os.path.exists(path)]
     found += [*cover_without_secrets("/etc", _secret), *own]
     real = (path if path in KERNEL else os.path.realpath(path) for path in found)
