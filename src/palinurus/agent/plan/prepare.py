@@ -33,6 +33,7 @@ from palinurus.agent.plan.sandbox import (
     ToolSandbox,
     ToolSandboxes,
     apply_sandbox,
+    describe_box,
     locate_inbound_folder,
     open_inbound_files,
 )
@@ -44,6 +45,7 @@ from palinurus.core.history.fit import HistoryLimits, fit_history
 from palinurus.core.history.repair import repair_history
 from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
 from palinurus.core.levels.thinking import check_level, find_thinking_profile, list_level_ids
+from palinurus.core.policy.audience import is_shared
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
@@ -130,28 +132,28 @@ class RunPreparer:
         """The plan for one claimed message, or why there is none. `inline`: what the directives asked that it held."""
         if (base := self._bases.get(route.agent)) is None:
             return RunRefusal(ModelFailure("config", f"unknown agent '{route.agent}'"))
-        found = await self._session(claim, inbound, route)
-        session = found.record
+        session = (found := await self._session(claim, inbound, route)).record
         model = self._model(_asked(inbound, inline).model, session, base.agent, await self._wanted(inbound, route.key))
         model = self._check_level(model, inbound.options) if not inline.thinking else model
         if isinstance(model, ModelFailure):
             return RunRefusal(model)
         choices = self._choices(model, _asked(inbound, inline), session, base.agent)
         transcript = await self._parts.transcripts.load(session.path(route.agent), base.agent.workspace)
+        inbound = self._shared(inbound, route.key, session, transcript)
         rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route=route)
         now = self._parts.clock.now()
         resumed = bool(transcript.entries_of(claim.id))
         inbound = inbound if resumed else await self._attached(inbound, route, base.agent, model.vision)
         opening, history, finished = _opening(inbound, transcript, resumed=resumed, now=now)
-        remembered = needs_startup_notes(session) and not resumed
+        remembered = needs_startup_notes(session) and not resumed and not inbound.shared
         if not resumed and (inbound.text or inbound.images):  # a tool called from outside is told nothing
             opening = await self._noted(opening, claim, route, now if remembered else None)
         levels = resolve_show(inline, session, read_show(base.agent))
-        cell = await self._lay_out(base.agent, route)
+        cell = await self._lay_out(base.agent, route, inbound.shared)
         occasion = make_occasion(inbound, route.key, choices[0], session)
-        occasion = occasion._replace(reasoning=levels.reasoning, sandbox=cell.box)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
         judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline=inline)
+        occasion = occasion._replace(reasoning=levels.reasoning, sandbox=describe_box(cell.box, judged, offer.tools))
         used = apply_exec_rules(self._settings(base, cell, offer.tools, route.key), judged, base.settings.exec_env)
         plan = RunPlan(
             id=make_id(now),
@@ -185,9 +187,9 @@ class RunPreparer:
         view = partial(_view, inbound, transcript, rules)
         return PreparedRun(plan, transcript, session, found.stored, finished=finished, view=view)
 
-    async def _lay_out(self, agent: AgentSettings, route: Route) -> ToolSandbox:
+    async def _lay_out(self, agent: AgentSettings, route: Route, shared: bool) -> ToolSandbox:
         """Where its tools work; everything that a run finds there is where it belongs."""
-        cell = self.sandboxes.of(agent, route.key)
+        cell = self.sandboxes.of(agent, route.key, shared=shared)
         get_persona_watches().undo_strays(cell.workspace)
         await self._parts.sources.ready(agent, route.key)
         if self._parts.ready is not None:
@@ -209,13 +211,26 @@ class RunPreparer:
         base = self._bases[key.agent]
         row = await self._parts.store.session(str(key))
         session = SessionRecord.decode(row.data) if row else SessionRecord.fresh(key, 0, "preview")
-        nobody = Inbound(Target(session.lastChannel or "terminal"), Sender("", owner=key.kind != "group"), "", "", at=0)
+        sender, channel = Sender("", owner=key.kind != "group"), session.lastChannel or "terminal"
+        nobody = Inbound(Target(channel), sender, "", "", at=0, session=str(key))
+        transcript = await self._parts.transcripts.load(session.path(key.agent), base.agent.workspace)
+        nobody = self._shared(nobody, key, session, transcript)
         model = self._model("", session, base.agent)
         if isinstance(model, ModelFailure):
             model = self._parts.catalog.default(base.agent)
         choice = self._choice(model, NO_INLINE, session, base.agent)
         tools = self.offers.offer(self.offers.question(key, nobody, model, session)).tools
-        return self._parts.prompts.prompt(key.agent, tools.values(), make_occasion(nobody, key, choice, session))
+        judged = resolve_exec_rules(self._parts.settings, key.agent, session, nobody, inline=NO_INLINE)
+        box = describe_box(self.sandboxes.of(base.agent, key).box, judged, tools)
+        occasion = make_occasion(nobody, key, choice, session)._replace(sandbox=box)
+        return self._parts.prompts.prompt(key.agent, tools.values(), occasion)
+
+    def _shared(self, inbound: Inbound, key: SessionKey, session: SessionRecord, transcript: Transcript) -> Inbound:
+        """With the word on whether others than the owner see what comes of it."""
+        said = (e.message for e in transcript.path_to_leaf() if isinstance(e, MessageEntry))
+        words = (message.source for message in said if isinstance(message, UserMessage) and message.source)
+        shared = is_shared(inbound, key, session.extra, words, insiders=self.offers.insiders)
+        return msgspec.structs.replace(inbound, shared=True) if shared else inbound
 
     async def _pictured(self, inbound: Inbound, route: Route, agent: AgentSettings) -> Inbound:
         """With the images it came with and those its text names, as models that see take them.
