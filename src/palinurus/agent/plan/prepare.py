@@ -21,10 +21,13 @@ from palinurus.agent.plan.offer import ToolOffers
 from palinurus.agent.plan.opening import (
     Opening,
     Tell,
+    count_pinned,
     limit_timeout,
     needs_startup_notes,
     prepend_preface,
     read_startup_notes,
+    split_opening,
+    view_history,
 )
 from palinurus.agent.plan.prompt import PromptBuilder, make_occasion
 from palinurus.agent.plan.runplan import ModelCandidate, RunLimits, RunPlan
@@ -41,14 +44,13 @@ from palinurus.agent.plan.window import TokenCalibration, limit_tool_results, re
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.config.zones import find_zone
-from palinurus.core.history.fit import HistoryLimits, fit_history
-from palinurus.core.history.repair import repair_history
+from palinurus.core.history.fit import fit_history
 from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
 from palinurus.core.levels.thinking import check_level, find_thinking_profile, list_level_ids
 from palinurus.core.policy.audience import is_shared
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
+from palinurus.core.types.messages import AssistantMessage, Message, UserMessage
 from palinurus.core.types.model import ModelFailure, ModelSpec, Prompt
 from palinurus.core.types.tool import Tool, ToolSettings
 from palinurus.plugins.hooks import Hooks
@@ -144,7 +146,7 @@ class RunPreparer:
         now = self._parts.clock.now()
         resumed = bool(transcript.entries_of(claim.id))
         inbound = inbound if resumed else await self._attached(inbound, route, base.agent, model.vision)
-        opening, history, finished = _opening(inbound, transcript, resumed=resumed, now=now)
+        opening, history, finished = split_opening(inbound, transcript, resumed=resumed, now=now)
         remembered = needs_startup_notes(session) and not resumed and not inbound.shared
         if not resumed and (inbound.text or inbound.images):  # a tool called from outside is told nothing
             opening = await self._noted(opening, claim, route, now if remembered else None)
@@ -165,7 +167,7 @@ class RunPreparer:
             choices=choices,
             sampling=_sampling(inbound.options),
             prompt=self._parts.prompts.prompt(route.agent, offer.tools.values(), occasion),
-            history=fit_history(history, rules, _pinned(inbound, transcript), None if resumed else now),
+            history=fit_history(history, rules, count_pinned(inbound, transcript), None if resumed else now),
             opening=opening,
             tools=offer.tools,
             specs=offer.specs,
@@ -184,7 +186,7 @@ class RunPreparer:
             taint=await self.marks.taint(transcript, cell.workspace, notes=remembered),
         )
         plan = await hookcalls.change_prompt(self._parts.hooks, plan)
-        view = partial(_view, inbound, transcript, rules)
+        view = partial(view_history, inbound, transcript, rules)
         return PreparedRun(plan, transcript, session, found.stored, finished=finished, view=view)
 
     async def _lay_out(self, agent: AgentSettings, route: Route, shared: bool) -> ToolSandbox:
@@ -369,44 +371,3 @@ def _asked(inbound: Inbound, inline: InlineDirectives) -> InlineDirectives:
 def _sampling(options: TurnOptions) -> dict[str, Any]:
     known = ("max_tokens", "temperature", "tool_choice")
     return {name: value for name in known if (value := getattr(options, name)) is not None}
-
-
-def _context(inbound: Inbound) -> tuple[Message, ...]:
-    """Earlier messages that a stateless client sends along."""
-    return tuple(
-        AssistantMessage((TextBlock(one.content),)) if one.role == "assistant" else UserMessage(one.content)
-        for one in inbound.options.context
-        if one.content or one.role == "assistant"
-    )
-
-
-def _view(inbound: Inbound, transcript: Transcript, rules: HistoryLimits) -> tuple[Message, ...]:
-    return fit_history(repair_history(_context(inbound) + transcript.messages()), rules, _pinned(inbound, transcript))
-
-
-def _pinned(inbound: Inbound, transcript: Transcript) -> int:
-    """How many messages at the beginning no limit drops: the summary of what came before, if there is one."""
-    return len(_context(inbound)) + 1 if transcript.older_count else 0
-
-
-def _opening(
-    inbound: Inbound, transcript: Transcript, *, resumed: bool, now: int
-) -> tuple[tuple[UserMessage | ToolResult, ...], tuple[Message, ...], AssistantMessage | None]:
-    """What is new in this run, the history before it, and the answer if the turn had one already.
-
-    A turn that was cut off goes on where it was: its user message is in the history, and calls whose results
-    are missing get "outcome unknown" results, which are written down like any other.
-    """
-    history = _context(inbound) + transcript.messages()
-    mended = repair_history(history)
-    if not resumed:
-        return (inbound.message(now),), mended, None
-    last = history[-1] if history else None
-    if isinstance(last, AssistantMessage) and not last.calls and not last.failed:
-        return (), mended, last
-    tail = len(mended)
-    known = {id(m) for m in history}
-    while tail and id(mended[tail - 1]) not in known:
-        tail -= 1
-    unknown = tuple(m for m in mended[tail:] if isinstance(m, ToolResult))
-    return unknown, mended[: len(mended) - len(unknown)], None
