@@ -17,7 +17,7 @@ from palinurus.config import files, lines, paths, relaxed
 from palinurus.config.check import check_config
 from palinurus.config.expand import collect_variables, expand_variables
 from palinurus.config.findings import ConfigFinding, ConfigPlace
-from palinurus.config.keypath import show_path
+from palinurus.config.keypath import Path, show_path
 from palinurus.config.resolve import resolve_settings
 from palinurus.config.schema import Config, convert_config
 from palinurus.config.settings import Settings
@@ -96,11 +96,12 @@ def judge_config(text: str, file: str, home: str, environ: Mapping[str, str]) ->
     findings: list[ConfigFinding] = []
     env = collect_variables(raw, environ)
     value = expand_variables(raw, env, findings)
-    config = _convert(value, ConfigPlace(home, environ, findings))
+    here = ConfigPlace(home, environ, findings)
+    config = _convert(value, here)
     settings = None
     if config is not None:
         version = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
-        settings = resolve_settings(config, home, environ, version, findings)
+        settings = resolve_settings(config, here, version)
     if any(finding.fatal for finding in findings):
         settings = None
     problems = locate_findings(findings, text, file) if findings else ()
@@ -112,8 +113,16 @@ def _convert(value: Any, here: ConfigPlace) -> Config | None:
     here.findings.extend(report.wrong)
     if any(finding.fatal for finding in report.wrong):
         return None
+    for unknown in report.wrong:
+        _drop(value, unknown.path)
     here.findings.extend(report.late)
     return convert_config(value, here)
+
+
+def _drop(value: Any, path: Path) -> None:
+    for part in path[:-1]:
+        value = value[part]
+    del value[path[-1]]
 
 
 def find_doubles(reading: ConfigReading, file: str) -> tuple[Problem, ...]:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.config.settings import AgentBinding, Settings
+from palinurus.config.sections.bindings import AgentBinding
+from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.keys import SessionKey, escape_key_part, parse_agent_id, parse_session_key
 from palinurus.errors import BadRequest

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from palinurus.clock import Clock
-from palinurus.config.sections.delivery import PresenceSettings, TypingMode
+from palinurus.config.forms import Typing
+from palinurus.config.sections.delivery import PresenceSettings
 from palinurus.core.types.channel import Channel, ChannelAction, ReactAction, TypingAction
 from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
@@ -22,7 +23,7 @@ Work: TypeAlias = Callable[[], Awaitable[object]]
 LONGEST = 600.0  # seconds of typing without any event: then the run is not what people should wait for
 
 
-def choose_typing_mode(inbound: Inbound, said: TypingMode | None) -> TypingMode:
+def choose_typing_mode(inbound: Inbound, said: Typing | None) -> Typing:
     """When typing begins: as configured, else at once for those who certainly get an answer."""
     if said is not None:
         return said

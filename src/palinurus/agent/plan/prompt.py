@@ -15,7 +15,8 @@ import msgspec
 
 import palinurus
 from palinurus.agent.plan.runplan import ModelCandidate
-from palinurus.config.settings import AgentSettings, PromptSettings, Settings
+from palinurus.config.sections.agents import PromptSettings
+from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.prompt import facts
 from palinurus.core.prompt import facts as words
 from palinurus.core.prompt.facts import (

@@ -17,7 +17,8 @@ from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.config.rewrite import set_config_key
-from palinurus.config.settings import ModelSettings, ProviderSettings, Secret, Settings
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
+from palinurus.config.settings import Secret, Settings
 from palinurus.errors import PalinurusError
 from palinurus.providers import VENDORS
 from palinurus.providers.catalog import Catalog

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta
 
 from palinurus.clock import Clock
-from palinurus.config.settings import WebFetchSettings
+from palinurus.config.sections.web import WebFetchSettings
 from palinurus.core.signature import pick_one
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
