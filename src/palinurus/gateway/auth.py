@@ -74,6 +74,7 @@ class GatewayAuth:
         self._names = LOOPBACK | {settings.bind.lower()} | {_name(h) for h in settings.allowed_hosts}
         self._origins = frozenset(o.rstrip("/").lower() for o in settings.allowed_origins)
         self._proxy = settings.proxy
+        self._scheme = "https" if settings.tls.enabled else "http"
         self._tries = LoginFailures(monotonic)
 
     def check_request(self, peer: GatewayPeer) -> HttpFault | None:
@@ -147,7 +148,7 @@ class GatewayAuth:
         if len(peer.origins) != 1:
             return False
         origin = peer.origins[0].lower()
-        return origin in self._origins or "*" in self._origins or origin == f"http://{peer.hosts[0].lower()}"
+        return origin in self._origins or "*" in self._origins or origin == f"{self._scheme}://{peer.hosts[0].lower()}"
 
 
 def narrow_scopes(peer: GatewayPeer, scopes: frozenset[str]) -> frozenset[str]:

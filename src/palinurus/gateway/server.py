@@ -8,6 +8,7 @@ import asyncio
 import errno
 import logging
 import re
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from palinurus.gateway.openai.completions import find_model, list_models
 from palinurus.gateway.openai.endpoints import OutcomeWaits
 from palinurus.gateway.page import PAGE_PATHS, WebPage
 from palinurus.gateway.port import GatewayHost
+from palinurus.gateway.tls import load_certificate
 from palinurus.gateway.webhooks import ChannelEndpoint, WebhookEndpoint, to_local_path
 
 log = logging.getLogger(__name__)
@@ -107,6 +109,28 @@ class _Doors(web.Server):
         return web.BaseRequest(message, payload, protocol, writer, task, self._running, client_max_size=limits.BODY)
 
 
+class _Site(web.TCPSite):
+    """aiohttp's, but a client that does not come to an end with its TLS handshake goes as soon as a silent one."""
+
+    def __init__(self, runner: web.ServerRunner, bind: str, port: int, context: ssl.SSLContext | None) -> None:
+        super().__init__(runner, bind, port, ssl_context=context, backlog=512)
+
+    async def start(self) -> None:
+        if self._ssl_context is None:
+            await super().start()
+            return
+        await web.BaseSite.start(self)
+        assert self._runner.server is not None
+        self._server = await asyncio.get_running_loop().create_server(
+            self._runner.server,
+            self._host,
+            self._port,
+            ssl=self._ssl_context,
+            backlog=self._backlog,
+            ssl_handshake_timeout=limits.FRESH_SECONDS,
+        )
+
+
 class GatewayServer:
     """The server. `start` listens, `close` stops listening, `stop` ends what is open."""
 
@@ -117,6 +141,7 @@ class GatewayServer:
         self.auth = GatewayAuth(host.settings.gateway, token, clock.monotonic)
         self._started = clock.monotonic()
         self.port = 0
+        self.fingerprint = ""  # of its certificate; "": plain HTTP
         self.waits = OutcomeWaits()
         self.page = WebPage()
         self.metrics = GatewayMetrics()
@@ -134,7 +159,10 @@ class GatewayServer:
         return self.clock.monotonic() - self._started
 
     async def start(self, bind: str, port: int) -> int:
-        """Listen; returns the port. Raises GatewayUnreachable when the address cannot be had."""
+        """Listen; returns the port. Raises GatewayUnreachable when the address cannot be had, ConfigError for bad
+        certificates."""
+        served = await asyncio.to_thread(load_certificate, self.host.settings)
+        self.fingerprint = served.fingerprint if served else ""
         await self.clients.start()
         self._unfollow = self.host.follow(self.metrics)
         self._doors = _Doors(
@@ -146,7 +174,7 @@ class GatewayServer:
         )
         self._runner = web.ServerRunner(self._doors, shutdown_timeout=2.0)
         await self._runner.setup()
-        self._site = web.TCPSite(self._runner, bind, port, backlog=512)
+        self._site = _Site(self._runner, bind, port, served.context if served else None)
         try:
             await self._site.start()
         except (OSError, OverflowError) as exc:

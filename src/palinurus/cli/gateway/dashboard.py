@@ -37,4 +37,4 @@ def build_dashboard_link(settings: Settings) -> str:
         raise GatewayUnreachable("no gateway of this home is running", fix="start it: `pal gateway`")
     secret = settings.gateway.token.reveal() or token.read_token(settings.home)
     fragment = f"#token={secret}" if settings.gateway.auth_mode == "token" and secret else ""
-    return f"{GatewayEndpoint(place.host, place.port).url}/{fragment}"
+    return f"{GatewayEndpoint(place.host, place.port, '', place.fingerprint).url}/{fragment}"

@@ -29,6 +29,7 @@ from palinurus.config.settings import Settings
 from palinurus.errors import PalinurusError
 from palinurus.gateway import token
 from palinurus.gateway.server import GatewayServer
+from palinurus.gateway.tls import format_fingerprint
 from palinurus.tools.commands.environ import hide_process
 from palinurus.workspace import bootstrap
 
@@ -104,9 +105,11 @@ async def _life(
         loaded = _with(loaded, None, port)  # clients look for us where we were
         token.announce_location(
             settings.home,
-            token.GatewayLocation(token.to_reachable_host(settings.gateway.bind), port, os.getpid(), clock.now()),
+            place := token.GatewayLocation(
+                token.to_reachable_host(settings.gateway.bind), port, os.getpid(), clock.now(), gateway.fingerprint
+            ),
         )
-        _welcome(app, settings, port)
+        _welcome(app, settings, place)
         await asyncio.to_thread(_contained, settings)  # starts a program to see; nobody need wait for that
         # What start-up made lives as long as the process: the collector need not look at it again and again.
         gc.collect()
@@ -239,9 +242,10 @@ def _report(loaded: LoadedConfig) -> None:
         log.warning("config: %s", problem)
 
 
-def _welcome(app: App, settings: Settings, port: int) -> None:
+def _welcome(app: App, settings: Settings, place: token.GatewayLocation) -> None:
     """What a person needs to know now. The token itself is never printed."""
-    shown = GatewayEndpoint(token.to_reachable_host(settings.gateway.bind), port).url
+    shown = GatewayEndpoint(place.host, place.port, "", place.fingerprint).url
+    proof = f"  SHA-256   {format_fingerprint(place.fingerprint)}  (its certificate)\n" if place.fingerprint else ""
     model = app.catalog.default(settings.agents[settings.default_agent]).ref
     key = "gateway.auth in the config" if settings.gateway.token else paths.locate_token_file(settings.home)
     how = {"token": f"token in {key}", "password": "password in the config", "none": "NO AUTHENTICATION"}
@@ -250,6 +254,7 @@ def _welcome(app: App, settings: Settings, port: int) -> None:
         f"  open      {shown}/  (signed in: pal dashboard)\n"
         f"  chat      pal chat          (in another terminal)\n"
         f"  OpenAI    {shown}/v1, model openclaw, {how.get(settings.gateway.auth_mode, '?')}\n"
+        f"{proof}"
         f"  model     {model}\n"
         f"  workspace {settings.agents[settings.default_agent].workspace}\n"
         f"  stop      Ctrl-C",

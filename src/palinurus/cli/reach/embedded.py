@@ -21,6 +21,7 @@ from palinurus.cli.reach.local import start_app
 from palinurus.clock import Clock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig
+from palinurus.config.sections.gateway import TlsSettings
 from palinurus.errors import BadRequest, PalinurusError
 from palinurus.gateway.auth import GatewayAuth
 from palinurus.gateway.client import LoginOptions, connect_gateway, load_identity
@@ -108,7 +109,7 @@ async def start_embedded_gateway(loaded: LoadedConfig, environ: Mapping[str, str
     settings = loaded.settings
     file = str(settings.logging.get("file") or paths.locate_log_file(settings.home))
     logs.start_logging(logging.WARNING, logs.collect_secrets(settings), file=file)
-    door = replace(settings.gateway, bind=LOOPBACK, auth_mode="token")
+    door = replace(settings.gateway, bind=LOOPBACK, auth_mode="token", tls=TlsSettings())
     app = await start_app(replace(loaded, settings=replace(settings, gateway=door)), environ, clock)
     secret = secrets.token_urlsafe(32)
     gateway = GatewayServer(app, clock, secret)

@@ -61,7 +61,7 @@ async def open_link(
     Raises Unauthorized, GatewayUnreachable."""
     address = find_gateway_address(settings)
     kind = "password" if settings.gateway.auth_mode == "password" else "token"
-    options |= {kind: secret if url else address.token}
+    options |= {kind: secret} if url else {kind: address.token, "fingerprint": address.fingerprint}
     login = LoginOptions(identity=load_identity(settings.home), **options)
     try:
         return await connect_gateway(url or address.url.replace("http", "ws", 1), clock, login)

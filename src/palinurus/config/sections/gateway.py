@@ -49,6 +49,26 @@ class TrustedProxySection(Section, frozen=True):
     UNREAD: ClassVar = {"deviceAuth": Free}
 
 
+class TlsSettings(Section, frozen=True):
+    """gateway.tls. Paths are absolute; "" = our own, in the state directory."""
+
+    enabled: bool = option(False, "Serve HTTPS and WSS; plain HTTP is refused then.")
+    auto_generate: bool = option(True, "Make a self-signed certificate where there is none.")
+    cert_path: Text = option("", "The certificate (PEM), with those of its issuers behind it.")
+    key_path: Text = option("", "The private key of the certificate (PEM, no passphrase).")
+
+    UNREAD: ClassVar = {"caPath": str}
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        if bool(self.cert_path) != bool(self.key_path):
+            named, missing = ("certPath", "keyPath") if self.cert_path else ("keyPath", "certPath")
+            here.bad(missing, f"is missing beside {named}", "name both, or none to have a certificate made")
+        elif self.enabled and not self.cert_path and not self.auto_generate:
+            here.bad("certPath", "is missing while autoGenerate is false", "name a certificate and its key")
+        paths = {name: here.folder(told) for name in ("cert_path", "key_path") if (told := getattr(self, name))}
+        return msgspec.structs.replace(self, **paths)
+
+
 class GatewaySettings(Section, frozen=True):
     """gateway. Times in seconds."""
 
@@ -77,6 +97,7 @@ class GatewaySettings(Section, frozen=True):
     spans: bool = option(False, at=None)  # OpenTelemetry (diagnostics.otel)
     drain: float = option(30.0, at=None)  # seconds running turns get on SIGTERM
     handshake: Millis = option(15.0, at="handshakeTimeoutMs")  # that a WebSocket client has to log in
+    tls: TlsSettings = option(TlsSettings(), "HTTPS instead of HTTP.")
     proxy: TrustedProxySettings | None = option(None, at=None)  # auth_mode trusted-proxy
 
     ALWAYS: ClassVar = True
@@ -110,7 +131,7 @@ class GatewaySettings(Section, frozen=True):
         ),
         **same_form(
             Free,
-            "http.endpoints.chatCompletions.images http.securityHeaders tools webchat tailscale remote tls push nodes",
+            "http.endpoints.chatCompletions.images http.securityHeaders tools webchat tailscale remote push nodes",
         ),
     }
 
