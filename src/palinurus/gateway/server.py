@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from palinurus.clock import Clock
+from palinurus.config.sections.gateway import GatewaySettings
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import http, limits, page
@@ -143,7 +144,7 @@ class GatewayServer:
         self.port = 0
         self.fingerprint = ""  # of its certificate; "": plain HTTP
         self.waits = OutcomeWaits()
-        self.page = WebPage()
+        self.page = WebPage(base=host.settings.gateway.page_base)
         self.metrics = GatewayMetrics()
         self.posts = WebhookEndpoint(clock.monotonic)
         self.calls = ChannelEndpoint(clock.monotonic)
@@ -220,7 +221,7 @@ class GatewayServer:
         if request.headers.get("Upgrade", "").lower() == "websocket":
             return "ws", await self._socket(request, peer)
         path = to_local_path(request.path, self.host.settings.webhooks)
-        rows = [(row, match) for row in ROUTES if (match := row.pattern.fullmatch(path))]
+        rows = _find_rows(path, self.host.settings.gateway)
         if not rows:
             return "-", HttpFault(404, "there is nothing here", "not_found", code="not_found")
         wanted = "GET" if request.method == "HEAD" else request.method
@@ -270,6 +271,14 @@ class GatewayServer:
             known=request.protocol in self._doors.known,
             headers=headers,
         )
+
+
+def _find_rows(path: str, gateway: GatewaySettings) -> list[tuple[HttpRoute, re.Match[str]]]:
+    """The rows of a path. Those of the page stand under its base path, if there is a page at all."""
+    base = gateway.page_base
+    inside = (path[len(base) :] or "/") if f"{path}/".startswith(f"{base}/") and gateway.page else ""
+    found = ((row, row.pattern.fullmatch(inside if row.name in PAGE_ROUTES else path)) for row in ROUTES)
+    return [(row, match) for row, match in found if match]
 
 
 def _taken(bind: str, port: int, exc: Exception) -> GatewayUnreachable:
@@ -329,6 +338,7 @@ def _kill(visit: RouteRequest) -> RouteAnswer:
 
 
 CHANNELS = re.compile(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
+PAGE_ROUTES = frozenset({"config", "avatar", "media", "page"})  # served for the page, and under its base path
 ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", re.compile(r"/health|/healthz"), "health", None, _health),
     HttpRoute("GET", re.compile(r"/ready|/readyz"), "ready", None, _ready),

@@ -246,12 +246,15 @@ def _welcome(app: App, settings: Settings, place: token.GatewayLocation) -> None
     """What a person needs to know now. The token itself is never printed."""
     shown = GatewayEndpoint(place.host, place.port, "", place.fingerprint).url
     proof = f"  SHA-256   {format_fingerprint(place.fingerprint)}  (its certificate)\n" if place.fingerprint else ""
+    page = f"{shown}{settings.gateway.page_base}/  (signed in: pal dashboard)"
+    if not settings.gateway.page:
+        page = "no web page (gateway.controlUi.enabled is false)"
     model = app.catalog.default(settings.agents[settings.default_agent]).ref
     key = "gateway.auth in the config" if settings.gateway.token else paths.locate_token_file(settings.home)
     how = {"token": f"token in {key}", "password": "password in the config", "none": "NO AUTHENTICATION"}
     print(
         f"Palinurus {__version__} is running\n"
-        f"  open      {shown}/  (signed in: pal dashboard)\n"
+        f"  open      {page}\n"
         f"  chat      pal chat          (in another terminal)\n"
         f"  OpenAI    {shown}/v1, model openclaw, {how.get(settings.gateway.auth_mode, '?')}\n"
         f"{proof}"

@@ -12,7 +12,7 @@ import msgspec
 
 from palinurus.config.declare import Section, fill_section, option, same_form
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.forms import Count, Free, Millis, Names, NeededSecret, Port, Size, Text
+from palinurus.config.forms import Count, Free, Millis, MillisOrNone, Names, NeededSecret, Port, Size, Text
 from palinurus.config.keypath import get_at
 from palinurus.config.secrets import Secret
 
@@ -21,6 +21,7 @@ BINDS: dict[str, str] = {"loopback": "127.0.0.1", "lan": "0.0.0.0", "auto": "127
 WORDS: tuple[str, ...] = ("loopback", "lan", "auto", "custom")
 
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]*:[0-9a-fA-F:.]*|localhost")
+_BASE = re.compile(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*", re.ASCII)
 _HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z.-]*[0-9A-Za-z])?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://(\[[0-9a-f:.]+\]|[^/\s:@]+)(:\d{1,5})?/?", re.IGNORECASE)
 
@@ -69,6 +70,24 @@ class TlsSettings(Section, frozen=True):
         return msgspec.structs.replace(self, **paths)
 
 
+class LoginLimits(Section, frozen=True):
+    """gateway.auth.rateLimit: wrong credentials of one address. Times in seconds."""
+
+    attempts: Count = option(10, "How many wrong credentials an address may show in the window.", "maxAttempts")
+    window: Millis = option(60.0, "How long a wrong credential counts.", "windowMs")
+    lockout: MillisOrNone = option(
+        0.0, "How long an address is kept out; at least until the window has passed.", "lockoutMs"
+    )
+    exempt_loopback: bool = option(False, "Let programs of this machine (no web pages) guess without limit.")
+
+
+class InvokeRules(Section, frozen=True):
+    """gateway.tools: what POST /tools/invoke and tools.invoke may call besides what tool policies say."""
+
+    deny: Names = option((), "Tools and groups that are never called without a run.")
+    allow: Names = option((), "Tools to take off the list of those that are never called without a run.")
+
+
 class GatewaySettings(Section, frozen=True):
     """gateway. Times in seconds."""
 
@@ -97,6 +116,10 @@ class GatewaySettings(Section, frozen=True):
     spans: bool = option(False, at=None)  # OpenTelemetry (diagnostics.otel)
     drain: float = option(30.0, at=None)  # seconds running turns get on SIGTERM
     handshake: Millis = option(15.0, at="handshakeTimeoutMs")  # that a WebSocket client has to log in
+    login_limits: LoginLimits = option(LoginLimits(), at="auth.rateLimit")
+    tools: InvokeRules = option(InvokeRules(), "Tools that are called without a run.")
+    page: bool = option(True, "Serve the web page.", "controlUi.enabled")
+    page_base: Text = option("", "The path that the web page stands under, such as /pal.", "controlUi.basePath")
     tls: TlsSettings = option(TlsSettings(), "HTTPS instead of HTTP.")
     proxy: TrustedProxySettings | None = option(None, at=None)  # auth_mode trusted-proxy
 
@@ -113,14 +136,13 @@ class GatewaySettings(Section, frozen=True):
         "controlUi.embedSandbox": Literal["strict", "scripts", "trusted"],
         **same_form(
             bool,
-            "auth.allowTailscale auth.rateLimit.exemptLoopback allowRealIpFallback controlUi.enabled "
+            "auth.allowTailscale allowRealIpFallback "
             "controlUi.allowExternalEmbedUrls controlUi.allowInsecureAuth controlUi.dangerouslyDisableDeviceAuth "
             "controlUi.dangerouslyAllowHostHeaderOriginFallback",
         ),
-        **same_form(str, "controlUi.basePath controlUi.root controlUi.chatMessageMaxWidth"),
+        **same_form(str, "controlUi.root controlUi.chatMessageMaxWidth"),
         **same_form(
             Count,
-            "auth.rateLimit.maxAttempts auth.rateLimit.windowMs auth.rateLimit.lockoutMs "
             "http.endpoints.chatCompletions.maxBodyBytes http.endpoints.chatCompletions.maxTotalImageBytes "
             "channelStaleEventThresholdMinutes channelMaxRestartsPerHour",
         ),
@@ -131,7 +153,7 @@ class GatewaySettings(Section, frozen=True):
         ),
         **same_form(
             Free,
-            "http.endpoints.chatCompletions.images http.securityHeaders tools webchat tailscale remote push nodes",
+            "http.endpoints.chatCompletions.images http.securityHeaders webchat tailscale remote push nodes",
         ),
     }
 
@@ -153,8 +175,12 @@ class GatewaySettings(Section, frozen=True):
             hint = "use 'token', or set gateway.bind to 'loopback'"
             here.bad("auth.mode", f"'none' would let everyone who can reach {bind} in", hint)
         origins, hosts = _origins(self.allowed_origins, here.below("controlUi", "allowedOrigins"))
+        base = self.page_base.strip("/")
+        if base and not _BASE.fullmatch(base):
+            here.bad("controlUi.basePath", "is not a path", "letters, digits, -, _, . and /, such as /pal")
         return msgspec.structs.replace(
             self,
+            page_base=f"/{base}" if base else "",
             bind=bind,
             auth_mode=mode,
             token=token,
