@@ -54,6 +54,7 @@ async def test_a_patch_changes_what_it_names_and_keeps_comments(tmp_path: Path) 
         assert done["config"]["session"] == {"scope": "global"} and done["restartRequired"] == ["gateway"]
         bad = await here.refused("config.patch", raw='{"gateway": {"port": "abc"}}', baseHash=done["hash"])
         assert bad.message.startswith("invalid config: gateway.port: ")
+        assert bad.message.endswith("; write the number without quotes")
         assert bad.details["issues"][0]["path"] == "gateway.port"
         typo = await here.refused("config.patch", raw='{"gatway": {}}', baseHash=done["hash"])
         assert typo.details["issues"][0]["path"] == "gatway"

@@ -16,6 +16,7 @@ from palinurus.config.forms import (
     Hour,
     LogLevel,
     LooseSecret,
+    Lower,
     MillisOrNone,
     Names,
     Size,
@@ -52,6 +53,42 @@ def map_identity_links(section: Mapping[str, list[str]]) -> dict[str, str]:
     }
 
 
+class SendMatch(Section, frozen=True):
+    """What a rule of session.sendPolicy is about; what is not said matches everything."""
+
+    channel: Lower = ""
+    chat_type: Literal["direct", "group", "channel"] | None = None
+    key_prefix: Lower = option("", "Of the session's key, without agent:ID: before it.")
+    raw_key_prefix: Lower = option("", "Of the session's whole key.")
+
+
+class SendRule(Section, frozen=True):
+    action: Literal["allow", "deny"]
+    match: SendMatch = SendMatch()
+
+
+class SendPolicy(Section, frozen=True):
+    """session.sendPolicy: which sessions may send what they say. Runs go on in any case."""
+
+    default: Literal["allow", "deny"] = option("allow", "What happens where no rule matches.")
+    rules: tuple[SendRule, ...] = option((), "A deny that matches goes first, then an allow, then the default.")
+
+    def allows(self, key: str, channel: str, kind: str, own: str | None = None) -> bool:
+        """May a reply of the session go out there? `own`: what the session itself says (/send)."""
+        if own in ("allow", "deny"):
+            return own == "allow"
+        raw, bare = key.lower(), key.lower().split(":", 2)[-1]
+        said = {
+            rule.action
+            for rule in self.rules
+            if rule.match.channel in ("", channel.lower())
+            and rule.match.chat_type in (None, kind)
+            and bare.startswith(rule.match.key_prefix)
+            and raw.startswith(rule.match.raw_key_prefix)
+        }
+        return "deny" not in said and ("allow" in said or self.default == "allow")
+
+
 class SessionSettings(Section, frozen=True):
     """session"""
 
@@ -70,6 +107,7 @@ class SessionSettings(Section, frozen=True):
     reset_by_channel: dict[str, Reset] = {}
     # "channel:peer" (lower case) -> the one name of that person
     identity_links: Annotated[dict[str, str], Written(dict[str, list[str]], map_identity_links)] = {}
+    send_policy: SendPolicy = option(SendPolicy(), "Which sessions may send what they say.")
     upkeep: UpkeepSettings = option(UpkeepSettings(), at="maintenance")
 
     KNOWN: ClassVar = {"idleMinutes": Count, "typingMode": Typing, "typingIntervalSeconds": Count}
@@ -78,7 +116,7 @@ class SessionSettings(Section, frozen=True):
         "resetTriggers": list[str],
         **same_form(Count, "transcriptRetentionDays maxRecentTurns"),
         **same_form(Size, "parentForkMaxTokens agentToAgent.maxPingPongTurns"),
-        **same_form(Free, "sendPolicy threadBindings writeLock"),
+        **same_form(Free, "threadBindings writeLock"),
     }
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
