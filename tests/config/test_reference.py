@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from palinurus.config.check import walk_keys
+from palinurus.config.load import find_unread, judge_config
 from palinurus.config.reference import render_reference
 
 DOCS = Path(__file__).parents[2] / "docs" / "config.md"
@@ -21,3 +22,9 @@ def test_every_key_has_one_fate() -> None:
         fates.setdefault(path, set()).add(note.acts)
     both = [path for path, found in fates.items() if len(found) > 1]
     assert not both and sum(found == {True} for found in fates.values()) > 500
+
+
+def test_dead_keys_are_told_with_their_line() -> None:
+    text = '{\n  meta: { lastTouchedVersion: "1" },\n  gateway: {\n    port: 1,\n    tls: { enabled: true },\n  },\n}'
+    found = find_unread(judge_config(text, "f", "/s", {}), "f")
+    assert [(p.path, p.line, p.fatal) for p in found] == [("gateway.tls", 5, False)]

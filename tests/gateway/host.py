@@ -94,7 +94,7 @@ class FakeHost:
         self.script: Callable[[Inbound], Iterable[RunEvent] | AsyncIterator[RunEvent]] = lambda inbound: words(
             "Hel", "lo"
         )
-        self.desk = None
+        self.program = None
         self.webhooks = None
         self.hooked: list[tuple[str, str, ChannelHttpRequest]] = []
         self.answers: dict[tuple[str, str], ChannelHttpResponse] = {}

@@ -62,16 +62,18 @@ class Config(Section, frozen=True):
     written: Free = option({}, at=None)  # the whole as it is written
 
     RESTART: ClassVar = ("channels",)
-    KNOWN: ClassVar = same_form(Free, "audio diagnostics media memory tts")
-    UNREAD: ClassVar = {
-        "$schema": str,
+    KNOWN: ClassVar = {
+        **same_form(Free, "audio diagnostics media memory tts wizard"),
+        "$schema": str,  # this, meta and wizard are notes of programs: there is nothing to act on
         "meta": MetaSection,
+    }
+    UNREAD: ClassVar = {
         "ui": UiSection,
         "update": UpdateSection,
         **same_form(
             Free,
             "discovery acp approvals browser canvasHost cli commitments crestodian nodeHost proxy secrets surfaces "
-            "talk transcripts web wizard",
+            "talk transcripts web",
         ),
     }
 

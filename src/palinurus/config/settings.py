@@ -41,7 +41,7 @@ class LaneSettings(msgspec.Struct, frozen=True):
 
 
 class ReachSettings(msgspec.Struct, frozen=True):
-    """Which sessions and agents a session may see and write to; who is who is decided in `inbox/reach.py`."""
+    """Which sessions and agents a session may see and write to; who is who is decided in `services/sessions.py`."""
 
     visibility: Visibility = "tree"
     across: bool = False  # tools.agentToAgent.enabled

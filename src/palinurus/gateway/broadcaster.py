@@ -95,7 +95,7 @@ class RunBroadcaster:
         if key is None:
             return
         ident = inbound.event if inbound.target.channel in OURS and inbound.event else item
-        run = RunView(ident, item, str(key), key.agent, inbound)
+        run = RunView(ident, item, str(key), key.agent, inbound=inbound)
         run.conn = self._starters.pop(ident, "")
         self._runs[item] = run
         self._names[ident] = item

@@ -203,7 +203,7 @@ def make_connect_params(options: LoginOptions, nonce: str, now: int) -> dict[str
         params["device"] = {
             "id": who.id,
             "publicKey": device.encode_base64url(who.public),
-            "signature": who.sign(device.make_signed_text(options.version, who.id, claim, now, nonce)),
+            "signature": who.sign(device.make_signed_text(options.version, who.id, claim, now, nonce=nonce)),
             "signedAt": now,
             "nonce": nonce,
         }

@@ -71,8 +71,8 @@ class GatewayClients(ClientHub):
         self.pairing = DevicePairing(self.host.store, self.clock, self.broadcast, self._revoked)
         await self.pairing.load()
         self.auth.holder = self.pairing.holder
-        if self.host.desk is not None:
-            self.context = context.make_context(self, self.host.desk)
+        if self.host.program is not None:
+            self.context = context.make_context(self, self.host.program)
             self._unfollow.append(self.host.follow(self.context.broadcaster))
         await self.health(fresh=True)
         self._beating = asyncio.get_running_loop().create_task(self._beat())
@@ -191,12 +191,12 @@ class GatewayClients(ClientHub):
 
     def _listen(self) -> None:
         """Hear of questions and jobs, from the first client on: before, there is nobody to tell."""
-        program = self.host.desk
+        program = self.host.program
         if program is None or self._listening:
             return
         self._listening = True
-        if program.board is not None:
-            self._unfollow.append(late.load_part("questions")(self, program.board))
+        if program.approvals is not None:
+            self._unfollow.append(late.load_part("questions")(self, program.approvals))
         if program.schedules is not None:
             self._unfollow.append(late.load_part("schedules")(self, program.schedules))
 

@@ -17,7 +17,7 @@ from palinurus.core.types.model import ModelSpec
 from palinurus.errors import StateBroken
 from palinurus.gateway.rpc import MethodError
 from palinurus.inbox.commands.command import CommandContext
-from palinurus.inbox.commands.facts import find_session_model
+from palinurus.services.facts import find_session_model
 from palinurus.sessions.entries import CompactionEntry, MessageEntry, TranscriptEntry, to_millis
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.rows import make_session_row

@@ -1,6 +1,6 @@
 """Which models there are, and what is known about each: vendor facts, then config, then the agent's parameters.
 
-Resolved once per message into a frozen `ModelInfo`. Knows no network; what a probe found is handed in.
+Resolved once per message into a frozen `ModelSpec`. Knows no network; what a probe found is handed in.
 """
 
 from __future__ import annotations

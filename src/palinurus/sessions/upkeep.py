@@ -53,7 +53,7 @@ async def run_upkeep(
     """Look, plan, do. `busy` names the sessions that have a run going. Raises StateError if the store does."""
     rows = await store.sessions()
     seen = await asyncio.to_thread(files.list_session_files, home)
-    made = plan_upkeep(rows, seen, rules, now, busy())
+    made = plan_upkeep(rows, seen, rules, now, busy=busy())
     if made.over:
         log.warning("sessions of %s take more than maxDiskBytes, and the rest is protected", ", ".join(made.over))
     if not made.actions:
@@ -65,7 +65,7 @@ async def run_upkeep(
     failed: list[str] = []
     for action in made.actions:
         try:
-            if await _do(home, store, action, now, busy):
+            if await _do(home, store, action, now, busy=busy):
                 done.append(action)
         except StateUnwritable as exc:  # one file that cannot be touched does not keep the others
             failed.append(exc.message)
@@ -161,9 +161,11 @@ def _row(row: SessionRow, busy: Collection[str]) -> _Row:
         path = SessionRecord.decode(row.data).path(agent)
     except StateBroken:
         # What it says is lost, but not what it stands for: a person decides about it.
-        return _Row(row.key, key, agent, f"agents/{agent}/sessions/{row.session_id}.jsonl", row.updated, False)
+        return _Row(
+            row.key, key, agent, f"agents/{agent}/sessions/{row.session_id}.jsonl", updated=row.updated, removable=False
+        )
     removable = key is not None and not is_protected(key) and row.key not in busy
-    return _Row(row.key, key, agent, path, row.updated, removable)
+    return _Row(row.key, key, agent, path, updated=row.updated, removable=removable)
 
 
 class _Work:
@@ -252,7 +254,7 @@ class _Work:
         path, size = (file.path, file.size) if file else ("", 0)
         if not keep:
             self.total -= size
-        self.actions.append(UpkeepAction(reason, path, row.key, row.updated, keep and file is not None, size))
+        self.actions.append(UpkeepAction(reason, path, row.key, row.updated, keep=keep and file is not None, size=size))
 
     def _remove(self, file: SessionFile, reason: Reason) -> None:
         del self.files[file.path]

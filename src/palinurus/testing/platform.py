@@ -177,4 +177,13 @@ def make_channel_kit(name: str, folder: str, own: dict[str, Any], clock: Clock |
     now = clock or FastClock()
     files = ChannelFiles(os.path.join(folder, "inbound"), (folder,), settings.media, EgressGuard(), clock=now)
     menu = (("help", "what you can say"), ("status", "how it goes"))
-    return ChannelKit(settings, settings.own, now, files, FileMemo(os.path.join(folder, "memo")), folder, _all, menu)
+    return ChannelKit(
+        settings,
+        settings.own,
+        now,
+        files,
+        memo=FileMemo(os.path.join(folder, "memo")),
+        folder=folder,
+        wanted=_all,
+        commands=menu,
+    )

@@ -152,7 +152,7 @@ def make_fire_message(job: CronJob, due: int, now: int, key: SessionKey, destina
         )
     sender = Sender("cron", job.name, owner=True, allowed=True)
     return Inbound(
-        destination.target, sender, f"cron:{job.id}:{due}", text, now, session=str(key), agent=key.agent,
+        destination.target, sender, f"cron:{job.id}:{due}", text, at=now, session=str(key), agent=key.agent,
         options=options, system=True, push=destination.push, source=job.source,
     )  # fmt: skip
 

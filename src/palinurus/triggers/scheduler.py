@@ -125,7 +125,7 @@ class Scheduler(SchedulerPort):
         now = self._port.clock.now()
         agent = maker.agent or self._port.settings.default_agent
         try:
-            job = make_job(asked, maker.ident or str(uuid.uuid4()), now, agent, self._tz, maker.source)
+            job = make_job(asked, maker.ident or str(uuid.uuid4()), now, agent, tz=self._tz, source=maker.source)
         except ValueError as exc:
             raise BadRequest(str(exc)) from None
         if job.agent_id not in self._port.settings.agents:
@@ -205,12 +205,12 @@ class Scheduler(SchedulerPort):
             raise BadRequest(f"no such session: {session[:80]}")
         ident = uuid.uuid4().hex
         if not now:
-            await self.events.add(SystemEvent(ident, str(key), text, at, source))
+            await self.events.add(SystemEvent(ident, str(key), text, at, source=source))
             return
         destination = await find_last_destination(self._port, key)
         sender = Sender("wake", owner=not source, allowed=True)
         message = Inbound(
-            destination.target, sender, f"wake:{ident}", f"System: {text}", at, session=str(key), agent=key.agent,
+            destination.target, sender, f"wake:{ident}", f"System: {text}", at=at, session=str(key), agent=key.agent,
             options=TurnOptions(trigger="wake"), system=True, push=destination.push, source=source,
         )  # fmt: skip
         await self._port.inbox.submit(message)

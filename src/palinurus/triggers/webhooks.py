@@ -81,9 +81,10 @@ def read_webhook_request(
     given = webhooks.fill_template(hook.delivery, scope, str) or ("" if hook.scheme else _delivery(headers))
     session = "" if hook.action == "wake" else settings.session
     return WebhookRequest(
-        hook.id, hook.name or hook.id, hook.action, words, facts, given[:1000],
-        webhooks.fill_template(hook.session, scope, make_key_segment) or session,
-        hook.agent, hook.now, hook.deliver, hook.channel, hook.to, read_options(hook.options),
+        hook.id, hook.name or hook.id, hook.action, words, facts=facts, delivery=given[:1000],
+        session=webhooks.fill_template(hook.session, scope, make_key_segment) or session,
+        agent=hook.agent, now=hook.now, deliver=hook.deliver, channel=hook.channel, to=hook.to,
+        options=read_options(hook.options),
     )  # fmt: skip
 
 
@@ -98,7 +99,9 @@ def _wake(payload: Mapping[str, Any], delivery: str) -> WebhookRequest | str:
     text = _word(payload, "text")
     if not text:
         return "text required"
-    return WebhookRequest("wake", "wake", "wake", _WAKE, text, delivery, now=payload.get("mode") != "next-heartbeat")
+    return WebhookRequest(
+        "wake", "wake", "wake", _WAKE, facts=text, delivery=delivery, now=payload.get("mode") != "next-heartbeat"
+    )
 
 
 def _agent(payload: Mapping[str, Any], headers: Mapping[str, str], settings: WebhookSettings) -> WebhookRequest | str:
@@ -119,8 +122,9 @@ def _agent(payload: Mapping[str, Any], headers: Mapping[str, str], settings: Web
         model=_word(payload, "model"), thinking=_word(payload, "thinking"), timeout_seconds=limit if timed else None
     )
     return WebhookRequest(
-        "agent", _name(_word(payload, "name")) or "agent", "agent", _AGENT, text,
-        (_word(payload, "idempotencyKey") or _delivery(headers))[:1000], session or settings.session, agent,
+        "agent", _name(_word(payload, "name")) or "agent", "agent", _AGENT, facts=text,
+        delivery=(_word(payload, "idempotencyKey") or _delivery(headers))[:1000],
+        session=session or settings.session, agent=agent,
         deliver=payload.get("deliver") is not False, channel=_word(payload, "channel") or "last",
         to=_word(payload, "to"), options=options,
     )  # fmt: skip
@@ -203,7 +207,7 @@ class Webhooks:
         if hook is None:
             return webhooks.WEBHOOK_NOT_FOUND
         headers = {name: value for name, value in head.headers.items() if name not in _SECRET}
-        asked = read_webhook_request(hook, head.name, payload, headers, self._port.settings.webhooks)
+        asked = read_webhook_request(hook, head.name, payload, headers, settings=self._port.settings.webhooks)
         if isinstance(asked, str):
             return webhooks.refuse_webhook(400, asked)
         return await self._go(await self._changed(asked, payload, headers), proof)
@@ -225,7 +229,7 @@ class Webhooks:
         if body is None:
             return "?" if head.headers.get(webhooks.SIGNATURE_SCHEMES[hook.scheme].header) else None
         now = self._port.clock.now()
-        return webhooks.verify_signature(hook.scheme, hook.secret.reveal(), head.headers, body, now) or None
+        return webhooks.verify_signature(hook.scheme, hook.secret.reveal(), head.headers, body, now=now) or None
 
     async def _changed(
         self, asked: WebhookRequest, payload: dict[str, Any], headers: dict[str, str]
@@ -294,7 +298,7 @@ class Webhooks:
         """Told with the session's next turn; remembered as told only when it is on disk."""
         now = self._port.clock.now()
         text = _words(asked._replace(facts=asked.facts[:EVENT]))
-        await self._events.add(SystemEvent(digest or uuid.uuid4().hex, str(key), text, now, _source(asked)))
+        await self._events.add(SystemEvent(digest or uuid.uuid4().hex, str(key), text, now, source=_source(asked)))
         if digest:
             await self._kept.put(f"{asked.hook} {digest}", msgspec.structs.replace(held, done=True))
 
@@ -309,7 +313,7 @@ class Webhooks:
         sender = Sender(f"hook:{asked.hook}"[:200], clean_label(asked.name, 80), allowed=True)
         options = msgspec.structs.replace(asked.options, trigger="hook", queue="followup")
         return Inbound(
-            held.target, sender, f"hook:{ident}", text, self._port.clock.now(), session=str(key), agent=key.agent,
+            held.target, sender, f"hook:{ident}", text, at=self._port.clock.now(), session=str(key), agent=key.agent,
             options=options, system=True, push=held.push, source=_source(asked),
         )  # fmt: skip
 

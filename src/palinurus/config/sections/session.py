@@ -217,4 +217,4 @@ class UpdateSection(Section, frozen=True):
 
 
 class MetaSection(Section, frozen=True):
-    UNREAD: ClassVar = {"lastTouchedVersion": str, "lastTouchedAt": str | int}
+    KNOWN: ClassVar = {"lastTouchedVersion": str, "lastTouchedAt": str | int}

@@ -241,10 +241,10 @@ async def request_plugin_approval(call: MethodCall, asked: PluginApprovalParams)
         asked.agent_id or "",
         asked.session_key or "",
         "",
-        asked.tool_call_id or "",
-        asked.tool_name or "",
-        asked.title,
-        asked.description,
+        call=asked.tool_call_id or "",
+        tool=asked.tool_name or "",
+        title=asked.title,
+        command=asked.description,
         binding={name: value for name, value in marks.items() if value},
         allowed=asked.allowed_decisions,
         timeout=asked.timeout_ms / 1000,
@@ -316,7 +316,7 @@ def _path(call: MethodCall) -> str:
 
 
 def _board(call: MethodCall) -> ApprovalBoard:
-    return require(call.program.board, "nobody can be asked here")
+    return require(call.program.approvals, "nobody can be asked here")
 
 
 async def _known(board: ApprovalBoard, ident: str) -> ApprovalRow:

@@ -21,8 +21,7 @@ from palinurus.gateway.methods.sessions import Label
 from palinurus.gateway.rpc import ADMIN, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.inbox.commands.command import CommandContext
-from palinurus.inbox.commands.facts import SessionFacts, change_record, gather_facts
-from palinurus.inbox.commands.models import find_meant_model
+from palinurus.services.facts import SessionFacts, change_record, find_meant_model, gather_facts
 from palinurus.sessions import lifecycle
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
@@ -113,7 +112,7 @@ async def patch_session(call: MethodCall, asked: SessionPatchParams) -> dict[str
         await here.program.store.save_session(after.row(key))
     else:
         data = msgspec.json.encode({**made, "updatedAt": now})
-        await here.program.store.touch(SessionRow(str(key), key.agent, record.sessionId, now, data))
+        await here.program.store.touch(SessionRow(str(key), key.agent, record.sessionId, now, data=data))
     here.program.changed(str(key), after)
     here.broadcaster.announce_change(str(key), "patch")
     row = here.reader.row(SessionSnapshot(key, after, seen.agent))
@@ -321,9 +320,11 @@ async def create_branch(
     assert seen.record is not None
     here, program, now = call.context, call.program, call.program.clock.now()
     key = key or here.reader.key(f"dashboard:{uuid.uuid4()}", seen.key.agent)
-    record = lifecycle.make_branch_record(seen.record, seen.key, key, now, str(uuid.uuid4()))
+    record = lifecycle.make_branch_record(seen.record, seen.key, key, now, ident=str(uuid.uuid4()))
     record = msgspec.structs.replace(record, label=label)
-    await lifecycle.create_branch(program.settings.home, program.store, transcript, record, key, target, now)
+    await lifecycle.create_branch(
+        program.settings.home, program.store, transcript, record, key=key, entry=target, now=now
+    )
     here.broadcaster.announce_change(str(key), "create")
     return key, record
 

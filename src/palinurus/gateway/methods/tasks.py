@@ -50,7 +50,7 @@ async def steer_subagent(call: MethodCall, asked: SubagentSteerParams) -> dict[s
 
 
 def _subagents(call: MethodCall) -> SubagentControl:
-    return require(call.program.nest, "there are no sub-agents here")
+    return require(call.program.subagents, "there are no sub-agents here")
 
 
 def _done(answer: dict[str, Any]) -> dict[str, Any]:
@@ -107,8 +107,8 @@ async def cancel_task(call: MethodCall, asked: TaskCancelParams) -> dict[str, An
     task = await _find(call, asked.task_id)
     if task is None:
         return {"found": False, "cancelled": False}
-    if task["kind"] == "subagent" and here.program.nest is not None and "endedAt" not in task:
-        made = await here.program.nest.kill(task["sessionKey"], task["id"], tell=True)
+    if task["kind"] == "subagent" and here.program.subagents is not None and "endedAt" not in task:
+        made = await here.program.subagents.kill(task["sessionKey"], task["id"], tell=True)
         return {"found": True, "cancelled": bool(made.get("killed")), "task": task}
     if task["kind"] != "run" or task["status"] != "running":
         why = "it has not begun" if task["kind"] == "run" else "ask its session to end it"

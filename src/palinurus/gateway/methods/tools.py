@@ -21,7 +21,7 @@ from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.inbox.commands.command import CommandContext
-from palinurus.inbox.commands.facts import find_session_model
+from palinurus.services.facts import find_session_model
 from palinurus.sessions.record import SessionRecord
 
 LABELS = {"fs": "Files", "ui": "UI", "mcp": "MCP"}
@@ -113,7 +113,7 @@ async def get_effective_tools(call: MethodCall, asked: EffectiveToolsParams) -> 
     here = call.context
     key = asked.resolve(call)
     seen = await here.reader.load(key)
-    message = Inbound(Target(chat.CHANNEL, to=str(key)), make_sender(call.client), "", "", here.program.clock.now())
+    message = Inbound(Target(chat.CHANNEL, to=str(key)), make_sender(call.client), "", "", at=here.program.clock.now())
     found = find_tool_offer(here.program, seen, message)
     shared = here.program.settings.policy.shared.own.profile
     return {

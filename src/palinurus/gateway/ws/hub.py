@@ -58,7 +58,7 @@ class Ring:
     def add(self, event: str, payload: bytes, topics: frozenset[str] | None = None, conn: str = "") -> int:
         """Keep an event; returns its position."""
         self.pos += 1
-        self._past.append(PastEvent(self.pos, event, payload, topics, conn))
+        self._past.append(PastEvent(self.pos, event, payload, topics, conn=conn))
         self._size += len(payload)
         while self._past and (len(self._past) > self._events or self._size > self._limit):
             self._size -= len(self._past.popleft().payload)
@@ -253,7 +253,7 @@ class ClientHub:
         seats = [s for s in self._seats.values() if not wanted.isdisjoint(s.topics) and s.member.client.may(kind.scope)]
         body = frames.encode_json(payload)
         pos = self.ring.add(event, body, topics=wanted) if kind.kept else None
-        self._push(seats, event, body, pos, drop_if_slow)
+        self._push(seats, event, body, pos, droppable=drop_if_slow)
 
     def send(self, conn: str, event: str, payload: Any, *, drop_if_slow: bool = False) -> bool:
         """To one connection, or to the one that took it up."""
@@ -261,7 +261,7 @@ class ClientHub:
         body = frames.encode_json(payload)
         pos = self.ring.add(event, body, conn=conn) if kind.kept else None
         found = seat is not None and seat.member.client.may(kind.scope)
-        self._push([seat] if seat is not None and found else [], event, body, pos, drop_if_slow)
+        self._push([seat] if seat is not None and found else [], event, body, pos, droppable=drop_if_slow)
         return found
 
     def follow(self, conn: str, topic: str) -> None:

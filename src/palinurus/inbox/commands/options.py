@@ -26,7 +26,7 @@ _FLAT = re.compile(r"[_-]+")
 _MODES = ", ".join(dict.fromkeys(QUEUE_WORDS.values()))
 _QUEUE_OPTIONS = f"Options: modes {_MODES}; debounce:<ms|s|m>, cap:<n>, drop:{'|'.join(QUEUE_DROPS)}; default."
 
-# Fields of the record's file format, kept in its `extra`; `agent/rules.py` reads them.
+# Fields of the record's file format, kept in its `extra`; `agent/plan/levels.py` reads them.
 EXEC: dict[str, tuple[str, tuple[str, ...]]] = {
     "host": ("execHost", ("auto", "sandbox", "gateway", "node")),
     "security": ("execSecurity", ("deny", "allowlist", "full")),

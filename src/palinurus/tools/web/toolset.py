@@ -23,7 +23,7 @@ class WebToolset:
 
     def tools(self, vision: ImageDescriber | None = None, shrink: ImageShrinker | None = None) -> dict[str, Tool]:
         """By name, in the order the model is told of them."""
-        fetching = fetch.FetchSource(self.egress, self._settings.fetch, self._clock, self._pages, self._papers)
+        fetching = fetch.FetchSource(self.egress, self._settings.fetch, self._clock, self._pages, papers=self._papers)
         return {
             **search.make_search_tool(
                 search.SearchSource(self.egress, self._settings.search, self._clock, self._pages)
