@@ -87,7 +87,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         people=resolve_people(config.written, layers, here),
         delivery=resolve_delivery(layers, shared, config.section("session"), config.messages),
         approvals=resolve_approvals(config.tools, tools, shared.get("elevatedDefault"), here.home),
-        logging={key: value for key, value in config.section("logging").items() if value is not None},
+        logging=config.logging,
         env=_env(config.env),
         version=version,
     )

@@ -53,10 +53,10 @@ def run_gateway(argv: list[str]) -> int:
     settings = loaded.settings
     hide_process()
     secret = settings.gateway.token.reveal() or token.ensure_token(settings.home)
-    _log(logging.DEBUG if args.verbose else logging.INFO, secret, settings)
+    _log(args.verbose, secret, settings)
     _report(loaded)
     bootstrap.make_new_workspaces(settings.agents.values())
-    return asyncio.run(serve_until_stopped(loaded, environ, secret))
+    return asyncio.run(serve_until_stopped(loaded, environ, secret, verbose=args.verbose))
 
 
 def _contained(settings: Settings) -> None:
@@ -68,7 +68,9 @@ def _contained(settings: Settings) -> None:
             log.warning("commands of %s: %s; fix: %s", agent.id, gap.what, gap.fix)
 
 
-async def serve_until_stopped(loaded: LoadedConfig, environ: Mapping[str, str], secret: str) -> int:
+async def serve_until_stopped(
+    loaded: LoadedConfig, environ: Mapping[str, str], secret: str, *, verbose: bool = False
+) -> int:
     """Serve until a signal; a config that needs it, or SIGUSR1, makes it begin again in the same process."""
     clock, stop = SystemClock(), _signals()
     before: LoadedConfig | None = None
@@ -85,7 +87,7 @@ async def serve_until_stopped(loaded: LoadedConfig, environ: Mapping[str, str], 
             return 0
         before, loaded = (None if after is before else loaded), after
         secret = loaded.settings.gateway.token.reveal() or token.ensure_token(loaded.settings.home)
-        _log(logging.getLogger().level, secret, loaded.settings)
+        _log(verbose, secret, loaded.settings)
 
 
 async def _life(
@@ -103,12 +105,9 @@ async def _life(
         traced = _traced(app, settings)
         port = await gateway.start(settings.gateway.bind, settings.gateway.port)
         loaded = _with(loaded, None, port)  # clients look for us where we were
-        token.announce_location(
-            settings.home,
-            place := token.GatewayLocation(
-                token.to_reachable_host(settings.gateway.bind), port, os.getpid(), clock.now(), gateway.fingerprint
-            ),
-        )
+        host = token.to_reachable_host(settings.gateway.bind)
+        place = token.GatewayLocation(host, port, os.getpid(), clock.now(), fingerprint=gateway.fingerprint)
+        token.announce_location(settings.home, place)
         _welcome(app, settings, place)
         await asyncio.to_thread(_contained, settings)  # starts a program to see; nobody need wait for that
         # What start-up made lives as long as the process: the collector need not look at it again and again.
@@ -229,10 +228,11 @@ def _with(loaded: LoadedConfig, bind: str | None, port: int | None) -> LoadedCon
     return replace(loaded, settings=replace(loaded.settings, gateway=gateway))
 
 
-def _log(level: int, secret: str, settings: Settings) -> None:
-    known = [secret, *logs.collect_secrets(settings)]
-    file = str(settings.logging.get("file") or paths.locate_log_file(settings.home))
-    logs.start_logging(level, known, structured=settings.gateway.json_logs, file=file)
+def _log(verbose: bool, secret: str, settings: Settings) -> None:
+    known, rules = [secret, *logs.collect_secrets(settings)], settings.logging
+    level = logging.DEBUG if verbose else logs.LEVELS[rules.console_level or rules.level]
+    file = rules.file or paths.locate_log_file(settings.home)
+    logs.start_logging(level, known, structured=settings.gateway.json_logs, file=file, rules=rules)
 
 
 def _report(loaded: LoadedConfig) -> None:

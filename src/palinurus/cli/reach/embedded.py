@@ -107,8 +107,8 @@ class EmbeddedGateway:
 async def start_embedded_gateway(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> EmbeddedGateway:
     """Start it. Raises StateError kinds, ConfigError."""
     settings = loaded.settings
-    file = str(settings.logging.get("file") or paths.locate_log_file(settings.home))
-    logs.start_logging(logging.WARNING, logs.collect_secrets(settings), file=file)
+    file = settings.logging.file or paths.locate_log_file(settings.home)
+    logs.start_logging(logging.WARNING, logs.collect_secrets(settings), file=file, rules=settings.logging)
     ours = replace(settings.gateway, bind=LOOPBACK, auth_mode="token", tls=TlsSettings())
     app = await start_app(replace(loaded, settings=replace(settings, gateway=ours)), environ, clock)
     secret = secrets.token_urlsafe(32)

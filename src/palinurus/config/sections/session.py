@@ -1,6 +1,7 @@
 """session and messages: how conversations are told apart, when they start anew, what waits while a run goes on; skills
 and the log."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
@@ -191,17 +192,35 @@ class SkillSettings(Section, frozen=True):
     UNREAD: ClassVar = same_form(Free, "install workshop")
 
 
-class LoggingSection(Section, frozen=True):
-    file: str | None = None
-    console_style: Literal["pretty", "compact", "json"] | None = None
+class LoggingSettings(Section, frozen=True):
+    """logging"""
 
-    UNREAD: ClassVar = {
-        "level": Annotated[LogLevel, "How much is written to the log file."],
-        "maxFileBytes": Count,
-        "consoleLevel": LogLevel,
-        "redactSensitive": Literal["off", "tools"],
-        "redactPatterns": list[str],
-    }
+    file: str = option("", "Where the log is written; by default in the state directory.")
+    level: LogLevel = option("info", "How much is written to the log file.")
+    console_level: LogLevel | None = option(None, "How much the gateway shows; by default as much as it writes.")
+    console_style: Literal["pretty", "compact", "json"] | None = None
+    file_bytes: Count = option(20 << 20, "How large the log grows before a new one is begun.", "maxFileBytes")
+    redact: Literal["off", "tools"] = option(
+        "tools", "off blanks only the secrets of the config, not what looks like one.", "redactSensitive"
+    )
+    patterns: Names = option((), "Regular expressions of what is blanked besides.", "redactPatterns")
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        usable = []
+        for index, word in enumerate(self.patterns):
+            try:
+                compile_pattern(word)
+                usable.append(word)
+            except (re.error, RecursionError, OverflowError) as exc:
+                here.below("redactPatterns", index).odd("", f"is not a regular expression: {exc}; it is not used")
+        return msgspec.structs.replace(self, patterns=tuple(usable))
+
+
+def compile_pattern(word: str) -> re.Pattern[str]:
+    """A bare expression, for which case does not matter, or `/expression/flags`. Raises re.error."""
+    found = re.fullmatch(r"/(.+)/([gimsuy]*)", word, re.DOTALL)
+    flags = re.IGNORECASE if found is None or "i" in found[2] else re.NOFLAG
+    return re.compile(found[1] if found else word, flags)
 
 
 class UiSection(Section, frozen=True):
