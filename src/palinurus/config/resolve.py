@@ -57,6 +57,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         agents=agents,
         default_agent=default,
         providers=config.models.providers,
+        only_listed=config.models.mode == "replace",
         tools=config.tools.make_settings(here.below("tools")),
         gateway=_gateway(config),
         lanes=_lanes(config),

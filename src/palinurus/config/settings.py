@@ -57,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True):
     agents: dict[str, AgentSettings]
     default_agent: str
     providers: dict[str, ProviderSettings] = {}
+    only_listed: bool = False  # models.mode replace: no provider and no model but those of the config
     tools: ToolsSettings = ToolsSettings()
     gateway: GatewaySettings = GatewaySettings()
     lanes: LaneSettings = LaneSettings()

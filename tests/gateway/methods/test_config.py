@@ -74,3 +74,20 @@ async def test_the_schema_can_be_walked(tmp_path: Path) -> None:
     assert {"mode", "token", "password"} <= {child["key"] for child in auth["children"]}
     assert port["schema"]["type"] == "integer" and port["reloadKind"] == "restart"
     assert missing.message == "config schema path not found"
+
+
+async def test_models_mode_replace_leaves_only_what_is_listed(tmp_path: Path) -> None:
+    listed = {"fake": {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": [{"id": "m"}, {"id": "n"}]}}
+    known = {"providers": {**listed, "openai": {"apiKey": "k", "models": [{"id": "gpt-5"}]}}}
+    for mode, more in (("merge", True), ("replace", False)):
+        async with place(tmp_path / mode, models={**known, "mode": mode}) as here:
+            found = {f"{row['provider']}/{row['id']}" for row in (await here.call("models.list", view="all"))["models"]}
+            assert {"fake/m", "fake/n", "openai/gpt-5"} <= found and (len(found) > 3) is more, found
+            if more:
+                assert (await here.call("sessions.patch", key="main", model="openai/gpt-5-mini"))["ok"]
+            else:
+                error = await here.refused("sessions.patch", key="main", model="openai/gpt-5-mini")
+                assert "openai has no model" in error.message
+                error = await here.refused("sessions.patch", key="main", model="groq/x")
+                assert "unknown provider" in error.message
+            assert (await here.call("sessions.patch", key="main", model="fake/n"))["ok"]

@@ -22,8 +22,13 @@ from palinurus.config.settings import Secret
 _SHAPES = re.compile(r"(?i)(bearer\s+)[\w.~+/=-]{8,}|\b(?:sk|pk|ghp|gho|xox[abpr]|AIza)[-_]?[\w-]{16,}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 LEVELS = {
-    "silent": logging.CRITICAL + 10, "fatal": logging.CRITICAL, "error": logging.ERROR, "warn": logging.WARNING,
-    "info": logging.INFO, "debug": logging.DEBUG, "trace": logging.DEBUG,
+    "silent": logging.CRITICAL + 10,
+    "fatal": logging.CRITICAL,
+    "error": logging.ERROR,
+    "warn": logging.WARNING,
+    "info": logging.INFO,
+    "debug": logging.DEBUG,
+    "trace": logging.DEBUG,
 }
 USUAL = LoggingSettings()
 MIN_SECRET = 6  # shorter values would blank ordinary words

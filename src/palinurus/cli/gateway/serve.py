@@ -26,7 +26,7 @@ from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
 from palinurus.config.settings import Settings
-from palinurus.errors import PalinurusError
+from palinurus.errors import ConfigError, PalinurusError, Problem
 from palinurus.gateway import token
 from palinurus.gateway.server import GatewayServer
 from palinurus.gateway.tls import format_fingerprint
@@ -51,6 +51,9 @@ def run_gateway(argv: list[str]) -> int:
     loaded = crashloop.choose_config(loaded, crashloop.count_start(loaded.settings.home, SystemClock().now()), environ)
     loaded = _with(loaded, args.bind, args.port)
     settings = loaded.settings
+    if settings.gateway.mode == "remote":  # two gateways would answer the same chats
+        hint = "set gateway.mode to 'local' to run it here"
+        raise ConfigError((Problem("gateway.mode", "'remote' says that the gateway runs elsewhere", hint=hint),))
     hide_process()
     secret = settings.gateway.token.reveal() or token.ensure_token(settings.home)
     _log(args.verbose, secret, settings)

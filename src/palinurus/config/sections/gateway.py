@@ -91,6 +91,7 @@ class InvokeRules(Section, frozen=True):
 class GatewaySettings(Section, frozen=True):
     """gateway. Times in seconds."""
 
+    mode: Literal["local", "remote"] = option("local", "remote: the gateway is elsewhere, and none starts here.")
     port: Port = option(18789, "The TCP port to listen on.")
     bind: Text = option(
         "127.0.0.1", "Who can reach it: loopback (this machine), lan (the network), auto, custom, or an address."
@@ -132,7 +133,6 @@ class GatewaySettings(Section, frozen=True):
         "auth.trustedProxy": TrustedProxySection,
     }
     UNREAD: ClassVar = {
-        "mode": Annotated[Literal["local", "remote"], "local runs the gateway here; remote talks to one elsewhere."],
         "controlUi.embedSandbox": Literal["strict", "scripts", "trusted"],
         **same_form(
             bool,
