@@ -162,7 +162,8 @@ class GatewayServer:
     async def start(self, bind: str, port: int) -> int:
         """Listen; returns the port. Raises GatewayUnreachable when the address cannot be had, ConfigError for bad
         certificates."""
-        served = await asyncio.to_thread(load_certificate, self.host.settings)
+        settings = self.host.settings
+        served = await asyncio.to_thread(load_certificate, settings) if settings.gateway.tls.enabled else None
         self.fingerprint = served.fingerprint if served else ""
         await self.clients.start()
         self._unfollow = self.host.follow(self.metrics)

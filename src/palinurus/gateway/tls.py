@@ -35,11 +35,9 @@ class ServedCertificate(NamedTuple):
     fingerprint: str  # hex
 
 
-def load_certificate(settings: Settings) -> ServedCertificate | None:
-    """The certificate to serve with, made first if that is asked for; None: plain HTTP. Raises ConfigError."""
+def load_certificate(settings: Settings) -> ServedCertificate:
+    """The certificate to serve with, made first if that is asked for. Raises ConfigError."""
     tls = settings.gateway.tls
-    if not tls.enabled:
-        return None
     cert, key = _locate(settings)
     own = not tls.cert_path
     if tls.auto_generate and not os.path.exists(cert) and (own or not os.path.exists(key)):

@@ -129,3 +129,10 @@ def test_half_a_pair_and_no_pair_at_all_are_findings_of_the_config(demo: Path) -
         (demo / "palinurus.json").write_text(CONFIG % told)
         with pytest.raises(ConfigError, match=found):
             load_config(str(demo), {})
+
+
+def test_without_a_gateway_commands_say_so(demo: Path, pal: Pal) -> None:
+    (demo / "palinurus.json").write_text(CONFIG % "")
+    said = pal("devices", "list")
+    assert "Traceback" not in said.stderr and "ValueError" not in said.stderr
+    assert "https://127.0.0.1:18789" in pal("status").stdout

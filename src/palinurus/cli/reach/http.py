@@ -20,7 +20,7 @@ from palinurus.gateway import token
 LIMIT = 64 * 1024 * 1024  # bytes of one server-sent event
 CONNECT_SECONDS = 5.0
 ALIVE_SECONDS = 2.0
-NOBODY = "00"  # the fingerprint of no certificate
+NOBODY = "0" * 64  # the fingerprint of no certificate
 
 
 class GatewayEndpoint(NamedTuple):
