@@ -18,7 +18,7 @@ from palinurus.config.sections.models import ModelsSection
 from palinurus.config.sections.plugins import PluginSettings
 from palinurus.config.sections.schedule import CronSettings
 from palinurus.config.sections.session import (
-    LoggingSection,
+    LoggingSettings,
     MessagesSection,
     MetaSection,
     SessionSettings,
@@ -51,7 +51,7 @@ class Config(Section, frozen=True):
     hooks: WebhookSettings = WebhookSettings()
     skills: SkillSettings = SkillSettings()
     plugins: PluginSettings = PluginSettings()
-    logging: LoggingSection = option(LoggingSection(), "What is logged, and where.")
+    logging: LoggingSettings = option(LoggingSettings(), "What is logged, and where.")
     env: Free = option({}, "Variables for the gateway that are used where the environment has none.")
     bindings: list[Free] = []
     access_groups: Free = option({}, "Lists of people that have a name; other lists use them as accessGroup:NAME.")

@@ -27,6 +27,7 @@ class GatewayLocation(msgspec.Struct, frozen=True):
     port: int
     pid: int
     started: int = 0
+    fingerprint: str = ""  # of its certificate, SHA-256 in hex; "": plain HTTP
 
 
 def read_token(home: str) -> str:

@@ -4,6 +4,7 @@ workspace only; and what people see meanwhile (drafts, typing, a reaction).
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Mapping
 
@@ -35,6 +36,8 @@ from palinurus.tasks import TaskSet
 
 TELEGRAM = "telegram"  # follows the defaults for blocks and drafts; any other channel must ask for them itself
 
+log = logging.getLogger(__name__)
+
 
 class ReplyPipeline:
     """All that runs and the outbox share. `speaker` is for turns, `fitted` for replies that come without a run."""
@@ -54,6 +57,11 @@ class ReplyPipeline:
     def speaker(self, inbound: Inbound, item: str, key: SessionKey, show: Callable[[], RunVisibility]) -> ReplyBuilder:
         """The run's own; (message, inbox id, its session, how much to show)."""
         settings, target = self._settings, inbound.target
+        if inbound.push and not settings.session.send_policy.allows(
+            str(key), target.channel, inbound.kind, show().send
+        ):
+            log.info("what %s says is not sent: session.sendPolicy or /send", key)
+            return _Silent()
         name, agent = key.agent, settings.agents.get(key.agent)
         beat = inbound.options.heartbeat if inbound.system else None
         channel, account = self._channels.get(target.channel), self._account(target)
