@@ -45,7 +45,15 @@ def check_modes(case: DoctorCase) -> Iterator[DoctorFinding]:
     """Everything of ours must be readable by its owner only; the workspace's files are the owner's business."""
     home = case.home
     if not os.path.exists(home):
-        yield DoctorFinding("warn", f"home: {home} does not exist yet", "`pal setup`")
+        above = home
+        while not os.path.exists(above):
+            above = os.path.dirname(above)
+        if os.access(above, os.W_OK | os.X_OK):
+            yield DoctorFinding("warn", f"home: {home} does not exist yet", "`pal setup`")
+        else:
+            yield DoctorFinding(
+                "fail", f"home: {home} cannot be made in {above}", "set PALINURUS_HOME to a place of yours"
+            )
         return
     uid = os.stat(home).st_uid
     wrong = (
