@@ -137,7 +137,7 @@ class RunPreparer:
         choices = self._choices(model, _asked(inbound, inline), session, base.agent)
         inbound = await self._pictured(inbound, base.agent) if model.vision else inbound
         transcript = await self._parts.transcripts.load(session.path(route.agent), base.agent.workspace)
-        rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route)
+        rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route=route)
         now = self._parts.clock.now()
         resumed = bool(transcript.entries_of(claim.id))
         inbound = inbound if resumed else await self._attached(inbound, route.key, base.agent, model.vision)
@@ -150,7 +150,7 @@ class RunPreparer:
         occasion = make_occasion(inbound, route.key, choices[0], session)
         occasion = occasion._replace(reasoning=levels.reasoning, sandbox=cell.box)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
-        judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline)
+        judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline=inline)
         used = apply_exec_rules(self._settings(base, cell, offer.tools, route.key), judged, base.settings.exec_env)
         plan = RunPlan(
             id=make_id(now),
@@ -208,7 +208,7 @@ class RunPreparer:
         base = self._bases[key.agent]
         row = await self._parts.store.session(str(key))
         session = SessionRecord.decode(row.data) if row else SessionRecord.fresh(key, 0, "preview")
-        nobody = Inbound(Target(session.lastChannel or "terminal"), Sender("", owner=key.kind != "group"), "", "", 0)
+        nobody = Inbound(Target(session.lastChannel or "terminal"), Sender("", owner=key.kind != "group"), "", "", at=0)
         model = self._model("", session, base.agent)
         if isinstance(model, ModelFailure):
             model = self._parts.catalog.default(base.agent)
@@ -248,7 +248,7 @@ class RunPreparer:
         person = claim.attempts <= 1 and route.lane == "main" and not inbound.system
         moment = MessageMoment(claim.at, self._zones[route.agent], inbound.target.channel, person)
         found = await find_current_session(
-            row, route.key, parts.settings.session, moment, str(uuid.uuid4()), parts.settings.home
+            row, route.key, parts.settings.session, moment, ident=str(uuid.uuid4()), home=parts.settings.home
         )
         if found.ended is not None:
             parts.hooks.observe("session_end", make_end_payload(route.key, found.ended, found.record.sessionId))
@@ -290,7 +290,7 @@ class RunPreparer:
             session.thinkingLevel,
             agent.thinking_default,
             model.params.get("thinking"),
-            agent.thinking_shared,
+            defaults=agent.thinking_shared,
         )
         hurry = LevelRequest(asked.fast, session.fastMode, agent.fast_default)
         vendor = self._parts.catalog.vendor(model.ref.provider)

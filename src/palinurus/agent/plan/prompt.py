@@ -85,10 +85,10 @@ def make_occasion(inbound: Inbound, key: SessionKey, choice: ModelCandidate, ses
         choice.model,
         choice.level.level,
         inbound.target.channel,
-        inbound.kind,
-        session.reasoningLevel or "off",
-        inbound.options.system,
-        inbound.options.prompt_mode,
+        kind=inbound.kind,
+        reasoning=session.reasoningLevel or "off",
+        extra=inbound.options.system,
+        mode=inbound.options.prompt_mode,
         pushed=inbound.push,
     )
 
