@@ -15,24 +15,19 @@ import pytest
 
 from cli.place import SRC
 from nursery import drop_capabilities
-from palinurus.cli import extras
-from palinurus.cli.extras import ABOUT, read_extras, read_tested_versions
 from palinurus.cli.main import main
 from palinurus.errors import NotFound, PalinurusError
+from palinurus.plugins.extras import PackageNeed, read_extras, read_tested_versions
 from palinurus.providers.local.fetch import explain_pip_failure
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 
 
-def test_every_extra_is_told_of() -> None:
-    assert set(ABOUT) == set(EXTRAS) == set(read_extras())
-
-
 def test_a_wheel_knows_what_its_checkout_knows() -> None:
     """The metadata of this installation, read as if there were no checkout around it."""
 
-    def plain(found: dict[str, list[extras.PackageNeed]]) -> dict[str, set[tuple[str, str]]]:
+    def plain(found: dict[str, list[PackageNeed]]) -> dict[str, set[tuple[str, str]]]:
         return {k: {(re.sub(r"[-_.]+", "-", n.name), n.wanted) for n in needs} for k, needs in found.items()}
 
     assert plain(read_extras("/nowhere")) == plain(read_extras())

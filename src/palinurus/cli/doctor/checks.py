@@ -10,6 +10,7 @@ import os
 import socket
 import stat
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -45,7 +46,13 @@ def check_modes(case: DoctorCase) -> Iterator[DoctorFinding]:
     """Everything of ours must be readable by its owner only; the workspace's files are the owner's business."""
     home = case.home
     if not os.path.exists(home):
-        yield DoctorFinding("warn", f"home: {home} does not exist yet", "`pal setup`")
+        above = next(str(folder) for folder in Path(home).parents if folder.exists())
+        if os.access(above, os.W_OK | os.X_OK):
+            yield DoctorFinding("warn", f"home: {home} does not exist yet", "`pal setup`")
+        else:
+            yield DoctorFinding(
+                "fail", f"home: {home} cannot be made in {above}", "set PALINURUS_HOME to a place of yours"
+            )
         return
     uid = os.stat(home).st_uid
     wrong = (

