@@ -178,6 +178,31 @@ async def test_menu_session_command_line_and_payload_agree_on_a_models_efforts(t
         assert 'Thinking level "xhigh" is not supported for acme/plain. Use one of: off,' in told
 
 
+@pytest.mark.seed(370)
+@pytest.mark.parametrize(("level", "tokens"), [("low", 2048), ("medium", 8192), ("high", 16_000), ("minimal", None)])
+async def test_tokens_to_think_with_are_configured_per_level(tmp_path: Path, level: str, tokens: int | None) -> None:
+    shared = {"level": level, "budget": {"low": 2048, "medium": 8192, "high": 32_768}}
+    listed = [{"id": "claude-sonnet-4-5", "reasoning": True, "maxTokens": 64_000}]
+    async with ModelServer([], default=say("fine")) as server:
+        provider = {"baseUrl": server.url, "apiKey": "k", "api": "anthropic-messages", "models": listed}
+        agents = {
+            "defaults": {"model": {"primary": "acme/claude-sonnet-4-5"}, "thinking": shared},
+            "list": [{"id": "main", "thinking": {"budget": {"high": 16_000}}}],
+        }
+        config = settings(tmp_path / "h", agents=agents, models={"providers": {"acme": provider}})
+        app = App(config, {}, SystemClock())
+        await app.start()
+        try:
+            assert await tell(app, "hello") == "fine"
+            assert await tell(app, "hello /think off") == "fine"
+        finally:
+            await app.stop()
+    sent, off = (request.body.get("thinking") or {} for request in server.requests)
+    assert sent["type"] == "enabled" and (sent["budget_tokens"] == tokens or tokens is None)
+    assert sent["budget_tokens"] not in (2048, 8192, 32_768) or tokens is not None
+    assert off.get("type") != "enabled"
+
+
 @pytest.mark.seed(136, 138)
 async def test_a_providers_plugin_says_which_levels_its_models_have(tmp_path: Path) -> None:
     profile = make_profile(("off", ThinkingLevel("low", "gentle"), ThinkingLevel("max", "Maximum")), "max")
