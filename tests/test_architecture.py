@@ -48,12 +48,12 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS, FOLDER_FILES, TINY, POSITIONAL = 400, 60
 # Lines a folder may have. Only smaller numbers are put here.
 LINES = {
     ".": 600,
-    "agent": 6_700,
+    "agent": 6_800,
     "app": 1_900,
     "channels": 8_900,
-    "cli": 9_900,
-    "config": 6_700,
-    "core": 13_900,
+    "cli": 10_000,
+    "config": 6_800,
+    "core": 14_000,
     "gateway": 10_500,
     "inbox": 4_800,
     "outbox": 2_100,

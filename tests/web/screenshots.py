@@ -140,7 +140,7 @@ async def walk(browser: Any, folder: Path, look: str, home: Path) -> None:
             await turn(page, "chat")
             await settled(page)
             await site.gateway.close()
-            site.gateway.room.disconnect(conn=site.gateway.room.clients()[0].conn)
+            site.gateway.clients.disconnect(conn=site.gateway.clients.clients()[0].conn)
             await page.wait_for_selector(".line")
             await shoot(page, folder, f"offline-{look}")
 

@@ -39,7 +39,7 @@ async def test_a_lost_line_resumes_in_the_middle_of_an_answer(page: Any, visit: 
     site = await visit(model)
     await write(page, "count")
     await page.wait_for_selector(".md.streaming >> text=one")
-    site.gateway.room.disconnect(conn=site.gateway.room.clients()[0].conn)
+    site.gateway.clients.disconnect(conn=site.gateway.clients.clients()[0].conn)
     gate.open()
     await page.wait_for_selector(".md >> text=seven")
     await page.wait_for_selector(".row.assistant .bar")
