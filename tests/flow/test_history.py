@@ -242,6 +242,7 @@ from pathlib import Path
 from flow.test_app import running
 from flow.test_history import DEFAULTS, FREE, NOISE
 from palinurus import crashpoints
+from palinurus.core.types.inbound import Sender
 from palinurus.testing.model import ScriptedModel, call_tools, say
 from support import inbound
 
