@@ -208,7 +208,7 @@ def list_fields(cls: type[Section]) -> tuple[DeclaredKey, ...]:
     defaults = dict(zip(cls.__struct_fields__, (*[NODEFAULT] * missing, *cls.__struct_defaults__), strict=True))
     specs = {field: cls.__specs__.get(field, KeySpec(default)) for field, default in defaults.items()}
     return tuple(
-        DeclaredKey(field, forms[field], spec, defaults[field], cls.LOOSE)
+        DeclaredKey(field, forms[field], spec, defaults[field], loose=cls.LOOSE)
         for field, spec in specs.items()
         if spec.at is not None
     )

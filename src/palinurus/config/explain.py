@@ -65,10 +65,10 @@ def explain_key(loaded: LoadedConfig, key: str) -> KeyExplanation:
     if has_at(loaded.raw, path):
         value = mask_secrets(get_at(loaded.raw, path), path)
         note = f"not what {loaded.file} says now: that file cannot be used" if loaded.fallback else dead
-        return KeyExplanation(name, value, _where(loaded, path), live, about, note)
+        return KeyExplanation(name, value, _where(loaded, path), live, about=about, note=note)
     value = find_effective(loaded, path)
     source = "default" if value is not None else "not set"
-    return KeyExplanation(name, value, source, live, about, dead)
+    return KeyExplanation(name, value, source, live, about=about, note=dead)
 
 
 def find_effective(loaded: LoadedConfig, path: Path) -> Any:

@@ -11,7 +11,7 @@ import msgspec
 
 from palinurus.config.declare import Section, option
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.kinds import Kind, WrappedKind, Written, make_kind
+from palinurus.config.kinds import Kind, WordKind, WrappedKind, Written, make_kind
 from palinurus.config.secrets import Secret
 from palinurus.core.durations import parse_duration
 
@@ -107,14 +107,11 @@ class Told(Written):
         here.odd("", f"{self.text}; {shown} is used")
 
 
-class ToldWord(Kind):
+class ToldWord(WordKind):
     """In a free-form section, one of some words; any other is a finding that stops."""
 
     def __init__(self, *words: str) -> None:
-        self.words = words
-
-    def fits(self, value: Any) -> bool:
-        return value in self.words
+        super().__init__(words)
 
     def refuse(self, value: Any, default: Any, here: ConfigPlace) -> None:
         text = f"{str(value)[:40]!r} is none of {', '.join(self.words)}"

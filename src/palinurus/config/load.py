@@ -62,14 +62,14 @@ def load_config(home: str, environ: Mapping[str, str]) -> LoadedConfig:
         if reading.data is not None:
             _keep(file, reading.data)
         source = file if reading.data is not None else ""
-        return LoadedConfig(reading.settings, reading.raw, reading.problems, file, "", source)
+        return LoadedConfig(reading.settings, reading.raw, reading.problems, file, fallback="", source=source)
     copy = paths.locate_last_good(file)
     good = read_config(copy, home, environ)
     if good.settings is None or good.data is None:
         raise ConfigError(reading.problems, fix=FIX)
     first = next(p for p in reading.problems if p.fatal)
     why = f"{file} cannot be used, running on the last good copy {copy}: {first}"
-    return LoadedConfig(good.settings, good.raw, reading.problems, file, why, copy)
+    return LoadedConfig(good.settings, good.raw, reading.problems, file, fallback=why, source=copy)
 
 
 def read_config(file: str, home: str, environ: Mapping[str, str]) -> ConfigReading:
@@ -129,7 +129,8 @@ def find_doubles(reading: ConfigReading, file: str) -> tuple[Problem, ...]:
     """Keys that stand twice. Parsers take the last one silently; `pal config validate` does not stay silent."""
     found = lines.scan_json(reading.text).doubles
     return tuple(
-        Problem(show_path(path), "stands twice, the last one counts", file, line, "", False) for path, line in found
+        Problem(show_path(path), "stands twice, the last one counts", file, line, hint="", fatal=False)
+        for path, line in found
     )
 
 
@@ -141,7 +142,7 @@ def find_unread(reading: ConfigReading, file: str) -> tuple[Problem, ...]:
         if path and not around and not find_note(path).acts:
             found[path] = node.line
     said, told = "is known, but not acted on", {problem.path for problem in reading.problems}
-    made = (Problem(show_path(path), said, file, line, "", False) for path, line in found.items())
+    made = (Problem(show_path(path), said, file, line, hint="", fatal=False) for path, line in found.items())
     return tuple(problem for problem in made if problem.path not in told)
 
 
@@ -153,13 +154,13 @@ def locate_findings(findings: list[ConfigFinding], text: str, file: str) -> tupl
 
 
 def _problem(finding: ConfigFinding, file: str, line: int) -> Problem:
-    return Problem(show_path(finding.path), finding.message, file, line, finding.hint, finding.fatal)
+    return Problem(show_path(finding.path), finding.message, file, line, hint=finding.hint, fatal=finding.fatal)
 
 
 def _syntax(text: str, file: str, error: Exception) -> Problem:
     fault = lines.scan_json(text).fault
     if fault is not None:
-        return Problem(show_path(fault.path), fault.message, file, fault.line, fault.hint)
+        return Problem(show_path(fault.path), fault.message, file, fault.line, hint=fault.hint)
     # The parser is stricter than the scanner in places; its message may quote a value, its position is safe.
     near = _NEAR.search(str(error.args[0] if error.args else ""))
     return Problem("", "this is not valid JSON5", file, lines.find_line(text, int(near[1]) if near else 0))

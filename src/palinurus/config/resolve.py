@@ -41,7 +41,7 @@ _RESULT = "toolResultMaxChars"
 def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Settings:
     """The settings; what is wrong is noted at `here`."""
     layers, default = config.agents.find_agents(here)
-    agents = {name: _agent(name, one, default, config, here) for name, one in layers.items()}
+    agents = {name: _agent(name, one, default, config, here=here) for name, one in layers.items()}
     shared = config.agents.defaults
     tools = {name: fill_section(AgentToolsSection, one.own.get("tools") or {}, here) for name, one in layers.items()}
     config.budgets.check_agents(agents, here)
@@ -125,9 +125,9 @@ def _gateway(config: Config) -> GatewaySettings:
     )
 
 
-def _web(config: Config, scene: ConfigPlace) -> WebSettings:
+def _web(config: Config, place: ConfigPlace) -> WebSettings:
     declared = {key: value for key, value in config.env.items() if isinstance(value, str)}
-    here = scene.below("tools", "web")._replace(environ={**declared, **scene.environ})
+    here = place.below("tools", "web")._replace(environ={**declared, **place.environ})
     web = fill_section(WebSettings, config.tools.web, here)
     search: Any = config.tools.web.get("search")
     plugins = {name: {"config": entry.config} for name, entry in config.plugins.entries.items()}
@@ -188,7 +188,7 @@ def _reach(config: Config, agents: Mapping[str, AgentLayers]) -> ReachSettings:
         config.tools.across,
         config.tools.across_allow,
         {name: tuple(word.strip().lower() for word in words) for name, words in allowed.items()},
-        {name: one.merge("sandbox").get("sessionToolsVisibility") or "spawned" for name, one in agents.items()},
+        boxed={name: one.merge("sandbox").get("sessionToolsVisibility") or "spawned" for name, one in agents.items()},
     )
 
 

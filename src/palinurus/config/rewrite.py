@@ -82,7 +82,15 @@ def _change_key(home: str, environ: Mapping[str, str], key: str, value: Any) -> 
     scan = lines.scan_json(text)
     lost = before.data is not None and lines.scan_json(before.text).comments and not scan.comments
     line = scan.line(path) if has_at(wanted, path) else 0
-    return KeyChange(file, name, line, True, lost, restart, tuple(p for p in after.problems if p.fatal))
+    return KeyChange(
+        file,
+        name,
+        line,
+        True,
+        comments_lost=lost,
+        restart=restart,
+        problems=tuple(p for p in after.problems if p.fatal),
+    )
 
 
 def _with_key(raw: Any, path: Path, value: Any) -> Any:
@@ -185,7 +193,7 @@ def replace_config(
 
     Raises Stale, BadRequest (no JSON5), ConfigError (not valid), StateError.
     """
-    return _rewrite(home, environ, base, lambda raw: restore_secrets(_object(text), raw), text, veto)
+    return _rewrite(home, environ, base, lambda raw: restore_secrets(_object(text), raw), given=text, veto=veto)
 
 
 def merge_config(
@@ -200,13 +208,13 @@ def merge_config(
     """Lay `text` (a JSON merge patch) over the config; objects at the paths in `whole` are replaced. Raises as
     `replace` does."""
     make = lambda raw: _merged(raw, restore_secrets(_object(text), raw), frozenset(whole))  # noqa: E731
-    return _rewrite(home, environ, base, make, "", veto)
+    return _rewrite(home, environ, base, make, given="", veto=veto)
 
 
 def adjust_config(home: str, environ: Mapping[str, str], make: Callable[[Any], Any]) -> ConfigChange:
     """Make what `make` makes of the config the config, whatever version is there. Raises as `replace` does, and
     whatever `make` raises; then nothing is written."""
-    return _rewrite(home, environ, ANY_VERSION, make, "")
+    return _rewrite(home, environ, ANY_VERSION, make, given="")
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -255,11 +263,15 @@ def _rewrite(
         if not changes and before.data is not None:
             return ConfigChange(file, wanted, digest_config(before.data))
         veto(tuple(show_path(leaf) for path, value in changes for leaf in _leaves(path, value)))
-        text = _text(before, changes, wanted, "these values cannot be written as JSON", given)
+        text = _text(before, changes, wanted, "these values cannot be written as JSON", given=given)
         _replace(before, text, [path for path, _ in changes], file=file, home=home, environ=environ)
     names = tuple(show_path(path) for path, _ in changes)
     return ConfigChange(
-        file, wanted, digest_config(text.encode()), names, tuple(show_path(p) for p, _ in changes if needs_restart(p))
+        file,
+        wanted,
+        digest_config(text.encode()),
+        names,
+        restart=tuple(show_path(p) for p, _ in changes if needs_restart(p)),
     )
 
 

@@ -33,7 +33,7 @@ def build_item(inbound: Inbound, where: Route, clock: Clock) -> InboxItem:
     ident = make_id(now)
     target = inbound.target
     dedupe = f"{target.channel}/{target.account}/{inbound.event}" if inbound.event else f"id/{ident}"
-    return InboxItem(ident, dedupe, str(where.key), where.lane, _encode(inbound), now)
+    return InboxItem(ident, dedupe, str(where.key), where.lane, body=_encode(inbound), at=now)
 
 
 def _encode(inbound: Inbound) -> bytes:

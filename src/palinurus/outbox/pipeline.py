@@ -74,7 +74,7 @@ class ReplyPipeline:
         parted = FittingSpeaker(said, fit, "" if inbound.system or inbound.pressed else inbound.event)
         if blocks:
             self.pace.begin(target, self._rules(account, name, fit.most))
-        staged = LiveSpeaker(parted, inbound, item, self.drafts, self.pace)
+        staged = LiveSpeaker(parted, inbound, item, self.drafts, pace=self.pace)
         if beat is None and "edit" in channel.abilities.acts:
             mode: Streaming = "off" if blocks else self._streaming(account)
             staged.preview = DraftPreview(mode, show)

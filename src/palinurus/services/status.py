@@ -58,7 +58,11 @@ class SessionStatusReader:
         record, agent = seen.record, seen.agent
         model = find_session_model(self._catalog, agent, record)
         asked = LevelRequest(
-            None, record.thinkingLevel, agent.thinking_default, model.params.get("thinking"), agent.thinking_shared
+            None,
+            record.thinkingLevel,
+            agent.thinking_default,
+            model.params.get("thinking"),
+            defaults=agent.thinking_shared,
         )
         spent = await self._store.list_usage(0, str(seen.key))
         priced = [entry.cost for entry in spent if entry.cost is not None]

@@ -139,7 +139,7 @@ class RunPreparer:
         transcript = await self._parts.transcripts.load(session.path(route.agent), base.agent.workspace)
         inbound = self._shared(inbound, route.key, session, transcript)
         inbound = await self._pictured(inbound, base.agent, model)
-        rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route)
+        rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route=route)
         now = self._parts.clock.now()
         resumed = bool(transcript.entries_of(claim.id))
         inbound = inbound if resumed else await self._attached(inbound, route.key, base.agent, model.vision)
@@ -151,7 +151,7 @@ class RunPreparer:
         cell = await self._lay_out(base.agent, route, inbound.shared)
         occasion = make_occasion(inbound, route.key, choices[0], session)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
-        judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline)
+        judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline=inline)
         occasion = occasion._replace(reasoning=levels.reasoning, sandbox=describe_box(cell.box, judged, offer.tools))
         used = apply_exec_rules(self._settings(base, cell, offer.tools, route.key), judged, base.settings.exec_env)
         plan = RunPlan(
@@ -211,7 +211,7 @@ class RunPreparer:
         row = await self._parts.store.session(str(key))
         session = SessionRecord.decode(row.data) if row else SessionRecord.fresh(key, 0, "preview")
         sender, channel = Sender("", owner=key.kind != "group"), session.lastChannel or "terminal"
-        nobody = Inbound(Target(channel), sender, "", "", 0, session=str(key))
+        nobody = Inbound(Target(channel), sender, "", "", at=0, session=str(key))
         transcript = await self._parts.transcripts.load(session.path(key.agent), base.agent.workspace)
         nobody = self._shared(nobody, key, session, transcript)
         model = self._model("", session, base.agent)
@@ -219,7 +219,7 @@ class RunPreparer:
             model = self._parts.catalog.default(base.agent)
         choice = self._choice(model, NO_INLINE, session, base.agent)
         tools = self.offers.offer(self.offers.question(key, nobody, model, session)).tools
-        judged = resolve_exec_rules(self._parts.settings, key.agent, session, nobody, NO_INLINE)
+        judged = resolve_exec_rules(self._parts.settings, key.agent, session, nobody, inline=NO_INLINE)
         box = describe_box(self.sandboxes.of(base.agent, key).box, judged, tools)
         occasion = make_occasion(nobody, key, choice, session)._replace(sandbox=box)
         return self._parts.prompts.prompt(key.agent, tools.values(), occasion)
@@ -265,7 +265,7 @@ class RunPreparer:
         person = claim.attempts <= 1 and route.lane == "main" and not inbound.system
         moment = MessageMoment(claim.at, self._zones[route.agent], inbound.target.channel, person)
         found = await find_current_session(
-            row, route.key, parts.settings.session, moment, str(uuid.uuid4()), parts.settings.home
+            row, route.key, parts.settings.session, moment, ident=str(uuid.uuid4()), home=parts.settings.home
         )
         if found.ended is not None:
             parts.hooks.observe("session_end", make_end_payload(route.key, found.ended, found.record.sessionId))
@@ -307,7 +307,7 @@ class RunPreparer:
             session.thinkingLevel,
             agent.thinking_default,
             model.params.get("thinking"),
-            agent.thinking_shared,
+            defaults=agent.thinking_shared,
         )
         hurry = LevelRequest(asked.fast, session.fastMode, agent.fast_default)
         vendor = self._parts.catalog.vendor(model.ref.provider)

@@ -161,7 +161,7 @@ class ToolSandboxes:
         seen = agent.workspace if box.access == "ro" else ""
         if box.backend != "docker":
             base = SandboxSpec(kind=box.backend, connect=(), limits=box.limits)  # type: ignore[arg-type]
-            found = self._furnished(agent, base, workspace, f"box-{name}", seen)
+            found = self._furnished(agent, base, workspace, f"box-{name}", read=seen)
             return found._replace(box=SandboxFact(workspace, box.access, seen))
         mounts = (ContainerMount(os.path.realpath(workspace), box.box.workdir, True), *box.box.mounts)
         if seen:

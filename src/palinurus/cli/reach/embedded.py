@@ -52,7 +52,7 @@ class OpenedProgram:
 
     async def call(self, method: str, params: Any = None, *, final: bool = False) -> Any:
         """As a client's call; what the method returns last. Raises PalinurusError kinds, as the method did."""
-        call = MethodCall(self._clients, _US, "local", method, lambda payload: None)
+        call = MethodCall(self._clients, _US, "local", method, reply=lambda payload: None)
         given = msgspec.Raw(msgspec.json.encode(params or {}))
         try:
             return msgspec.to_builtins(await serve_call(self._clients.methods[method], call, given))

@@ -74,7 +74,7 @@ async def ask_server(address: str) -> SetupCandidate | str:
         return found
     ref = f"{SERVER}/{found.models[0]}"
     written = {f"models.providers.{SERVER}": found.entry, DEFAULT: ref}
-    return SetupCandidate(SERVER, ref, written, True, found.base, found.models)
+    return SetupCandidate(SERVER, ref, written, True, address=found.base, models=found.models)
 
 
 async def try_candidate(settings: Settings, environ: Mapping[str, str], candidate: SetupCandidate) -> str:

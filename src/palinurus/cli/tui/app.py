@@ -104,7 +104,7 @@ class ChatScreen(App[None]):
     def __init__(self, start: ScreenStart, clock: Clock) -> None:
         super().__init__()
         self.trouble: PalinurusError | None = None  # why it ended, if not because somebody left
-        self.remote = ScreenSession(start.enter, start.session, start.model, clock, self._told)
+        self.remote = ScreenSession(start.enter, start.session, start.model, clock, tell=self._told)
         self._start = start
         self._clock = clock
         self._shell = UserShell(start.environ)
@@ -333,13 +333,13 @@ class ChatScreen(App[None]):
         if not self._trusted:
             return
         ident = f"shell:{uuid.uuid4()}"
-        shown = ConversationBlock(ident, "tool", "", f"! {strip_controls(line)}", "running")
+        shown = ConversationBlock(ident, "tool", "", f"! {strip_controls(line)}", state="running")
         await self.talk.show([shown])
         heard: list[str] = [""]
 
         def show(text: str) -> None:
             heard[0] = strip_controls(text)
-            self.run_worker(self.talk.show([ConversationBlock(ident, "tool", heard[0], shown.head, "running")]))
+            self.run_worker(self.talk.show([ConversationBlock(ident, "tool", heard[0], shown.head, state="running")]))
 
         began = self._clock.monotonic()
         try:
@@ -348,7 +348,7 @@ class ChatScreen(App[None]):
             code, heard[0] = 127, str(exc)
         took = int(1000 * (self._clock.monotonic() - began))
         await self.talk.show(
-            [ConversationBlock(ident, "tool", heard[0], shown.head, "failed" if code else "done", took)]
+            [ConversationBlock(ident, "tool", heard[0], shown.head, state="failed" if code else "done", took=took)]
         )
 
 
@@ -389,7 +389,7 @@ def run_chat_screen(loaded: LoadedConfig, environ: Mapping[str, str], blank: Cli
         return found
 
     history = os.path.join(loaded.settings.home, "history")
-    screen = ChatScreen(ScreenStart(enter, blank.session, blank.model, history, environ), clock)
+    screen = ChatScreen(ScreenStart(enter, blank.session, blank.model, history, environ=environ), clock)
     terminal.watch_hangup()
     screen.run()
     if screen.trouble is not None:

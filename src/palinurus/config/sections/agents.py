@@ -280,7 +280,8 @@ def fill_agent(name: str, layers: AgentLayers, chosen: str, here: ConfigPlace) -
     model, fallbacks = _choose(
         read_form(ModelSpec, own.get("model"), here), read_form(ModelSpec, shared.get("model"), here)
     )
-    told = {**merge_raw(own, shared), "params": layers.merge("params"), "skillsLimits": layers.merge("skillsLimits")}
+    params = {**(shared.get("params") or {}), **(own.get("params") or {})}  # null takes a parameter away
+    told = {**merge_raw(own, shared), "params": params, "skillsLimits": layers.merge("skillsLimits")}
     told["identity"] = merge_raw(own.get("identity"))
     return fill_section(
         AgentSettings,

@@ -129,7 +129,7 @@ def _entry(one: Mapping[str, Any]) -> AllowlistEntry:
         CommandRule(pattern, None if argv is None or problem else tuple(argv)),
         used if isinstance(used, int) else 0,
         str(one.get("lastUsedCommand") or ""),
-        problem,
+        problem=problem,
     )
 
 

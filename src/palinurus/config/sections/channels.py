@@ -188,7 +188,7 @@ def resolve_accounts(
     teams = AccessGroups(groups, here.findings)
     return {
         name: {
-            account: _account(name, account, {**usual, **body}, teams, here.below(*path))
+            account: _account(name, account, {**usual, **body}, teams, here=here.below(*path))
             for account, body, path in _sections(name, section)
         }
         for name, section in channels.items()

@@ -87,7 +87,7 @@ class DeliverySettings(msgspec.Struct, frozen=True):
         sizes = own.fit_into(chunk, limit)
         usual = CoalesceSettings.beside(chunk)
         newline = account is not None and account.newline
-        return CoalesceSettings(own.idle, sizes.min_chars, sizes.max_chars, usual.joiner, newline)
+        return CoalesceSettings(own.idle, sizes.min_chars, sizes.max_chars, usual.joiner, every=newline)
 
 
 def _read(cls: type[S], raw: Free | None) -> S:
@@ -116,14 +116,14 @@ def resolve_delivery(
         float(session.get("typingIntervalSeconds") or shared.get("typingIntervalSeconds") or 6),
         ACK if messages.ack_reaction is None else messages.ack_reaction,
         "off" if scope == "none" else scope,
-        messages.remove_ack_after_reply,
+        remove=messages.remove_ack_after_reply,
     )
     return DeliverySettings(
         shared.get("blockStreamingDefault") == "on",
         msgspec.structs.replace(blocks, at=shared.get("blockStreamingBreak") or blocks.at),
         dict(shared.get("blockStreamingCoalesce") or {}),
         _human(shared.get("humanDelay")),
-        {name: _human(one.own["humanDelay"]) for name, one in agents.items() if one.own.get("humanDelay")},
-        presence,
-        {name: one.own["typingMode"] for name, one in agents.items() if one.own.get("typingMode")},
+        humans={name: _human(one.own["humanDelay"]) for name, one in agents.items() if one.own.get("humanDelay")},
+        presence=presence,
+        typing={name: one.own["typingMode"] for name, one in agents.items() if one.own.get("typingMode")},
     )

@@ -177,7 +177,9 @@ def _proxy(raw: Mapping[str, Any], here: ConfigPlace) -> TrustedProxySettings | 
     if not peers:
         here.bad("trustedProxies", "auth mode 'trusted-proxy' needs the proxy's address here")
     rules = fill_section(TrustedProxySection, told, here)
-    return TrustedProxySettings(tuple(peers), rules.user_header, rules.required_headers, rules.users, rules.loopback)
+    return TrustedProxySettings(
+        tuple(peers), rules.user_header, rules.required_headers, rules.users, loopback=rules.loopback
+    )
 
 
 def _origins(told: Names, here: ConfigPlace) -> tuple[Names, Names]:

@@ -38,7 +38,7 @@ def resolve_people(written: Free, agents: Mapping[str, AgentLayers], here: Confi
         _commands(commands.get("allowFrom")),
         {agent: _patterns(shared, layers.own, here) for agent, layers in agents.items()},
         _broadcast(written.get("broadcast") or {}, agents, here.below("broadcast")),
-        _memory((written.get("memory") or {}).get("allowFrom"), channels, here.below("memory", "allowFrom")),
+        memory=_memory((written.get("memory") or {}).get("allowFrom"), channels, here.below("memory", "allowFrom")),
     )
 
 

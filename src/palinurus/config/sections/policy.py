@@ -80,7 +80,7 @@ class ToolPolicyReader:
             section.allow,
             section.also,
             section.deny,
-            (section.profile or "") if isinstance(section, ToolProfileSection) else "",
+            profile=(section.profile or "") if isinstance(section, ToolProfileSection) else "",
         )
         if made.allow and made.also:
             beside = f"cannot stand beside {made.key}.allow"

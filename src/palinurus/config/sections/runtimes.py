@@ -93,9 +93,9 @@ def _program(name: str, body: Mapping[str, Any]) -> RuntimeProgram:
         name if name in COMMANDS else ACP,
         env,
         _one(body.get("approvalPolicy"), APPROVALS),
-        _one(body.get("sandbox"), SANDBOXES),
-        _one(body.get("permissionMode"), PERMISSIONS),
-        str(body.get("mcpConfig") or ""),
+        sandbox=_one(body.get("sandbox"), SANDBOXES),
+        permission=_one(body.get("permissionMode"), PERMISSIONS),
+        mcp=str(body.get("mcpConfig") or ""),
     )
 
 

@@ -212,4 +212,6 @@ class ToolsSection(AgentToolsSection, frozen=True):
             name = "criticalThreshold" if self.stop else "warningThreshold"
             here.bad(f"loopDetection.{name}", f"the run would stop (at {stop}) before it was warned (at {warn})")
         warn, stop = (warn, stop) if self.loops else (NEVER, NEVER)
-        return ToolsSettings(self.workspace_only, self.exec, warn, stop, self.taint.make_rules(here.below("taint")))
+        return ToolsSettings(
+            self.workspace_only, self.exec, warn, stop, taint=self.taint.make_rules(here.below("taint"))
+        )

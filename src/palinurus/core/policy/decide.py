@@ -211,7 +211,8 @@ def _memory(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestio
     if name in audience.MEMORY_TOOLS:
         change = PolicyChange(f"ask in the owner's own chat, or name this person or group in {audience.KEY}")
         words = "the owner's memory is for the owner's own sessions"
-        yield PolicyStep(0, "memory", question.shared, audience.KEY, words, (change,) if question.shared else ())
+        changes = (change,) if question.shared else ()
+        yield PolicyStep(0, "memory", question.shared, audience.KEY, words=words, changes=changes)
 
 
 _LATE: tuple[Callable[[str, PolicyTool, ToolRules, ToolQuestion], Iterator[PolicyStep]], ...] = (

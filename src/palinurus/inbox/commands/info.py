@@ -61,7 +61,7 @@ async def _report(call: CommandCall) -> dict[str, Any]:
     messages = transcript.messages()
     prompt = await program.prompt_report(call.key) if program.prompt_report is not None else None
     rules = resolve_history_rules(
-        program.settings, call.agent, model, call.inbound, Route(call.key.agent, call.key, "")
+        program.settings, call.agent, model, call.inbound, route=Route(call.key.agent, call.key, "")
     )
     sent = fit_history(repair_history(messages), rules, int(transcript.older_count > 0), program.clock.now())
     same = {id(message) for message in messages}
