@@ -103,6 +103,38 @@ async def test_a_plugins_vendor_answers(tmp_path: Path) -> None:
             assert isinstance(app.catalog.find("one", agent), ModelSpec)
 
 
+@pytest.mark.seed(140, 141, 142)
+async def test_a_tool_plugin_asks_for_the_levels_of_a_model(tmp_path: Path) -> None:
+    """By provider and model, with what the config opts into; a vendor with the hooks of older plugins has its say."""
+    code = "\n".join(
+        (
+            "from palinurus import tool",
+            "from palinurus.core.types.vendor import VendorModel, Vendor",
+            "known = (VendorModel('one', reasoning=True),)",
+            "acme = Vendor('acme', 'Acme', 'openai-completions', 'http://127.0.0.1:9', (), known)",
+            "api.vendor(acme, is_binary_thinking=lambda m: True, resolve_default_thinking_level=lambda m: 'low')",
+            "@tool",
+            "def think(provider: str, model: str, level: str) -> str:",
+            "    row = api.resolve_thinking_policy(provider, model)",
+            "    return f'{row.thinkingOptions} {row.thinkingDefault} {api.normalize_thinking_level(level)}'",
+            "api.tool(think)",
+        )
+    )
+    plugin(tmp_path / "h" / "plugins" / "one", code)
+    compat = {"supportedReasoningEfforts": ["low", "high", "xhigh"]}
+    lab = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k"}
+    lab["models"] = [{"id": "m"}, {"id": "deep", "reasoning": True, "compat": compat}]  # type: ignore[assignment]
+    asked = (("acme", "one", "Extra High"), ("fake", "deep", "bogus"))
+    calls = [("think", dict(zip(("provider", "model", "level"), one, strict=True))) for one in asked]
+    model = ScriptedModel([call_tools(*calls), say("done")])
+    models = {"providers": {"fake": lab}}
+    async with running(tmp_path / "h", model, plugins=ENABLED, models=models) as app:
+        await told(app, "go")
+    older, opted = (message.text for message in model.requests[1].messages[-2:])
+    assert "('off', 'on') low xhigh" in older
+    assert "'xhigh')" in opted and opted.rstrip().endswith("None")
+
+
 @pytest.mark.seed(394)
 @pytest.mark.parametrize("enabled", [True, False])
 async def test_skills_of_plugins(tmp_path: Path, enabled: bool) -> None:

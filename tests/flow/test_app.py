@@ -249,14 +249,14 @@ async def test_a_full_queue_refuses_loudly_and_other_sessions_go_on(tmp_path: Pa
 async def test_drain_hands_the_turn_back_and_the_next_start_finishes_it(tmp_path: Path) -> None:
     gate = StreamGate()
     first = ScriptedModel([call_tools(("exec", {"command": "echo once >> log"})), hold_at(say("cut"), gate, 1)])
-    channel = FakeChannel()
+    channel = FakeChannel(owner=True)
     async with running(tmp_path / "h", first, channel) as app:
         (ident,) = await channel.receive("do it", event="1")
         await gate.wait_reached()
     with pytest.raises(Draining):
         await app.dispatcher.submit(inbound("late"))
     second = ScriptedModel([say("finished")])
-    after = FakeChannel()
+    after = FakeChannel(owner=True)
     async with running(tmp_path / "h", second, after) as app:
         row = await app.wait(ident)
         await until(lambda: bool(after.seen))

@@ -53,7 +53,7 @@ async def test_the_end_of_a_background_command_wakes_the_session_once(tmp_path: 
         say("started"),
         say("done"),
     ]
-    model, channel = ScriptedModel(script), FakeChannel()
+    model, channel = ScriptedModel(script), FakeChannel(owner=True)
     async with running(tmp_path / "h", model, channel, **contained(cell)) as app:
         (ident,) = await channel.receive("run the tests", event="e1")
         assert (await app.wait(ident)).note == "started"
@@ -80,7 +80,7 @@ async def test_the_end_of_a_background_command_wakes_the_session_once(tmp_path: 
 )
 async def test_who_is_woken(tmp_path: Path, config: dict[str, Any], command: str, wakes: bool) -> None:
     model = ScriptedModel([run(command), say("started"), say("woken"), say("never")])
-    channel = FakeChannel()
+    channel = FakeChannel(owner=True)
     async with running(tmp_path / "h", model, channel, tools={"exec": config}, **contained("off")) as app:
         (ident,) = await channel.receive("go", event="e1")
         await app.wait(ident)
@@ -110,7 +110,7 @@ async def test_a_session_that_polls_until_the_end_is_not_woken_again(tmp_path: P
         result = next(m for m in request.messages if isinstance(m, ToolResult))
         return call_tools(("process", {"action": "poll", "sessionId": result.details["sessionId"], "timeout": 20_000}))
 
-    model, channel = ScriptedModel([run("sleep 0.2; echo made"), poll, say("made it")]), FakeChannel()
+    model, channel = ScriptedModel([run("sleep 0.2; echo made"), poll, say("made it")]), FakeChannel(owner=True)
     async with running(tmp_path / "h", model, channel, **contained("off")) as app:
         (ident,) = await channel.receive("make", event="e1")
         assert (await app.wait(ident)).note == "made it"
@@ -120,20 +120,23 @@ async def test_a_session_that_polls_until_the_end_is_not_woken_again(tmp_path: P
 
 
 async def test_stopping_ends_children_and_the_session_hears_of_it_after_the_start(tmp_path: Path) -> None:
-    model, channel = ScriptedModel([run("echo here; touch up; exec sleep 1000"), say("started")]), FakeChannel()
+    model, channel = (
+        ScriptedModel([run("echo here; touch up; exec sleep 1000"), say("started")]),
+        FakeChannel(owner=True),
+    )
     async with running(tmp_path / "h", model, channel, **contained("off")) as app:
         (ident,) = await channel.receive("go", event="e1")
         await app.wait(ident)
         (row,) = app.processes.all()
         await until(lambda: channel.texts == ["started"] and (Path(row.cwd) / "up").exists())
     assert row.pid not in alive()
-    model, channel = ScriptedModel([say("sorry")]), FakeChannel()
+    model, channel = ScriptedModel([say("sorry")]), FakeChannel(owner=True)
     async with running(tmp_path / "h", model, channel, **contained("off")) as app:
         await until(lambda: channel.texts == ["sorry"])
         await until_none_kept(app)
     assert "it was ended because the gateway stopped) :: here" in heard(model)[-1]
     again = ScriptedModel([say("never")])
-    async with running(tmp_path / "h", again, FakeChannel()):
+    async with running(tmp_path / "h", again, FakeChannel(owner=True)):
         await asyncio.sleep(0.1)
     assert again.requests == []
 
@@ -152,7 +155,7 @@ async def test_a_question_in_a_terminal_is_answered_by_the_agent(tmp_path: Path,
               step("poll", timeout=20_000), step("poll", timeout=20_000), say("done")]  # fmt: skip
     model = ScriptedModel(script)
     config = {**contained(cell), "tools": {"exec": {"notifyOnExit": False}}}
-    channel = FakeChannel()
+    channel = FakeChannel(owner=True)
     async with running(tmp_path / "h", model, channel, **config) as app:
         (ident,) = await channel.receive("do it", event="e1")
         assert (await app.wait(ident)).note == "done"
@@ -173,7 +176,7 @@ COMMAND = "(setsid sh -c 'echo $$ > stray; while :; do sleep 0.05; done' >/dev/n
 async def main():
     script = [call_tools(("exec", {"command": COMMAND, "background": True})), say("started"),
               call_tools(("exec", {"command": "echo $$ > front; sleep 1000"}))]
-    channel = FakeChannel()
+    channel = FakeChannel(owner=True)
     async with running(Path(sys.argv[1]), ScriptedModel(script), channel, **json.loads(sys.argv[2])) as app:
         (ident,) = await channel.receive("go", event="e1")
         await app.wait(ident)
@@ -195,7 +198,7 @@ async def test_after_kill_9_strays_are_ended_and_the_session_is_told_once(tmp_pa
         gateway.send_signal(signal.SIGKILL)
         gateway.wait()
     assert all(pid in alive() for pid in pids.values())  # that is the trouble
-    model, channel = ScriptedModel([say("noted")], repeat=True), FakeChannel()
+    model, channel = ScriptedModel([say("noted")], repeat=True), FakeChannel(owner=True)
     async with running(home, model, channel, **contained(cell)) as app:
         assert not [pid for pid in pids.values() if pid in alive()]
         await until(lambda: any("Exec outcome unknown" in text for text in heard(model)))
@@ -204,7 +207,7 @@ async def test_after_kill_9_strays_are_ended_and_the_session_is_told_once(tmp_pa
     told = [text for text in heard(model) if "Exec outcome unknown" in text]
     assert len(told) == 1 and "the gateway was killed while this ran" in told[0]
     again = ScriptedModel([say("never")])
-    async with running(home, again, FakeChannel()):
+    async with running(home, again, FakeChannel(owner=True)):
         await asyncio.sleep(0.1)
     assert again.requests == []
 

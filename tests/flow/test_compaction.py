@@ -72,13 +72,21 @@ class Crew:
 
 @asynccontextmanager
 async def running(
-    home: Path, crew: Crew, window: int = WINDOW, *, channel: FakeChannel | None = None, **compaction: Any
+    home: Path,
+    crew: Crew,
+    window: int = WINDOW,
+    limits: dict[str, int] | None = None,
+    *,
+    channel: FakeChannel | None = None,
+    **compaction: Any,
 ) -> AsyncIterator[App]:
     home.mkdir(exist_ok=True)
     model = {"id": "m", "contextWindow": window}
     config = {
         "models": {"providers": {"fake": {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": [model]}}},
-        "agents": {"defaults": {"model": {"primary": "fake/m"}, "compaction": compaction}},
+        "agents": {
+            "defaults": {"model": {"primary": "fake/m"}, "compaction": compaction, "contextLimits": limits or {}}
+        },
         "tools": {
             "allow": ["read", "write", "ls", "update_plan"]
         },  # what a request weighs does not grow with the program
@@ -436,3 +444,33 @@ async def test_by_hand_a_failure_is_told_and_nothing_changes(tmp_path: Path, fau
         assert said.startswith("Not compacted: ") and said.endswith("The conversation is as it was.")
         await tell(app, "go on")
     assert compactions(home) == [] and len(crew.asked["talk"][-1].messages) == 3
+
+
+AGENTS = (
+    "# House\n## Rules\nNever paint the boat.\n### Colours\nNo red.\n```\n# Rules\n```\n## Other\nBuy tar.\n"
+    "## rules #\nKeep dry.\n"
+)
+
+
+@pytest.mark.seed(396)
+@pytest.mark.parametrize("most", [None, 90])
+async def test_sections_of_agents_md_are_said_again_after_a_compaction(tmp_path: Path, most: int | None) -> None:
+    """contextLimits.postCompactionMaxChars, the agent's before everybody's; without names nothing is said again."""
+    crew, home = Crew(), tmp_path / "h"
+    (home / "workspace").mkdir(parents=True)
+    (home / "workspace" / "AGENTS.md").write_text(AGENTS + "x" * 500)
+    for sections in (["Rules"], []):
+        limits = {} if most is None else {"postCompactionMaxChars": most}
+        async with running(home, crew, limits=limits, postCompactionSections=sections) as app:
+            await converse(app, 3)
+            await tell(app, "/compact")
+            await tell(app, "and now?")
+        summary = compactions(home)[-1]["summary"]
+        told = summary.partition("## Rules of this workspace (AGENTS.md)\n")[2]
+        if not sections:
+            assert told == "" and "paint" not in summary
+        elif most is None:
+            assert told.startswith("**Rules**\nNever paint the boat.\n**Colours**\nNo red.") and "Keep dry." in told
+            assert "Buy tar." not in told and "Never paint the boat." in crew.seen
+        else:
+            assert len(told) <= most + 40 and told.startswith("**Rules**")

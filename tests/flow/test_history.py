@@ -47,8 +47,8 @@ async def test_a_long_result_is_shortened_kept_and_paged(tmp_path: Path) -> None
 
     model = ScriptedModel([call_tools(("exec", {"command": script})), page, say("seen"), say("again")])
     async with running(home, model, tools=FREE, agents={"defaults": DEFAULTS}) as app:
-        done = await app.wait((await app.submit(inbound("list"))).id)
-        await app.wait((await app.submit(inbound("and now?"))).id)
+        done = await app.wait((await app.submit(inbound("list", sender=Sender("o", owner=True)))).id)
+        await app.wait((await app.submit(inbound("and now?", sender=Sender("o", owner=True)))).id)
     assert done.note == "seen"
     shown, paged = (m for m in model.requests[2].messages if isinstance(m, ToolResult))
     assert len(shown.text) <= 64_000 < len("\n".join(lines))
@@ -67,7 +67,7 @@ async def test_results_of_one_answer_share_the_room(tmp_path: Path) -> None:
     script = "yes 0123456789 | head -n 9000"
     model = ScriptedModel([call_tools(*[("exec", {"command": script})] * 8), say("done")])
     async with running(tmp_path / "h", model, tools=FREE, agents={"defaults": DEFAULTS}) as app:
-        await app.wait((await app.submit(inbound("many"))).id)
+        await app.wait((await app.submit(inbound("many", sender=Sender("o", owner=True)))).id)
     found = [len(m.text) for m in model.requests[1].messages if isinstance(m, ToolResult)]
     assert len(found) == 8 and all(2000 < size <= 16_100 for size in found)
 
@@ -134,7 +134,7 @@ async def test_pruning_changes_the_request_and_not_the_file(tmp_path: Path) -> N
     agents = {"defaults": {**DEFAULTS, "contextPruning": pruning}}
     async with running(home, model, agents=agents, tools=FREE) as app:
         for n in range(8):
-            await app.wait((await app.submit(inbound(f"turn {n}"))).id)
+            await app.wait((await app.submit(inbound(f"turn {n}", sender=Sender("o", owner=True)))).id)
     sizes = [len(m.text) for m in model.requests[-1].messages if isinstance(m, ToolResult)]
     assert [size <= 2000 for size in sizes] == [True] * 5 + [False] * 3
     assert all(is_valid_history(request.messages) for request in model.requests)
@@ -252,7 +252,7 @@ async def test_a_long_session_of_pi_goes_on(tmp_path: Path) -> None:
     home, model = tmp_path / "h", ScriptedModel([say("hello again"), say("and again")])
     (home / SESSIONS).mkdir(parents=True)
     async with running(home, model) as app:
-        await app.wait((await app.submit(inbound("start", session="long"))).id)
+        await app.wait((await app.submit(inbound("start", session="long", sender=Sender("o", owner=True)))).id)
         (file,) = (home / SESSIONS).glob("*.jsonl")
     data = foreign(600)
     file.write_text(data)
@@ -260,8 +260,8 @@ async def test_a_long_session_of_pi_goes_on(tmp_path: Path) -> None:
     compaction = {"memoryFlush": {"enabled": False}, "truncateAfterCompaction": False}
     agents = {"defaults": {"model": {"primary": "fake/m"}, "compaction": compaction}}
     async with running(home, model, agents=agents) as app:
-        first = await app.wait((await app.submit(inbound("go on", session="long"))).id)
-        second = await app.wait((await app.submit(inbound("more", session="long"))).id)
+        first = await app.wait((await app.submit(inbound("go on", session="long", sender=Sender("o", owner=True)))).id)
+        second = await app.wait((await app.submit(inbound("more", session="long", sender=Sender("o", owner=True)))).id)
     assert (first.note, second.note) == ("hello again", "and again")
     sent = model.requests[0].messages
     assert is_valid_history(sent) and "the first half" in sent[0].text
@@ -281,6 +281,7 @@ from pathlib import Path
 from flow.test_app import running
 from flow.test_history import DEFAULTS, FREE, NOISE
 from palinurus import crashpoints
+from palinurus.core.types.inbound import Sender
 from palinurus.testing.model import ScriptedModel, call_tools, say
 from support import inbound
 
@@ -288,7 +289,7 @@ async def main():
     model = ScriptedModel([call_tools(("exec", {"command": NOISE})), say("never shown")])
     async with running(Path(sys.argv[1]), model, tools=FREE, agents={"defaults": DEFAULTS}) as app:
         crashpoints.arm_crashpoint(sys.argv[2])
-        await app.wait((await app.submit(inbound("list"))).id)
+        await app.wait((await app.submit(inbound("list", sender=Sender("o", owner=True)))).id)
 
 asyncio.run(main())
 """
@@ -304,7 +305,7 @@ async def test_after_kill_9_every_handle_on_file_leads_to_its_result(tmp_path: P
     assert await asyncio.wait_for(child.wait(), 60) == 137  # killed at the point
     model = ScriptedModel([say("went on")], repeat=True)
     async with running(home, model, tools=FREE, agents={"defaults": DEFAULTS}) as app:
-        await app.wait((await app.submit(inbound("still there?"))).id)
+        await app.wait((await app.submit(inbound("still there?", sender=Sender("o", owner=True)))).id)
     results = [e["message"] for e in transcript(home) if e.get("message", {}).get("role") == "toolResult"]
     handles = {find_result_handle(line["content"][0]["text"]) for line in results} - {""}
     assert bool(handles) == (point != "tool.after:1")

@@ -50,7 +50,7 @@ async def running(home: Path, model: ScriptedModel, channel: FakeChannel, **defa
 async def results(home: Path, *wanted: tuple[str, dict[str, Any]], **defaults: Any) -> tuple[list[str], ScriptedModel]:
     """What the tools told the model, and the model with the requests it got."""
     script = call_tools(*((name, args) for name, args in wanted))
-    model, channel = ScriptedModel([script, say("done")]), FakeChannel()
+    model, channel = ScriptedModel([script, say("done")]), FakeChannel(owner=True)
     async with running(home, model, channel, **defaults) as app:
         (ident,) = await channel.receive("go", event="e1")
         await app.wait(ident)

@@ -17,12 +17,14 @@ from palinurus.app.wiring import AppParts
 from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
+from palinurus.core.levels.thinking import ThinkingRow
 from palinurus.core.types.channel import Channel, ChannelHttpRequest, ChannelHttpResponse
 from palinurus.core.types.model import Model
 from palinurus.inbox.attachments import sweep_inbound_files
 from palinurus.inbox.feed import RunFollower
 from palinurus.plugins.api import PluginContributions
 from palinurus.providers.probe import probe_ollama
+from palinurus.providers.thinking import resolve_thinking_policy
 from palinurus.services.inbox import Sink
 from palinurus.services.promises import resume_accepted
 from palinurus.sessions.upkeep import run_upkeep
@@ -96,8 +98,16 @@ class App(AppParts):
         self.plugins = plugins.load_plugins(self.settings, self.hooks, self._own)
         brought = self.plugins.brought
         self.catalog.vendors = brought.vendors
+        self.hooks.find_policy = self._find_policy
         skills = msgspec.structs.replace(self.settings.skills, extra=(*self.settings.skills.extra, *brought.skills))
         self.settings = msgspec.structs.replace(self.settings, skills=skills)
+
+    def _find_policy(self, provider: str, model: str) -> ThinkingRow:
+        """For plugins: the thinking levels of a model as this program knows it."""
+        agent = self.settings.agents[self.settings.default_agent]
+        return resolve_thinking_policy(
+            provider, model, lambda name: self.catalog.find(name, agent), self.catalog.vendor(provider)
+        )
 
     async def _maintain(self) -> None:
         """Old sessions and archives go, once a day and soon after the start."""

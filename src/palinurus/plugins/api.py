@@ -10,12 +10,15 @@ import logging
 import os
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from palinurus.config.sections.plugins import PluginEntry
+from palinurus.core.levels.spellings import parse_thinking
+from palinurus.core.levels.thinking import ThinkingRow, adapt_plugin_profile
 from palinurus.core.types.channel import Channel
+from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.tool import Tool
 from palinurus.core.types.vendor import Vendor
 from palinurus.plugins.function import HookFunction, make_async_handler, tool
@@ -23,6 +26,9 @@ from palinurus.plugins.hooks import HOOK_POINTS, PROMPT_FIELDS, Hooks
 from palinurus.plugins.manifest import PluginManifest
 
 _COMMAND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+
+ThinkingOpinion: TypeAlias = Callable[[ModelSpec], bool | None] | None
 
 
 class PluginRegistrationError(Exception):
@@ -136,11 +142,31 @@ class PluginApi:
         self._once(self.brought.commands, name, "command")
         self.brought.commands[name] = PluginCommand(name, help, run, usage, owner=owner, plugin=self.id)
 
-    def vendor(self, made: Vendor) -> None:
-        """A provider of models, as a file of facts; its `api` is one the program speaks."""
+    def vendor(
+        self,
+        made: Vendor,
+        supports_xhigh_thinking: ThinkingOpinion = None,
+        is_binary_thinking: ThinkingOpinion = None,
+        resolve_default_thinking_level: Callable[[ModelSpec], str | None] | None = None,
+    ) -> None:
+        """A provider of models, as a file of facts; its `api` is one the program speaks. The three hooks of older
+        plugins stand for a `profile` where it has none."""
         self._declared("vendors")
         self._once(self.brought.vendors, made.id, "vendor")
+        older = (supports_xhigh_thinking, is_binary_thinking, resolve_default_thinking_level)
+        if made.profile is None and any(older):
+            made = msgspec.structs.replace(made, profile=adapt_plugin_profile(*older))
         self.brought.vendors[made.id] = made
+
+    def resolve_thinking_policy(self, provider: str, model: str) -> ThinkingRow:
+        """The levels of a model, its labels and its default, with what the config opts into. Not before the start."""
+        if self._hooks.find_policy is None:
+            raise PluginRegistrationError("thinking levels are known once the program has started")
+        return self._hooks.find_policy(provider, model)
+
+    def normalize_thinking_level(self, text: object) -> str | None:
+        """The canonical level for whatever was written, or None."""
+        return parse_thinking(text)
 
     def channel(self, name: str, make: Callable[[dict[str, Any]], Channel]) -> None:
         """A channel: `make(config)` is called if channels.<name> is configured."""

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from palinurus.core.levels.thinking import ThinkingRow
 from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
@@ -153,6 +154,7 @@ class Hooks:
         self._handlers: dict[str, list[HookHandler]] = {}
         self._running = TaskSet("a hook")
         self._traces: dict[str, deque[str]] = {}
+        self.find_policy: Callable[[str, str], ThinkingRow] | None = None  # (provider, model), for plugins
 
     def on(
         self,

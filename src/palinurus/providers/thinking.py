@@ -15,15 +15,19 @@ from palinurus.providers import FALLBACK_VENDORS, VENDORS, load_row
 
 
 def resolve_thinking_policy(
-    provider: str, model: str, catalog: Callable[[str], ModelSpec | ModelFailure] | None = None
+    provider: str,
+    model: str,
+    catalog: Callable[[str], ModelSpec | ModelFailure] | None = None,
+    vendor: Vendor | None = None,
 ) -> thinking.ThinkingRow:
     """The levels (id and label), their labels, and the default of one model.
 
     With a catalog (its `find`, bound to an agent) what the config opts into counts; without one the vendor's own
-    knowledge must do.
+    knowledge must do. `vendor`: one that only a plugin brings.
     """
     ref = ModelRef(provider.strip().lower(), model.strip())
-    vendor: Vendor = load_row(VENDORS, ref.provider) or load_row(FALLBACK_VENDORS, "custom")
+    vendor = vendor or load_row(VENDORS, ref.provider) or load_row(FALLBACK_VENDORS, "custom")
+    assert vendor is not None
     found = catalog(str(ref)) if catalog is not None else None
     return thinking.make_thinking_row(found if isinstance(found, ModelSpec) else _known(ref, vendor), vendor)
 

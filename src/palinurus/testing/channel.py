@@ -57,13 +57,20 @@ class FakeChannel(BasicChannel):
     """Implements `core.types.channel.Channel`.
 
     dedupes: the platform shows a client_id once however often it is sent. finds: `find` can read back. What it is
-    asked besides (`act`) is in `acts`; edits and deletions change what was `seen`.
+    asked besides (`act`) is in `acts`; edits and deletions change what was `seen`. owner: who writes is the owner.
     """
 
     def __init__(
-        self, name: str = "fake", *, dedupes: bool = False, finds: bool = True, abilities: ChannelAbilities = _PLAIN
+        self,
+        name: str = "fake",
+        *,
+        dedupes: bool = False,
+        finds: bool = True,
+        abilities: ChannelAbilities = _PLAIN,
+        owner: bool = False,
     ) -> None:
         super().__init__()
+        self._owner = owner
         self.name = name
         self.dedupes = dedupes
         self.abilities = abilities
@@ -94,7 +101,7 @@ class FakeChannel(BasicChannel):
         """A human writes; with `times` > 1 the platform delivers the same event again. Returns the ids given."""
         await asyncio.wait_for(self._running.wait(), 10)
         assert self._submit is not None
-        inbound = Inbound(Target(self.name, to), Sender(sender), event, text, at=0)
+        inbound = Inbound(Target(self.name, to), Sender(sender, owner=self._owner), event, text, at=0)
         ids = [await self._submit(inbound) for _ in range(times)]
         self.accepted += ids
         return ids

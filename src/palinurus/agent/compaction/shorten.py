@@ -36,9 +36,11 @@ from palinurus.sessions.entries import CompactionEntry, MessageEntry, make_summa
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
 from palinurus.workspace.memory.files import MemoryRoots
+from palinurus.workspace.texts import FileTexts
 
 log = logging.getLogger(__name__)
 
+AGENTS_FILE = "AGENTS.md"
 WRITER = "write"  # an agent without this tool may not write its memory either
 
 # What still stands in a session besides its messages: open sub-agent runs and the like, a line each.
@@ -97,6 +99,13 @@ class Shortener:
     def plan(self) -> tuple[str, ...]:
         """What must be said again: the agent's plan, and what else still stands."""
         return (*drafts.find_plan_steps(self._of.transcript.path_to_leaf()), *self._s.standing(str(self._of.key)))
+
+    @property
+    def rules(self) -> str:
+        """The sections of AGENTS.md that the config wants said again."""
+        agent, names = self._of.agent, self._s.settings.sections
+        found = FileTexts().read(agent.workspace, AGENTS_FILE).text if names else None
+        return compaction.excerpt_sections(found, names, agent.excerpt_chars) if found else ""
 
     def draft(self, keeping: int, *, least: bool = True) -> CompactionDraft | None:
         """What would go and what would stay."""
@@ -198,7 +207,12 @@ class Shortener:
         self, made: CompactionDraft, said: HistorySummary, reason: str, before: int, asked: str
     ) -> CompactionEntry:
         parts = compaction.CompactionParts(
-            said.text, verbatim.render_kept_lines(made.kept), said.turn, made.recent, standing=self.plan
+            said.text,
+            verbatim.render_kept_lines(made.kept),
+            said.turn,
+            made.recent,
+            standing=self.plan,
+            rules=self.rules,
         )
         text = compaction.write_compaction(parts, self._of.room.text)
         size = drafts.weigh_messages((make_summary_message(text, 0), *made.tail), self._of.scale)

@@ -188,6 +188,7 @@ class AgentSettings(VeiledSection, frozen=True):
     bootstrap_total: Count = option(60_000, at="bootstrapTotalMaxChars")  # of all of them
     skills: Names | None = None  # which it may use; None = all
     skills_chars: Count | None = option(None, at="skillsLimits:maxSkillsPromptChars")  # None = skills.limits
+    excerpt_chars: int = option(1_800, at=None)  # of AGENTS.md, after a compaction
     sandbox: SandboxSettings = option(SandboxSettings(), at=None)
 
     KNOWN: ClassVar = {
@@ -356,7 +357,9 @@ def add_prompt(agent: AgentSettings, layers: AgentLayers, root: Mapping[str, Any
     searches = (shared.get("memorySearch") or {}, own.get("memorySearch") or {})
     limits_of_results = (shared.get("contextLimits") or {}, own.get("contextLimits") or {})
     memory = read_memory_options(searches, limits_of_results, prompt.citations)
-    return msgspec.structs.replace(agent, prompt=prompt, memory=memory)
+    excerpts = (one.get("postCompactionMaxChars") for one in reversed(limits_of_results))
+    most = next((most for most in excerpts if type(most) is int and most > 0), agent.excerpt_chars)
+    return msgspec.structs.replace(agent, prompt=prompt, memory=memory, excerpt_chars=most)
 
 
 def _tool_only(own: Free, messages: Free) -> Names:

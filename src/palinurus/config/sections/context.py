@@ -8,7 +8,19 @@ import msgspec
 
 from palinurus.config.declare import Section, fill_section, option
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Count, Free, LowerNames, Minutes, Ratio, Seconds, Size, Text, lay_over, parse_size
+from palinurus.config.forms import (
+    Count,
+    Free,
+    LowerNames,
+    Minutes,
+    Names,
+    Ratio,
+    Seconds,
+    Size,
+    Text,
+    lay_over,
+    parse_size,
+)
 from palinurus.config.kinds import Written
 from palinurus.core.history.fit import TurnLimits
 from palinurus.core.history.prune import PruningRules
@@ -65,12 +77,12 @@ class CompactionSettings(Section, frozen=True):
     )
     mid_turn: Annotated[bool, Written(Free | bool, _enabled)] = option(True, at="midTurnPrecheck")
     flush: MemoryFlushSettings = option(MemoryFlushSettings(), at="memoryFlush")
+    sections: Names = option((), "Sections of AGENTS.md that are said again after it.", "postCompactionSections")
 
     KNOWN: ClassVar = {"mode": Literal["default", "safeguard"], "qualityGuard": QualityGuard}
     UNREAD: ClassVar = {
         "provider": str,
         "postIndexSync": Literal["off", "async", "await"],
-        "postCompactionSections": list[str],
         "truncateAfterCompaction": bool,
     }
 

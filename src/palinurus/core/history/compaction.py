@@ -58,6 +58,8 @@ _SPLIT = "## The turn that is going on"
 _LAST = "## The last turns"
 _VERBATIM = "## Kept word for word"
 _STANDING = "## Still standing"
+_RULES = "## Rules of this workspace (AGENTS.md)"
+_HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*\s*")
 
 
 class HistoryCut(NamedTuple):
@@ -221,6 +223,7 @@ class CompactionParts(NamedTuple):
     turn: str = ""  # the summariser's words about the beginning of a turn that goes on
     last: Sequence[str] = ()  # the last turns, where none stays
     standing: Sequence[str] = ()  # plans and runs that go on
+    rules: str = ""  # what of AGENTS.md is to be said again
 
 
 def write_compaction(parts: CompactionParts, chars: int = MAX_SUMMARY) -> str:
@@ -228,6 +231,7 @@ def write_compaction(parts: CompactionParts, chars: int = MAX_SUMMARY) -> str:
     tail = [f"{_LAST}\n" + _bullets(parts.last)] if parts.last else []
     tail += [f"{_VERBATIM}\n{parts.kept}"] if parts.kept else []
     tail += [f"{_STANDING}\n" + _bullets(parts.standing)] if parts.standing else []
+    tail += [f"{_RULES}\n{parts.rules}"] if parts.rules else []
     room = max(SHORTEST, chars - sum(len(part) + 2 for part in tail))
     turn = parts.turn.strip()
     begun = f"{_SPLIT}\n{_middle(turn, room // 3)}" if turn else ""
@@ -237,9 +241,25 @@ def write_compaction(parts: CompactionParts, chars: int = MAX_SUMMARY) -> str:
 
 def extract_model_part(text: str) -> str:
     """The summariser's own part of a compaction's text: what an update is made from."""
-    for heading in (_LAST, _VERBATIM, _STANDING):
+    for heading in (_LAST, _VERBATIM, _STANDING, _RULES):
         text = f"\n{text}".partition(f"\n{heading}\n")[0]
     return text.strip()
+
+
+def excerpt_sections(text: str, names: Sequence[str], chars: int) -> str:
+    """The sections of a Markdown text with these titles, in its order, each to the next heading of its rank; at most
+    `chars`. What stands in a fence is no heading."""
+    wanted = {name.strip().lower() for name in names}
+    kept: list[str] = []
+    inside, fenced = 0, False
+    for line in text.splitlines():
+        fenced ^= line.lstrip().startswith(("```", "~~~"))
+        found = None if fenced else _HEADING.fullmatch(line)
+        if found is not None and (not inside or len(found[1]) <= inside):
+            inside = len(found[1]) if found[2].lower() in wanted else 0
+        if inside:
+            kept.append(f"**{found[2]}**" if found is not None else line)
+    return _middle("\n".join(kept).strip(), chars)
 
 
 def _bullets(lines: Sequence[str]) -> str:
