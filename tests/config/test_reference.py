@@ -25,6 +25,6 @@ def test_every_key_has_one_fate() -> None:
 
 
 def test_dead_keys_are_told_with_their_line() -> None:
-    text = '{\n  meta: { lastTouchedVersion: "1" },\n  gateway: {\n    port: 1,\n    tls: { enabled: true },\n  },\n}'
+    text = '{\n  meta: { lastTouchedVersion: "1" },\n  gateway: {\n    port: 1,\n    push: { apns: {} },\n  },\n}'
     found = find_unread(judge_config(text, "f", "/s", {}), "f")
-    assert [(p.path, p.line, p.fatal) for p in found] == [("gateway.tls", 5, False)]
+    assert [(p.path, p.line, p.fatal) for p in found] == [("gateway.push", 5, False)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from palinurus.core.stream.chunk import BlockSettings
+from palinurus.core.stream.marks import allow_beneath
 from palinurus.core.types.events import (
     AgentEnd,
     AgentStart,
@@ -261,7 +262,7 @@ def test_only_final_counts_once_it_is_used(tagged: bool) -> None:
 
 @pytest.mark.seed(311, 312, 313)
 def test_marks_become_fields() -> None:
-    blocks = BlockSpeaker(inbound("send me https://b.org/c", event="m7"), "item", roots=("/media",))
+    blocks = BlockSpeaker(inbound("send me https://b.org/c", event="m7"), "item", files=allow_beneath(("/media",)))
     blocks.feed(end("[[reply_to_current]] [[audio_as_voice]]Look\nMEDIA: /media/a.png\n[[media:https://b.org/c]]"))
     (reply,) = blocks.close()
     assert (reply.text, reply.reply_to, reply.voice) == ("Look", "m7", True)

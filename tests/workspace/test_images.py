@@ -57,7 +57,7 @@ async def test_what_is_not_an_image_or_too_much(tmp_path: Path) -> None:
     assert got.images == ()
     said = {note.split("/")[-1].split(":")[0]: note for note in got.notes}
     assert "not a PNG" in said["t.png"]
-    assert "larger than 1 KiB; pip install 'palinurus[images]'" in said["big.png"]
+    assert "larger than 1 KiB; `pal extras add images`" in said["big.png"]
     assert "not a file" in said["pipe.png"] and "not a file" in said["d.png"]
     assert "No such file" in said["gone.png"]
 

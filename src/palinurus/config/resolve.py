@@ -57,6 +57,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         agents=agents,
         default_agent=default,
         providers=config.models.providers,
+        only_listed=config.models.mode == "replace",
         tools=config.tools.make_settings(here.below("tools")),
         gateway=_gateway(config),
         lanes=_lanes(config),
@@ -87,7 +88,7 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         people=resolve_people(config.written, layers, here),
         delivery=resolve_delivery(layers, shared, config.section("session"), config.messages),
         approvals=resolve_approvals(config.tools, tools, shared.get("elevatedDefault"), here.home),
-        logging={key: value for key, value in config.section("logging").items() if value is not None},
+        logging=config.logging,
         env=_env(config.env),
         version=version,
     )

@@ -26,7 +26,7 @@ from palinurus.config.sections.people import PeopleSettings
 from palinurus.config.sections.plugins import HookScriptSettings, PluginSettings
 from palinurus.config.sections.runtimes import RuntimeSettings
 from palinurus.config.sections.schedule import CronSettings, HeartbeatSettings
-from palinurus.config.sections.session import QueueSettings, SessionSettings, SkillSettings
+from palinurus.config.sections.session import LoggingSettings, QueueSettings, SessionSettings, SkillSettings
 from palinurus.config.sections.tools import MessageToolRules, ToolsSettings, Visibility
 from palinurus.config.sections.web import WebSettings
 from palinurus.config.sections.webhooks import WebhookSettings
@@ -57,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True):
     agents: dict[str, AgentSettings]
     default_agent: str
     providers: dict[str, ProviderSettings] = {}
+    only_listed: bool = False  # models.mode replace: no provider and no model but those of the config
     tools: ToolsSettings = ToolsSettings()
     gateway: GatewaySettings = GatewaySettings()
     lanes: LaneSettings = LaneSettings()
@@ -87,7 +88,7 @@ class Settings(msgspec.Struct, frozen=True):
     people: PeopleSettings = PeopleSettings()
     delivery: DeliverySettings = DeliverySettings()
     approvals: dict[str, AgentExecRules] = {}  # by agent: how commands are judged
-    logging: dict[str, Any] = {}
+    logging: LoggingSettings = LoggingSettings()
     env: dict[str, Secret] = {}  # variables the config declares; the process environment goes before them
     version: str = ""  # digest of the file: changes when it does
 

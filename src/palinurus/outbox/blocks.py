@@ -15,7 +15,7 @@ from palinurus.core.policy.card import parse_card_buttons
 from palinurus.core.stream import progress
 from palinurus.core.stream.answer import MESSAGE_GAP, VisibleAnswer, read_answer
 from palinurus.core.stream.chunk import BlockSettings
-from palinurus.core.stream.marks import NO_REPLY_MARKS, ReplyMarks, allow_beneath, is_web_address
+from palinurus.core.stream.marks import NO_REPLY_MARKS, ReplyMarks, is_web_address
 from palinurus.core.types.events import (
     AgentEnd,
     AgentStart,
@@ -51,8 +51,8 @@ TOLD = ("stop", "interrupt")  # who stopped a run so is answered himself, or goe
 class BlockSpeaker:
     """The speaker of one run. With `push` off nobody is spoken to: the client reads the events itself.
 
-    With `blocks` a long text goes out in parts while it grows. `roots`: directories of which the
-    model may send files. `trace`: the lines of plugins for /trace.
+    With `blocks` a long text goes out in parts while it grows. `files`: those the model may send. `trace`: the lines
+    of plugins for /trace.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class BlockSpeaker:
         show: Callable[[], RunVisibility] = RunVisibility,
         blocks: BlockSettings | None = None,
         *,
-        roots: Sequence[str] = (),
+        files: Callable[[str], bool] = is_web_address,
         trace: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._inbound = inbound
@@ -70,7 +70,7 @@ class BlockSpeaker:
         self._show = show
         self._blocks = blocks
         self._tagged = False  # the model was told to put its answer into <final>
-        self._files = allow_beneath(roots)
+        self._files = files
         self._given = [inbound.text]
         self._trace = trace
         self._growing: GrowingMessage | None = None

@@ -65,6 +65,7 @@ def resolve_show(inline: InlineDirectives, record: SessionRecord, base: RunVisib
         _first(("off", "on"), "off", inline.trace, record.traceLevel) == "on",
         base.detail,
         answer=base.answer,
+        send=record.sendPolicy,
     )
 
 

@@ -21,6 +21,7 @@ from palinurus.cli.reach.local import start_app
 from palinurus.clock import Clock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig
+from palinurus.config.sections.gateway import TlsSettings
 from palinurus.errors import BadRequest, PalinurusError
 from palinurus.gateway.auth import GatewayAuth
 from palinurus.gateway.client import LoginOptions, connect_gateway, load_identity
@@ -106,9 +107,9 @@ class EmbeddedGateway:
 async def start_embedded_gateway(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> EmbeddedGateway:
     """Start it. Raises StateError kinds, ConfigError."""
     settings = loaded.settings
-    file = str(settings.logging.get("file") or paths.locate_log_file(settings.home))
-    logs.start_logging(logging.WARNING, logs.collect_secrets(settings), file=file)
-    ours = replace(settings.gateway, bind=LOOPBACK, auth_mode="token")
+    file = settings.logging.file or paths.locate_log_file(settings.home)
+    logs.start_logging(logging.WARNING, logs.collect_secrets(settings), file=file, rules=settings.logging)
+    ours = replace(settings.gateway, bind=LOOPBACK, auth_mode="token", tls=TlsSettings())
     app = await start_app(replace(loaded, settings=replace(settings, gateway=ours)), environ, clock)
     secret = secrets.token_urlsafe(32)
     gateway = GatewayServer(app, clock, secret)

@@ -61,7 +61,7 @@ async def open_link(
     Raises Unauthorized, GatewayUnreachable."""
     address = find_gateway_address(settings)
     kind = "password" if settings.gateway.auth_mode == "password" else "token"
-    options |= {kind: secret if url else address.token}
+    options |= {kind: secret} if url else {kind: address.token, "fingerprint": address.fingerprint}
     connect, login, identity = (cast(Any, load_part(PARTS[name])) for name in ("connect", "login", "identity"))
     options["identity"] = identity(settings.home)
     try:

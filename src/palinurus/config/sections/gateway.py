@@ -12,7 +12,7 @@ import msgspec
 
 from palinurus.config.declare import Section, fill_section, option, same_form
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.forms import Count, Free, Millis, Names, NeededSecret, Port, Size, Text
+from palinurus.config.forms import Count, Free, Millis, MillisOrNone, Names, NeededSecret, Port, Size, Text
 from palinurus.config.keypath import get_at
 from palinurus.config.secrets import Secret
 
@@ -21,6 +21,7 @@ BINDS: dict[str, str] = {"loopback": "127.0.0.1", "lan": "0.0.0.0", "auto": "127
 WORDS: tuple[str, ...] = ("loopback", "lan", "auto", "custom")
 
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]*:[0-9a-fA-F:.]*|localhost")
+_BASE = re.compile(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*", re.ASCII)
 _HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z.-]*[0-9A-Za-z])?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://(\[[0-9a-f:.]+\]|[^/\s:@]+)(:\d{1,5})?/?", re.IGNORECASE)
 
@@ -49,9 +50,48 @@ class TrustedProxySection(Section, frozen=True):
     UNREAD: ClassVar = {"deviceAuth": Free}
 
 
+class TlsSettings(Section, frozen=True):
+    """gateway.tls. Paths are absolute; "" = our own, in the state directory."""
+
+    enabled: bool = option(False, "Serve HTTPS and WSS; plain HTTP is refused then.")
+    auto_generate: bool = option(True, "Make a self-signed certificate where there is none.")
+    cert_path: Text = option("", "The certificate (PEM), with those of its issuers behind it.")
+    key_path: Text = option("", "The private key of the certificate (PEM, no passphrase).")
+
+    UNREAD: ClassVar = {"caPath": str}
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        if bool(self.cert_path) != bool(self.key_path):
+            named, missing = ("certPath", "keyPath") if self.cert_path else ("keyPath", "certPath")
+            here.bad(missing, f"is missing beside {named}", "name both, or none to have a certificate made")
+        elif self.enabled and not self.cert_path and not self.auto_generate:
+            here.bad("certPath", "is missing while autoGenerate is false", "name a certificate and its key")
+        paths = {name: here.folder(told) for name in ("cert_path", "key_path") if (told := getattr(self, name))}
+        return msgspec.structs.replace(self, **paths)
+
+
+class LoginLimits(Section, frozen=True):
+    """gateway.auth.rateLimit: wrong credentials of one address. Times in seconds."""
+
+    attempts: Count = option(10, "How many wrong credentials an address may show in the window.", "maxAttempts")
+    window: Millis = option(60.0, "How long a wrong credential counts.", "windowMs")
+    lockout: MillisOrNone = option(
+        0.0, "How long an address is kept out; at least until the window has passed.", "lockoutMs"
+    )
+    exempt_loopback: bool = option(False, "Let programs of this machine (no web pages) guess without limit.")
+
+
+class InvokeRules(Section, frozen=True):
+    """gateway.tools: what POST /tools/invoke and tools.invoke may call besides what tool policies say."""
+
+    deny: Names = option((), "Tools and groups that are never called without a run.")
+    allow: Names = option((), "Tools to take off the list of those that are never called without a run.")
+
+
 class GatewaySettings(Section, frozen=True):
     """gateway. Times in seconds."""
 
+    mode: Literal["local", "remote"] = option("local", "remote: the gateway is elsewhere, and none starts here.")
     port: Port = option(18789, "The TCP port to listen on.")
     bind: Text = option(
         "127.0.0.1", "Who can reach it: loopback (this machine), lan (the network), auto, custom, or an address."
@@ -77,6 +117,11 @@ class GatewaySettings(Section, frozen=True):
     spans: bool = option(False, at=None)  # OpenTelemetry (diagnostics.otel)
     drain: float = option(30.0, at=None)  # seconds running turns get on SIGTERM
     handshake: Millis = option(15.0, at="handshakeTimeoutMs")  # that a WebSocket client has to log in
+    login_limits: LoginLimits = option(LoginLimits(), at="auth.rateLimit")
+    tools: InvokeRules = option(InvokeRules(), "Tools that are called without a run.")
+    page: bool = option(True, "Serve the web page.", "controlUi.enabled")
+    page_base: Text = option("", "The path that the web page stands under, such as /pal.", "controlUi.basePath")
+    tls: TlsSettings = option(TlsSettings(), "HTTPS instead of HTTP.")
     proxy: TrustedProxySettings | None = option(None, at=None)  # auth_mode trusted-proxy
 
     ALWAYS: ClassVar = True
@@ -88,18 +133,16 @@ class GatewaySettings(Section, frozen=True):
         "auth.trustedProxy": TrustedProxySection,
     }
     UNREAD: ClassVar = {
-        "mode": Annotated[Literal["local", "remote"], "local runs the gateway here; remote talks to one elsewhere."],
         "controlUi.embedSandbox": Literal["strict", "scripts", "trusted"],
         **same_form(
             bool,
-            "auth.allowTailscale auth.rateLimit.exemptLoopback allowRealIpFallback controlUi.enabled "
+            "auth.allowTailscale allowRealIpFallback "
             "controlUi.allowExternalEmbedUrls controlUi.allowInsecureAuth controlUi.dangerouslyDisableDeviceAuth "
             "controlUi.dangerouslyAllowHostHeaderOriginFallback",
         ),
-        **same_form(str, "controlUi.basePath controlUi.root controlUi.chatMessageMaxWidth"),
+        **same_form(str, "controlUi.root controlUi.chatMessageMaxWidth"),
         **same_form(
             Count,
-            "auth.rateLimit.maxAttempts auth.rateLimit.windowMs auth.rateLimit.lockoutMs "
             "http.endpoints.chatCompletions.maxBodyBytes http.endpoints.chatCompletions.maxTotalImageBytes "
             "channelStaleEventThresholdMinutes channelMaxRestartsPerHour",
         ),
@@ -110,7 +153,7 @@ class GatewaySettings(Section, frozen=True):
         ),
         **same_form(
             Free,
-            "http.endpoints.chatCompletions.images http.securityHeaders tools webchat tailscale remote tls push nodes",
+            "http.endpoints.chatCompletions.images http.securityHeaders webchat tailscale remote push nodes",
         ),
     }
 
@@ -132,8 +175,12 @@ class GatewaySettings(Section, frozen=True):
             hint = "use 'token', or set gateway.bind to 'loopback'"
             here.bad("auth.mode", f"'none' would let everyone who can reach {bind} in", hint)
         origins, hosts = _origins(self.allowed_origins, here.below("controlUi", "allowedOrigins"))
+        base = self.page_base.strip("/")
+        if base and not _BASE.fullmatch(base):
+            here.bad("controlUi.basePath", "is not a path", "letters, digits, -, _, . and /, such as /pal")
         return msgspec.structs.replace(
             self,
+            page_base=f"/{base}" if base else "",
             bind=bind,
             auth_mode=mode,
             token=token,

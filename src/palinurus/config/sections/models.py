@@ -131,10 +131,11 @@ class ProviderSettings(VeiledSection, frozen=True):
 class ModelsSection(Section, frozen=True):
     providers: dict[str, ProviderSettings] = option({}, "Providers by id: baseUrl, api, apiKey, models.")
 
+    mode: Literal["merge", "replace"] = option(
+        "merge", "merge adds to the built-in providers, replace uses only these."
+    )
+
     UNREAD: ClassVar = {
-        "mode": Annotated[
-            Literal["merge", "replace"], "merge adds to the built-in providers, replace uses only these."
-        ],
         "pricing": Free,
         "bedrockDiscovery": Free,
         "proxy": str,

@@ -1,6 +1,7 @@
 """session and messages: how conversations are told apart, when they start anew, what waits while a run goes on; skills
 and the log."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
@@ -16,6 +17,7 @@ from palinurus.config.forms import (
     Hour,
     LogLevel,
     LooseSecret,
+    Lower,
     MillisOrNone,
     Names,
     Size,
@@ -52,6 +54,42 @@ def map_identity_links(section: Mapping[str, list[str]]) -> dict[str, str]:
     }
 
 
+class SendMatch(Section, frozen=True):
+    """What a rule of session.sendPolicy is about; what is not said matches everything."""
+
+    channel: Lower = ""
+    chat_type: Literal["direct", "group", "channel"] | None = None
+    key_prefix: Lower = option("", "Of the session's key, without agent:ID: before it.")
+    raw_key_prefix: Lower = option("", "Of the session's whole key.")
+
+
+class SendRule(Section, frozen=True):
+    action: Literal["allow", "deny"]
+    match: SendMatch = SendMatch()
+
+
+class SendPolicy(Section, frozen=True):
+    """session.sendPolicy: which sessions may send what they say. Runs go on in any case."""
+
+    default: Literal["allow", "deny"] = option("allow", "What happens where no rule matches.")
+    rules: tuple[SendRule, ...] = option((), "A deny that matches goes first, then an allow, then the default.")
+
+    def allows(self, key: str, channel: str, kind: str, own: str | None = None) -> bool:
+        """May a reply of the session go out there? `own`: what the session itself says (/send)."""
+        if own in ("allow", "deny"):
+            return own == "allow"
+        raw, bare = key.lower(), key.lower().split(":", 2)[-1]
+        said = {
+            rule.action
+            for rule in self.rules
+            if rule.match.channel in ("", channel.lower())
+            and rule.match.chat_type in (None, kind)
+            and bare.startswith(rule.match.key_prefix)
+            and raw.startswith(rule.match.raw_key_prefix)
+        }
+        return "deny" not in said and ("allow" in said or self.default == "allow")
+
+
 class SessionSettings(Section, frozen=True):
     """session"""
 
@@ -70,6 +108,7 @@ class SessionSettings(Section, frozen=True):
     reset_by_channel: dict[str, Reset] = {}
     # "channel:peer" (lower case) -> the one name of that person
     identity_links: Annotated[dict[str, str], Written(dict[str, list[str]], map_identity_links)] = {}
+    send_policy: SendPolicy = option(SendPolicy(), "Which sessions may send what they say.")
     upkeep: UpkeepSettings = option(UpkeepSettings(), at="maintenance")
 
     KNOWN: ClassVar = {"idleMinutes": Count, "typingMode": Typing, "typingIntervalSeconds": Count}
@@ -78,7 +117,7 @@ class SessionSettings(Section, frozen=True):
         "resetTriggers": list[str],
         **same_form(Count, "transcriptRetentionDays maxRecentTurns"),
         **same_form(Size, "parentForkMaxTokens agentToAgent.maxPingPongTurns"),
-        **same_form(Free, "sendPolicy threadBindings writeLock"),
+        **same_form(Free, "threadBindings writeLock"),
     }
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
@@ -153,17 +192,35 @@ class SkillSettings(Section, frozen=True):
     UNREAD: ClassVar = same_form(Free, "install workshop")
 
 
-class LoggingSection(Section, frozen=True):
-    file: str | None = None
-    console_style: Literal["pretty", "compact", "json"] | None = None
+class LoggingSettings(Section, frozen=True):
+    """logging"""
 
-    UNREAD: ClassVar = {
-        "level": Annotated[LogLevel, "How much is written to the log file."],
-        "maxFileBytes": Count,
-        "consoleLevel": LogLevel,
-        "redactSensitive": Literal["off", "tools"],
-        "redactPatterns": list[str],
-    }
+    file: str = option("", "Where the log is written; by default in the state directory.")
+    level: LogLevel = option("info", "How much is written to the log file.")
+    console_level: LogLevel | None = option(None, "How much the gateway shows; by default as much as it writes.")
+    console_style: Literal["pretty", "compact", "json"] | None = None
+    file_bytes: Count = option(20 << 20, "How large the log grows before a new one is begun.", "maxFileBytes")
+    redact: Literal["off", "tools"] = option(
+        "tools", "off blanks only the secrets of the config, not what looks like one.", "redactSensitive"
+    )
+    patterns: Names = option((), "Regular expressions of what is blanked besides.", "redactPatterns")
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        usable = []
+        for index, word in enumerate(self.patterns):
+            try:
+                compile_pattern(word)
+                usable.append(word)
+            except (re.error, RecursionError, OverflowError) as exc:
+                here.below("redactPatterns", index).odd("", f"is not a regular expression: {exc}; it is not used")
+        return msgspec.structs.replace(self, patterns=tuple(usable))
+
+
+def compile_pattern(word: str) -> re.Pattern[str]:
+    """A bare expression, for which case does not matter, or `/expression/flags`. Raises re.error."""
+    found = re.fullmatch(r"/(.+)/([gimsuy]*)", word, re.DOTALL)
+    flags = re.IGNORECASE if found is None or "i" in found[2] else re.NOFLAG
+    return re.compile(found[1] if found else word, flags)
 
 
 class UiSection(Section, frozen=True):

@@ -174,6 +174,7 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     files: tuple[Attachment, ...] = ()
     before: tuple[str, ...] = ()  # what others said in the group since the last answer ("name: text"), as context
     signed: bool = False  # its text says already who wrote what: it is several messages put together
+    shared: bool = False  # somebody else than the owner may see what comes of it: no memory (core/policy/audience.py)
     source: str = ""  # where content in its text came from that the sender did not write ("command", "session", …)
 
     @property
@@ -214,6 +215,7 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.sender.owner:
             return ""
         who = "member" if self.sender.allowed else "stranger" if self.kind == "direct" else "group"
+        who = "client" if self.sender.scopes else who
         return f"{who} {self.sender.id}"[:80].strip()
 
 

@@ -22,6 +22,7 @@ from palinurus.core.types import channel
 from palinurus.core.types.channel import ChannelAbilities, ChannelAction, SendFailure
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
+from palinurus.core.types.sandbox import is_inside
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.define import bind_tools, define_tool
 from palinurus.tools.files.paths import resolve_path
@@ -261,6 +262,8 @@ def _file(ctx: ToolContext, name: str) -> str:
         real = ""
     if not real.startswith(f"{top}/"):
         raise ToolFailure(f"{os.path.basename(name)[:80]} is not in the workspace; copy it there first")
+    if any(is_inside(real, hidden) for hidden in ctx.settings.cell.hide):
+        raise ToolFailure(f"{os.path.basename(name)[:80]} is the owner's memory; it is not sent from here")
     if not os.path.isfile(real):
         raise ToolFailure(f"there is no file {name[:200]}")
     return real
