@@ -14,7 +14,7 @@ import pytest
 
 from flow.test_app import CONFIG, running, until
 from palinurus.app import App
-from palinurus.core.types.inbound import Sender
+from palinurus.core.types.inbound import Sender, TurnOptions
 from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
 from palinurus.core.types.model import ModelRequest
 from palinurus.services.subagents.registry import SubagentRecord
@@ -437,6 +437,44 @@ async def test_kill_ends_a_run_its_own_children_and_their_commands(tmp_path: Pat
         await settled(app)
         assert {c.outcome for c in children(app)} == {"killed"} and app.dispatcher.busy == ()
     assert channel.texts == ["started", "gone"] and told(cast) == []
+
+
+@pytest.mark.seed(365)
+async def test_kill_drops_what_waits_for_the_killed_one(tmp_path: Path) -> None:
+    gate = StreamGate()
+    kill = call_tools(("subagents", {"action": "kill", "target": "1"}))
+    cast = Cast([call_tools(spawn("it")), say("started"), kill, say("gone")], child=[hold_at(say("never"), gate, 0)])
+    channel = FakeChannel()
+    async with running(tmp_path / "h", cast, channel, **config()) as app:
+        cast.gate.open()
+        await ask(app, "go", "e1")
+        await until(lambda: "child" in cast.heard and channel.texts == ["started"], 60)
+        (child,) = children(app)
+        later = inbound("and then?", event="e2", session=child.session, options=TurnOptions(queue="followup"))
+        waiting = (await app.submit(later)).id
+        await ask(app, "kill it", "e3")
+        row = await app.wait(waiting)  # it has an end, and no turn of its own
+        await until(lambda: "gone" in channel.texts, 60)
+        await settled(app)
+        assert [c.outcome for c in children(app)] == ["killed"]
+    assert row.outcome not in ("answered", "silent") and len(cast.heard["child"]) == 1
+
+
+@pytest.mark.seed(368)
+@pytest.mark.parametrize("action", ["kill", "steer"])
+async def test_a_leaf_may_only_look_at_sub_agents(tmp_path: Path, action: str) -> None:
+    wanted = call_tools(("subagents", {"action": action, "target": "1", "message": "stop"}))
+    look = call_tools(("subagents", {"action": "list"}))
+    cast = Cast([call_tools(spawn("leaf work")), say("started"), say("done")], leaf=[look, wanted, say("no")])
+    channel = FakeChannel()
+    async with running(tmp_path / "h", cast, channel, **config()) as app:
+        await started(app, channel, cast)
+        await until(lambda: len(channel.texts) == 2, 60)
+        await settled(app)
+        assert [c.outcome for c in children(app)] == ["ok"]
+    listed, refused = (m.text for m in cast.heard["leaf"][-1].messages if isinstance(m, ToolResult))
+    assert "error" not in json.loads(listed).get("status", "ok")
+    assert "error" in refused or "forbidden" in refused
 
 
 async def test_stop_ends_the_family_of_a_session(tmp_path: Path) -> None:

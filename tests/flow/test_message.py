@@ -143,6 +143,16 @@ async def test_a_client_that_reads_its_answer_itself_gets_it_all_the_same(tmp_pa
     assert "Your text is not posted" not in prompt.stable + prompt.volatile
 
 
+@pytest.mark.seed(218)
+async def test_no_tools_description_names_a_channel_that_the_schema_carries(tmp_path: Path) -> None:
+    names, model = ("telegram", "discord"), ScriptedModel([say("ok")])
+    async with running(tmp_path / "h", model, *(FakeChannel(name, abilities=ABLE) for name in names)) as app:
+        await app.wait((await app.submit(asked(target=Target("telegram", "chat")))).id)
+    tools = {tool.name: tool for tool in model.requests[0].tools}
+    assert tools["message"].parameters["properties"]["channel"]["enum"] == sorted(names)
+    assert not [t.name for t in tools.values() if any(name in t.description.lower() for name in names)]
+
+
 async def test_the_tool_and_the_prompt_stay_the_same_from_start_to_start(tmp_path: Path) -> None:
     seen = []
     for names in (("fake", "other"), ("other", "fake")):

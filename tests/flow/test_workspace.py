@@ -49,6 +49,16 @@ async def test_files_are_in_the_prompt_from_the_first_turn_and_tools_work_beside
     assert str(folder) in first.prompt.stable
 
 
+@pytest.mark.seed(400)
+async def test_the_model_is_told_to_read_the_docs_first_and_to_ask_status_itself(tmp_path: Path) -> None:
+    model = ScriptedModel([call_tools(("exec", {"command": "pal status --help"})), say("one")])
+    async with running(tmp_path / "h", model, FakeChannel()) as app:
+        await tell(app, "are you well?")
+    text = model.requests[0].prompt.stable
+    assert text.index("## Documentation") < text.index("read the docs first") < text.index("run `pal status` yourself")
+    assert "exec" in {tool.name for tool in model.requests[0].tools}  # with which it can
+
+
 @pytest.mark.seed(251, 255)
 async def test_context_shows_what_is_on_disk_and_what_is_sent(tmp_path: Path) -> None:
     workspace(tmp_path / "h", AGENTS="x" * 20_000, SOUL="short")

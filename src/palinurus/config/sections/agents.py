@@ -73,14 +73,10 @@ class AgentModelSection(Section, frozen=True):
 
 
 class BudgetSection(Section, frozen=True):
-    """agents.*.thinking.budget: tokens to think with, by level."""
-
     KNOWN: ClassVar = same_form(Count, "minimal low medium high xhigh adaptive max")
 
 
 class ThinkingSection(Section, frozen=True):
-    """agents.*.thinking"""
-
     KNOWN: ClassVar = {
         "level": Annotated[Level, "How long the model thinks when nothing else was said; thinkingDefault goes before."],
         "budget": Annotated[BudgetSection, "Tokens to think with, by level, for models that take a number of them."],

@@ -292,8 +292,7 @@ def make_message_tool(post: MessagePort, rules: MessageToolRules) -> dict[str, T
     actions = ["send", *(name for name, one in MESSAGE_ACTIONS.items() if one.needs in able)]
     described = msgspec.structs.replace(
         _message,
-        description="Write to a chat on one of the channels "
-        f"({', '.join(sorted(channels))}), or act there: {', '.join(actions)}. Without a target it is this chat.",
+        description=f"Write to a chat, or act there: {', '.join(actions)}. Without a target it is this chat.",
         parameters=_narrowed(_message.parameters, actions, sorted(channels)),
     )
     return bind_tools((described,), post, rules)
