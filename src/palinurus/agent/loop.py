@@ -24,7 +24,9 @@ ANSWERS = 10  # of one run, one for each time somebody wrote meanwhile; then peo
 async def loop(plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
     """Run one turn to its end. The last event is always AgentEnd; nothing is raised but failures of the store."""
     run, thinker = _Run(plan, ports), Thinker(plan, ports)
-    yield AgentStart(plan.id, str(plan.route.key), str(plan.model.ref), plan.started, reasoning=plan.show.reasoning)
+    tagged = bool(plan.model.compat.get("taggedReasoning"))
+    start = (plan.id, str(plan.route.key), str(plan.model.ref), plan.started)
+    yield AgentStart(*start, reasoning=plan.show.reasoning, tagged=tagged)
     for message in plan.opening:
         run.add(message)
         if isinstance(message, UserMessage):

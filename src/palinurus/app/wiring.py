@@ -28,7 +28,7 @@ from palinurus.app.background import (
     stop_session_processes,
 )
 from palinurus.app.channels import make_signin_kit, open_channels
-from palinurus.app.media import make_upload_saver
+from palinurus.app.media import make_image_fetcher, make_upload_saver
 from palinurus.app.parts import CompactionCallbacks, ToolboxViews, make_compactions, make_toolbox
 from palinurus.app.receivers import ChannelReceivers
 from palinurus.app.signin import SignInRunner
@@ -192,6 +192,7 @@ class AppParts:
                 tell=events.take,
                 ready=self.mcp.ready if self.mcp.all else None,
                 attach=FileAttacher(self.ears),
+                fetch=make_image_fetcher(self.web.egress) if settings.web.fetch.enabled else None,
             )
         )
         self.offers = preparer.offers

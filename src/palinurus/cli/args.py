@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, NoReturn, TypeAlias
@@ -79,8 +78,7 @@ def load_extra(part: str, extra: str, modules: tuple[str, ...], what: str) -> An
     except ModuleNotFoundError as exc:
         if exc.name not in modules:
             raise
-        fix = f"`{sys.executable} -m pip install 'palinurus[{extra}]'`"
-        raise PalinurusError(f"{what} needs an extra that is not installed", fix=fix) from None
+        raise PalinurusError(f"{what} needs an extra that is not installed", fix=f"`pal extras add {extra}`") from None
 
 
 def load_settings(environ: Mapping[str, str]) -> LoadedConfig:

@@ -32,6 +32,7 @@ from palinurus.config.sections.webhooks import WebhookSettings
 DEFAULTS = "What applies to every channel unless its own section says otherwise."
 OWNERS = "Who is the owner on chat channels, as channel:id; all rights."
 COMMANDERS = "Who may give commands, by channel; without it whoever a list names."
+INSIDERS = "Who else may have what is in MEMORY.md, USER.md and memory/: telegram:123, telegram:group:-100."
 
 
 class Config(Section, frozen=True):
@@ -58,12 +59,13 @@ class Config(Section, frozen=True):
     budgets: BudgetSettings = option(BudgetSettings(), "What may be spent; a soft limit warns once, a hard one stops.")
     broadcast: Free = option({}, "Chats whose messages go to several agents, by the chat's id.")
     commands: Annotated[Free, NotedMap(Any, ownerAllowFrom=OWNERS, allowFrom=COMMANDERS)] = {}
+    memory: Annotated[Free, NotedMap(Any, allowFrom=INSIDERS)] = {}
     mcp: McpSettings = McpSettings()
     written: Free = option({}, at=None)  # the whole as it is written
 
     RESTART: ClassVar = ("channels",)
     KNOWN: ClassVar = {
-        **same_form(Free, "audio diagnostics media memory tts wizard"),
+        **same_form(Free, "audio diagnostics media tts wizard"),
         "$schema": str,  # this, meta and wizard are notes of programs: there is nothing to act on
         "meta": MetaSection,
     }

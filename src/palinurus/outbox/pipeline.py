@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from palinurus.agent.plan.sandbox import allow_files
 from palinurus.clock import Clock
 from palinurus.config.sections.channels import AccountSettings, Streaming
 from palinurus.config.sections.delivery import PresenceSettings
 from palinurus.config.settings import Settings
+from palinurus.core.stream.marks import is_web_address
 from palinurus.core.stream.silent import HEARTBEAT_TOKEN
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.inbound import Inbound, Target
@@ -70,7 +72,7 @@ class ReplyPipeline:
             item,
             show,
             settings.delivery.block_sizes(account, fit.most if fit else 4000) if blocks else None,
-            roots=(agent.workspace,) if agent else (),
+            files=allow_files(agent, inbound.shared) if agent else is_web_address,
             trace=lambda: self._hooks.list_trace(str(key)),
         )
         if beat is not None:

@@ -224,6 +224,7 @@ class SessionDirectory:
             system=True,
             push=told,
             source=f"session {message.caller}",
+            shared=message.shared,
         )
 
     async def _addressed(self, message: SessionMessage) -> _Seen | None:

@@ -124,6 +124,7 @@ class Compactor:
         self._room = drafts.measure_room(resolve_window(agent, plan.model), self._overhead, self._settings)
         models = tuple(choice.model for choice in plan.choices)
         writes = WRITER in plan.tools and plan.route.lane == "main" and plan.workspace == agent.workspace
+        writes = writes and not plan.inbound.shared  # the notes are the owner's
         subject = CompactionSubject(
             plan.route.key,
             agent,
@@ -293,6 +294,7 @@ class CompactionRequest(NamedTuple):
     specs: tuple[ToolSpec, ...]
     instructions: str = ""
     busy: Callable[[], bool] = lambda: False  # has a run of it begun meanwhile?
+    shared: bool = False  # others than the owner write there: no notes are made of it
 
 
 async def compact_by_hand(
@@ -307,7 +309,7 @@ async def compact_by_hand(
     )
     subject = CompactionSubject(
         wish.key, agent, wish.session, transcript, models=wish.models, room=room, abort=Abort(),
-        writes=any(spec.name == WRITER for spec in wish.specs),
+        writes=any(spec.name == WRITER for spec in wish.specs) and not wish.shared,
     )  # fmt: skip
     made = Shortener(shared.services, subject)
     seen, fixed = transcript.messages(), count_overhead_tokens(wish.prompt, wish.specs)

@@ -138,7 +138,7 @@ def _traced(app: App, settings: Settings) -> Callable[[], None] | None:
     try:
         spans: Any = load_part(PARTS["spans"])
     except ModuleNotFoundError as exc:
-        log.warning("diagnostics.otel: %s is not installed; fix: pip install 'palinurus[otel]'", exc.name)
+        log.warning("diagnostics.otel: %s is not installed; fix: `pal extras add otel`", exc.name)
         return None
     made = spans()
     app.follow(made)

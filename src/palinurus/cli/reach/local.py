@@ -74,7 +74,7 @@ class LocalAgentClient:
             at=self._clock.now(),
             session=message.session,
             agent=message.agent,
-            options=TurnOptions(model=message.model),
+            options=TurnOptions(message.model, message.thinking, strict=bool(message.thinking)),
             push=False,
         )
 

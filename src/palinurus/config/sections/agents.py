@@ -72,6 +72,21 @@ class AgentModelSection(Section, frozen=True):
     UNREAD: ClassVar = same_form(bool, "streaming codeMode")
 
 
+class BudgetSection(Section, frozen=True):
+    """agents.*.thinking.budget: tokens to think with, by level."""
+
+    KNOWN: ClassVar = same_form(Count, "minimal low medium high xhigh adaptive max")
+
+
+class ThinkingSection(Section, frozen=True):
+    """agents.*.thinking"""
+
+    KNOWN: ClassVar = {
+        "level": Annotated[Level, "How long the model thinks when nothing else was said; thinkingDefault goes before."],
+        "budget": Annotated[BudgetSection, "Tokens to think with, by level, for models that take a number of them."],
+    }
+
+
 def _primary(spec: Any) -> str:
     return spec if isinstance(spec, str) else spec.get("primary") or ""
 
@@ -180,6 +195,7 @@ class AgentSettings(VeiledSection, frozen=True):
         "model": Annotated[ModelSpec, "The model to use, as provider/model, an alias, or {primary, fallbacks}."],
         "models": Annotated[dict[str, AgentModelSection], "Aliases and parameters, by provider/model."],
         "thinkingDefault": Annotated[Level, "How long the model thinks when nothing else was said."],
+        "thinking": ThinkingSection,
         "typingMode": Typing,
         "typingIntervalSeconds": Count,
         "heartbeat": HeartbeatSettings,
@@ -280,6 +296,9 @@ def fill_agent(name: str, layers: AgentLayers, chosen: str, here: ConfigPlace) -
         read_form(ModelSpec, own.get("model"), here), read_form(ModelSpec, shared.get("model"), here)
     )
     params = {**(shared.get("params") or {}), **(own.get("params") or {})}  # null takes a parameter away
+    first, second = merge_raw(own.get("thinking")), merge_raw(shared.get("thinking"))
+    if budgets := merge_raw(first.get("budget"), second.get("budget")):
+        params = {"thinkingBudgets": budgets, **params}
     told = {**merge_raw(own, shared), "params": params, "skillsLimits": layers.merge("skillsLimits")}
     told["identity"] = merge_raw(own.get("identity"))
     return fill_section(
@@ -294,8 +313,8 @@ def fill_agent(name: str, layers: AgentLayers, chosen: str, here: ConfigPlace) -
         aliases={body.alias: ref for ref, body in models.items() if body.alias},
         # What the agent's own entry says for all its models goes over what is said for one.
         model_params={ref: {**body.params, **(own.get("params") or {})} for ref, body in models.items() if body.params},
-        thinking_default=own.get("thinkingDefault"),
-        thinking_shared=shared.get("thinkingDefault"),
+        thinking_default=own.get("thinkingDefault") or first.get("level"),
+        thinking_shared=shared.get("thinkingDefault") or second.get("level"),
     )
 
 

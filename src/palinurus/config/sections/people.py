@@ -1,6 +1,7 @@
 """Who is the owner on chat channels, who may command, what we are called in groups, which chats go to several agents.
 
-`commands.ownerAllowFrom`, `commands.allowFrom`, `messages.groupChat.mentionPatterns`, `broadcast`. Pure.
+`commands.ownerAllowFrom`, `commands.allowFrom`, `memory.allowFrom`, `messages.groupChat.mentionPatterns`, `broadcast`.
+Pure.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class PeopleSettings(msgspec.Struct, frozen=True):
     commands: dict[str, tuple[str, ...]] | None = None  # also under "*": for every channel; None: not said
     patterns: dict[str, tuple[str, ...]] = {}  # by agent
     broadcast: dict[str, tuple[str, ...]] = {}  # chat (or person) -> agents
+    memory: frozenset[str] = frozenset()  # channel:id and channel:group:id that may know what the owner noted
 
 
 def resolve_people(written: Free, agents: Mapping[str, AgentLayers], here: ConfigPlace) -> PeopleSettings:
@@ -36,6 +38,7 @@ def resolve_people(written: Free, agents: Mapping[str, AgentLayers], here: Confi
         _commands(commands.get("allowFrom")),
         {agent: _patterns(shared, layers.own, here) for agent, layers in agents.items()},
         _broadcast(written.get("broadcast") or {}, agents, here.below("broadcast")),
+        _memory((written.get("memory") or {}).get("allowFrom"), channels, here.below("memory", "allowFrom")),
     )
 
 
@@ -56,6 +59,20 @@ def _owners(written: Any, channels: list[str], here: ConfigPlace) -> dict[str, t
             text = f"{entry[:40]!r} does not say on which channel; it makes nobody the owner"
             here.below(index).odd("", text, f"such as {channels[0]}:{entry[:40]}")
     return made
+
+
+def _memory(written: Any, channels: list[str], here: ConfigPlace) -> frozenset[str]:
+    made: set[str] = set()
+    for index, entry in enumerate(list_ids(written)):
+        prefix, _, rest = entry.partition(":")
+        channel = CHANNEL_SHORTHANDS.get(prefix.lower(), prefix.lower())
+        if channel in channels and rest.strip() and not rest.endswith(EVERYBODY):
+            made.add(f"{channel}:{rest.strip().removeprefix('direct:')}")
+        else:
+            text = f"{entry[:40]!r} names nobody; the owner's memory stays closed to them"
+            fix = "write channel:id for a person, channel:group:id for a group"
+            here.below(index).odd("", text, fix)
+    return frozenset(made)
 
 
 def _commands(written: Any) -> dict[str, tuple[str, ...]] | None:

@@ -19,6 +19,7 @@ from palinurus.agent.plan.sandbox import is_sandboxed
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.levels import spellings as levels
+from palinurus.core.policy.audience import SHARED
 from palinurus.core.policy.layers import find_subagent_role
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey, parse_session_key
@@ -222,7 +223,7 @@ async def plan_spawn(parts: SubagentParts, order: SpawnOrder) -> SpawnPlan | Spa
         SessionRecord.fresh(key, now, ident), **chosen, **_family(settings, order, key, depth + 1)
     )
     allow = list(parts.offered(caller, order.asker, parent))
-    extra = {**_held_back(parent), "inheritedToolAllow": allow}
+    extra = {**_held_back(parent), "inheritedToolAllow": allow, **({SHARED: True} if order.asker.shared else {})}
     record = msgspec.structs.replace(record, extra=extra)
     return SpawnPlan(
         child, caller, key, record, parent=parent, files=given, fork=order.fork and key.agent == caller.agent
