@@ -89,5 +89,5 @@ async def test_models_mode_replace_leaves_only_what_is_listed(tmp_path: Path) ->
                 error = await here.refused("sessions.patch", key="main", model="openai/gpt-5-mini")
                 assert "has no model 'gpt-5-mini'" in error.message
                 error = await here.refused("sessions.patch", key="main", model="groq/x")
-                assert "unknown provider" in error.message
+                assert "Unknown provider 'groq'" in error.message
             assert (await here.call("sessions.patch", key="main", model="fake/n"))["ok"]
