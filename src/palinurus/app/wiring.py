@@ -112,7 +112,7 @@ class AppParts:
         """Who plugs into whom, in the order in which they need each other."""
         self.web = WebToolset(self.settings.web, self.clock)
         self.mcp = mcp.make_mcp_servers(self.settings, self._environ, self.clock, self.web.egress)
-        self._transcripts = Transcripts(self.settings.home)
+        self._transcripts = Transcripts(self.settings.home, journal=self.store.list_journal_lines)
         self._memory = Memories(self.settings.home, self.settings.agents, self.clock)
         self._memory.attach(self.hooks)
         self._wire_chats()

@@ -136,7 +136,7 @@ class RunPreparer:
             return RunRefusal(model)
         choices = self._choices(model, _asked(inbound, inline), session, bench.agent)
         inbound = await self._pictured(inbound, bench.agent) if model.vision else inbound
-        transcript = await self._parts.transcripts.load(session.path(route.agent), bench.agent.workspace)
+        transcript = await self._load(session, route, bench.agent)
         rules = resolve_history_rules(self._parts.settings, bench.agent, model, inbound, route)
         now = self._parts.clock.now()
         resumed = bool(transcript.entries_of(claim.id))
@@ -183,6 +183,9 @@ class RunPreparer:
         plan = await hookcalls.change_prompt(self._parts.hooks, plan)
         view = partial(_view, inbound, transcript, rules)
         return PreparedRun(plan, transcript, session, found.stored, finished=finished, view=view)
+
+    async def _load(self, session: SessionRecord, route: Route, agent: AgentSettings) -> Transcript:
+        return await self._parts.transcripts.load(session.path(route.agent), agent.workspace, str(route.key))
 
     async def _lay_out(self, agent: AgentSettings, route: Route) -> ToolSandbox:
         """Where its tools work; everything that a run finds there is where it belongs."""

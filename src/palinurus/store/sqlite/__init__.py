@@ -11,7 +11,7 @@ from palinurus.store.sqlite.store import SqliteStore
 
 
 async def open_store(home: str, clock: Clock) -> SqliteStore:
-    """Lock the state directory and open it, migrated and pruned. Call `recover()` before anything else.
+    """Lock the state directory and open it, migrated. Call `recover()` before anything else.
 
     Raises StateLocked, StateUnwritable, StateBroken (damaged or from a newer version), DiskFull.
     """
@@ -20,7 +20,6 @@ async def open_store(home: str, clock: Clock) -> SqliteStore:
         conn = database.open_for_writing(home)
         try:
             schema.migrate_schema(conn, database.locate_database(home))
-            schema.prune_rows(conn, clock.now())
             return SqliteStore(home, conn, held, clock)
         except sqlite3.Error as error:
             conn.close()

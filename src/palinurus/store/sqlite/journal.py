@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from palinurus import crashpoints
-from palinurus.errors import StateBroken, StateError
+from palinurus.errors import StateBroken, StateError, StateUnwritable
 from palinurus.store.port import TranscriptLine
 from palinurus.store.sqlite.lock import LOCK_NAME as LOCK
 
@@ -79,6 +79,24 @@ class TranscriptJournal:
         ours = bool(torn and missing and missing[0].startswith(torn))
         # our own half line gets its other half; somebody else's is ended by a newline
         return self._append(path, data[len(torn) :] if ours else data, rows[-1][0], glue=ours)
+
+    def complete(self, path: str, conn: sqlite3.Connection) -> None:
+        """Have every line of `path` in its file and on disk, and none here. Raises StateUnwritable, StateBroken."""
+        for _ in range(3):  # what is in the file, what the journal has beyond it, nothing
+            if path not in self.touched and not self.mend(path, conn):
+                break
+            if path not in self.touched:
+                return
+            self.touched = {path: self.touched.pop(path), **self.touched}
+            forget_lines(conn, self.sync(1))
+        why = self.stuck.get(path, "it does not keep what is written")
+        raise StateUnwritable(f"{self._full(path)} cannot be written: {why}", fix="nothing was changed")
+
+    def drop(self, path: str, conn: sqlite3.Connection) -> None:
+        """Forget the lines of a file that is gone for good."""
+        conn.execute("DELETE FROM journal WHERE path = ?", (path,))
+        self.touched.pop(path, None)
+        self.stuck.pop(path, None)
 
     def recover(self, conn: sqlite3.Connection) -> int:
         """Mend every file that has rows. Returns how many files that were."""
