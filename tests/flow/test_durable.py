@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from flow.test_app import running, settings
 from palinurus.app import App
 from palinurus.app.program import UPKEEP, UPKEEP_FIRST
@@ -190,3 +192,30 @@ async def test_a_deleted_session_does_not_return_after_a_kill(tmp_path: Path) ->
     assert [f"{SESSIONS}/{name}" for name in plain(after)] == [kept]
     assert (after / kept).read_bytes().count(b"\n") == 3
     await run_ready_tasks()
+
+
+@pytest.mark.parametrize("odd", ["pipe", "zero", "folder"])
+async def test_a_transcript_that_is_no_file_ends_its_run_and_nobody_elses(tmp_path: Path, odd: str) -> None:
+    home, model = tmp_path / "h", ScriptedModel([say("a")], repeat=True)
+    async with running(home, model) as app:
+        await ask(app, "q1", session="odd")
+        (file,) = (home / SESSIONS).iterdir()
+    whole = file.read_bytes()
+    file.unlink()
+    if odd == "pipe":
+        os.mkfifo(file)
+    elif odd == "zero":
+        file.symlink_to("/dev/zero")
+    else:
+        file.mkdir()
+    async with asyncio.timeout(60), running(home, model) as app:
+        row = await app.wait((await app.submit(inbound("q2", session="odd", push=False))).id)
+        assert row.outcome == "failed" and file.name in row.note
+        assert await ask(app, "hello", session="other") == "a"
+        if odd == "folder":
+            file.rmdir()
+        else:
+            file.unlink()
+        file.write_bytes(whole)
+        assert await ask(app, "q3", session="odd") == "a"
+    assert [m.text for m in model.requests[-1].messages][:2] == ["q1", "a"]

@@ -314,7 +314,7 @@ def set_aside(transcript: Transcript, file: str) -> str:
     number, name = 1, f"{file}.bad-1"
     with contextlib.suppress(OSError):
         while os.path.exists(name):
-            with open(name, "rb") as handle:
+            with open_plain_file(name) as handle:
                 if handle.read() == content:
                     return name
             number += 1
