@@ -37,6 +37,7 @@ from palinurus.app.tools import ToolboxViews, make_toolbox
 from palinurus.clock import Clock
 from palinurus.config.sections.approvals import APPROVALS_FILE
 from palinurus.config.settings import Settings
+from palinurus.config.zones import detect_timezone
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.model import Model
@@ -252,6 +253,7 @@ class AppParts:
             inbox=inbox,
             post=make_webhook_poster(self.web.egress),
             channels=self.channels,
+            zone=detect_timezone(self._environ),
             run=make_watch_command(self.invoke),
         )
         self.scheduler = Scheduler(triggers, events)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 import palinurus
 from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.config.settings import AgentSettings, PromptSettings, Settings
+from palinurus.config.zones import detect_timezone
 from palinurus.core.prompt import facts
 from palinurus.core.prompt import facts as words
 from palinurus.core.prompt.facts import (
@@ -42,7 +43,6 @@ from palinurus.sessions.record import SessionRecord
 LINKS = DocsFact(hub="https://clawhub.ai")  # skills in the format we read
 SETTINGS_PAGES = ("configuration.md", "configuration-reference.md")  # named once they are written
 SHELL = "sh"  # what exec runs commands with
-_ZONES = "/etc/localtime"
 
 
 class PromptSupply(NamedTuple):
@@ -196,17 +196,6 @@ def _heartbeat(settings: Settings, agent: AgentSettings, own: PromptSettings) ->
 def take_first_sentence(description: str) -> str:
     """The first sentence of a tool's description."""
     return description.strip().split("\n", 1)[0].split(". ")[0].rstrip(".")
-
-
-def detect_timezone(environ: Mapping[str, str], link: str = _ZONES) -> str:
-    """This machine's time zone by name; "" when it has none to tell."""
-    told = environ.get("TZ", "").lstrip(":")
-    if told:
-        return told if "/" in told or told == "UTC" else ""
-    try:
-        return os.readlink(link).partition("zoneinfo/")[2]
-    except OSError:
-        return ""
 
 
 def find_repository(start: str) -> str:

@@ -21,7 +21,7 @@ RUNS, MOST = 200, 2000
 
 
 class CronSettings(msgspec.Struct, frozen=True):
-    """`timezone` is for cron lines that name none."""
+    """`timezone` is for cron lines that name none; "": the machine's."""
 
     enabled: bool = True
     webhook: str = ""  # for jobs that deliver by webhook and name no address
