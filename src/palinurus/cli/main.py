@@ -4,11 +4,20 @@ answer at once; commands are loaded from the table when they are run.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
 
 from palinurus import __version__
+
+# What a disk may refuse anywhere, and what helps.
+_DISK = {
+    errno.ENOSPC: "free some space on that disk",
+    errno.EDQUOT: "free some space: the quota is used up",
+    errno.EROFS: "that disk can only be read: set PALINURUS_HOME to a directory on another",
+    errno.EIO: "check the disk",
+}
 
 # name -> (where it lives, what it does)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -147,6 +156,12 @@ def _run(where: str, args: list[str]) -> int:
         # The reader has gone (`pal … | head`); what Python still wants to flush goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as exc:
+        if exc.errno not in _DISK:
+            raise
+        where = exc.filename or os.environ.get("PALINURUS_HOME") or "~/.palinurus"
+        print(f"pal: {where} cannot be written: {exc.strerror}\n  fix: {_DISK[exc.errno]}", file=sys.stderr)
+        return 74  # EX_IOERR
 
 
 def _usage(message: str, fix: str = "`pal --help`") -> int:

@@ -34,6 +34,8 @@ from palinurus.workspace import bootstrap
 
 log = logging.getLogger(__name__)
 
+AGAIN = (signal.SIGUSR1, signal.SIGHUP)  # begin again with the config as it is then
+
 
 def run_gateway(argv: list[str]) -> int:
     """Parse, load, serve. 0 after an orderly stop."""
@@ -51,11 +53,15 @@ def run_gateway(argv: list[str]) -> int:
     loaded = _with(loaded, args.bind, args.port)
     settings = loaded.settings
     hide_process()
-    secret = settings.gateway.token.reveal() or token.ensure_token(settings.home)
+    secret = _secret(settings)
     _log(logging.DEBUG if args.verbose else logging.INFO, secret, settings)
     _report(loaded)
     bootstrap.make_new_workspaces(settings.agents.values())
     return asyncio.run(serve_until_stopped(loaded, environ, secret))
+
+
+def _secret(settings: Settings) -> str:
+    return settings.gateway.token.reveal() or token.ensure_token(settings.home)
 
 
 def _contained(settings: Settings) -> None:
@@ -68,11 +74,14 @@ def _contained(settings: Settings) -> None:
 
 
 async def serve_until_stopped(loaded: LoadedConfig, environ: Mapping[str, str], secret: str) -> int:
-    """Serve until a signal; a config that needs it, or SIGUSR1, makes it begin again in the same process."""
+    """Serve until a signal; a config that needs it, SIGHUP or SIGUSR1 make it begin again in the same process."""
     clock, stop = SystemClock(), _signals()
     before: LoadedConfig | None = None
     while True:
         try:
+            if not secret:
+                secret = _secret(loaded.settings)
+                _log(logging.getLogger().level, secret, loaded.settings)
             after = await _life(loaded, environ, secret, clock, stop)
         except PalinurusError as exc:
             if before is None:
@@ -82,9 +91,7 @@ async def serve_until_stopped(loaded: LoadedConfig, environ: Mapping[str, str], 
         if after is None:
             log.info("stopped")
             return 0
-        before, loaded = (None if after is before else loaded), after
-        secret = loaded.settings.gateway.token.reveal() or token.ensure_token(loaded.settings.home)
-        _log(logging.getLogger().level, secret, loaded.settings)
+        before, loaded, secret = (None if after is before else loaded), after, ""
 
 
 async def _life(
@@ -162,7 +169,7 @@ async def _reason(
             if told.done():
                 number = signal.Signals(told.result())
                 log.info("%s received", number.name)
-                return _again(loaded, environ) if number == signal.SIGUSR1 else None
+                return _again(loaded, environ) if number in AGAIN else None
             change = looking.result()
             kept = _with(change.loaded, loaded.settings.gateway.bind, loaded.settings.gateway.port)
             if kept.settings.gateway.reload == "off":
@@ -184,9 +191,13 @@ async def _reason(
 
 
 def _again(loaded: LoadedConfig, environ: Mapping[str, str]) -> LoadedConfig:
-    """The config as it is now, where this gateway listens."""
+    """The config as it is now, or the one that ran if that cannot be used; where this gateway listens."""
     gateway = loaded.settings.gateway
-    return _with(load_config(loaded.settings.home, environ), gateway.bind, gateway.port)
+    try:
+        return _with(load_config(loaded.settings.home, environ), gateway.bind, gateway.port)
+    except PalinurusError as exc:
+        log.error("the config is not used: %s", exc)
+        return loaded
 
 
 def _later(stop: asyncio.Queue[int], seconds: float) -> None:
@@ -197,8 +208,9 @@ def _later(stop: asyncio.Queue[int], seconds: float) -> None:
 def _signals() -> asyncio.Queue[int]:
     heard: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
-        loop.add_signal_handler(number, heard.put_nowait, int(number))
+    for number in (signal.SIGTERM, signal.SIGINT, *AGAIN):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup says: not that one
+            loop.add_signal_handler(number, heard.put_nowait, int(number))
     return heard
 
 
