@@ -38,7 +38,7 @@ async def test_what_waits_goes_on_waiting_until_the_start(tmp_path: Path) -> Non
     assert app.ready() == (False, ["starting"])
     row = await app.store.item(item)
     assert row is not None and row.state == "queued" and app.dispatcher.busy == ()
-    assert app.desk.tools and app.scheduler.jobs() == [] and not any(line.running for line in app.receivers.all())
+    assert app.program.tools and app.scheduler.jobs() == [] and not any(line.running for line in app.receivers.all())
     await app.stop()
 
     app = made(tmp_path / "home", channel)

@@ -36,7 +36,7 @@ async def place(root: Path, people: FakeWhatsApp, model: ScriptedModel, **own: A
         return await channel.link_device(people.client(), drawn, show)
 
     async with running(root, model, people, **own) as app:
-        signins = app.desk.chats.signins if app.desk.chats else None
+        signins = app.program.chats.signins if app.program.chats else None
         assert isinstance(signins, SignInRunner)
         signins._enter = lambda channel: enter
         server = GatewayServer(app, app.clock, TOKEN)

@@ -92,7 +92,7 @@ async def test_who_makes_us_fetch(tmp_path: Path, name: str) -> None:
         running(tmp_path / "h", model, fake, case.owner(fake), {"dmPolicy": "pairing", "streaming": "off"}) as app,
     ):
         await case.send(fake, Sends("huge.png", bytes(LARGE), stranger=True))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not await app.admission.pairing.list_waiting():  # let in by nobody yet, but taken notice of
                 await asyncio.sleep(0.005)
         await case.send(fake, Sends("passing.png", b"by", group=True))

@@ -102,7 +102,7 @@ def channels_told(world, _point):
 async def steer(world):
     """One person writes on while the first message is answered: the rest becomes part of that run, or follows it."""
     world.tell("m1", f"{EFFECT}\nSLOW 10\nSAY the first of three answers")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (world.dead or world.read("effect.txt")):
             await asyncio.sleep(0.01)
     world.tell("m2", "SAY the second of three answers")
@@ -250,7 +250,7 @@ async def beat(world):
     await world.ask("SAY hello", key="k1")
     with open(os.path.join(world.work, "HEARTBEAT.md"), "w") as file:
         file.write("Look after the garden.\n")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not world.dead and not any(beats(world, done=True)):
             await asyncio.sleep(0.05)
 

@@ -59,7 +59,7 @@ async def took(app: App, inbound: Inbound) -> bool:
 
 async def quiet(app: App) -> None:
     """Until everything that was to be said is said, with its receipt."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await app.store.list_due_replies("fake", 10**15):
             await asyncio.sleep(0.005)
 

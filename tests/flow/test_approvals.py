@@ -68,7 +68,7 @@ async def told(app: App, text: str, sender: Sender = OWNER) -> str:
 
 async def question(app: App, count: int = 1) -> ApprovalRow:
     """The one that waits."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(rows := await app.approvals.pending()) < count:
             await asyncio.sleep(0.005)
     return rows[-1]
@@ -92,7 +92,7 @@ async def test_the_card_comes_to_the_chat_and_approve_works_while_the_run_waits(
     async with running(tmp_path / "h", model, channel) as app:
         sent = await app.submit(typed("make X"))
         row = await question(app)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not channel.texts:
                 await asyncio.sleep(0.005)
         card = channel.texts[0]
@@ -157,7 +157,7 @@ async def test_stop_closes_the_question(tmp_path: Path) -> None:
         row = await question(app)
         await told(app, "/stop")
         assert (await app.wait(sent.id)).outcome == "aborted"
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while await app.approvals.pending():
                 await asyncio.sleep(0.005)
         assert "no longer open" in await told(app, f"/approve {row.id} allow-once")
@@ -278,7 +278,7 @@ async def test_watchers_see_the_card_as_an_event(tmp_path: Path) -> None:
     async with running(tmp_path / "h", model) as app:
         sent = await app.submit(typed("make X", target=Target("terminal"), push=False), seen.append)
         row = await question(app)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not any(isinstance(e, ToolUpdate) and e.approval == row.id for e in seen):
                 await asyncio.sleep(0.005)
         await told(app, f"/approve {row.id} deny")

@@ -41,7 +41,7 @@ def heard(model: ScriptedModel) -> list[str]:
 
 
 async def until_none_kept(app: Any) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await app.store.list_records("process"):
             await asyncio.sleep(0.005)
 

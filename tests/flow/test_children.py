@@ -96,7 +96,7 @@ def told(cast: Cast, who: str = "main") -> list[str]:
 
 
 async def settled(app: App) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while any(c.state != "told" for c in app.subagents.registry.every()) or app.dispatcher.busy:
             await asyncio.sleep(0.005)
 
@@ -494,7 +494,7 @@ async def test_a_fork_knows_the_conversation_and_no_open_calls(tmp_path: Path) -
         await until(lambda: len(channel.texts) == 2)
         cast.gate.open()
         await settled(app)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while [row.key for row in await app.store.sessions()] != [MAIN]:
                 await asyncio.sleep(0.005)
     (request,) = cast.heard["child"]

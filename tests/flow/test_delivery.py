@@ -61,7 +61,7 @@ async def running(home: Path, model: ScriptedModel, channel: FakeChannel, **chan
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not true():
             await asyncio.sleep(0.005)
 
@@ -97,7 +97,7 @@ class Watched(FakeChannel):
 
 async def sent(app: App, item: str, count: int) -> list[str]:
     """The trace once `count` replies have their receipts."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             trace = [step.what for step in await app.store.trace(item)]
             if trace.count("sent") >= count:
@@ -107,7 +107,7 @@ async def sent(app: App, item: str, count: int) -> list[str]:
 
 async def gone(app: App, kind: str) -> None:
     """No record of this kind is left."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await app.store.list_records(kind):
             await asyncio.sleep(0.005)
 

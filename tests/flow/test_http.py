@@ -129,7 +129,7 @@ async def test_a_history_in_pages_and_as_it_grows(tmp_path: Path) -> None:
             async with http.get("/sessions/main/history?limit=0") as answer:
                 assert answer.status == 400
             sse = {"Accept": "text/event-stream"}
-            async with http.get("/sessions/main/history", headers=sse) as stream, asyncio.timeout(10):
+            async with http.get("/sessions/main/history", headers=sse) as stream, asyncio.timeout(60):
                 assert await stream.content.readline() == b"event: history\n"
                 await say_it("three")
                 seen = b""

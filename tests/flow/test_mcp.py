@@ -83,7 +83,7 @@ async def test_after_a_servers_words_a_change_is_asked_about_and_a_look_is_not(t
     )
     async with running(tmp_path / "h", model, mcp={"servers": {"tiny": TINY}}) as app:
         ident = (await app.submit(inbound("go", sender=OWNER))).id
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not (rows := await app.approvals.pending()):
                 await asyncio.sleep(0.01)
         (row,) = rows
@@ -116,7 +116,7 @@ async def test_an_abort_ends_the_call_and_leaves_the_server_connected(tmp_path: 
     model = ScriptedModel([call_tools(("tiny__wait", {})), say("never")])
     async with running(tmp_path / "h", model, mcp={"servers": {"tiny": TINY}}) as app:
         ident = (await app.submit(inbound("go", sender=OWNER))).id
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not any("tiny__wait" in str(line) for line in _lines(tmp_path / "h")):
                 await asyncio.sleep(0.01)
         assert app.abort("agent:main:main", "stop")

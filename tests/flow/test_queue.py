@@ -42,7 +42,7 @@ async def running(home: Path, model: ScriptedModel, *channels: FakeChannel, **qu
         await app.stop()
 
 
-async def until(true: Callable[[], bool], seconds: float = 10) -> None:
+async def until(true: Callable[[], bool], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not true():
             await asyncio.sleep(0.002)

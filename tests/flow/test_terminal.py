@@ -106,7 +106,7 @@ async def running(home: Path, model: Any, *channels: FakeChannel, timeout: float
 
 
 async def ended(app: App, ident: str) -> InboxRow:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return await app.wait(ident)
 
 
@@ -117,7 +117,7 @@ async def one_end_and_a_free_lane(app: App, ident: str) -> None:
     for n in range(5):  # more than the lane has slots
         after = await ended(app, (await app.submit(inbound(f"after {n}"))).id)
         assert (after.outcome, after.note) == ("answered", "fine")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while app.dispatcher.lanes.busy:
             await asyncio.sleep(0.002)
     assert [step.what for step in await app.store.trace(ident)].count("settled") == 1

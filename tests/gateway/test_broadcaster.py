@@ -45,7 +45,7 @@ class Face:
         self.settings, self.clock = app.settings, app.clock
         self.sent: list[tuple[str, str, dict[str, Any]]] = []
         self.topics: set[str] = set()
-        self.context = context.make_context(self, app.desk)  # type: ignore[arg-type]
+        self.context = context.make_context(self, app.program)  # type: ignore[arg-type]
         app.follow(self.context.broadcaster)
 
     def broadcast(self, event: str, payload: Any, *, drop_if_slow: bool = False) -> None:

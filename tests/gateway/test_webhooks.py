@@ -98,6 +98,6 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
     server.calls = ChannelEndpoint(clock.monotonic, seconds=0.05)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(b"POST /channels/x/default HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\nhalf")
-    status = await asyncio.wait_for(reader.readline(), 10)
+    status = await asyncio.wait_for(reader.readline(), 60)
     writer.close()
     assert b" 408 " in status and host.hooked == []

@@ -33,7 +33,7 @@ class Place:
 
     async def call(self, method: str, **params: Any) -> Any:
         """As the owner, with a limit on the wait."""
-        return await asyncio.wait_for(self.link.call(method, params), 15)
+        return await asyncio.wait_for(self.link.call(method, params), 60)
 
     async def refused(self, method: str, **params: Any) -> MethodError:
         """The error of a call that must fail."""
@@ -77,7 +77,7 @@ async def until_over(link: GatewayLink, run: str) -> list[dict[str, Any]]:
 async def gathered(link: GatewayLink, last: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
     """Events up to the one that `last` knows."""
     found: list[dict[str, Any]] = []
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while not found or not last(found[-1]):
             found.append(await link.events.get())
     return found

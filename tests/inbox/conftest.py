@@ -58,9 +58,9 @@ CONFIG: dict[str, Any] = {
 class Office:
     """`say` types something and returns what is answered."""
 
-    def __init__(self, home: Path, desk: CommandContext, store: Any, clock: FakeClock) -> None:
+    def __init__(self, home: Path, program: CommandContext, store: Any, clock: FakeClock) -> None:
         self.home = home
-        self.desk = desk
+        self.program = program
         self.store = store
         self.clock = clock
         self.running: set[str] = set()
@@ -77,8 +77,8 @@ class Office:
             wait=self._wait,
             clear=self._clear,
         )
-        self.desk = desk._replace(inbox=self.inbox)
-        self.controller = CommandController(self.desk, self.replied.extend)
+        self.program = program._replace(inbox=self.inbox)
+        self.controller = CommandController(self.program, self.replied.extend)
         self._count = 0
 
     def _abort(self, session: str, reason: str, children: bool = True) -> bool:
@@ -112,7 +112,7 @@ class Office:
 
     def read(self, message: Inbound) -> InboxMessage:
         """As the dispatcher reads it."""
-        reader = MessageReader(self.desk.settings, self.desk.commands)
+        reader = MessageReader(self.program.settings, self.program.commands)
         return reader.read(message, reader.route(message))
 
     async def claim(self, message: Inbound) -> RunClaim:
@@ -152,7 +152,7 @@ class Office:
 
     def listen(self, *points: str) -> None:
         for point in points:
-            self.desk.hooks.on(point, lambda payload, at=point: self.hooked.append((at, payload)))
+            self.program.hooks.on(point, lambda payload, at=point: self.hooked.append((at, payload)))
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
     settings = load_config(str(home), {}).settings
     clock = FakeClock()
     store = await open_store(str(home), clock)
-    desk = CommandContext(
+    program = CommandContext(
         settings,
         {},
         Catalog(settings, {}),
@@ -174,5 +174,5 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
         inbox=cast(InboxPort, None),  # the office is one
         tools={name: tool(name) for name in ("read", "exec")},
     )
-    yield Office(home, desk, store, clock)
+    yield Office(home, program, store, clock)
     await store.close()

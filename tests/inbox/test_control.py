@@ -163,7 +163,7 @@ async def test_done_twice_after_a_crash_is_done_once(office: Any, push: bool) ->
             raise Died
 
     with pytest.raises(Died):
-        dying = CommandController(office.desk._replace(store=Dying()), office.replied.extend)
+        dying = CommandController(office.program._replace(store=Dying()), office.replied.extend)
         await dying.turn(claim, office.read(message), office)
     first = await office.record()
     await office.store.recover()

@@ -15,7 +15,8 @@ from palinurus.abort import Abort
 from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.turn import ClaimedMessage
 from palinurus.clock import SystemClock
-from palinurus.config.settings import AgentSettings, LaneSettings, QueueSettings, Settings
+from palinurus.config.sections.session import QueueSettings
+from palinurus.config.settings import AgentSettings, LaneSettings, Settings
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound, InlineDirectives, Route, Sender
 from palinurus.core.types.outbound import Reply
@@ -90,7 +91,7 @@ class World:
         return (await self.dispatcher.submit(inbound(text, **changes))).id
 
     async def outcome(self, ident: str) -> Any:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             row = await self.dispatcher.wait(ident)
         assert row is not None
         return row
@@ -119,7 +120,7 @@ async def world(tmp_path: Path, **changes: Any) -> AsyncIterator[World]:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not true():
             await asyncio.sleep(0.002)
 

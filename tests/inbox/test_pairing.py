@@ -11,6 +11,8 @@ import pytest
 
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.inbox.pairing import (
+    ASKING,
+    LET_IN,
     LETTERS,
     VALID,
     ChatPairing,
@@ -159,3 +161,12 @@ def test_no_two_people_share_a_record() -> None:
     odd = ["a", "a/b", "b", "a:b", "../x", "%3a", "a\n", "ａ", "~a", "agent:main:main", "x" * 10_000]
     keys = [make_person_key(channel, "default", who) for channel in ("t", "t/default") for who in odd]
     assert len(set(keys)) == len(keys)
+
+
+async def test_a_record_that_cannot_be_read_is_passed_over(store: Store) -> None:
+    pairing = ChatPairing(store, FakeClock(0), owned=True)
+    for kind in (ASKING, LET_IN):
+        await store.put_record(kind, "junk", b"{}")
+    one = await ask(pairing, "7")
+    assert one is not None and isinstance(await pairing.approve(one.code, "me"), PairedPerson)
+    assert [person.id for person in await pairing.list_paired()] == ["7"]

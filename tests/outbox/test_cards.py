@@ -12,8 +12,8 @@ from palinurus.core.types.channel import ChannelAbilities, EditAction
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.cards import CLOSED, KIND, ApprovalCards, parse_question_id
-from palinurus.outbox.presence import BackgroundTasks
 from palinurus.store.sqlite import open_store
+from palinurus.tasks import TaskSet
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
 
@@ -50,8 +50,11 @@ def test_which_messages_are_cards() -> None:
 @pytest.mark.parametrize("early", [False, True])
 async def test_a_decision_is_written_on_the_card(tmp_path: Path, early: bool) -> None:
     store = await open_store(str(tmp_path), FakeClock())
-    channel, helpers = FakeChannel(abilities=ChannelAbilities(acts=frozenset(("edit",)), buttons=3)), BackgroundTasks()
-    cards = ApprovalCards(store, {"fake": channel}, helpers.spawn)
+    channel, helpers = (
+        FakeChannel(abilities=ChannelAbilities(acts=frozenset(("edit",)), buttons=3)),
+        TaskSet("a sign of life"),
+    )
+    cards = ApprovalCards(store, {"fake": channel}, helpers)
     if early:
         cards.on_decided("q1", "deny by me")
         await helpers.settle()
@@ -70,12 +73,12 @@ async def test_a_decision_is_written_on_the_card(tmp_path: Path, early: bool) ->
 
 async def test_at_a_start_cards_of_closed_questions_are_set_right(tmp_path: Path) -> None:
     store = await open_store(str(tmp_path), FakeClock())
-    channel, helpers = FakeChannel(abilities=ChannelAbilities(acts=frozenset(("edit",)))), BackgroundTasks()
-    before = ApprovalCards(store, {"fake": channel}, helpers.spawn)
+    channel, helpers = FakeChannel(abilities=ChannelAbilities(acts=frozenset(("edit",)))), TaskSet("a sign of life")
+    before = ApprovalCards(store, {"fake": channel}, helpers)
     before.on_shown(REPLY, "m1")
     before.on_shown(Reply(Target("fake", "chat"), SHOWN, "item.a-q2", "notice"), "m2")
     await helpers.settle()
-    after = ApprovalCards(store, {"fake": channel}, helpers.spawn)
+    after = ApprovalCards(store, {"fake": channel}, helpers)
     await after.load({"q2"})
     await helpers.settle()
     ((_, edit),) = channel.acts

@@ -48,7 +48,7 @@ class Scene:
 
     async def until(self, count: int) -> None:
         """So many messages were sent and are on record."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(self.channel.sends) < count or not all(k.message_id for k in await self.kept()):
                 await asyncio.sleep(0.002)
 
@@ -80,7 +80,7 @@ async def test_edits_keep_the_channels_pace(scene: Scene) -> None:
 async def test_the_record_is_there_before_the_message(scene: Scene) -> None:
     scene.channel.faults = ["late"]
     scene.open().touch(lambda: "one")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not scene.channel.seen:
             await asyncio.sleep(0.002)
     (kept,) = await scene.kept()
@@ -93,7 +93,7 @@ async def test_after_a_crash_while_it_was_sent_the_draft_is_found_again(scene: S
     await scene.store.put_record(KIND, "item.d1", msgspec.json.encode(DraftRecord("item", CHAT, "item.d1")))
     await scene.drafts.load()
     scene.open().touch(lambda: "half and more")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not scene.edits:
             await asyncio.sleep(0.002)
     assert scene.channel.texts == ["half and more"]
@@ -123,7 +123,7 @@ async def test_dropping_takes_it_away(scene: Scene) -> None:
     scene.open().touch(lambda: "first")
     await scene.until(1)
     scene.drafts.drop("item")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while await scene.kept():
             await asyncio.sleep(0.002)
     assert scene.channel.texts == []

@@ -182,6 +182,7 @@ async def test_the_chats_people_wrote_from(tmp_path: Path) -> None:
         )
 
     async with opened(tmp_path / "h", FakeChannel()) as (post, store):
+        await store.save_session(SessionRow("agent:main:x", "main", "x", 1, b"{}"))  # unreadable: hides nobody else
         await store.save_session(row("agent:main:a", lastChannel="fake", lastTo="1", subject="Family", label="home"))
         await store.save_session(row("agent:main:b", lastChannel="gone", lastTo="2", subject="Elsewhere"))
         await store.save_session(row("agent:main:c", lastChannel="fake", lastTo="3", lastAccountId="work"))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.config.sections.delivery import AckScope, PresenceSettings, TypingMode
+from palinurus.config.forms import Typing
+from palinurus.config.sections.delivery import AckScope, PresenceSettings
 from palinurus.core.types.channel import ChannelAbilities, ReactAction, TypingAction
 from palinurus.core.types.events import AgentEnd, MessageUpdate
 from palinurus.core.types.inbound import ChatKind, Inbound
 from palinurus.core.types.usage import TokenUsage
-from palinurus.outbox.presence import LONGEST, BackgroundTasks, RunPresence, choose_typing_mode, wants_acknowledgement
+from palinurus.outbox.presence import LONGEST, RunPresence, choose_typing_mode, wants_acknowledgement
+from palinurus.tasks import TaskSet
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
 from support import inbound
@@ -26,7 +28,7 @@ class Scene:
     def __init__(
         self, said: Inbound, settings: PresenceSettings = PresenceSettings(), able: ChannelAbilities = ABLE
     ) -> None:
-        self.channel, self.clock, self.helpers = FakeChannel(abilities=able), FakeClock(), BackgroundTasks()
+        self.channel, self.clock, self.helpers = FakeChannel(abilities=able), FakeClock(), TaskSet("a sign of life")
         self.presence = RunPresence(self.channel, said, settings, self.clock, self.helpers)
 
     @property
@@ -61,7 +63,7 @@ async def test_a_run_that_never_ends_does_not_type_for_ever() -> None:
     ("mode", "thought", "said"),
     [("instant", 1, 1), ("message", 0, 1), ("thinking", 1, 1), ("never", 0, 0)],
 )
-async def test_when_typing_begins(mode: TypingMode, thought: int, said: int) -> None:
+async def test_when_typing_begins(mode: Typing, thought: int, said: int) -> None:
     scene = Scene(message(), PresenceSettings(typing=mode))
     scene.presence.feed(MessageUpdate("hm", "thinking"))
     await scene.clock.advance(0)
@@ -120,10 +122,11 @@ async def test_a_channel_that_can_do_neither_is_not_asked() -> None:
 
 
 async def test_what_goes_wrong_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
-    helpers = BackgroundTasks()
+    helpers = TaskSet("a sign of life")
 
     async def breaks() -> None:
         raise RuntimeError("broken")
 
-    await helpers.spawn(breaks)
+    helpers.start(breaks())
+    await helpers.settle()
     assert "a sign of life failed" in caplog.text

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palinurus.abort import Abort
-from palinurus.config.settings import BudgetLimitSettings, BudgetSettings
+from palinurus.config.sections.credentials import BudgetLimitSettings, BudgetSettings
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
 from palinurus.core.types.model import (
@@ -84,14 +84,14 @@ def budgets(ledger: Ledger | None = None, clock: FakeClock | None = None, **limi
 
 
 async def take(made: Budgets, *args: Any, **kwargs: Any) -> BudgetReservation:
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         hold = await made.reserve(asked(*args, **kwargs))
     assert isinstance(hold, BudgetReservation), hold
     return hold
 
 
 async def refused(made: Budgets, *args: Any, **kwargs: Any) -> str:
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         got = await made.reserve(asked(*args, **kwargs))
     assert isinstance(got, ModelFailure) and got.kind == "budget", got
     return got.message
@@ -208,7 +208,7 @@ async def test_a_call_that_may_be_too_dear_waits_for_those_under_way() -> None:
     await asyncio.sleep(0)
     assert not second.done()
     made.settle(first, used(0.1))
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         assert isinstance(await second, BudgetReservation)
 
 
@@ -311,7 +311,7 @@ def test_many_sessions_at_once_stay_within_the_limit(costs: list[float], hard: f
                 made.settle(hold, used(usd))
                 surprises.append(used(usd).cost.total - hold.usd.likely)  # type: ignore[union-attr]
 
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await asyncio.gather(*(call(at, usd) for at, usd in enumerate(costs)))
         hold = made._pairs[next(iter(made._pairs))]
         assert hold.usd.spent <= hard + max(surprises) + 1e-6 and hold.usd.calls == 0

@@ -64,7 +64,7 @@ class Gateway:
         self._process = await self._pal("gateway", "--port", "0")
         assert self._process.stdout is not None
         while not self._url:
-            line = (await asyncio.wait_for(self._process.stdout.readline(), 30)).decode()
+            line = (await asyncio.wait_for(self._process.stdout.readline(), 60)).decode()
             self.seen.append(line)
             assert line, self.seen
             found = re.search(r"http://127\.0\.0\.1:\d+", line)
@@ -73,7 +73,7 @@ class Gateway:
     async def stop(self, number: int) -> None:
         assert self._process is not None
         self._process.send_signal(number)
-        out, err = await asyncio.wait_for(self._process.communicate(), 30)
+        out, err = await asyncio.wait_for(self._process.communicate(), 60)
         self.seen += [out.decode(), err.decode()]
         self._url = ""
 

@@ -34,7 +34,7 @@ class Shown:
         self.cards.append((ident, card))
 
     async def one(self, count: int = 1) -> str:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.cards) < count:
                 await asyncio.sleep(0.001)
         return self.cards[count - 1][0]
@@ -188,7 +188,7 @@ async def test_with_nobody_to_see_it_the_question_is_kept_but_not_waited_for(tmp
         heard: list[tuple[str, str]] = []
         silent = made.listen(lambda what, row: heard.append((what, row.ask.command)))
         waiting = asyncio.ensure_future(made.ask(ask("ls"), None))  # a face listens: there is somebody
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not heard:
                 await asyncio.sleep(0.001)
         await made.answer((await made.pending())[0].id, "deny", "web")

@@ -12,7 +12,7 @@ from flow.test_app import running, until
 from flow.test_tasks import ask
 from palinurus.app import App
 from palinurus.errors import BadRequest, StateUnwritable
-from palinurus.services.promises import KIND, OpenPromise, accept_promise, close_promise, list_open_promises
+from palinurus.services.promises import KIND, MOST, OpenPromise, accept_promise, close_promise, list_open_promises
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, say
 from palinurus.tools.program.cron import CronJobMaker
@@ -81,3 +81,12 @@ async def test_accepted_twice_it_is_one_job_and_one_that_cannot_be_stays_open(tm
         with pytest.raises(BadRequest):
             await accept_promise(app.store, app.scheduler, other, due)
         assert await list_open_promises(app.store, app.clock.now()) == [other]
+
+
+async def test_one_that_is_being_accepted_is_not_removed_with_those_that_are_too_many(tmp_path: Path) -> None:
+    async with running(tmp_path / "h", ScriptedModel([]), FakeChannel()) as app:
+        taken = await put(app, msgspec.structs.replace(promised(app), due=app.clock.now() + HOUR, at=1))
+        for number in range(MOST):
+            await put(app, promised(app, f"j-{number}"))
+        assert len(await list_open_promises(app.store, app.clock.now())) == MOST
+        assert await app.store.get_record(KIND, taken.id) is not None

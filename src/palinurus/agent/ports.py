@@ -31,7 +31,7 @@ class SteeringPort(Protocol):
 
 
 class RecorderPort(Protocol):
-    """See `agent/record.py`; tests use a list."""
+    """See `agent/recorder.py`; tests use a list."""
 
     def add(self, message: Message, *, absorb: tuple[str, ...] = ()) -> None: ...
 
@@ -41,7 +41,7 @@ class RecorderPort(Protocol):
 
 
 class CompactorPort(Protocol):
-    """Makes room in a conversation; see `agent/compaction.py`."""
+    """Makes room in a conversation; see `agent/compaction/compactor.py`."""
 
     messages: tuple[Message, ...] | None  # after `compact`: what the model is to see; None: nothing has changed
     notices: list[str]  # what people should be told

@@ -220,11 +220,6 @@ def format_fallback(selected: str, active: str, why: str) -> str:
     return f"↪️ Model Fallback: {active} (selected {selected}; {why.replace('_', ' ')})"
 
 
-def format_fallback_cleared(selected: str, before: str) -> str:
-    """… and when the one they chose answers again."""
-    return f"↪️ Model Fallback cleared: {selected} (was {before})"
-
-
 def _acting(messages: Sequence[Message]) -> bool:
     """Are we between tool calls of one turn?"""
     for message in reversed(messages):

@@ -145,9 +145,11 @@ def build_settlement(
         note,
         lines,
         to_outgoing_rows(replies, plan.item, end.ended),
-        None,
-        _touched(plan, end, session),
-        tuple(_spent(plan, m) for m in end.messages if isinstance(m, AssistantMessage) and m.usage != TokenUsage()),
+        session=None,
+        touch=_touched(plan, end, session),
+        spent=tuple(
+            _spent(plan, m) for m in end.messages if isinstance(m, AssistantMessage) and m.usage != TokenUsage()
+        ),
     )
 
 
@@ -202,7 +204,7 @@ def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
     if plan.route.lane == "main" and not plan.inbound.system:
         fields["lastInteractionAt"] = end.ended
     data = msgspec.json.encode(fields)
-    return SessionRow(str(plan.route.key), plan.route.agent, before.sessionId, end.ended, data)
+    return SessionRow(str(plan.route.key), plan.route.agent, before.sessionId, end.ended, data=data)
 
 
 def _spent(plan: RunPlan, message: AssistantMessage) -> UsageRow:

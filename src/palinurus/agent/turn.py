@@ -115,7 +115,7 @@ class TurnRunner:
         if isinstance(prepared, RunRefusal):
             await self._explain(message, audience, prepared.failure, "failed")
         else:
-            await self._run(claim, prepared, abort, mailbox, audience)
+            await self._run(claim, prepared, abort, mailbox, audience=audience)
 
     async def _run(
         self, claim: RunClaim, prepared: PreparedRun, abort: Abort, mailbox: Mailbox, audience: Audience
@@ -123,9 +123,9 @@ class TurnRunner:
         s, plan = self._s, prepared.plan
         if not prepared.stored:  # a resumed turn must find the same session
             await s.store.save_session(_row(prepared))
-        record = RunRecorder(s.store, claim, prepared.transcript, s.clock, audience.absorbed)
-        scene = CompactionRun(plan, prepared.session, prepared.transcript, record, abort, prepared.view)
-        compactor = Compactor(s.compactions, scene) if s.compactions is not None else None
+        record = RunRecorder(s.store, claim, prepared.transcript, s.clock, absorbed=audience.absorbed)
+        where = CompactionRun(plan, prepared.session, prepared.transcript, record, abort=abort, view=prepared.view)
+        compactor = Compactor(s.compactions, where) if s.compactions is not None else None
         speaker = s.speaker(plan.inbound, claim.id, plan.route.key, lambda: self._shown(plan))
         timer = asyncio.get_running_loop().call_later(plan.limits.timeout, abort.set, "timeout")
         end: AgentEnd | None = None
@@ -136,8 +136,10 @@ class TurnRunner:
                 end = AgentEnd(plan.earlier or (prepared.finished,), "stop", TokenUsage(), ended=s.clock.now())
                 speaker.feed(end)
             else:
-                marks = s.preparer.marks
-                ports = RunPorts(s.model, s.hooks, abort, s.clock, record, mailbox, s.approver, compactor, marks)
+                ports = RunPorts(
+                    s.model, s.hooks, abort, s.clock, record=record, steering=mailbox, approver=s.approver,
+                    compactor=compactor, marks=s.preparer.marks,
+                )  # fmt: skip
                 given = await hookcalls.ask_plugin_reply(s.hooks, plan)
                 run = (s.runtimes.of(plan) if s.runtimes is not None else None) or loop
                 async for event in (
@@ -152,7 +154,7 @@ class TurnRunner:
         except StateError as exc:
             log.error("message %s: %s", claim.id, exc.message)
             failure = ModelFailure("config", f"the turn was stopped: {exc.message}")
-            end = AgentEnd((), "error", TokenUsage(), failure, s.clock.now())
+            end = AgentEnd((), "error", TokenUsage(), failure, ended=s.clock.now())
             speaker.feed(end)
         finally:
             timer.cancel()
@@ -163,9 +165,9 @@ class TurnRunner:
             await s.store.yield_back(claim)
             return
         replies = speaker.close()
-        made = build_settlement(plan, end, prepared.session, replies, record.unwritten_lines())
+        made = build_settlement(plan, end, prepared.session, replies, lines=record.unwritten_lines())
         made = compactor.extend_settlement(made) if compactor is not None else made
-        made = forget_quiet_heartbeat(made, plan, end, prepared.session, prepared.transcript)
+        made = forget_quiet_heartbeat(made, plan, end, prepared.session, transcript=prepared.transcript)
         if not await self._settle(claim, made, abort, record):
             return
         s.replied(replies)
@@ -182,7 +184,7 @@ class TurnRunner:
         self._s.replied(replies)
 
     async def _settle(self, claim: RunClaim, end: Settlement, abort: Abort, record: RunRecorder | None = None) -> bool:
-        """See `ending.settled`; a turn that drains gives up after one try."""
+        """See `settle_until_stored`; a turn that drains gives up after one try."""
 
         async def write() -> None:
             nonlocal end
@@ -197,7 +199,7 @@ class TurnRunner:
         self, message: ClaimedMessage, audience: Audience, failure: ModelFailure, outcome: TurnOutcome
     ) -> None:
         """End a message that gets no run: the person is told why."""
-        end = AgentEnd((), "error", TokenUsage(), failure, self._s.clock.now())
+        end = AgentEnd((), "error", TokenUsage(), failure, ended=self._s.clock.now())
         await self._end(message, audience, end, Settlement(outcome, failure.message))
 
     async def _end(self, message: ClaimedMessage, audience: Audience, end: AgentEnd, made: Settlement) -> None:
@@ -221,4 +223,4 @@ def _before(plan: RunPlan, finished: AssistantMessage | None) -> list[Message]:
 
 def _row(prepared: PreparedRun) -> SessionRow:
     plan, session = prepared.plan, prepared.session
-    return SessionRow(str(plan.route.key), plan.route.agent, session.sessionId, plan.started, session.encode())
+    return SessionRow(str(plan.route.key), plan.route.agent, session.sessionId, plan.started, data=session.encode())

@@ -14,9 +14,9 @@ from palinurus.core.commitments import share_topic
 from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolResult
-from palinurus.inbox.commands.facts import find_session_model
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
+from palinurus.services.facts import find_session_model
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.sessions.record import SessionRecord
 from palinurus.tools.commands.table import CommandTable

@@ -24,7 +24,7 @@ from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, F
 
 def make_upload_saver(settings: Settings, door: EgressGuard, clock: Clock) -> KeepFile:
     """Puts a file on disk and names it, or says why not."""
-    return ChannelFiles(os.path.join(settings.home, INBOUND_FOLDER), (), ATTACHMENT_BYTES, door, clock).save
+    return ChannelFiles(os.path.join(settings.home, INBOUND_FOLDER), (), ATTACHMENT_BYTES, door, clock=clock).save
 
 
 _UNSAFE = re.compile(r"[^\w.-]+")

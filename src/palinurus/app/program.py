@@ -124,7 +124,7 @@ class App(AppParts):
         if believed != before:
             await times.put("believed", believed)
         home, rules = self.settings.home, self.settings.session.upkeep
-        await run_upkeep(home, self.store, rules, now, lambda: self.dispatcher.busy, believed=believed.at)
+        await run_upkeep(home, self.store, rules, now, busy=lambda: self.dispatcher.busy, believed=believed.at)
         while await self.store.prune(believed.at - KEEP):
             await self.clock.sleep(PRUNE_PAUSE)
         old = believed.at / 1000 - self.settings.audio.keep * 86_400

@@ -48,7 +48,7 @@ class _Going:
 
 
 class SignInRunner:
-    """Implements `tools.signin.SignIns`. `kit` is what an account may use, `enter` the table of sign-ins."""
+    """Implements `SignInsPort`. `kit` is what an account may use, `enter` the table of sign-ins."""
 
     def __init__(self, lines: ReceiversPort, kit: Callable[[str, str], ChannelKit], enter: Enter | None = None) -> None:
         self._lines = lines

@@ -17,7 +17,7 @@ from palinurus.agent.plan.prompt import PromptBuilder, PromptSupply
 from palinurus.agent.plan.window import TokenCalibration
 from palinurus.agent.runtimes.choose import Runtimes
 from palinurus.agent.turn import TurnRunner, TurnServices
-from palinurus.app import mcp, models, plugins
+from palinurus.app import mcp, parts, plugins
 from palinurus.app.admission import ChannelAdmission
 from palinurus.app.background import (
     make_job_observer,
@@ -29,11 +29,9 @@ from palinurus.app.background import (
 )
 from palinurus.app.channels import make_signin_kit, open_channels
 from palinurus.app.media import make_upload_saver
-from palinurus.app.models import CompactionCallbacks, make_compactions
-from palinurus.app.pipeline import ReplyPipeline
+from palinurus.app.parts import CompactionCallbacks, ToolboxViews, make_compactions, make_toolbox
 from palinurus.app.receivers import ChannelReceivers
 from palinurus.app.signin import SignInRunner
-from palinurus.app.tools import ToolboxViews, make_toolbox
 from palinurus.clock import Clock
 from palinurus.config.sections.approvals import APPROVALS_FILE
 from palinurus.config.settings import Settings
@@ -49,6 +47,7 @@ from palinurus.inbox.dispatch import Dispatcher
 from palinurus.inbox.message import InboxMessage, MessageReader
 from palinurus.inbox.receivers import ChatChannels
 from palinurus.outbox.deliver import Deliverer
+from palinurus.outbox.pipeline import ReplyPipeline
 from palinurus.outbox.post import OutboxPost
 from palinurus.plugins.hooks import Hooks
 from palinurus.plugins.load import PluginSet
@@ -163,9 +162,9 @@ class AppParts:
     def _wire_model(self) -> Model:
         """The model of all runs: what was handed in, or every provider there is; within budgets, and watched."""
         if (model := self._given) is None:
-            self._models = models.make_provider_models(self.settings, self.catalog, self.clock)
-            model = models.wrap_with_cassette(self._models, self._environ)
-        made, self._watch = models.add_budgets_and_watch(
+            self._models = parts.make_provider_models(self.settings, self.catalog, self.clock)
+            model = parts.wrap_with_cassette(self._models, self._environ)
+        made, self._watch = parts.add_budgets_and_watch(
             model, self.settings, self.store, self.clock, defer=_write_later
         )
         return made
@@ -178,7 +177,6 @@ class AppParts:
         sources = PromptSources(
             settings, self._environ, self._raw, self.hooks, path=build_search_path(), seconds=clock.monotonic
         )
-        self.gatherer = PromptBuilder(settings, self.catalog, lambda a, k: PromptSupply(*sources(a, k)))
         preparer = RunPreparer(
             PreparerParts(
                 settings=settings,
@@ -189,9 +187,9 @@ class AppParts:
                 clock=clock,
                 env=build_child_env(self._environ, {}),
                 hooks=self.hooks,
-                gatherer=self.gatherer,
-                shelf=sources,
-                gauge=TokenCalibration(store),
+                prompts=PromptBuilder(settings, self.catalog, lambda a, k: PromptSupply(*sources(a, k))),
+                sources=sources,
+                calibration=TokenCalibration(store),
                 tell=events.take,
                 ready=self.mcp.ready if self.mcp.all else None,
                 attach=FileAttacher(self.ears),
@@ -297,8 +295,8 @@ class AppParts:
             )
         )
 
-        self.desk = self._make_context(sources, tools, preparer, compactions, switched=switched)
-        inbox.attach(turns, CommandController(self.desk, self.deliverer.on_queued), self.subagents.stop_soon)
+        self.program = self._make_context(sources, tools, preparer, compactions, switched=switched)
+        inbox.attach(turns, CommandController(self.program, self.deliverer.on_queued), self.subagents.stop_soon)
 
     def _make_context(
         self,
@@ -327,12 +325,12 @@ class AppParts:
             prompt_report=preparer.preview,
             skills=lambda key: sources.stock(agents[key.agent]).ready,
             files=lambda key: sources.report(agents[key.agent], key).files,
-            board=self.approvals,
+            approvals=self.approvals,
             changed=changed,
             fitted=self.pipeline.fit_replies,
             commands=self.commands,
             compactions=compactions,
-            nest=self.subagents,
+            subagents=self.subagents,
             stock=lambda agent: sources.stock(agents[agent]),
             processes=self.processes.all,
             recall=self._memory,

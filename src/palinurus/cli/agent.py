@@ -67,7 +67,7 @@ async def _talk(loaded: LoadedConfig, environ: Mapping[str, str], message: CliMe
     seen = _Seen()
     began = clock.monotonic()
     try:
-        outcome = await _turn(client, message, args, environ, seen)
+        outcome = await _turn(client, message, args, environ, seen=seen)
     finally:
         await client.close()
     if args.json:

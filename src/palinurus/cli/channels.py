@@ -193,7 +193,7 @@ async def _signed(asked: argparse.Namespace, settings: Settings, enter: Callable
     if alive:
         await tell("channels.stop")
     kit = make_signin_kit(
-        settings, asked.channel, asked.account or "default", clock, EgressGuard(settings.web.fetch.rules)
+        settings, asked.channel, asked.account or "default", clock, door=EgressGuard(settings.web.fetch.rules)
     )
     try:
         problem = await enter(kit, print)

@@ -76,10 +76,14 @@ PARTS: dict[str, str] = {
     "first": "palinurus.cli.setup.questions:open_terminal_questions",  # the questions of `pal setup`
     "tried": "palinurus.cli.setup.questions:try_current_model",  # one word from the model, for `pal doctor --ask`
     "tui": "palinurus.cli.tui.app:run_chat_screen",  # needs the extra `tui`
+    "connect": "palinurus.gateway.client:connect_gateway",  # the gateway's protocol, with aiohttp
+    "login": "palinurus.gateway.client:LoginOptions",
+    "identity": "palinurus.gateway.client:load_identity",
     "link": "palinurus.cli.reach.gateway:find_connection_source",  # the screen's way to the agent, once it stands
     "open": "palinurus.cli.reach.embedded:open_program",  # the whole program with nothing running, for one command
     "own": "palinurus.cli.reach.embedded:start_embedded_gateway",  # the whole program, for the screen
     "local": "palinurus.cli.reach.local:start_local_client",  # the whole program, when no gateway runs
+    "brought": "palinurus.app.plugins:load_contributions",  # the whole program, for what plugins bring
     "other": "palinurus.cli.plugins:run_plugin_command",  # commands that plugins bring
 }
 

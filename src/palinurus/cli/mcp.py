@@ -104,7 +104,7 @@ def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 async def _tried(here: Any, name: str) -> tuple[dict[str, Any], bool]:
     table: dict[str, Tool] = {}
     made = mcp.make_mcp_servers(
-        here, os.environ, SystemClock(), EgressGuard(here.web.fetch.rules), f"test {os.getpid()}"
+        here, os.environ, SystemClock(), EgressGuard(here.web.fetch.rules), life=f"test {os.getpid()}"
     )
     made.attach(table, lambda: None)
     server = made.all[name]

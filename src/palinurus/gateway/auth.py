@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from palinurus.config.settings import GatewaySettings, TrustedProxySettings
+from palinurus.config.sections.gateway import GatewaySettings, TrustedProxySettings
 from palinurus.errors import ConfigError, Problem
 from palinurus.gateway.http import HttpFault, make_bad_request
 from palinurus.gateway.limits import LoginFailures, canonicalize_address

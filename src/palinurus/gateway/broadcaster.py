@@ -10,16 +10,19 @@ import asyncio
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
-from palinurus.gateway.rpc import ALL_SESSIONS, GatewayPort, make_session_topic
+from palinurus.gateway.rpc import ALL_SESSIONS, make_session_topic
 from palinurus.gateway.runs import RunPush, RunView
 from palinurus.gateway.views import SessionReader, list_visible_entries, project_entry
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.inbox.message import CONTROL_LANE
+
+if TYPE_CHECKING:
+    from palinurus.gateway.clients import GatewayClients
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +35,7 @@ OURS = frozenset({"webchat", "gateway"})  # channels whose event ids are their c
 class RunBroadcaster:
     """Implements `inbox.feed.RunFollower`."""
 
-    def __init__(self, gateway: GatewayPort, program: CommandContext, reader: SessionReader) -> None:
+    def __init__(self, gateway: GatewayClients, program: CommandContext, reader: SessionReader) -> None:
         self._gateway = gateway
         self._program = program
         self._reader = reader
@@ -92,7 +95,7 @@ class RunBroadcaster:
         if key is None:
             return
         ident = inbound.event if inbound.target.channel in OURS and inbound.event else item
-        run = RunView(ident, item, str(key), key.agent, inbound)
+        run = RunView(ident, item, str(key), key.agent, inbound=inbound)
         run.conn = self._starters.pop(ident, "")
         self._runs[item] = run
         self._names[ident] = item

@@ -96,7 +96,7 @@ class GatewayLink:
         self._reader: asyncio.Task[None] | None = None
 
     async def login(self, options: LoginOptions) -> dict[str, Any]:
-        """Answer the challenge. Raises RpcError with the gateway's refusal, GatewayUnreachable when it hangs up."""
+        """Answer the challenge. Raises MethodError with the gateway's refusal, GatewayUnreachable when it hangs up."""
         challenge = await self._frame()
         params = make_connect_params(options, challenge["payload"]["nonce"], self._clock.now())
         await self.send({"type": "req", "id": "connect", "method": "connect", "params": params})
@@ -109,7 +109,7 @@ class GatewayLink:
         return self.hello
 
     async def call(self, method: str, params: Any = None, *, final: bool = False) -> Any:
-        """The payload of the response; with `final` that of the second one. Raises RpcError, GatewayUnreachable."""
+        """The payload of the response; with `final` that of the second one. Raises MethodError, GatewayUnreachable."""
         ident = uuid.uuid4().hex
         answers: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self._asked[ident] = answers
@@ -202,7 +202,7 @@ def make_connect_params(options: LoginOptions, nonce: str, now: int) -> dict[str
         params["device"] = {
             "id": who.id,
             "publicKey": device.encode_base64url(who.public),
-            "signature": who.sign(device.make_signed_text(options.version, who.id, claim, now, nonce)),
+            "signature": who.sign(device.make_signed_text(options.version, who.id, claim, now, nonce=nonce)),
             "signedAt": now,
             "nonce": nonce,
         }
@@ -223,7 +223,7 @@ async def open_link(url: str, clock: Clock, origin: str = "") -> GatewayLink:
 
 
 async def connect_gateway(url: str, clock: Clock, options: LoginOptions) -> GatewayLink:
-    """A connection that is logged in. Raises RpcError when it is refused, GatewayUnreachable."""
+    """A connection that is logged in. Raises MethodError when it is refused, GatewayUnreachable."""
     link = await open_link(url, clock, options.origin)
     try:
         await link.login(options)
@@ -234,11 +234,8 @@ async def connect_gateway(url: str, clock: Clock, options: LoginOptions) -> Gate
 
 
 def _error(answer: dict[str, Any]) -> MethodError:
-    error = answer["error"]
+    error = dict(answer["error"])
+    again, after = error.get("retryable"), error.get("retryAfterMs")
     return MethodError(
-        error["message"],
-        code=error["code"],
-        details=error.get("details"),
-        retryable=error.get("retryable"),
-        retry_after_ms=error.get("retryAfterMs"),
+        error["message"], code=error["code"], details=error.get("details"), retryable=again, retry_after_ms=after
     )

@@ -1,4 +1,4 @@
-"""All clients: what methods see of the gateway (`rpc.GatewayPort`) and what connections need.
+"""All clients: what methods see of the gateway, and what connections need.
 
 Holds who is connected, what they are told, presence, health and the beat. Nothing here is durable but the pairing.
 """
@@ -71,8 +71,8 @@ class GatewayClients(ClientHub):
         self.pairing = DevicePairing(self.host.store, self.clock, self.broadcast, self._revoked)
         await self.pairing.load()
         self.auth.holder = self.pairing.holder
-        if self.host.desk is not None:
-            self.context = context.make_context(self, self.host.desk)
+        if self.host.program is not None:
+            self.context = context.make_context(self, self.host.program)
             self._unfollow.append(self.host.follow(self.context.broadcaster))
         await self.health(fresh=True)
         self._beating = asyncio.get_running_loop().create_task(self._beat())
@@ -135,18 +135,16 @@ class GatewayClients(ClientHub):
         """It is a client now: hello-ok, what it missed, and the others hear of it."""
         self._strangers.drop(cast("ClientConnection", member))
         resume = login.params.resume
-        resumed = self.join(member, resume)
+        missed = self.join(member, resume)
         auth: dict[str, Any] = {"role": member.client.role, "scopes": list(login.scopes)}
         if token:
             auth |= {"deviceToken": token, "issuedAtMs": self.clock.now()}
         payload = self._hello(member.client) | {"auth": auth}
         if "resume" in member.client.caps:
-            missed = resumed.missed if resumed is not None else None
             told = {"epoch": self.epoch, "pos": self.ring.pos}
             payload["resume"] = told | ({} if resume is None else {"ok": missed is not None})
         hello(payload)
-        if resumed is not None and resumed.missed:
-            self.replay(member.conn, resumed.missed)
+        self.replay(member.conn, missed or ())
         log.info("ws %s joined: %s, %s", member.conn[:8], login.how, ",".join(login.scopes) or "no scopes")
         self._stir()
 
@@ -193,12 +191,12 @@ class GatewayClients(ClientHub):
 
     def _listen(self) -> None:
         """Hear of questions and jobs, from the first client on: before, there is nobody to tell."""
-        program = self.host.desk
+        program = self.host.program
         if program is None or self._listening:
             return
         self._listening = True
-        if program.board is not None:
-            self._unfollow.append(late.load_part("questions")(self, program.board))
+        if program.approvals is not None:
+            self._unfollow.append(late.load_part("questions")(self, program.approvals))
         if program.schedules is not None:
             self._unfollow.append(late.load_part("schedules")(self, program.schedules))
 

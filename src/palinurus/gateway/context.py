@@ -4,14 +4,18 @@ session; and who a client is as the sender of a message.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from palinurus.config.settings import AgentSettings
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.gateway.broadcaster import RunBroadcaster
-from palinurus.gateway.rpc import ADMIN, ConnectedClient, GatewayPort, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.rpc import ADMIN, ConnectedClient, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionReader
 from palinurus.inbox.commands.command import CommandContext
+
+if TYPE_CHECKING:
+    from palinurus.gateway.clients import GatewayClients
 
 T = TypeVar("T")
 
@@ -22,7 +26,7 @@ class MethodContext(NamedTuple):
     broadcaster: RunBroadcaster
 
 
-def make_context(gateway: GatewayPort, program: CommandContext) -> MethodContext:
+def make_context(gateway: GatewayClients, program: CommandContext) -> MethodContext:
     """For one gateway; `broadcaster` is to follow the inbox."""
     reader = SessionReader(program)
     return MethodContext(program, reader, RunBroadcaster(gateway, program, reader))
@@ -45,6 +49,15 @@ def require(value: T | None, missing: str) -> T:
     if value is None:
         raise MethodError(missing, code="UNAVAILABLE")
     return value
+
+
+def find_agent(call: MethodCall, ident: str | None) -> AgentSettings:
+    """An agent by its id, else the default one. Raises MethodError."""
+    settings = call.program.settings
+    name = ident or settings.default_agent
+    if (found := settings.agents.get(name.strip().lower())) is None:
+        raise MethodError(f'unknown agent id "{name[:64]}"')
+    return found
 
 
 def refuse_busy(call: MethodCall, key: str) -> None:

@@ -70,20 +70,20 @@ class GatewayMetrics:
     def text(self, uptime: float, clients: int, ready: bool) -> bytes:
         """All of it, in Prometheus' exposition format."""
         lines: list[str] = []
-        _gauge(lines, "info", "Version of the program", 1, {"version": __version__})
+        _gauge(lines, "info", "Version of the program", 1, labels={"version": __version__})
         _gauge(lines, "up", "Whether messages are taken", int(ready))
         _gauge(lines, "uptime_seconds", "Since the gateway started", round(uptime, 3))
         _gauge(lines, "connected_clients", "WebSocket clients logged in", clients)
         _gauge(lines, "runs_in_progress", "Messages whose turn runs now", len(self._going))
         _gauge(lines, "resident_memory_bytes", "Resident memory of this process", _resident())
         _gauge(lines, "cpu_seconds_total", "Processor time of this process", round(_spent(), 3), kind="counter")
-        _count(lines, "http_requests_total", "HTTP requests answered", ("route", "status"), self._requests)
-        _count(lines, "messages_total", "Messages taken in", ("channel",), self._messages)
-        _count(lines, "runs_total", "Runs ended, by how", ("end",), self._runs)
-        _count(lines, "tool_calls_total", "Tool calls ended", ("tool", "outcome"), self._tools)
+        _count(lines, "http_requests_total", "HTTP requests answered", ("route", "status"), counted=self._requests)
+        _count(lines, "messages_total", "Messages taken in", ("channel",), counted=self._messages)
+        _count(lines, "runs_total", "Runs ended, by how", ("end",), counted=self._runs)
+        _count(lines, "tool_calls_total", "Tool calls ended", ("tool", "outcome"), counted=self._tools)
         seconds = {labels: ms / 1000 for labels, ms in self._tool_seconds.items()}
-        _count(lines, "tool_seconds_total", "Time spent in tools", ("tool",), seconds)
-        _count(lines, "tokens_total", "Tokens of model calls", ("kind",), self._tokens)
+        _count(lines, "tool_seconds_total", "Time spent in tools", ("tool",), counted=seconds)
+        _count(lines, "tokens_total", "Tokens of model calls", ("kind",), counted=self._tokens)
         _gauge(lines, "cost_usd_total", "Cost of model calls with a price", round(self._cost, 6), kind="counter")
         return ("\n".join(lines) + "\n").encode()
 

@@ -32,7 +32,7 @@ async def handle_history(visit: RouteRequest) -> web.StreamResponse | HttpFault:
         return make_bad_request(
             f"limit is 1 to {MOST}; cursor is the nextCursor of an answer", "limit", code="invalid_value"
         )
-    program = host.desk
+    program = host.program
     reader = SessionReader(program) if program is not None else None
     _, transcript = await reader.read(str(key)) if reader is not None else (None, None)
     if reader is None or transcript is None:
@@ -41,7 +41,7 @@ async def handle_history(visit: RouteRequest) -> web.StreamResponse | HttpFault:
     first = make_history_page(str(key), project_history(transcript, limit, before=cursor or None))
     if "text/event-stream" not in request.headers.get("Accept", ""):
         return http.reply_json(first)
-    return await _follow(request, host, reader, str(key), first, len(list_visible_entries(transcript)))
+    return await _follow(request, host, reader, str(key), first=first, told=len(list_visible_entries(transcript)))
 
 
 def make_history_page(key: str, shown: list[dict[str, Any]]) -> dict[str, Any]:

@@ -175,4 +175,4 @@ def _read(folder: str) -> dict[str, PageFile]:
 def _file(name: str, body: bytes) -> PageFile:
     tag = f'"{hashlib.sha256(body).hexdigest()[:20]}"'
     lasting = re.fullmatch(r"\w+-[0-9a-f]{12}\.\w+", name) is not None
-    return PageFile(body, gzip.compress(body, mtime=0), TYPES[os.path.splitext(name)[1]], tag, lasting)
+    return PageFile(body, gzip.compress(body, mtime=0), TYPES[os.path.splitext(name)[1]], tag, lasting=lasting)

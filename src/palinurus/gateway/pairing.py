@@ -271,7 +271,7 @@ class DevicePairing:
         token, now = secrets.token_urlsafe(32), self._clock.now()
         old = _row(device, role)
         created, rotated = (old.created_at_ms, now) if old else (now, None)
-        return _with(device, DeviceToken(role, scopes, created, _digest(token), rotated)), token
+        return _with(device, DeviceToken(role, scopes, created, _digest(token), rotated_at_ms=rotated)), token
 
     async def _save(self, device: PairedDevice) -> None:
         """What is taken away is gone before the row is written, what is given is there after it."""

@@ -60,7 +60,7 @@ class GatewayHost(Protocol):
     def store(self) -> GatewayStore: ...
 
     @property
-    def desk(self) -> CommandContext | None:
+    def program(self) -> CommandContext | None:
         """What commands may use; None: this host has no sessions to show."""
         ...
 

@@ -1,26 +1,24 @@
 """The joint between the connections (`gateway/ws`) and the methods (`gateway/methods`): what a method is, who calls it,
-what it may raise, what it sees of the gateway, which events there are, and how one call is served. No I/O.
+what it may raise, which events there are, and how one call is served. No I/O.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.clock import Clock
-from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError, QueueFull
 
 if TYPE_CHECKING:  # the whole program hangs on it, which a client at the other end does not need
-    from palinurus.gateway.port import GatewayHost
+    pass
 
 if TYPE_CHECKING:
+    from palinurus.gateway.clients import GatewayClients
     from palinurus.gateway.context import MethodContext
-    from palinurus.gateway.pairing import DevicePairing
     from palinurus.inbox.commands.command import CommandContext
 
 log = logging.getLogger(__name__)
@@ -153,69 +151,10 @@ EVENTS: dict[str, GatewayEventKind] = {
 }
 
 
-class GatewayPort(Protocol):
-    """What methods see of the gateway."""
-
-    @property
-    def host(self) -> GatewayHost: ...
-
-    @property
-    def settings(self) -> Settings: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def pairing(self) -> DevicePairing: ...
-
-    @property
-    def context(self) -> MethodContext | None:
-        """Sessions, runs and what commands may use; None: this gateway has no program behind it."""
-        ...
-
-    def broadcast(self, event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
-        """Send to every client whose scopes let it see `event` (a name in EVENTS). Numbered. Never waits."""
-        ...
-
-    def tell(self, topics: Iterable[str], event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
-        """Send to every client that follows one of `topics` and may see `event`; once each, without a number."""
-        ...
-
-    def send(self, conn: str, event: str, payload: Any, *, drop_if_slow: bool = False) -> bool:
-        """Send to one connection (or to the one that resumed it), without a number. False if there is none."""
-        ...
-
-    def follow(self, conn: str, topic: str) -> None:
-        """`tell` reaches this connection from now on, until `unfollow` or its end."""
-        ...
-
-    def unfollow(self, conn: str, topic: str) -> None: ...
-
-    def followers(self, topics: Iterable[str]) -> frozenset[str]:
-        """The connections that follow one of `topics`, those that are gone but may come back included."""
-        ...
-
-    def clients(self) -> tuple[ConnectedClient, ...]:
-        """Everyone logged in, oldest first."""
-        ...
-
-    def presence(self) -> list[dict[str, Any]]:
-        """Who is here, as PresenceEntry objects; this gateway first."""
-        ...
-
-    def disconnect(self, *, device: str | None = None, conn: str | None = None, reason: str = "") -> int:
-        """Close the live connections of a device (or one connection) at once, code 4001. Returns how many."""
-        ...
-
-    async def health(self, *, fresh: bool = False) -> Mapping[str, Any]:
-        """The health snapshot: the cached one unless `fresh`."""
-        ...
-
-
 class MethodCall(NamedTuple):
     """One request on its way to a method."""
 
-    gateway: GatewayPort
+    gateway: GatewayClients
     client: ConnectedClient
     id: str
     method: str

@@ -212,7 +212,7 @@ class GatewayServer:
             assert self._doors is not None
             self._doors.known.add(request.protocol)
         try:
-            made = row.handler(RouteRequest(request, match, self, peer.address, caller))
+            made = row.handler(RouteRequest(request, match, self, peer.address, caller=caller))
             return row.name, await made if isinstance(made, Awaitable) else made
         except ConnectionError:
             raise

@@ -17,7 +17,7 @@ from palinurus.core.types.model import ModelSpec
 from palinurus.errors import StateBroken
 from palinurus.gateway.rpc import MethodError
 from palinurus.inbox.commands.command import CommandContext
-from palinurus.inbox.commands.facts import find_session_model
+from palinurus.services.facts import find_session_model
 from palinurus.sessions.entries import CompactionEntry, MessageEntry, TranscriptEntry, to_millis
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.rows import make_session_row
@@ -44,7 +44,7 @@ class SessionReader:
         self._program = program
 
     def key(self, text: str, agent: str | None = None) -> SessionKey:
-        """The canonical key. Raises RpcError for what cannot be one, or an agent that does not exist."""
+        """The canonical key. Raises MethodError for what cannot be one, or an agent that does not exist."""
         settings = self._program.settings
         default = agent or settings.default_agent
         rest = settings.session.main_key if text.strip().lower() == "main" else text
@@ -179,19 +179,16 @@ def _cut(text: str, chars: int | None) -> str:
     return text if chars is None or len(text) <= chars else text[:chars] + CUT
 
 
+def _block(block: TextBlock | ImageBlock, cut: Callable[[str], str]) -> dict[str, Any]:
+    if isinstance(block, TextBlock):
+        return {"type": "text", "text": cut(block.text)}
+    return {"type": "image", "mimeType": block.mimeType, "data": block.data}
+
+
 def _user(message: UserMessage, cut: Callable[[str], str]) -> dict[str, Any]:
-    blocks: list[dict[str, Any]] = []
-    for block in message.blocks:
-        if isinstance(block, TextBlock):
-            blocks.append({"type": "text", "text": cut(block.text)})
-        else:
-            blocks.append(_image(block))
+    blocks = [_block(block, cut) for block in message.blocks]
     plain = len(blocks) == 1 and blocks[0]["type"] == "text"
     return {"role": "user", "content": blocks[0]["text"] if plain else blocks, "timestamp": message.timestamp}
-
-
-def _image(block: ImageBlock) -> dict[str, Any]:
-    return {"type": "image", "mimeType": block.mimeType, "data": block.data}
 
 
 def _assistant(message: AssistantMessage, cut: Callable[[str], str]) -> dict[str, Any]:
@@ -220,15 +217,11 @@ def _assistant(message: AssistantMessage, cut: Callable[[str], str]) -> dict[str
 
 
 def _result(message: ToolResult, cut: Callable[[str], str]) -> dict[str, Any]:
-    content = [
-        {"type": "text", "text": cut(block.text)} if isinstance(block, TextBlock) else _image(block)
-        for block in message.content
-    ]
     made = {
         "role": "toolResult",
         "toolCallId": message.toolCallId,
         "toolName": message.toolName,
-        "content": content,
+        "content": [_block(block, cut) for block in message.content],
         "isError": message.isError,
         "timestamp": message.timestamp,
     }

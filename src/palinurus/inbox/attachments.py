@@ -41,7 +41,7 @@ class _Heard(NamedTuple):
 
 
 class FileAttacher:
-    """Implements `agent.received.Attach`."""
+    """Implements `agent.plan.sandbox.AttachFiles`."""
 
     def __init__(self, ears: TranscriberPort) -> None:
         self._ears = ears

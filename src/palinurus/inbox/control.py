@@ -27,14 +27,13 @@ from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.inbox.commands import runs
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall, CommandContext, is_admin
-from palinurus.inbox.commands.facts import change_record, gather_facts
 from palinurus.inbox.commands.info import format_status_card
 from palinurus.inbox.commands.levels import DirectiveContext, apply_directives
-from palinurus.inbox.commands.models import find_meant_model, list_models
 from palinurus.inbox.commands.reset import make_session_id
 from palinurus.inbox.commands.table import TABLE, describe_unknown
 from palinurus.inbox.message import CONTROL_LANE, InboxMessage, is_stop_word
 from palinurus.inbox.policy import QueuePolicy
+from palinurus.services.facts import change_record, find_meant_model, gather_facts, list_models
 from palinurus.sessions.lifecycle import MessageMoment, find_current_session, make_end_payload, make_start_payload
 from palinurus.store.port import InboxItem, RunClaim, Settlement, TurnOutcome
 
@@ -107,14 +106,14 @@ class _Asked(NamedTuple):
         """For the outbox. A number is queued once, whoever queues it first."""
         if not self.inbound.push or not text:
             return ()
-        return (Reply(self.inbound.target, text, f"{self.claim.id}.{number}", "final", self.inbound.reply_to),)
+        return (Reply(self.inbound.target, text, f"{self.claim.id}.{number}", "final", reply_to=self.inbound.reply_to),)
 
 
 class CommandController:
     """`replied` is told of replies that are in the outbox now."""
 
-    def __init__(self, desk: CommandContext, replied: Callable[[tuple[Reply, ...]], None]) -> None:
-        self.desk = desk
+    def __init__(self, program: CommandContext, replied: Callable[[tuple[Reply, ...]], None]) -> None:
+        self.program = program
         self._replied = replied
 
     async def turn(
@@ -139,37 +138,38 @@ class CommandController:
             await self._followed(asked, answer, answer.follow, abort or Abort())
 
     async def _answer(self, claim: RunClaim, message: InboxMessage) -> CommandAnswer:
-        desk, inbound, key = self.desk, message.inbound, message.route.key
-        settings = desk.settings
+        program, inbound, key = self.program, message.inbound, message.route.key
+        settings = program.settings
         ident = make_session_id(claim.id)
-        row = await desk.store.session(str(key))
+        row = await program.store.session(str(key))
         moment = MessageMoment(claim.at, find_zone(settings.agents[key.agent].user_timezone), inbound.target.channel)
-        found = await find_current_session(row, key, settings.session, moment, ident, settings.home)
-        call = CommandCall(desk, claim, inbound, key, found.record, found.stored, "", "", {**TABLE, **desk.commands})
+        found = await find_current_session(row, key, settings.session, moment, ident=ident, home=settings.home)
+        table = {**TABLE, **program.commands}
+        call = CommandCall(program, claim, inbound, key, record=found.record, stored=found.stored, table=table)
         answer = await _do(call, message)
         if answer.record is not None and found.ended is not None and answer.record.sessionId == ident:
-            desk.hooks.observe("session_end", make_end_payload(key, found.ended, ident))
-            desk.hooks.observe("session_start", make_start_payload(key, found))
+            program.hooks.observe("session_end", make_end_payload(key, found.ended, ident))
+            program.hooks.observe("session_start", make_start_payload(key, found))
         return answer
 
     async def _followed(self, asked: _Asked, answer: CommandAnswer, follow: Inbound, abort: Abort) -> None:
         """The session first, then the answer, then the message that follows, then the end of the command: a crash
         between any two is mended by doing it again, since each has an id that comes from the command's."""
-        desk, claim = self.desk, asked.claim
+        program, claim = self.program, asked.claim
         if answer.record is not None:
-            await desk.store.save_session(answer.record.row(asked.key))
+            await program.store.save_session(answer.record.row(asked.key))
         if asked.inbound.push:
-            replies = desk.fitted(asked.inbound, asked.replies(answer.text))
-            await desk.store.queue_replies(claim, to_outgoing_rows(replies, claim.id, desk.clock.now()))
+            replies = program.fitted(asked.inbound, asked.replies(answer.text))
+            await program.store.queue_replies(claim, to_outgoing_rows(replies, claim.id, program.clock.now()))
             self._replied(replies)
         relay = _Relay(asked.audience) if answer.relay and not asked.inbound.push else None
         said, row = 0, None
         try:
-            accepted = await desk.inbox.submit(follow, relay.show if relay else None)
-            row = await abort.wait(desk.inbox.wait(accepted.id)) if relay else None
+            accepted = await program.inbox.submit(follow, relay.show if relay else None)
+            row = await abort.wait(program.inbox.wait(accepted.id)) if relay else None
         except Aborted as exc:
             if exc.reason == "drain":
-                await desk.store.yield_back(claim)
+                await program.store.yield_back(claim)
                 return
         except PalinurusError as exc:  # not accepted: say why
             said, answer = 1, CommandAnswer(f"⚠️ {exc.message}")
@@ -181,8 +181,8 @@ class CommandController:
     async def _settle(
         self, asked: _Asked, answer: CommandAnswer, outcome: TurnOutcome = "answered", number: int = 0
     ) -> None:
-        now = self.desk.clock.now()
-        replies = self.desk.fitted(asked.inbound, asked.replies(answer.text, number))
+        now = self.program.clock.now()
+        replies = self.program.fitted(asked.inbound, asked.replies(answer.text, number))
         session = answer.record.row(asked.key) if answer.record is not None else None
         asked.audience.show(MessageUpdate(answer.text))
         end = AgentEnd((AssistantMessage((TextBlock(answer.text),), timestamp=now),), "stop", TokenUsage(), ended=now)
@@ -190,13 +190,13 @@ class CommandController:
         settled = Settlement(outcome, answer.text, (), rows, session=session, spent=answer.spent)
         if await self._end(asked.claim, settled, asked.audience, end):
             if answer.record is not None:
-                self.desk.changed(str(asked.key), answer.record)
+                self.program.changed(str(asked.key), answer.record)
             self._replied(replies)
 
     async def _end(self, claim: RunClaim, settled: Settlement, audience: Audience, end: AgentEnd | None) -> bool:
         """Try until it is on disk: a full disk may be emptied. False if the claim is no longer ours."""
-        desk = self.desk
-        if not await settle_until_stored(claim, lambda: desk.store.settle(claim, settled), desk.clock):
+        program = self.program
+        if not await settle_until_stored(claim, lambda: program.store.settle(claim, settled), program.clock):
             return False
         if end is not None:
             audience.show(end)
@@ -224,7 +224,7 @@ async def _do(call: CommandCall, message: InboxMessage) -> CommandAnswer:
         _tell(call, "stop", "")
         return await runs.run_stop(call._replace(name="stop"))
     if found is not None and found.command is None:
-        return CommandAnswer(describe_unknown(found.name, call.desk.commands))
+        return CommandAnswer(describe_unknown(found.name, call.program.commands))
     directive = found is not None and found.name == "status" and parsed.only  # also a command
     if found is not None and found.command is not None and found.command.run is not None and not directive:
         if found.command.scope == "owner" and not is_admin(call.inbound):
@@ -238,28 +238,29 @@ def _tell(call: CommandCall, name: str, args: str) -> None:
     """Hooks hear of a command before it is done. Told again if a crash makes it run again."""
     who = {"senderId": call.inbound.sender.id, "channel": call.inbound.target.channel}
     where = {"sessionKey": str(call.key), "agentId": call.key.agent}
-    call.desk.hooks.observe("command", {"name": name, "args": args.strip(), **who, **where})
+    call.program.hooks.observe("command", {"name": name, "args": args.strip(), **who, **where})
 
 
 def _directives(call: CommandCall, parsed: ParsedDirectives) -> CommandAnswer:
     """All directives of a message that holds nothing else."""
-    desk, agent = call.desk, call.agent
-    before = after = gather_facts(desk, call.key, call.record)
+    program, agent = call.program, call.agent
+    before = after = gather_facts(program, call.key, call.record)
     problem = models = ""
     chosen = parsed.get("model")
     if chosen is not None and chosen.raw and chosen.raw.lower() != "status":
         if chosen.raw.lower() == "list":
-            models = list_models(desk.catalog, agent, str(before.model.ref))
+            models = list_models(program.catalog, agent, str(before.model.ref))
         else:
-            wanted = find_meant_model(desk.catalog, agent, chosen.raw)
+            wanted = find_meant_model(program.catalog, agent, chosen.raw)
             if isinstance(wanted, str):
                 problem = wanted
             else:
-                after = gather_facts(desk, call.key, call.record, wanted)
+                after = gather_facts(program, call.key, call.record, wanted)
     applied = apply_directives(
-        parsed.directives, DirectiveContext(before, after, call.inbound, desk.settings, problem, models)
+        parsed.directives,
+        DirectiveContext(before, after, call.inbound, program.settings, problem=problem, models=models),
     )
-    record = change_record(call.record, applied.changes, desk.clock.now()) if applied.changes else None
+    record = change_record(call.record, applied.changes, program.clock.now()) if applied.changes else None
     text = applied.text
     if parsed.get("status") is not None and not applied.refused:
         now = call if record is None else call._replace(record=record)

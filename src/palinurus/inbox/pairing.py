@@ -22,6 +22,7 @@ from palinurus.core.types.keys import escape_key_part
 from palinurus.core.types.outbound import Reply
 from palinurus.core.untrusted import clean_label
 from palinurus.store.port import Store
+from palinurus.store.records import Records
 
 ASKING, LET_IN, OWNER = "pairing", "paired", "owner"
 FIRST = "first"
@@ -106,6 +107,8 @@ class ChatPairing:
         self, store: Store, clock: Clock, *, owned: bool, gone: Callable[[PairingPerson], None] = lambda person: None
     ) -> None:
         self._store = store
+        self._asking = Records(store, ASKING, PairingStranger)
+        self._let_in = Records(store, LET_IN, PairedPerson)
         self._clock = clock
         self._owned = owned
         self._gone = gone
@@ -133,25 +136,23 @@ class ChatPairing:
                 return None
             name = clean_label(sender.name, 60)
             code = _code({one.code for one in waiting})
-            made = PairingStranger(target.channel, target.account, sender.id, now, name, target, code)
-            await self._store.put_record(ASKING, made.key, msgspec.json.encode(made))
+            made = PairingStranger(target.channel, target.account, sender.id, now, name=name, target=target, code=code)
+            await self._asking.put(made.key, made)
             return made
 
     async def list_waiting(self) -> list[PairingStranger]:
         """Who waits, oldest first. Codes that are too old are removed."""
         now, found = self._clock.now(), []
-        for row in await self._store.list_records(ASKING):
-            one = msgspec.json.decode(row.data, type=PairingStranger)
+        for key, one in (await self._asking.all()).items():
             if one.expired(now):
-                await self._store.put_record(ASKING, row.key, None, expect=row.data)
+                await self._asking.swap(key, one, None)
             else:
                 found.append(one)
         return sorted(found, key=lambda one: one.at)
 
     async def list_paired(self) -> list[PairedPerson]:
         """Who was let in, oldest first."""
-        rows = await self._store.list_records(LET_IN)
-        return sorted((msgspec.json.decode(row.data, type=PairedPerson) for row in rows), key=lambda one: one.at)
+        return sorted((await self._let_in.all()).values(), key=lambda one: one.at)
 
     async def approve(self, code: str, by: str, *, first: bool = True) -> PairedPerson | str:
         """Let in whoever has this code; or why nothing happened. A code works once.
@@ -169,13 +170,13 @@ class ChatPairing:
                     return "too many wrong codes; wait a minute"
                 return "no stranger has this code now (codes are good for one hour, and once)"
             one = found[0]
-            made = PairedPerson(one.channel, one.account, one.id, now, one.name, one.target, by)
+            made = PairedPerson(one.channel, one.account, one.id, now, name=one.name, target=one.target, by=by)
             if not self._owned and first:
                 await self._store.put_record(OWNER, FIRST, made.key.encode(), expect=None)
                 held = await self._store.get_record(OWNER, FIRST)
                 made = msgspec.structs.replace(made, owner=held is not None and held.data == made.key.encode())
-            await self._store.put_record(LET_IN, made.key, msgspec.json.encode(made))
-            await self._store.put_record(ASKING, made.key, None)
+            await self._let_in.put(made.key, made)
+            await self._asking.drop(made.key)
             return made
 
     async def reject(self, code: str) -> PairingStranger | str:
@@ -183,7 +184,7 @@ class ChatPairing:
         wanted = code.strip().upper().replace("-", "")
         for one in await self.list_waiting():
             if one.code == wanted:
-                await self._store.put_record(ASKING, one.key, None)
+                await self._asking.drop(one.key)
                 return one
         return "no stranger has this code now"
 
@@ -196,7 +197,7 @@ class ChatPairing:
             return "nobody of this id was let in" if not found else "several have this id; write channel:id"
         gone = found[0]
         async with self._lock:
-            await self._store.put_record(LET_IN, gone.key, None)
+            await self._let_in.drop(gone.key)
             await self._store.put_record(OWNER, FIRST, None, expect=gone.key.encode())
         self._gone(gone)
         return gone

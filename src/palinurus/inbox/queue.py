@@ -4,7 +4,7 @@ A row is in `rows` from the moment it waits on disk until a run has it or its re
 
     waiting ──► handed (in the run's mailbox) ──► taken (read by the loop) ──► gone (on disk as part of the run)
        │  ▲───────────┴──────── the run ended ───────┘
-       └──► doomed (not to be run; ends as `Verdict` says as soon as the session is free)
+       └──► doomed (not to be run; ends as `QueueVerdict` says as soon as the session is free)
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ Stepped: TypeAlias = tuple[SessionQueue, tuple[Effect, ...]]
 def make_row(ident: str, inbound: Inbound, policy: QueuePolicy, now: float) -> QueueRow:
     """What the queue needs to know of a message."""
     until = now + policy.debounce if policy.mode == "collect" else 0.0
-    return QueueRow(ident, get_place(inbound), policy.mode, until, policy.cap, shorten_line(inbound.text))
+    return QueueRow(ident, get_place(inbound), policy.mode, until, full=policy.cap, line=shorten_line(inbound.text))
 
 
 def get_place(inbound: Inbound) -> QueuePlace:

@@ -1,6 +1,6 @@
 """What commands and the gateway see of the chat channels: who is let in, which accounts run, a way to say something.
 
-`app/lines.py` implements the port.
+`app/receivers.py` implements the port.
 """
 
 from __future__ import annotations
@@ -71,5 +71,5 @@ class ChatChannels(NamedTuple):
 
     pairing: ChatPairing
     say: Callable[[Reply], Awaitable[None]]  # a notice, through the outbox
-    lines: ReceiversPort
+    receivers: ReceiversPort
     signins: SignInsPort | None = None

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.config.settings import AgentBinding, Settings
+from palinurus.config.sections.bindings import AgentBinding
+from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.keys import SessionKey, escape_key_part, parse_agent_id, parse_session_key
 from palinurus.errors import BadRequest
@@ -32,7 +33,7 @@ def build_item(inbound: Inbound, where: Route, clock: Clock) -> InboxItem:
     ident = make_id(now)
     target = inbound.target
     dedupe = f"{target.channel}/{target.account}/{inbound.event}" if inbound.event else f"id/{ident}"
-    return InboxItem(ident, dedupe, str(where.key), where.lane, _encode(inbound), now)
+    return InboxItem(ident, dedupe, str(where.key), where.lane, body=_encode(inbound), at=now)
 
 
 def _encode(inbound: Inbound) -> bytes:

@@ -90,7 +90,7 @@ class ClaimFinisher:
         replies: tuple[Reply, ...] = ()
         if tell and inbound.push:
             text = f"⚠️ {note[:1].upper()}{note[1:]}."
-            replies = (Reply(inbound.target, text, f"{claim.id}.end", "notice", inbound.reply_to),)
+            replies = (Reply(inbound.target, text, f"{claim.id}.end", "notice", reply_to=inbound.reply_to),)
         settlement = Settlement(outcome, note, (), to_outgoing_rows(replies, claim.id, now))
         if self.stopped or not await settle_until_stored(
             claim, lambda: self._store.settle(claim, settlement), self._clock, lambda: self.stopped
@@ -99,7 +99,9 @@ class ClaimFinisher:
         if replies:
             self._replied(replies)
         kind: FailureKind = "aborted" if outcome == "aborted" else "refused"
-        return AgentEnd((), "aborted" if outcome == "aborted" else "error", TokenUsage(), ModelFailure(kind, note), now)
+        return AgentEnd(
+            (), "aborted" if outcome == "aborted" else "error", TokenUsage(), ModelFailure(kind, note), ended=now
+        )
 
 
 class ActiveRun:

@@ -28,18 +28,18 @@ _CHILDREN = {
 _FIRES = {"ok": "completed", "error": "failed", "skipped": "cancelled"}
 
 
-async def list_tasks(desk: CommandContext) -> list[dict[str, Any]]:
+async def list_tasks(program: CommandContext) -> list[dict[str, Any]]:
     """Newest first."""
-    now = desk.clock.now()
-    found = [_command(row) for row in desk.processes() if row.background or row.status == "running"]
-    if desk.nest is not None:
-        children = desk.nest.registry.every()
+    now = program.clock.now()
+    found = [_command(row) for row in program.processes() if row.background or row.status == "running"]
+    if program.subagents is not None:
+        children = program.subagents.registry.every()
         found += [_child(child) for child in children if texts.is_recent(child, now, RECENT)]
-    if desk.schedules is not None:
-        main = desk.settings.session.main_key
-        jobs = {job["id"]: job for job in desk.schedules.jobs(True)}
+    if program.schedules is not None:
+        main = program.settings.session.main_key
+        jobs = {job["id"]: job for job in program.schedules.jobs(True)}
         found += [_going(job, main) for job in jobs.values() if job["state"].get("runningAtMs")]
-        fires = await desk.schedules.runs("", RUNS)
+        fires = await program.schedules.runs("", RUNS)
         found += [_fired(fire, jobs, main) for fire in fires if now - fire["ts"] <= RECENT * 60_000]
     return sorted(found, key=lambda task: -task["createdAt"])
 

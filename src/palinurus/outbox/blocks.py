@@ -285,7 +285,7 @@ class BlockSpeaker:
     def _reply(self, text: str, kind: ReplyKind, ident: str, found: ReplyMarks = NO_REPLY_MARKS) -> Reply:
         inbound = self._inbound
         to = found.reply_to or (inbound.event if found.current else "")
-        return Reply(inbound.target, text, ident, kind, to, found.media, found.voice)
+        return Reply(inbound.target, text, ident, kind, reply_to=to, media=found.media, voice=found.voice)
 
     def _id(self, tail: str) -> str:
         """Unique in the run also where two things are the same."""

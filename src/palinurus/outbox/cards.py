@@ -5,7 +5,7 @@ Which message a card is, is on record, so that a card that was shown before a re
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -14,6 +14,8 @@ from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.drafts import call_platform
 from palinurus.store.port import Store
+from palinurus.store.records import Records
+from palinurus.tasks import TaskSet
 
 KIND = "card"  # of the records, by the id of the question
 MARK = ".a-"  # in a client id: what follows is the id of the question (`blocks.py`)
@@ -29,14 +31,12 @@ class CardMessage(msgspec.Struct, frozen=True):
 
 
 class ApprovalCards:
-    """`shown` hears of messages, `decided` of decisions, in any order. `spawn` does work in the background."""
+    """`shown` hears of messages, `decided` of decisions, in any order."""
 
-    def __init__(
-        self, store: Store, channels: Mapping[str, Channel], spawn: Callable[[Callable[[], Awaitable[object]]], object]
-    ) -> None:
-        self._store = store
+    def __init__(self, store: Store, channels: Mapping[str, Channel], tasks: TaskSet) -> None:
+        self._records = Records(store, KIND, CardMessage)
         self._channels = channels
-        self._spawn = spawn
+        self._tasks = tasks
         self._decided: dict[str, str] = {}  # words by question, of this process
 
     def on_shown(self, reply: Reply, message_id: str) -> None:
@@ -45,36 +45,35 @@ class ApprovalCards:
         channel = self._channels.get(reply.target.channel)
         if question and channel is not None and message_id and "edit" in channel.abilities.acts:
             card = CardMessage(reply.target, message_id, reply.text)
-            self._spawn(lambda: self._keep(question, card))
+            self._tasks.start(self._keep(question, card))
 
     def on_decided(self, question: str, words: str) -> None:
         """The question is closed; `words` say how."""
         self._decided[question] = words
         while len(self._decided) > 1000:
             del self._decided[next(iter(self._decided))]
-        self._spawn(lambda: self._mend(question))
+        self._tasks.start(self._mend(question))
 
     async def load(self, open_ones: Collection[str]) -> None:
         """At the start: cards of questions that were closed while nobody looked."""
-        for row in await self._store.list_records(KIND):
-            if row.key not in open_ones:
-                self.on_decided(row.key, CLOSED)
+        for question in await self._records.all():
+            if question not in open_ones:
+                self.on_decided(question, CLOSED)
 
     async def _keep(self, question: str, card: CardMessage) -> None:
-        await self._store.put_record(KIND, question, msgspec.json.encode(card))
+        await self._records.put(question, card)
         if question in self._decided:
             await self._mend(question)
 
     async def _mend(self, question: str) -> None:
-        kept = await self._store.get_record(KIND, question)
-        if kept is None:  # not shown yet, or set right already
+        card = await self._records.get(question)
+        if card is None:  # not shown yet, or set right already
             return
-        card = msgspec.json.decode(kept.data, type=CardMessage)
         channel = self._channels.get(card.target.channel)
         if channel is not None:
-            text = f"{card.text.rsplit(chr(10), 1)[0]}\n— {self._decided[question]}"
+            text = f"{card.text.rsplit(chr(10), 1)[0]}\n— {self._decided.get(question, CLOSED)}"
             await call_platform(channel.act(card.target, EditAction(card.message_id, text, plain=True)))
-        await self._store.put_record(KIND, question, None)
+        await self._records.drop(question)
 
 
 def parse_question_id(client_id: str) -> str:

@@ -2,7 +2,7 @@
 
 Before a part is sent its row says `sending`, on disk. A row found in that state after a crash is uncertain: it
 is looked up on the platform, or sent again where the platform drops repeats; otherwise it is sent once more at
-most, and the trace says so. What follows from each trouble is the table in `troubles.py`; a chat that waits holds
+most, and the trace says so. What follows from each trouble is the table in `send.py`; a chat that waits holds
 no other back, and an account that waits holds its own chats only.
 """
 
@@ -65,7 +65,7 @@ class Deliverer:
 
     def start(self) -> None:
         self._workers = {
-            name: _Worker(channel, self._store, self._hooks, self._clock, self._aids)
+            name: _Worker(channel, self._store, self._hooks, self._clock, aids=self._aids)
             for name, channel in self._channels.items()
         }
         self._tasks = [asyncio.ensure_future(worker.work()) for worker in self._workers.values()]

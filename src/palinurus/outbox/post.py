@@ -1,7 +1,7 @@
 """Messages that the agent sends by itself: into the outbox, cut as the channel takes them; and acts, at once.
 
-Implements `tools.post.Post`. At kill -9 a message that was posted is sent by the next start; an act is lost, and one
-that would show twice is not repeated.
+Implements `MessagePort` of `tools.program`. At kill -9 a message that was posted is sent by the next start; an act is
+lost, and one that would show twice is not repeated.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from palinurus.config.settings import Settings
 from palinurus.core.types.channel import Channel, ChannelAbilities, ChannelAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
+from palinurus.errors import StateBroken
 from palinurus.outbox.parts import ChannelFit, split_reply
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import Store
@@ -101,7 +102,10 @@ class OutboxPost:
     async def chats(self) -> list[KnownChat]:
         found: list[KnownChat] = []
         for row in await self._store.sessions():
-            record = SessionRecord.decode(row.data)
+            try:
+                record = SessionRecord.decode(row.data)
+            except StateBroken:  # hides nobody else's chat
+                continue
             channel = record.lastChannel or ""
             if record.lastTo and channel in self._channels:
                 target = Target(channel, record.lastTo, record.lastAccountId or "default")

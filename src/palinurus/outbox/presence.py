@@ -5,24 +5,20 @@ up, and nothing that goes wrong with them is anybody's business but the log's.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
 
 from palinurus.clock import Clock
-from palinurus.config.sections.delivery import PresenceSettings, TypingMode
+from palinurus.config.forms import Typing
+from palinurus.config.sections.delivery import PresenceSettings
 from palinurus.core.types.channel import Channel, ChannelAction, ReactAction, TypingAction
 from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.outbox.drafts import call_platform
+from palinurus.tasks import TaskSet
 
-log = logging.getLogger(__name__)
-
-Work: TypeAlias = Callable[[], Awaitable[object]]
 LONGEST = 600.0  # seconds of typing without any event: then the run is not what people should wait for
 
 
-def choose_typing_mode(inbound: Inbound, said: TypingMode | None) -> TypingMode:
+def choose_typing_mode(inbound: Inbound, said: Typing | None) -> Typing:
     """When typing begins: as configured, else at once for those who certainly get an answer."""
     if said is not None:
         return said
@@ -46,13 +42,13 @@ class RunPresence:
     """Of one run. Fed with its events; `close` when what it said is on disk."""
 
     def __init__(
-        self, channel: Channel, inbound: Inbound, settings: PresenceSettings, clock: Clock, helpers: BackgroundTasks
+        self, channel: Channel, inbound: Inbound, settings: PresenceSettings, clock: Clock, tasks: TaskSet
     ) -> None:
         self._channel = channel
         self._inbound = inbound
         self._settings = settings
         self._clock = clock
-        self._helpers = helpers
+        self._tasks = tasks
         self._mode = choose_typing_mode(inbound, settings.typing) if "typing" in channel.abilities.acts else "never"
         self._acked = wants_acknowledgement(inbound, settings) and "react" in channel.abilities.acts
         self._typing: asyncio.Task[None] | None = None
@@ -86,7 +82,7 @@ class RunPresence:
             self._act(ReactAction(self._inbound.event, self._settings.ack, remove=True))
 
     def _type(self) -> None:
-        self._typing = self._helpers.spawn(self._keep)
+        self._typing = self._tasks.start(self._keep())
 
     async def _keep(self) -> None:
         every = max(0.5, min(self._settings.interval, self._channel.abilities.typing))
@@ -95,35 +91,4 @@ class RunPresence:
             await self._clock.sleep(every)
 
     def _act(self, act: ChannelAction) -> None:
-        self._helpers.spawn(lambda: call_platform(self._channel.act(self._inbound.target, act)))
-
-
-class BackgroundTasks:
-    """The small tasks of all runs; none of them is waited for but at the end."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def spawn(self, work: Work) -> asyncio.Task[None]:
-        """Do it some time soon; the log says what went wrong."""
-        task = asyncio.ensure_future(self._quietly(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    async def _quietly(self, work: Work) -> None:
-        try:
-            await work()
-        except Exception:  # task boundary: a sign of life is never worth a run
-            log.exception("a sign of life failed")
-
-    async def settle(self) -> None:
-        """Wait for all of them."""
-        while self._tasks:
-            await asyncio.gather(*self._tasks)
-
-    async def close(self) -> None:
-        """Whatever is still under way is dropped."""
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.start(call_platform(self._channel.act(self._inbound.target, act)))

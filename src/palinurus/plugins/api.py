@@ -119,7 +119,7 @@ class PluginApi:
         if not self._entry.prompt and PROMPT_FIELDS & HOOK_POINTS[point].results.keys():
             made = _without(made, PROMPT_FIELDS)
         deadline = self._entry.deadlines.get(point, self._entry.deadline)
-        self.brought.hooks.append(HookRegistration(point, made, priority, self.id, deadline))
+        self.brought.hooks.append(HookRegistration(point, made, priority, self.id, deadline=deadline))
 
     def command(
         self,
@@ -134,7 +134,7 @@ class PluginApi:
         if not _COMMAND.fullmatch(name):
             raise PluginRegistrationError(f"command {name!r}: a name is a-z, 0-9, - and _")
         self._once(self.brought.commands, name, "command")
-        self.brought.commands[name] = PluginCommand(name, help, run, usage, owner, self.id)
+        self.brought.commands[name] = PluginCommand(name, help, run, usage, owner=owner, plugin=self.id)
 
     def vendor(self, made: Vendor) -> None:
         """A provider of models, as a file of facts; its `api` is one the program speaks."""

@@ -41,7 +41,7 @@ def load_plugins(settings: Settings, hooks: Hooks, taken: Mapping[str, Iterable[
     (tools, commands, vendors, channels)."""
     made = PluginSet()
     for one in find_enabled_plugins(settings):
-        result = one if isinstance(one, BrokenPlugin) else _loaded(one, settings, hooks, taken, made.brought)
+        result = one if isinstance(one, BrokenPlugin) else _loaded(one, settings, hooks, taken, others=made.brought)
         if isinstance(result, BrokenPlugin):
             made.broken.append(result)
             log.warning("plugin %s is set aside: %s", result.id, result.reason)
@@ -56,7 +56,7 @@ def load_plugins(settings: Settings, hooks: Hooks, taken: Mapping[str, Iterable[
 
 def load_plugin(one: PluginManifest, settings: Settings, hooks: Hooks) -> PluginContributions | BrokenPlugin:
     """Load one plugin by itself: for its subcommands, for tests and for a look at what it brings."""
-    return _loaded(one, settings, hooks, {}, PluginContributions())
+    return _loaded(one, settings, hooks, {}, others=PluginContributions())
 
 
 def load_module_file(file: str, name: str) -> ModuleType:
@@ -108,7 +108,7 @@ def _loaded(
     if not one.entry:
         return PluginContributions()
     config = fill_defaults(one.schema, entry.config) if one.schema else dict(entry.config)
-    api = PluginApi(one, entry, config, settings.home, hooks)
+    api = PluginApi(one, entry, config, settings.home, hooks=hooks)
     try:
         _register(one)(api)
     except (Exception, SystemExit) as exc:  # border: a plugin's failure is its own; everything else starts

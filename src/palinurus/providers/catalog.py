@@ -1,6 +1,6 @@
 """Which models there are, and what is known about each: vendor facts, then config, then the agent's parameters.
 
-Resolved once per message into a frozen `ModelInfo`. Knows no network; what a probe found is handed in.
+Resolved once per message into a frozen `ModelSpec`. Knows no network; what a probe found is handed in.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.settings import AgentSettings, ModelSettings, ProviderSettings, Secret, Settings
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
+from palinurus.config.settings import AgentSettings, Secret, Settings
 from palinurus.core.types.keys import ModelRef, parse_model_ref
 from palinurus.core.types.model import ModelFailure, ModelSpec, TokenPrice
 from palinurus.core.types.vendor import Vendor, VendorModel

@@ -27,6 +27,8 @@ from palinurus.core.policy import card
 from palinurus.core.types.approval import ApprovalAnswer, ApprovalDecision, ApprovalRequest, ShowCard
 from palinurus.errors import PalinurusError
 from palinurus.store.port import Store
+from palinurus.store.records import Records
+from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
@@ -81,13 +83,14 @@ class ApprovalBoard:
         self, store: Store, clock: Clock, file: str = "", stopping: Callable[[], bool] = lambda: False
     ) -> None:
         self._store = store
+        self._records = Records(store, KIND, ApprovalRow)
         self._clock = clock
         self._file = file
         self._stopping = stopping
         self._waiting: dict[str, asyncio.Future[ApprovalAnswer]] = {}
         self._listeners: list[Listener] = []
         self._watchers: list[Listener] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet("closing an approval")
 
     # asking
 
@@ -110,7 +113,7 @@ class ApprovalBoard:
         self._waiting[row.id] = future
         try:
             if earlier is None:
-                await self._store.put_record(KIND, row.id, _encode(row), expect=None)
+                await self._records.swap(row.id, None, row)
             elif told := await self._taken(row.id):
                 return told
             if show is not None:
@@ -123,7 +126,7 @@ class ApprovalBoard:
             return await self._wait(row, future)
         except asyncio.CancelledError:
             if not self._stopping():
-                self._spawn(self._end(row.id, "cancelled", "the run was stopped"))
+                self._tasks.start(self._end(row.id, "cancelled", "the run was stopped"))
             raise
         finally:
             if self._waiting.get(row.id) is future:
@@ -144,9 +147,9 @@ class ApprovalBoard:
     async def _earlier(self, wanted: str) -> ApprovalAnswer | ApprovalRow | None:
         """The answer somebody gave to the same question after its run had gone, or that question, still open."""
         now = self._clock.now()
-        for data, row in await self._rows():
+        for row in (await self._records.all()).values():
             if row.expires + KEPT_MS < now:
-                await self._store.put_record(KIND, row.id, None, expect=data)
+                await self._records.swap(row.id, row, None)
             elif row.digest != wanted or row.expires <= now or row.id in self._waiting:
                 continue
             elif row.state == "answered":
@@ -158,26 +161,23 @@ class ApprovalBoard:
 
     async def _taken(self, ident: str) -> ApprovalAnswer | None:
         """The answer that came while an open question was being taken up again."""
-        kept = await self._store.get_record(KIND, ident)
-        row = _decode(kept.data) if kept else None
-        if kept is None or row is None or row.state != "answered":
+        row = await self._records.get(ident)
+        if row is None or row.state != "answered":
             return None
-        used = msgspec.structs.replace(row, state="used")
-        taken = await self._store.put_record(KIND, ident, _encode(used), expect=kept.data)
+        taken = await self._records.swap(ident, row, msgspec.structs.replace(row, state="used"))
         return ApprovalAnswer(row.decision, row.by, ident) if taken else None
 
     def _row(self, ask: ApprovalRequest, wanted: str) -> ApprovalRow:
         now = self._clock.now()
-        return ApprovalRow(str(uuid.uuid4()), wanted, ask, now, now + round(ask.timeout * 1000))
+        return ApprovalRow(str(uuid.uuid4()), wanted, ask, now, expires=now + round(ask.timeout * 1000))
 
     async def _end(self, ident: str, state: State, by: str) -> bool:
         """Close a pending question without an answer. False if it has been answered."""
-        kept = await self._store.get_record(KIND, ident)
-        row = _decode(kept.data) if kept else None
-        if kept is None or row is None or row.state != "pending":
+        row = await self._records.get(ident)
+        if row is None or row.state != "pending":
             return False
         ended = msgspec.structs.replace(row, state=state, by=by, decided=self._clock.now())
-        if not await self._store.put_record(KIND, ident, _encode(ended), expect=kept.data):
+        if not await self._records.swap(ident, row, ended):
             return False
         self._tell("resolved", ended)
         return True
@@ -186,7 +186,7 @@ class ApprovalBoard:
 
     async def answer(self, ident: str, decision: str, by: str) -> AnswerOutcome:
         """Record what a person decided. `ident` is the id or the beginning of it. Raises StateError kinds."""
-        data, row, problem = await self._find(ident)
+        row, problem = await self._find(ident)
         if row is None:
             return AnswerOutcome(None, problem)
         if decision not in DECISIONS:
@@ -205,9 +205,8 @@ class ApprovalBoard:
             by=by,
             decided=self._clock.now(),
         )
-        if not await self._store.put_record(KIND, row.id, _encode(told), expect=data):
-            kept = await self._store.get_record(KIND, row.id)
-            now = (_decode(kept.data) if kept else None) or row
+        if not await self._records.swap(row.id, row, told):
+            now = await self._records.get(row.id) or row
             return AnswerOutcome(now, _closed(now))
         # The rule is there before the run goes on: the next command may be the same one.
         note = await self._remember(told) if decision == "allow-always" else ""
@@ -227,30 +226,30 @@ class ApprovalBoard:
             log.error("an allowlist rule could not be stored: %s", exc)
         return "the rule could not be stored, it counts this once"
 
-    async def _find(self, ident: str) -> tuple[bytes, ApprovalRow | None, str]:
+    async def _find(self, ident: str) -> tuple[ApprovalRow | None, str]:
         if not ident:
-            return b"", None, "which one? /approve lists them"
-        found = [(data, row) for data, row in await self._rows() if row.id == ident or _short(row, ident)]
+            return None, "which one? /approve lists them"
+        found = [row for row in (await self._records.all()).values() if row.id == ident or _short(row, ident)]
         if len(found) > 1:
-            open_ones = [(data, row) for data, row in found if row.state == "pending"]
+            open_ones = [row for row in found if row.state == "pending"]
             found = open_ones if len(open_ones) == 1 else found
         if len(found) > 1:
-            return b"", None, f"several questions begin with {ident[:40]}; give more of the id"
+            return None, f"several questions begin with {ident[:40]}; give more of the id"
         if not found:
-            return b"", None, f"unknown or expired approval id {ident[:40]}"
-        return found[0][0], found[0][1], ""
+            return None, f"unknown or expired approval id {ident[:40]}"
+        return found[0], ""
 
     # looking
 
     async def pending(self, session: str = "") -> list[ApprovalRow]:
         """Open questions, oldest first; of one session, or all."""
         now = self._clock.now()
-        rows = [row for _, row in await self._rows() if row.state == "pending" and row.expires > now]
+        rows = [row for row in (await self._records.all()).values() if row.state == "pending" and row.expires > now]
         return sorted((r for r in rows if not session or r.ask.session == session), key=lambda r: (r.created, r.id))
 
     async def row(self, ident: str) -> ApprovalRow | None:
         """By id or a unique beginning of it."""
-        return (await self._find(ident))[1]
+        return (await self._find(ident))[0]
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Hear of every question and every end of one, in this process. Returns the function that ends it."""
@@ -268,25 +267,9 @@ class ApprovalBoard:
             except Exception:  # border: a broken face must not decide about questions
                 log.exception("a listener for approvals failed")
 
-    async def _rows(self) -> list[tuple[bytes, ApprovalRow]]:
-        decoded = ((kept.data, _decode(kept.data)) for kept in await self._store.list_records(KIND))
-        return [(data, row) for data, row in decoded if row is not None]
-
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.ensure_future(self._quietly(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _quietly(self, work: Any) -> None:
-        try:
-            await work
-        except PalinurusError as exc:
-            log.error("an approval could not be closed: %s", exc.message)
-
     async def close(self) -> None:
         """Let what is being written reach the disk."""
-        if self._tasks:
-            await asyncio.gather(*self._tasks)
+        await self._tasks.settle()
 
 
 def digest_question(ask: ApprovalRequest) -> str:
@@ -306,14 +289,3 @@ def _closed(row: ApprovalRow) -> str:
     if row.decision is not None:
         return f"already answered: {row.decision} by {row.by}"
     return f"no longer open: {row.by or row.state}"
-
-
-def _encode(row: ApprovalRow) -> bytes:
-    return msgspec.json.encode(row)
-
-
-def _decode(data: bytes) -> ApprovalRow | None:
-    try:
-        return msgspec.json.decode(data, type=ApprovalRow)
-    except msgspec.MsgspecError:
-        return None  # of another version: nobody waits for it

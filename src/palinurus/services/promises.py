@@ -7,7 +7,6 @@ accepted: its record says so, and the next start makes the job, whose id is the 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import uuid
 from collections.abc import Callable
@@ -24,6 +23,8 @@ from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import AssistantMessage, ToolCall
 from palinurus.errors import BadRequest, NotFound, StateError
 from palinurus.store.port import Store
+from palinurus.store.records import Records
+from palinurus.tasks import TaskSet
 from palinurus.tools.program.cron import CronJobMaker, SchedulerPort
 
 log = logging.getLogger(__name__)
@@ -55,14 +56,19 @@ class OpenPromise(msgspec.Struct, frozen=True, omit_defaults=True):
         return str(uuid.uuid5(uuid.NAMESPACE_OID, f"promise:{self.id}"))
 
 
+def open_records(store: Store) -> Records[OpenPromise]:
+    """The promises on disk, by id."""
+    return Records(store, KIND, OpenPromise)
+
+
 class PromiseFollower:
     """A follower of the inbox. `pending(session, text)`: is something under way that keeps this promise?"""
 
     def __init__(self, store: Store, pending: Callable[[str, str], bool]) -> None:
-        self._store = store
+        self._records = open_records(store)
         self._pending = pending
         self._turns: dict[str, tuple[str, Inbound]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet("noting a promise")
 
     def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
         """Nothing yet."""
@@ -93,12 +99,10 @@ class PromiseFollower:
             place = inbound.target
             source = ", ".join(taint.collect_taint(event.messages))[:80]
             made = OpenPromise(
-                f"{item}-{at}", session, key.agent, promise, event.ended, place.channel, place.to, place.account,
-                source,
+                f"{item}-{at}", session, key.agent, promise, at=event.ended,
+                channel=place.channel, to=place.to, account=place.account, source=source,
             )  # fmt: skip
-            task = asyncio.ensure_future(self._keep(made))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.start(self._keep(made))
 
     def on_ended(self, item: str) -> None:
         """Forget the turn."""
@@ -106,45 +110,41 @@ class PromiseFollower:
 
     async def close(self) -> None:
         """When all that was noticed is on disk."""
-        await asyncio.gather(*self._tasks)
+        await self._tasks.settle()
 
     async def _keep(self, made: OpenPromise) -> None:
         try:
-            await self._store.put_record(KIND, made.id, msgspec.json.encode(made), expect=None)
+            await self._records.swap(made.id, None, made)
         except StateError as exc:  # a full disk: the reply was what mattered
             log.warning("a promise could not be noted: %s", exc.message)
 
 
 async def list_open_promises(store: Store, now: int, session: str | None = None) -> list[OpenPromise]:
     """The open items (of one session), oldest first; those that are too old or too many go."""
-    every: list[OpenPromise] = []
-    for kept in await store.list_records(KIND):
-        try:
-            every.append(msgspec.json.decode(kept.data, type=OpenPromise))
-        except msgspec.DecodeError:
-            await store.put_record(KIND, kept.key, None)
-    every.sort(key=lambda one: one.at)
+    records = open_records(store)
+    # Those that are being accepted are not open, and not for us to remove: their jobs are yet to be made.
+    every = sorted((one for one in (await records.all()).values() if not one.due), key=lambda one: one.at)
     stay = [one for one in every if now - one.at <= KEPT][-MOST:]
     for old in every:
         if old not in stay:
-            await store.put_record(KIND, old.id, None)
-    return [one for one in stay if session in (None, one.session) and not one.due]
+            await records.drop(old.id)
+    return [one for one in stay if session in (None, one.session)]
 
 
 async def close_promise(store: Store, one: OpenPromise) -> bool:
     """It is no longer open. False: somebody else closed it."""
-    return await store.put_record(KIND, one.id, None, expect=msgspec.json.encode(one))
+    return await open_records(store).swap(one.id, one, None)
 
 
 async def accept_promise(store: Store, schedules: SchedulerPort, one: OpenPromise, due: int) -> dict[str, Any] | None:
     """Make it a job; None: it is no longer open. Raises BadRequest, and it stays open."""
     taken = msgspec.structs.replace(one, due=due)
-    if not await store.put_record(KIND, one.id, msgspec.json.encode(taken), expect=msgspec.json.encode(one)):
+    if not await open_records(store).swap(one.id, one, taken):
         return None
     try:
         job = await schedules.add(to_job(taken), CronJobMaker(one.session, one.agent, source=one.source, ident=one.job))
     except BadRequest:
-        await store.put_record(KIND, one.id, msgspec.json.encode(one), expect=msgspec.json.encode(taken))
+        await open_records(store).swap(one.id, taken, one)
         raise
     await close_promise(store, taken)
     return job
@@ -152,18 +152,17 @@ async def accept_promise(store: Store, schedules: SchedulerPort, one: OpenPromis
 
 async def resume_accepted(store: Store, schedules: SchedulerPort, now: int) -> None:
     """Finish what was being accepted when the program was stopped; what is late by now comes at once."""
-    for kept in await store.list_records(KIND):
+    for one in (await open_records(store).all()).values():
+        if not one.due:
+            continue
         try:
-            one = msgspec.json.decode(kept.data, type=OpenPromise)
-            if not one.due:
-                continue
             if not await _ran(schedules, one):
                 maker = CronJobMaker(one.session, one.agent, source=one.source, ident=one.job)
                 await schedules.add(to_job(msgspec.structs.replace(one, due=max(one.due, now))), maker)
             await close_promise(store, one)
-        except (msgspec.DecodeError, BadRequest) as exc:
+        except BadRequest as exc:
             log.warning("a promise was accepted, but no job was made for it: %s", exc)
-            await store.put_record(KIND, kept.key, None)
+            await close_promise(store, one)
 
 
 async def _ran(schedules: SchedulerPort, one: OpenPromise) -> bool:

@@ -1,7 +1,7 @@
-"""Which sessions a session sees, and letters from one to another. Implements `tools.sessions.Reach` and
-`tools.agents.Agents` over the store, the transcripts and the dispatcher.
+"""Which sessions a session sees, and messages from one to another. Implements `SessionsPort` and `AgentsPort` of
+`tools.program` over the store, the transcripts and the dispatcher.
 
-A letter is a message like any other: on disk before anybody is told, once, answered by a turn of its own. It carries
+Such a message is one like any other: on disk before anybody is told, once, answered by a turn of its own. It carries
 none of the sender's rights.
 """
 
@@ -152,7 +152,7 @@ class SessionDirectory:
         cleaner = HistoryCleaner(self._secrets)
         messages = cleaner.messages(await self._said(seen), tools=tools)
         older = len(messages) > limit
-        return SessionHistory(str(seen.key), tuple(messages[-limit:]), older, cleaner.cut, cleaner.blanked)
+        return SessionHistory(str(seen.key), tuple(messages[-limit:]), older, cleaner.cut, blanked=cleaner.blanked)
 
     async def _row(self, seen: _Seen, wanted: SessionFilter) -> dict[str, Any]:
         whole = make_session_row(seen.record, seen.key)
@@ -177,17 +177,17 @@ class SessionDirectory:
 
     # writing
 
-    async def send(self, letter: SessionMessage) -> dict[str, Any]:
-        """Hands the letter over, and waits for the answer as long as it says."""
-        seen = await self._addressed(letter)
+    async def send(self, message: SessionMessage) -> dict[str, Any]:
+        """Hands the message over, and waits for the answer as long as it says."""
+        seen = await self._addressed(message)
         if seen is None:
-            who = letter.session or letter.label
+            who = message.session or message.label
             rule = f"tools.sessions.visibility is {self._settings.reach.visibility}"
             return {"status": "forbidden", "error": f"no session {who[:120]} that can be reached from here ({rule})"}
         key = str(seen.key)
-        if key == letter.caller:
+        if key == message.caller:
             return {"status": "error", "sessionKey": key, "error": "this is the session that is speaking"}
-        inbound = self._inbound(letter, seen)
+        inbound = self._inbound(message, seen)
         try:
             accepted = await self._inbox.submit(inbound)
         except PalinurusError as exc:
@@ -195,18 +195,18 @@ class SessionDirectory:
         body: dict[str, Any] = {"runId": accepted.id, "status": "accepted", "sessionKey": key}
         if inbound.push:
             body["delivery"] = {"status": "pending", "mode": "announce"}
-        if letter.wait <= 0:
+        if message.wait <= 0:
             return body
         try:
-            async with asyncio.timeout(letter.wait):
+            async with asyncio.timeout(message.wait):
                 ended = await self._inbox.wait(accepted.id)
         except TimeoutError:
-            return {**body, "status": "timeout", "error": f"no answer within {letter.wait:g} s; it goes on"}
+            return {**body, "status": "timeout", "error": f"no answer within {message.wait:g} s; it goes on"}
         if ended.outcome in ("answered", "silent"):
             return {**body, "status": "ok", "reply": ended.note if ended.outcome == "answered" else ""}
         return {**body, "status": "error", "error": ended.note or str(ended.outcome)}
 
-    def _inbound(self, letter: SessionMessage, seen: _Seen) -> Inbound:
+    def _inbound(self, message: SessionMessage, seen: _Seen) -> Inbound:
         """Its answer also goes to the chat that the session is about, if there is one."""
         record = seen.record
         told = record.lastChannel in self._settings.channels and bool(record.lastTo)
@@ -214,23 +214,23 @@ class SessionDirectory:
         where = Target(record.lastChannel or "", record.lastTo or "", record.lastAccountId or "default", thread)
         return Inbound(
             where if told else Target("session"),
-            Sender(letter.caller),
-            event=f"session:{letter.event}",
-            text=f"[Message from the session {letter.caller}]\n{letter.text}",
+            Sender(message.caller),
+            event=f"session:{message.event}",
+            text=f"[Message from the session {message.caller}]\n{message.text}",
             at=self._clock.now(),
             kind="direct" if name_chat_type(seen.key) == "direct" else "group",
             session=str(seen.key),
             options=TurnOptions(queue="followup"),
             system=True,
             push=told,
-            source=f"session {letter.caller}",
+            source=f"session {message.caller}",
         )
 
-    async def _addressed(self, letter: SessionMessage) -> _Seen | None:
-        if letter.session:
-            return await self._one(letter.caller, letter.session)
-        for seen in (await self._visible(letter.caller)).values():
-            if seen.record.label == letter.label and letter.agent.lower() in ("", seen.key.agent):
+    async def _addressed(self, message: SessionMessage) -> _Seen | None:
+        if message.session:
+            return await self._one(message.caller, message.session)
+        for seen in (await self._visible(message.caller)).values():
+            if seen.record.label == message.label and message.agent.lower() in ("", seen.key.agent):
                 return seen
         return None
 

@@ -71,7 +71,9 @@ def iterate_blocks(transcript: Transcript) -> Iterator[ExportBlock]:
                 and isinstance(entry.message, ToolResult)
                 and entry.message.isError
             )
-            yield ExportBlock(tree.name_speaker(entry), _when(entry), pieces, entry.id, labels.get(entry.id), error)
+            yield ExportBlock(
+                tree.name_speaker(entry), _when(entry), pieces, entry.id, label=labels.get(entry.id), error=error
+            )
 
 
 def _when(entry: entries.TranscriptEntry) -> str:

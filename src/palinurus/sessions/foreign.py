@@ -166,7 +166,7 @@ def _call_block(raw: dict[str, Any]) -> messages.ToolCall:
     if not isinstance(arguments, dict):
         arguments, invalid = {}, "the arguments on file are not an object"
     return messages.ToolCall(
-        _text(raw.get("id")), _text(raw.get("name")), arguments, _maybe(raw.get("thoughtSignature")), invalid
+        _text(raw.get("id")), _text(raw.get("name")), arguments, _maybe(raw.get("thoughtSignature")), invalid=invalid
     )
 
 

@@ -134,7 +134,7 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     def row(self, key: SessionKey) -> SessionRow:
         """As the store takes it."""
-        return SessionRow(str(key), key.agent, self.sessionId, self.updatedAt, self.encode())
+        return SessionRow(str(key), key.agent, self.sessionId, self.updatedAt, data=self.encode())
 
 
 def list_record_paths(row: SessionRow) -> list[str]:

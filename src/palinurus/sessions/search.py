@@ -198,7 +198,7 @@ def _indexed(conn: sqlite3.Connection, asked: TranscriptQuery) -> Iterator[Trans
         args.append(" ".join(_phrase(term) for term in words))
     rows = conn.execute(f"{sql} WHERE {' AND '.join(where)} ORDER BY e.at DESC, e.n DESC LIMIT ?", (*args, asked.limit))
     for path, entry, who, at, text in rows:
-        yield TranscriptHit(path, entry, who, at, cut_excerpt(text, asked.terms))
+        yield TranscriptHit(path, entry, who, at, text=cut_excerpt(text, asked.terms))
 
 
 def _phrase(term: str) -> str:
@@ -233,7 +233,7 @@ def _entries(home: str, file: SessionFile) -> Iterator[TranscriptHit]:
     for entry in transcript.entries:
         text = get_text(entry)
         if text.strip():
-            yield TranscriptHit(file.path, entry.id, _who(entry), get_moment(entry), text[:DOCUMENT])
+            yield TranscriptHit(file.path, entry.id, _who(entry), get_moment(entry), text=text[:DOCUMENT])
 
 
 def _who(entry: TranscriptEntry) -> str:

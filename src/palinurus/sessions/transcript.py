@@ -192,7 +192,9 @@ class Transcript:
     def mark(self) -> TranscriptMark:
         """Where things stand, to return to if the lines made from here on do not reach the disk."""
         self.messages()
-        return TranscriptMark(len(self.entries), self._leaf, self.header, self.size, len(self._said), self._build)
+        return TranscriptMark(
+            len(self.entries), self._leaf, self.header, self.size, said=len(self._said), build=self._build
+        )
 
     def rollback(self, mark: TranscriptMark) -> None:
         """Forget every line made since `mark`."""

@@ -100,7 +100,7 @@ def list_nodes(transcript: Transcript) -> list[TreeNode]:
     while waiting:
         at, depth = waiting.pop()
         entry = entries[at]
-        out.append(TreeNode(entry, depth, id(entry) in active, id(entry) == here, named.get(entry.id)))
+        out.append(TreeNode(entry, depth, id(entry) in active, id(entry) == here, label=named.get(entry.id)))
         children = below.get(at, [])
         waiting += [(child, depth + (len(children) > 1)) for child in reversed(children)]
     return out

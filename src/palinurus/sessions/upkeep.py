@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from palinurus.config.settings import UpkeepSettings
+from palinurus.config.sections.schedule import UpkeepSettings
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import StateBroken, StateUnwritable
 from palinurus.sessions import files, search
@@ -61,7 +61,8 @@ async def run_upkeep(
     than what the clock says. Raises StateError if the store does."""
     rows = await store.sessions()
     seen = await asyncio.to_thread(files.list_session_files, home)
-    made = plan_upkeep(rows, seen, rules, now if believed is None else min(now, believed), busy())
+    at = now if believed is None else min(now, believed)
+    made = plan_upkeep(rows, seen, rules, at, busy=busy())
     if made.over:
         log.warning("sessions of %s take more than maxDiskBytes, and the rest is protected", ", ".join(made.over))
     if not made.actions:
@@ -73,7 +74,7 @@ async def run_upkeep(
     failed: list[str] = []
     for action in made.actions:
         try:
-            if await _do(home, store, action, now, busy):
+            if await _do(home, store, action, now, busy=busy):
                 done.append(action)
         except StateUnwritable as exc:  # one file that cannot be touched does not keep the others
             failed.append(exc.message)
@@ -172,10 +173,12 @@ def _row(row: SessionRow, busy: Collection[str]) -> _Row:
         record = SessionRecord.decode(row.data)
     except StateBroken:
         # What it says is lost, but not what it stands for: a person decides about it.
-        return _Row(row.key, key, agent, f"agents/{agent}/sessions/{row.session_id}.jsonl", row.updated, False)
+        return _Row(
+            row.key, key, agent, f"agents/{agent}/sessions/{row.session_id}.jsonl", updated=row.updated, removable=False
+        )
     removable = key is not None and not is_protected(key) and row.key not in busy
     ended = (f"agents/{agent}/sessions/{ident}.jsonl" for ident in record.usageFamilySessionIds or ())
-    return _Row(row.key, key, agent, record.path(agent), row.updated, removable, tuple(ended))
+    return _Row(row.key, key, agent, record.path(agent), updated=row.updated, removable=removable, ended=tuple(ended))
 
 
 class _Work:
@@ -278,7 +281,7 @@ class _Work:
         path, size = (file.path, file.size) if file else ("", 0)
         if not keep:
             self.total -= size
-        self.actions.append(UpkeepAction(reason, path, row.key, row.updated, keep and file is not None, size))
+        self.actions.append(UpkeepAction(reason, path, row.key, row.updated, keep=keep and file is not None, size=size))
 
     def _remove(self, file: SessionFile, reason: Reason) -> None:
         del self.files[file.path]

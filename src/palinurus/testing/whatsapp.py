@@ -71,7 +71,12 @@ class FakeWhatsApp(FakePlatform):
         who, ident = self.person(said.sender), said.event or f"3EB0{self._count:08X}"
         words = f"@{LID.partition('@')[0]} {said.text}" if said.mention else said.text
         made = port.WhatsAppMessage(
-            ident, GROUP if said.chat == "group" else who, who, words, START + self._count, (f"{who[:13]}0@lid",)
+            ident,
+            GROUP if said.chat == "group" else who,
+            who,
+            words,
+            at=START + self._count,
+            also=(f"{who[:13]}0@lid",),
         )
         made = made._replace(name=(said.sender or "human").title(), group=said.chat == "group")
         made = made._replace(mentions=(LID,) if said.mention else (), **more)

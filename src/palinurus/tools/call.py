@@ -36,12 +36,12 @@ async def call_tool(tool_call: ToolCall, tools: Mapping[str, Tool], ctx: ToolCon
         return await _result(tool_call, make_output(_unreadable(tool_call), error=True), ctx)
     args, problem = check_arguments(tool.parameters, tool_call.arguments, tool.aliases)
     if problem is None and hooks.has("before_tool_call"):
-        args, problem = await _asked(tool_call, tool, args, ctx, hooks)
+        args, problem = await _asked(tool_call, tool, args, ctx, hooks=hooks)
     elif problem is not None:
         problem = f"Invalid arguments for {tool.name}: {problem}"
     if problem is not None:
         return await _result(tool_call, make_output(problem, error=True), ctx)
-    return await _run(tool_call, tool, args, ctx, hooks)
+    return await _run(tool_call, tool, args, ctx, hooks=hooks)
 
 
 async def _asked(
@@ -72,7 +72,7 @@ async def _approved(tool: Tool, args: dict[str, Any], ctx: ToolContext, question
     bound = {"args": hashlib.sha256(shown.encode()).hexdigest()}
     why = str(question.get("description") or "a plugin wants this to be approved")[:500]
     try:
-        await taint.require_approval(ctx, tool.name, title, shown, bound, why)
+        await taint.require_approval(ctx, tool.name, title, shown, binding=bound, why=why)
     except ToolFailure as failure:
         return str(failure)
     return None
@@ -88,7 +88,7 @@ async def _run(tool_call: ToolCall, tool: Tool, args: dict[str, Any], ctx: ToolC
         if not isinstance(output, ToolOutput):
             output = make_output(f"{tool.name} returned {type(output).__name__}, not a tool output", error=True)
     except asyncio.CancelledError:
-        _observe(tool_call, args, ctx, hooks, {"error": "aborted", "durationMs": _ms(clock() - started)})
+        _observe(tool_call, args, ctx, hooks, outcome={"error": "aborted", "durationMs": _ms(clock() - started)})
         raise
     except ToolFailure as failure:
         output = make_output(str(failure) or f"{tool.name} failed", error=True)
@@ -101,7 +101,7 @@ async def _run(tool_call: ToolCall, tool: Tool, args: dict[str, Any], ctx: ToolC
     result = msgspec.structs.replace(await _result(tool_call, output, ctx), source=source)
     if hooks.has("after_tool_call"):
         outcome = {"error": result.text} if result.isError else {"result": msgspec.to_builtins(result)}
-        _observe(tool_call, args, ctx, hooks, {**outcome, "durationMs": _ms(clock() - started)})
+        _observe(tool_call, args, ctx, hooks, outcome={**outcome, "durationMs": _ms(clock() - started)})
     return result
 
 
@@ -131,9 +131,9 @@ async def _result(tool_call: ToolCall, output: ToolOutput, ctx: ToolContext) -> 
         tool_call.name,
         content,
         output.is_error,
-        limit_details(output.details),
-        ctx.now(),
-        output.terminate,
+        details=limit_details(output.details),
+        timestamp=ctx.now(),
+        terminate=output.terminate,
     )
 
 

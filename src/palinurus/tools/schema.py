@@ -39,7 +39,7 @@ def _object(schema: Mapping[str, Any], given: dict[str, Any], aliases: Mapping[s
     required = [name for name in schema.get("required") or () if name in props]
     for name in required:
         if name not in named:
-            _fold(name, props[name], unknown, named, aliases)
+            _fold(name, props[name], unknown, named, aliases=aliases)
     missing = [name for name in required if name not in named]
     if missing:
         raise ArgumentMismatch(_missing(missing, unknown))
@@ -47,11 +47,11 @@ def _object(schema: Mapping[str, Any], given: dict[str, Any], aliases: Mapping[s
     for name, value in named.items():
         if value is None and name not in required and not _admits_null(props[name]):
             continue  # null for an optional argument is how strict callers say "not given"
-        result[name] = _value(props[name], _trimmed(name, value), name, aliases, depth + 1)
+        result[name] = _value(props[name], _trimmed(name, value), name, aliases, depth=depth + 1)
     if extra:
         for name, value in unknown.items():
             inner = extra if isinstance(extra, dict) else {}
-            result[to_storable(name, depth)] = _value(inner, value, str(name)[:60], aliases, depth + 1)
+            result[to_storable(name, depth)] = _value(inner, value, str(name)[:60], aliases, depth=depth + 1)
     return result
 
 
@@ -62,7 +62,7 @@ def _value(schema: Any, value: Any, key: str, aliases: Mapping[str, str], depth:
         return to_storable(value, depth)
     members = _members(schema)
     if members:
-        return _union(members, value, key, aliases, depth)
+        return _union(members, value, key, aliases, depth=depth)
     kind = schema.get("type")
     if kind == "object":
         inner = decode_json_text(value, dict) if isinstance(value, str) else {} if value is None else value
@@ -73,7 +73,7 @@ def _value(schema: Any, value: Any, key: str, aliases: Mapping[str, str], depth:
         items = _listed(value)
         return _bounded(
             schema,
-            [_value(schema.get("items"), v, f"{key}[{i}]", aliases, depth + 1) for i, v in enumerate(items)],
+            [_value(schema.get("items"), v, f"{key}[{i}]", aliases, depth=depth + 1) for i, v in enumerate(items)],
             key,
         )
     return _bounded(schema, _chosen(schema, convert_value(kind, value, key, depth), key), key)
@@ -108,7 +108,7 @@ def _union(members: list[Any], value: Any, key: str, aliases: Mapping[str, str],
     said = []
     for member in sorted(members[:32], key=foreign):
         try:
-            return _value(member, value, key, aliases, depth + 1)
+            return _value(member, value, key, aliases, depth=depth + 1)
         except ArgumentMismatch as bad:
             said.append(str(bad))
     raise ArgumentMismatch(" or ".join(dict.fromkeys(said)) or f"{key}: nothing is allowed here")

@@ -49,7 +49,7 @@ async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Call
         return CallPermission(ctx, paths)
     words = _words(tool, args, ctx, paths)
     if words:
-        await require_approval(ctx, tool.name, words, _shown(tool.name, args), _binding(args, paths))
+        await require_approval(ctx, tool.name, words, _shown(tool.name, args), binding=_binding(args, paths))
         return CallPermission(ctx, paths, approved=True)
     command = args.get("command")
     if (

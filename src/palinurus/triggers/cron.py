@@ -125,14 +125,16 @@ class CronRunner:
         try:
             key = message.resolve_job_session(job, due, self._port.settings)
             if job.payload.kind == "systemEvent" and job.wake_mode == "next-heartbeat":
-                event = SystemEvent(f"{job.id}:{due}", str(key), job.payload.words, now, job.source)
+                event = SystemEvent(f"{job.id}:{due}", str(key), job.payload.words, now, source=job.source)
                 await self._events.add(event)
-                await self._over(held, due, "ok", job.payload.words[:SUMMARY], {"sessionKey": str(key)})
+                await self._over(held, due, "ok", job.payload.words[:SUMMARY], facts={"sessionKey": str(key)})
                 return
             destination = await message.resolve_job_destination(self._port, job.delivery, key, job.agent_id)
-            accepted = await self._port.inbox.submit(message.make_fire_message(job, due, now, key, destination))
+            accepted = await self._port.inbox.submit(
+                message.make_fire_message(job, due, now, key, destination=destination)
+            )
         except (BadRequest, NotFound) as exc:
-            await self._over(held, due, "error", exc.message, {})
+            await self._over(held, due, "error", exc.message, facts={})
             return
         except Draining:
             return
@@ -155,13 +157,13 @@ class CronRunner:
             try:
                 row = await self._port.inbox.wait(item)
             except NotFound:
-                await self._over(held, due, "error", "its message is gone", {})
+                await self._over(held, due, "error", "its message is gone", facts={})
                 return
             pass_crashpoint("cron.ended")
             status = STATUS.get(row.outcome or "", "error")
             facts = await self._facts(row)
             facts["deliveryStatus"] = await self._deliver(held, row, due, status)
-            await self._over(held, due, status, row.note[:SUMMARY], facts)
+            await self._over(held, due, status, row.note[:SUMMARY], facts=facts)
         except PalinurusError as exc:
             log.error("job %s (%s): its end could not be written: %s", held.job.id, held.job.name, exc.message)
         except Exception:  # task boundary: logged; the next start finds the fire and ends it
@@ -253,7 +255,7 @@ class CronRunner:
         job, after = held.job, held.state.cursor
         each = f"missed (misfire: {job.misfire})"
         why = f"{count} due time{'s' if count > 1 else ''} {each}"
-        row = MissedSpan(job.id, after, upto, count, job.schedule, each, held.tz)
+        row = MissedSpan(job.id, after, upto, count, schedule=job.schedule, why=each, tz=held.tz)
         entry = {"ts": now, "jobId": job.id, "jobName": job.name, "action": "finished", "status": "skipped"}
         entry |= {"runId": f"{job.id}:skipped:{after}", "runAtMs": upto, "summary": why}
         await self._jobs.record_run(held, {**entry, "missed": msgspec.to_builtins(row)})

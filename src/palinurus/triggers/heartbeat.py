@@ -30,7 +30,7 @@ from palinurus.errors import Draining, NotFound, PalinurusError
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.records import Records
 from palinurus.triggers.events import NOTHING, SystemEvents
-from palinurus.triggers.message import HeartbeatTarget, make_main_key, make_trigger_message, resolve_target
+from palinurus.triggers.message import HeartbeatTarget, make_main_key, resolve_target
 from palinurus.triggers.ports import TriggerPort
 
 log = logging.getLogger(__name__)
@@ -176,7 +176,9 @@ class AgentHeartbeat:
         talked = SessionRecord.decode(row.data).lastInteractionAt or 0 if row is not None else 0
         # In a session of its own it is told what waits, but takes nothing away: the same is no reason twice.
         waiting = self._events.has_waiting(str(self.key), self._beat.last if self.settings.isolated else -1)
-        return HeartbeatObservation(now, self.settings.every, page, self._digest, waiting, talked, self._watch.digest)
+        return HeartbeatObservation(
+            now, self.settings.every, page, self._digest, events=waiting, talked=talked, watch=self._watch.digest
+        )
 
     async def _watched(self, now: int) -> None:
         """Run the watched command as often as beats may come; the first output is what later ones are compared with."""
@@ -230,14 +232,14 @@ class AgentHeartbeat:
             inline=msgspec.structs.replace(inline, reasoning="on") if own.reasoning else inline,
             timeout_seconds=own.timeout,
             prompt_mode="minimal" if own.light else None,
-            heartbeat=HeartbeatOptions(own.ack_chars, said, own.reasoning, to.seen.ok, to.seen.alerts),
+            heartbeat=HeartbeatOptions(own.ack_chars, said, own.reasoning, to.seen.ok, alerts=to.seen.alerts),
         )
         sender = Sender("heartbeat", owner=True, allowed=True)
         event = f"heartbeat:{self.agent}:{now}"
-        text = "\n".join(lines)
-        return make_trigger_message(
-            to.destination, sender, event, text, at=now, key=key, options=options, source=told.source
-        )
+        return Inbound(
+            to.destination.target, sender, event, "\n".join(lines), at=now, session=str(key), agent=self.agent,
+            options=options, system=True, push=to.destination.push, source=told.source,
+        )  # fmt: skip
 
     def _follow(self, work: Callable[[], Awaitable[None]]) -> None:
         """See a beat to its end, beside everything else."""

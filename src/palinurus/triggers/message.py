@@ -151,26 +151,9 @@ def make_fire_message(job: CronJob, due: int, now: int, key: SessionKey, destina
             prompt_mode="minimal" if payload.light_context else None,
         )
     sender = Sender("cron", job.name, owner=True, allowed=True)
-    return make_trigger_message(
-        destination, sender, f"cron:{job.id}:{due}", text, at=now, key=key, options=options, source=job.source
-    )
-
-
-def make_trigger_message(
-    destination: ReplyDestination,
-    sender: Sender,
-    event: str,
-    text: str,
-    *,
-    at: int,
-    key: SessionKey,
-    options: TurnOptions,
-    source: str = "",
-) -> Inbound:
-    """A message that nobody wrote. `source`: whose words it holds (taint)."""
     return Inbound(
-        destination.target, sender, event, text, at, session=str(key), agent=key.agent, options=options,
-        system=True, push=destination.push, source=source,
+        destination.target, sender, f"cron:{job.id}:{due}", text, at=now, session=str(key), agent=key.agent,
+        options=options, system=True, push=destination.push, source=job.source,
     )  # fmt: skip
 
 

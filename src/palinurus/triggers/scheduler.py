@@ -12,7 +12,7 @@ from typing import Any
 
 from palinurus.config.zones import find_zone
 from palinurus.core.schedule.job import make_job, patch_job
-from palinurus.core.types.inbound import Sender, TurnOptions
+from palinurus.core.types.inbound import Inbound, Sender, TurnOptions
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import BadRequest, NotFound
 from palinurus.tools.program.cron import CronJobMaker, SchedulerListener, SchedulerPort
@@ -20,7 +20,7 @@ from palinurus.triggers.cron import CronRunner
 from palinurus.triggers.events import SystemEvent, SystemEvents
 from palinurus.triggers.heartbeat import AgentHeartbeat
 from palinurus.triggers.jobs import JobStore, ScheduledJob
-from palinurus.triggers.message import find_last_destination, make_main_key, make_trigger_message
+from palinurus.triggers.message import find_last_destination, make_main_key
 from palinurus.triggers.ports import TriggerPort
 
 log = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ class Scheduler(SchedulerPort):
         now = self._port.clock.now()
         agent = maker.agent or self._port.settings.default_agent
         try:
-            job = make_job(asked, maker.ident or str(uuid.uuid4()), now, agent, self._tz, maker.source)
+            job = make_job(asked, maker.ident or str(uuid.uuid4()), now, agent, tz=self._tz, source=maker.source)
         except ValueError as exc:
             raise BadRequest(str(exc)) from None
         if job.agent_id not in self._port.settings.agents:
@@ -206,16 +206,15 @@ class Scheduler(SchedulerPort):
             raise BadRequest(f"no such session: {session[:80]}")
         ident = uuid.uuid4().hex
         if not now:
-            await self.events.add(SystemEvent(ident, str(key), text, at, source))
+            await self.events.add(SystemEvent(ident, str(key), text, at, source=source))
             return
         destination = await find_last_destination(self._port, key)
         sender = Sender("wake", owner=not source, allowed=True)
-        text, options = f"System: {text}", TurnOptions(trigger="wake")
-        await self._port.inbox.submit(
-            make_trigger_message(
-                destination, sender, f"wake:{ident}", text, at=at, key=key, options=options, source=source
-            )
-        )
+        message = Inbound(
+            destination.target, sender, f"wake:{ident}", f"System: {text}", at=at, session=str(key), agent=key.agent,
+            options=TurnOptions(trigger="wake"), system=True, push=destination.push, source=source,
+        )  # fmt: skip
+        await self._port.inbox.submit(message)
 
     def waiting(self) -> list[str]:
         return self.events.texts()

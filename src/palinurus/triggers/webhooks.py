@@ -25,11 +25,10 @@ from palinurus.core.untrusted import clean_label, make_inert, wrap_untrusted
 from palinurus.core.webhooks import WebhookAnswer, WebhookHead
 from palinurus.core.window import SlidingWindow
 from palinurus.plugins.hooks import Hooks
+from palinurus.store.records import Records
 from palinurus.triggers.events import SystemEvent, SystemEvents
-from palinurus.triggers.message import ReplyDestination, find_last_destination, make_main_key, make_trigger_message
+from palinurus.triggers.message import ReplyDestination, find_last_destination, make_main_key
 from palinurus.triggers.ports import TriggerPort
-
-# What a webhook's body asks for, as one value: /hooks/wake, /hooks/agent, and mapped hooks with templates. Pure.
 
 # Headers in which senders say which delivery this is; the first that is there counts.
 DELIVERY = ("idempotency-key", "x-idempotency-key", "x-github-delivery", "x-delivery-id", "webhook-id")
@@ -82,9 +81,10 @@ def read_webhook_request(
     given = webhooks.fill_template(hook.delivery, scope, str) or ("" if hook.scheme else _delivery(headers))
     session = "" if hook.action == "wake" else settings.session
     return WebhookRequest(
-        hook.id, hook.name or hook.id, hook.action, words, facts, given[:1000],
-        webhooks.fill_template(hook.session, scope, make_key_segment) or session,
-        hook.agent, hook.now, hook.deliver, hook.channel, hook.to, read_options(hook.options),
+        hook.id, hook.name or hook.id, hook.action, words, facts=facts, delivery=given[:1000],
+        session=webhooks.fill_template(hook.session, scope, make_key_segment) or session,
+        agent=hook.agent, now=hook.now, deliver=hook.deliver, channel=hook.channel, to=hook.to,
+        options=read_options(hook.options),
     )  # fmt: skip
 
 
@@ -99,7 +99,9 @@ def _wake(payload: Mapping[str, Any], delivery: str) -> WebhookRequest | str:
     text = _word(payload, "text")
     if not text:
         return "text required"
-    return WebhookRequest("wake", "wake", "wake", _WAKE, text, delivery, now=payload.get("mode") != "next-heartbeat")
+    return WebhookRequest(
+        "wake", "wake", "wake", _WAKE, facts=text, delivery=delivery, now=payload.get("mode") != "next-heartbeat"
+    )
 
 
 def _agent(payload: Mapping[str, Any], headers: Mapping[str, str], settings: WebhookSettings) -> WebhookRequest | str:
@@ -120,8 +122,9 @@ def _agent(payload: Mapping[str, Any], headers: Mapping[str, str], settings: Web
         model=_word(payload, "model"), thinking=_word(payload, "thinking"), timeout_seconds=limit if timed else None
     )
     return WebhookRequest(
-        "agent", _name(_word(payload, "name")) or "agent", "agent", _AGENT, text,
-        (_word(payload, "idempotencyKey") or _delivery(headers))[:1000], session or settings.session, agent,
+        "agent", _name(_word(payload, "name")) or "agent", "agent", _AGENT, facts=text,
+        delivery=(_word(payload, "idempotencyKey") or _delivery(headers))[:1000],
+        session=session or settings.session, agent=agent,
         deliver=payload.get("deliver") is not False, channel=_word(payload, "channel") or "last",
         to=_word(payload, "to"), options=options,
     )  # fmt: skip
@@ -160,7 +163,7 @@ class WebhookDelivery(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Webhooks:
-    """All of them. `opens` judges a request by its head, `take` does what its body says."""
+    """All of them. `judge_head` judges a request by its head, `take` does what its body says."""
 
     def __init__(self, port: TriggerPort, events: SystemEvents, hooks: Hooks) -> None:
         self._port = port
@@ -168,6 +171,7 @@ class Webhooks:
         self._hooks = hooks
         self._rate = SlidingWindow(1, 60.0)
         self._swept = 0
+        self._kept = Records(port.store, KIND, WebhookDelivery)
 
     def judge_head(self, head: WebhookHead) -> int | WebhookAnswer:
         """How many bytes of body may be read? A signature is only looked for here; it is checked over the body."""
@@ -203,7 +207,7 @@ class Webhooks:
         if hook is None:
             return webhooks.WEBHOOK_NOT_FOUND
         headers = {name: value for name, value in head.headers.items() if name not in _SECRET}
-        asked = read_webhook_request(hook, head.name, payload, headers, self._port.settings.webhooks)
+        asked = read_webhook_request(hook, head.name, payload, headers, settings=self._port.settings.webhooks)
         if isinstance(asked, str):
             return webhooks.refuse_webhook(400, asked)
         return await self._go(await self._changed(asked, payload, headers), proof)
@@ -225,7 +229,7 @@ class Webhooks:
         if body is None:
             return "?" if head.headers.get(webhooks.SIGNATURE_SCHEMES[hook.scheme].header) else None
         now = self._port.clock.now()
-        return webhooks.verify_signature(hook.scheme, hook.secret.reveal(), head.headers, body, now) or None
+        return webhooks.verify_signature(hook.scheme, hook.secret.reveal(), head.headers, body, now=now) or None
 
     async def _changed(
         self, asked: WebhookRequest, payload: dict[str, Any], headers: dict[str, str]
@@ -274,13 +278,12 @@ class Webhooks:
     async def _held(self, asked: WebhookRequest, key: SessionKey, digest: str) -> WebhookDelivery:
         """Where replies go: decided once for a delivery, whatever has changed when it comes again."""
         record = f"{asked.hook} {digest}"
-        if digest and (kept := await self._port.store.get_record(KIND, record)) is not None:
-            return msgspec.json.decode(kept.data, type=WebhookDelivery)
+        if digest and (kept := await self._kept.get(record)) is not None:
+            return kept
         destination = await self._way(asked, key)
         made = WebhookDelivery(destination.target if destination.push else Target("hook", str(key)), destination.push)
-        if digest and not await self._port.store.put_record(KIND, record, msgspec.json.encode(made), expect=None):
-            kept = await self._port.store.get_record(KIND, record)
-            return msgspec.json.decode(kept.data, type=WebhookDelivery) if kept is not None else made
+        if digest and not await self._kept.swap(record, None, made):  # another request was faster
+            return await self._kept.get(record) or made
         return made
 
     async def _way(self, asked: WebhookRequest, key: SessionKey) -> ReplyDestination:
@@ -295,10 +298,9 @@ class Webhooks:
         """Told with the session's next turn; remembered as told only when it is on disk."""
         now = self._port.clock.now()
         text = _words(asked._replace(facts=asked.facts[:EVENT]))
-        await self._events.add(SystemEvent(digest or uuid.uuid4().hex, str(key), text, now, _source(asked)))
+        await self._events.add(SystemEvent(digest or uuid.uuid4().hex, str(key), text, now, source=_source(asked)))
         if digest:
-            done = msgspec.json.encode(msgspec.structs.replace(held, done=True))
-            await self._port.store.put_record(KIND, f"{asked.hook} {digest}", done)
+            await self._kept.put(f"{asked.hook} {digest}", msgspec.structs.replace(held, done=True))
 
     def _message(self, asked: WebhookRequest, key: SessionKey, held: WebhookDelivery, ident: str) -> Inbound:
         text = _words(asked)
@@ -309,16 +311,11 @@ class Webhooks:
             if held.push:
                 text += " Your final answer is sent to the person as it is; NO_REPLY sends nothing."
         sender = Sender(f"hook:{asked.hook}"[:200], clean_label(asked.name, 80), allowed=True)
-        return make_trigger_message(
-            ReplyDestination(held.target, held.push),
-            sender,
-            f"hook:{ident}",
-            text,
-            at=self._port.clock.now(),
-            key=key,
-            options=msgspec.structs.replace(asked.options, trigger="hook", queue="followup"),
-            source=_source(asked),
-        )
+        options = msgspec.structs.replace(asked.options, trigger="hook", queue="followup")
+        return Inbound(
+            held.target, sender, f"hook:{ident}", text, at=self._port.clock.now(), session=str(key), agent=key.agent,
+            options=options, system=True, push=held.push, source=_source(asked),
+        )  # fmt: skip
 
     async def _sweep(self, now: int) -> None:
         """Forget old deliveries, now and then."""

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from palinurus.config import paths
-from palinurus.config.settings import AgentSettings, Secret, Settings, SkillSettings
+from palinurus.config.sections.session import SkillSettings
+from palinurus.config.settings import AgentSettings, Secret, Settings
 from palinurus.core.prompt import bootstrap
 from palinurus.core.prompt.bootstrap import BootstrapFile, BootstrapInjection, BootstrapWeight
 from palinurus.core.prompt.facts import FileFact, SkillFact
@@ -63,9 +64,9 @@ class SkillMachine:
             self.has,
             lambda name: bool(self._environ.get(name)),
             self.config,
-            self._entries,
-            None if bundled is None else frozenset(bundled),
-            None if agent.skills is None else frozenset(agent.skills),
+            entries=self._entries,
+            bundled=None if bundled is None else frozenset(bundled),
+            allowed=None if agent.skills is None else frozenset(agent.skills),
         )
 
     def generation(self) -> int:
@@ -186,7 +187,7 @@ class PromptSources:
         stock = self.stock(agent)
         weights = self._injection(agent, key).weights
         return WorkspaceWeights(
-            weights, agent.bootstrap_chars, agent.bootstrap_total, stock.offer, len(stock.found.broken)
+            weights, agent.bootstrap_chars, agent.bootstrap_total, stock.offer, broken=len(stock.found.broken)
         )
 
     def stock(self, agent: AgentSettings) -> SkillStock:
@@ -269,7 +270,7 @@ class PromptSources:
         ready = tuple(skill for skill, why in judged if not why)
         waiting = tuple((skill, why) for skill, why in judged if why)
         shown = offer_skills(ready, self._user, agent.skills_chars or limits.chars, limits.listed)
-        return SkillStock(generation, found, ready, waiting, shown)
+        return SkillStock(generation, found, ready, waiting, offer=shown)
 
 
 def _raw(given: tuple[str, str, FileText]) -> BootstrapFile:

@@ -42,7 +42,7 @@ def talk(count: int, transcript: Transcript | None = None, per: float = 3.0) -> 
 
 
 async def saved(store: SqliteStore, count: int) -> CalibrationTable:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             known = await read_calibration(store)
             if known.models and known.models["p/m"].count == count:

@@ -64,7 +64,7 @@ def heard(home: Path, method: str = "") -> list[Any]:
 
 async def begun(home: Path, count: int) -> None:
     """Return when the program has been sent so many messages."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(heard(home)) < count:
             await asyncio.sleep(0.02)
 
@@ -73,13 +73,13 @@ async def ask(app: App, text: str) -> tuple[InboxRow, list[RunEvent]]:
     """The owner's message, settled, with its events."""
     events: list[RunEvent] = []
     accepted = await app.submit(inbound(text, sender=OWNER), events.append)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return await app.wait(accepted.id), events
 
 
 async def decide(app: App, decision: str) -> None:
     """Answer the next question."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (rows := await app.approvals.pending()):
             await asyncio.sleep(0.01)
     await app.approvals.answer(rows[0].id, decision, "owner")

@@ -170,7 +170,7 @@ async def test_a_run_the_process_left_goes_on_after_the_restart_in_the_same_thre
         accepted = await app.submit(inbound("linger", sender=OWNER))
         await begun(tmp_path, OPENED)
     async with running(tmp_path, MODEL) as app:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert (await app.wait(accepted.id)).note == "Went on."
     assert [line["params"]["input"][-1]["text"] for line in heard(tmp_path, "turn/start")] == ["linger", GO_ON]
     assert [m["role"] for m in messages(tmp_path)] == ["user", "assistant"]
@@ -261,7 +261,7 @@ async def test_after_a_kill_the_run_goes_on_in_its_thread_and_nothing_of_the_old
         victim.wait()
     (left,) = (tmp_path / "fake" / "pids").read_text().split()
     assert Path(f"/proc/{left}").exists()  # it outlives the gateway
-    async with running(tmp_path, MODEL), asyncio.timeout(20):
+    async with running(tmp_path, MODEL), asyncio.timeout(60):
         while len(said := messages(tmp_path)) < 2:
             await asyncio.sleep(0.02)
     assert said[-1]["content"][0]["text"] == "Went on."

@@ -40,7 +40,7 @@ time.sleep(60)
     assert said is not None
     await lines.end(0.05)
     assert not _alive(lines.pid)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while _alive(said["pid"]):
             await asyncio.sleep(0.01)
 

@@ -121,7 +121,7 @@ async def test_a_native_command_is_a_message_and_is_acknowledged(discord: FakeDi
 
 async def test_the_menu_is_sent_only_when_it_changed(discord: FakeDiscord, tmp_path: Path) -> None:
     for _ in range(2):
-        async with running(tmp_path / "h", discord, ScriptedModel([])) as app, asyncio.timeout(10):
+        async with running(tmp_path / "h", discord, ScriptedModel([])) as app, asyncio.timeout(60):
             while await app.store.get_record("channel", "discord/default/menu") is None:
                 await asyncio.sleep(0.005)
     assert sum(call.startswith("PUT /applications") for call in discord.world.calls) == 1

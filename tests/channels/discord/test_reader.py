@@ -141,7 +141,7 @@ async def test_more_than_a_page_was_missed(discord: FakeDiscord, tmp_path: Path)
 async def test_a_token_that_is_not_taken_is_said(discord: FakeDiscord, tmp_path: Path, caplog: Any) -> None:
     discord.extra = {"token": "wrong.token.text"}
     channel = discord.channel(str(tmp_path))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await channel.run(lambda inbound: asyncio.sleep(0, ""))  # returns: there is nothing to wait for
     status = channel.status()
     assert status.state == "signed_out" and "developer portal" in status.detail

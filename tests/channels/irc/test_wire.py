@@ -69,7 +69,7 @@ async def test_an_end_and_a_line_without_one(data: bytes) -> None:
     reader.feed_data(data)
     reader.feed_eof()
     with pytest.raises(IrcConnectionLost):
-        await asyncio.wait_for(anext(made.lines()), 5)
+        await asyncio.wait_for(anext(made.lines()), 60)
 
 
 async def test_nobody_there() -> None:

@@ -123,7 +123,7 @@ async def test_a_unix_socket_carries_calls_and_messages(tmp_path: Path) -> None:
         with pytest.raises(SignalUnreachable) as caught:
             await made.call("version", {})
         assert caught.value.sent
-        found, why = await asyncio.wait_for(reading, 10)
+        found, why = await asyncio.wait_for(reading, 60)
     assert found == [{}, {"n": 1}] and "closed" in why
     _, why = await all_of(make_link(f"unix:{tmp_path}/nobody"))
     assert "not reachable" in why

@@ -169,7 +169,7 @@ async def test_a_minute_without_telegram_is_a_handful_of_tries(tmp_path: Path, f
 
 async def test_a_refused_token_ends_the_channel_and_says_what_to_do(tmp_path: Path, fake: FakeTelegram) -> None:
     channel = fake.channel(str(tmp_path), botToken="1:wrong")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await channel.run(Taker())
     assert channel.status().state == "signed_out" and "@BotFather" in channel.status().detail
     answer = await channel.send(Reply(CHAT, "hello", "c1"))

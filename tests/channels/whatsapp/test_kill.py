@@ -55,7 +55,7 @@ async def main():
     await asyncio.sleep(0.1)
     await app.stop()
 
-asyncio.run(asyncio.wait_for(main(), 30))
+asyncio.run(asyncio.wait_for(main(), 60))
 """
 CONFIG = """{
   models: {providers: {fake: {baseUrl: "http://127.0.0.1:9/v1", apiKey: "k", models: [{id: "m"}]}}},

@@ -36,7 +36,7 @@ async def client(tmp_path: Path, *, send: bool = True, **changes: Any) -> AsyncI
             await session.initialize()
             yield session
         there[0].close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await task
 
 

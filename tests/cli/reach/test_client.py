@@ -98,7 +98,7 @@ async def test_a_gateway_that_restarts_is_asked_again_and_the_message_is_sent_on
     second = GatewayServer(host, SystemClock(), TOKEN)
     await second.start("127.0.0.1", server.port)
     host.hold.set()
-    _, outcome = await asyncio.wait_for(asking, 10)
+    _, outcome = await asyncio.wait_for(asking, 60)
     assert (outcome.text, len(host.seen)) == ("Hello", 1)
     await second.stop()
 

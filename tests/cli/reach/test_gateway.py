@@ -53,7 +53,7 @@ async def test_a_gateway_that_runs_is_used_and_left_running(demo: Path) -> None:
         await wire.close()
         await house.close()
         again = await own.open()
-        await asyncio.wait_for(again.call("health"), 10)
+        await asyncio.wait_for(again.call("health"), 60)
         await again.close()
         with pytest.raises(StateLocked) as refused:
             await find_connection_source(load_settings(environ), environ, SystemClock(), True)

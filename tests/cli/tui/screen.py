@@ -57,7 +57,7 @@ class Seat:
         self.here = here
         self.house = house
 
-    async def until(self, true: Callable[[], object], seconds: float = 10) -> None:
+    async def until(self, true: Callable[[], object], seconds: float = 60) -> None:
         """Wait for something to be seen."""
         async with asyncio.timeout(seconds):
             while not true():
@@ -105,5 +105,5 @@ async def seat(
         chat = ChatScreen(start, here.app.clock)
         async with chat.run_test(size=size) as pilot:
             found = Seat(chat, pilot, here, house)
-            await found.until(lambda: chat.desk.models)
+            await found.until(lambda: chat.remote.models)
             yield found

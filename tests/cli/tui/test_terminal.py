@@ -20,9 +20,9 @@ async def test_output_comes_as_it_is_printed_and_the_end_of_a_long_one_is_kept()
 async def test_stopping_ends_the_line_and_its_children() -> None:
     shell, started = UserShell(ENV), asyncio.Event()
     running = asyncio.ensure_future(shell.run("echo go; (sleep 60; echo late) & wait", lambda _: started.set()))
-    await asyncio.wait_for(started.wait(), 10)
+    await asyncio.wait_for(started.wait(), 60)
     shell.stop()
-    assert await asyncio.wait_for(running, 10) < 0  # also what holds the pipe is gone
+    assert await asyncio.wait_for(running, 60) < 0  # also what holds the pipe is gone
 
 
 async def test_leaving_in_the_middle_leaves_nothing_behind() -> None:

@@ -25,8 +25,8 @@ async def test_two_answers_under_one_id(tmp_path: Path) -> None:
         waiting = asyncio.create_task(link.call("agent.wait", {"runId": "k1"}))
         await until(lambda: here.app.dispatcher.running(KEY))
         gate.open()
-        last = await asyncio.wait_for(both, 10)
-        ended = await asyncio.wait_for(waiting, 10)
+        last = await asyncio.wait_for(both, 60)
+        ended = await asyncio.wait_for(waiting, 60)
     assert last["result"]["payloads"] == [{"text": "four", "mediaUrl": None}] and last["status"] == "ok"
     assert last["result"]["meta"]["agentMeta"]["model"] == "m"
     assert (ended["status"], ended["stopReason"]) == ("ok", "stop") and ended["endedAt"] >= ended["startedAt"]
@@ -36,6 +36,6 @@ async def test_two_answers_under_one_id(tmp_path: Path) -> None:
 async def test_a_run_that_fails_fails_the_call(tmp_path: Path) -> None:
     async with place(tmp_path / "h", ScriptedModel([fail("auth", "no such key")], repeat=True)) as here:
         with pytest.raises(MethodError) as found:
-            await asyncio.wait_for(here.link.call("agent", {"message": "x", "idempotencyKey": "k1"}, final=True), 10)
+            await asyncio.wait_for(here.link.call("agent", {"message": "x", "idempotencyKey": "k1"}, final=True), 60)
         waited = await here.call("agent.wait", runId="k1")
     assert "no such key" in found.value.message and waited["status"] == "error"

@@ -37,7 +37,7 @@ async def test_a_run_waits_for_a_clients_answer(tmp_path: Path, decision: str) -
         waiting = asyncio.create_task(judge.call("exec.approval.waitDecision", {"id": card["id"]}))
         assert (await judge.call("exec.approval.resolve", {"id": card["id"], "decision": decision}))["ok"] is True
         assert (await judge.call("exec.approval.resolve", {"id": card["id"], "decision": decision}))["ok"] is True
-        assert (await asyncio.wait_for(waiting, 10))["decision"] == decision
+        assert (await asyncio.wait_for(waiting, 60))["decision"] == decision
         frames = await until_over(here.link, "k1")
         (told,) = named(frames, "exec.approval.resolved")
         assert (told["id"], told["decision"]) == (card["id"], decision)
@@ -79,7 +79,7 @@ async def test_a_client_can_ask_and_another_answers(tmp_path: Path) -> None:
             error = found
         assert error is not None and error.details["reason"] == "APPROVAL_ALLOW_ALWAYS_UNAVAILABLE"
         await judge.call("exec.approval.resolve", {"id": card["id"], "decision": "deny"})
-        last = await asyncio.wait_for(both, 10)
+        last = await asyncio.wait_for(both, 60)
     assert (last["id"], last["decision"]) == (card["id"], "deny")
 
 

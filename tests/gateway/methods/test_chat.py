@@ -24,7 +24,7 @@ async def test_text_streams_cumulatively_in_one_numbered_stream(tmp_path: Path) 
         await here.call("chat.send", sessionKey="main", message="count", idempotencyKey="k1")
         first = await gathered(here.link, lambda f: f["event"] == "chat")
         async with here.other(scopes=(READ,)) as late:
-            seen = await asyncio.wait_for(late.call("chat.history", {"sessionKey": "main"}), 10)
+            seen = await asyncio.wait_for(late.call("chat.history", {"sessionKey": "main"}), 60)
         gate.open()
         frames = first + await until_over(here.link, "k1")
     chats = named(frames, "chat")

@@ -25,7 +25,7 @@ async def talk(office: Any) -> None:
     """A session with two messages on file."""
     await office.say("/think high")
     record = await office.record()
-    transcript = await office.desk.transcripts.load(record.path("main"), "")
+    transcript = await office.program.transcripts.load(record.path("main"), "")
     lines = [*transcript.add(UserMessage("hi"), "i", 1), *transcript.add(AssistantMessage((TextBlock("yes"),)), "i", 2)]
     claim = await office.claim(office.message("x"))
     await office.store.settle(claim, Settlement("answered", lines=tuple(lines)))
@@ -132,7 +132,7 @@ async def test_context(office: Any) -> None:
     async def report(key: SessionKey) -> Prompt:
         return Prompt("x", parts=(PromptPart("tooling", 400, True),))
 
-    office.controller = CommandController(office.desk._replace(prompt_report=report), office.replied.extend)
+    office.controller = CommandController(office.program._replace(prompt_report=report), office.replied.extend)
     assert "  tooling: 400 characters, ~100 tokens" in await office.say("/context list")
     data = json.loads(await office.say("/context json"))
     assert data["prompt"] == [{"name": "tooling", "chars": 400, "stable": True}] and data["messages"] == 2
@@ -168,7 +168,7 @@ async def test_export(office: Any) -> None:
 
 async def test_export_follows_no_link_out_of_the_workspace(office: Any, tmp_path: Any) -> None:
     await talk(office)
-    workspace = office.desk.settings.agents["main"].workspace
+    workspace = office.program.settings.agents["main"].workspace
     os.makedirs(workspace, exist_ok=True)
     (tmp_path / "outside").mkdir()
     os.symlink(tmp_path / "outside", os.path.join(workspace, "exports"))

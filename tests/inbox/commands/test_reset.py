@@ -28,13 +28,13 @@ async def test_what_people_switched_is_kept(office: Any) -> None:
 async def test_hooks_hear_of_it_and_the_old_transcript_stays(office: Any) -> None:
     await office.say("/think high")
     old = await office.record()
-    transcript = await office.desk.transcripts.load(old.path("main"), "")
+    transcript = await office.program.transcripts.load(old.path("main"), "")
     lines = [*transcript.add(UserMessage("hi"), "i", 1), *transcript.add(AssistantMessage((TextBlock("yes"),)), "i", 2)]
     claim = await office.claim(office.message("x"))
     await office.store.settle(claim, Settlement("answered", lines=tuple(lines)))
     office.listen("before_reset", "session_end", "session_start")
     await office.say("/reset")
-    await office.desk.hooks.drain()
+    await office.program.hooks.drain()
     new = await office.record()
     told = dict(office.hooked)
     assert [m["role"] for m in told["before_reset"]["messages"]] == ["user", "assistant"]

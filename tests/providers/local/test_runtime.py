@@ -83,7 +83,7 @@ async def test_what_cannot_be_started(weights: str) -> None:
 async def test_a_child_that_ends_at_once(weights: str) -> None:
     runtime = await LocalRuntime.start(weights, 8, (sys.executable, "-c", "import sys; sys.exit('boom')"))
     with pytest.raises(RuntimeDied, match="code 1: boom"):
-        await asyncio.wait_for(runtime.ready(), 10)
+        await asyncio.wait_for(runtime.ready(), 60)
 
 
 async def test_its_folder_is_private_and_goes_away(

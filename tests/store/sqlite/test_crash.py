@@ -148,7 +148,7 @@ async def power_losses(tmp_path: Path, count: int, seed: int) -> None:
                     shutil.rmtree(copy)
         finally:
             worker.kill()
-    store = await asyncio.wait_for(open_store(str(home), SystemClock()), 10)
+    store = await asyncio.wait_for(open_store(str(home), SystemClock()), 60)
     left = await store.recover()
     assert len(left) <= 4  # one in each lane
     await store.close()

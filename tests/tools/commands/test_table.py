@@ -74,7 +74,7 @@ def table(disk: Disk, told: Told, **settings: Any) -> CommandTable:
 
 
 async def settled(disk: Disk, *diary: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while disk.diary != list(diary):
             await asyncio.sleep(0.005)
 
@@ -143,7 +143,7 @@ async def test_what_a_restart_finds() -> None:
         disk.rows[record.mark] = msgspec.json.encode(record)
     disk.rows["d"] = b"{broken"
     await table(disk, told).recover()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while disk.rows:
             await asyncio.sleep(0.005)
     (notice,) = told.notices
@@ -155,7 +155,7 @@ async def test_stopping_ends_everything_and_leaves_the_notice_for_the_next_start
     disk, told = Disk(), Told()
     processes = table(disk, told)
     back = await processes.start(job("trap '' TERM; echo here; while :; do sleep 0.05; done"), background=True)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not back.kept.total:
             await asyncio.sleep(0.005)
     await processes.close(grace=0.1)
@@ -172,7 +172,7 @@ async def test_a_full_disk_stops_new_background_commands_and_loses_no_notice() -
     disk.full = True
     with pytest.raises(DiskFull):
         await processes.start(job("echo never"), background=True)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not told.notices:
             await asyncio.sleep(0.005)
     assert told.notices[0].text.endswith(":: x")

@@ -26,7 +26,7 @@ from tools.mcp.kit import SAMPLE, Asked, context, joined, text
 
 
 async def noted(trace: Path, words: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not trace.exists() or words not in trace.read_text():
             await asyncio.sleep(0.01)
 
@@ -58,7 +58,7 @@ async def test_a_program_made_with_the_official_sdk(tmp_path: Path) -> None:
         await noted(trace, "hang cancelled")
 
         await table["sdk__grow"].run(ctx)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while "sdk__grown" not in table:
                 await servers.ready()
         assert text(await table["sdk__grown"].run(ctx)) == "grown"
@@ -146,7 +146,7 @@ async def test_the_reference_server_of_the_protocol(tmp_path: Path) -> None:
         environment = json.loads(text(await table["every__get-env"].run(ctx)))
         mark = f"PALINURUS_MCP={environment['PALINURUS_MCP']}"
         descendants.signal_each(descendants.find_strays((mark,)), signal.SIGKILL)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while server.connected:
                 await asyncio.sleep(0.01)
         assert text(await table["every__echo"].run(ctx, message="back")) == "Echo: back"

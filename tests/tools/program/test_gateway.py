@@ -107,4 +107,4 @@ async def test_restarting_needs_a_gateway(home: Path) -> None:
 
 async def test_it_is_for_the_owner(tmp_path: Path) -> None:
     async with running(tmp_path / "h", ScriptedModel([])) as app:
-        assert app.desk.tools["gateway"].owner
+        assert app.program.tools["gateway"].owner

@@ -105,13 +105,13 @@ class ToolOffers:
             (model.ref.provider, *(vendor.aliases if vendor else ())),
             model.ref.model,
             max(key.depth, session.spawnDepth or 0),
-            ToolAsker(sender.id, sender.name, sender.owner or ADMIN in sender.scopes, inbound.roles),
-            _place(key, inbound),
-            is_sandboxed(self._settings.agents[key.agent], key),
-            model.tools,
-            tuple(names) if isinstance(names, list) else None,
-            session.extra.get("execSecurity") == "deny",
-            _inherited(session),
+            asker=ToolAsker(sender.id, sender.name, sender.owner or ADMIN in sender.scopes, inbound.roles),
+            place=_place(key, inbound),
+            sandboxed=is_sandboxed(self._settings.agents[key.agent], key),
+            callable=model.tools,
+            narrow=tuple(names) if isinstance(names, list) else None,
+            exec_denied=session.extra.get("execSecurity") == "deny",
+            inherited=_inherited(session),
         )
 
     def fit_choices(

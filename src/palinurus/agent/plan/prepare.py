@@ -103,9 +103,9 @@ class PreparerParts(NamedTuple):
     clock: Clock
     env: dict[str, str]  # of the children of tools
     hooks: Hooks
-    gatherer: PromptBuilder
-    shelf: PromptSources  # workspace files and skills
-    gauge: TokenCalibration | None = None  # learns how tokens are estimated; None: a look without consequences
+    prompts: PromptBuilder
+    sources: PromptSources  # workspace files and skills
+    calibration: TokenCalibration | None = None  # learns how tokens are estimated; None: a look without consequences
     tell: Tell | None = None  # what a session is told before the message itself
     ready: Callable[[], Awaitable[None]] | None = None  # awaited before tools are chosen: those of servers elsewhere
     attach: AttachFiles | None = None  # what files of a message say
@@ -117,9 +117,9 @@ class RunPreparer:
     def __init__(self, parts: PreparerParts) -> None:
         self._parts = parts
         settings = parts.settings
-        self._benches = {ident: _bench(a, settings, parts.env) for ident, a in settings.agents.items()}
+        self._bases = {ident: _make_base(a, settings, parts.env) for ident, a in settings.agents.items()}
         self.offers = ToolOffers(settings, parts.catalog, parts.tools)
-        self.sandboxes = ToolSandboxes(settings, parts.env, make=parts.gauge is not None)
+        self.sandboxes = ToolSandboxes(settings, parts.env, make=parts.calibration is not None)
         self.marks = TaintMarks(parts.store)
         self._zones = {ident: find_zone(a.user_timezone) for ident, a in settings.agents.items()}
 
@@ -127,31 +127,31 @@ class RunPreparer:
         self, claim: RunClaim, inbound: Inbound, route: Route, inline: InlineDirectives = NO_INLINE
     ) -> PreparedRun | RunRefusal:
         """The plan for one claimed message, or why there is none. `inline`: what the directives asked that it held."""
-        if (bench := self._benches.get(route.agent)) is None:
+        if (base := self._bases.get(route.agent)) is None:
             return RunRefusal(ModelFailure("config", f"unknown agent '{route.agent}'"))
         found = await self._session(claim, inbound, route)
         session = found.record
-        model = self._model(_asked(inbound, inline).model, session, bench.agent, await self._wanted(inbound, route.key))
+        model = self._model(_asked(inbound, inline).model, session, base.agent, await self._wanted(inbound, route.key))
         if isinstance(model, ModelFailure):
             return RunRefusal(model)
-        choices = self._choices(model, _asked(inbound, inline), session, bench.agent)
-        inbound = await self._pictured(inbound, bench.agent) if model.vision else inbound
-        transcript = await self._load(session, route, bench.agent)
-        rules = resolve_history_rules(self._parts.settings, bench.agent, model, inbound, route)
+        choices = self._choices(model, _asked(inbound, inline), session, base.agent)
+        inbound = await self._pictured(inbound, base.agent) if model.vision else inbound
+        transcript = await self._load(session, route, base.agent)
+        rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route=route)
         now = self._parts.clock.now()
         resumed = bool(transcript.entries_of(claim.id))
-        inbound = inbound if resumed else await self._attached(inbound, route.key, bench.agent, model.vision)
+        inbound = inbound if resumed else await self._attached(inbound, route.key, base.agent, model.vision)
         opening, history, finished = _opening(inbound, transcript, resumed=resumed, now=now)
         remembered = needs_startup_notes(session) and not resumed
         if not resumed and (inbound.text or inbound.images):  # a tool called from outside is told nothing
             opening = await self._noted(opening, claim, route, now if remembered else None)
-        levels = resolve_show(inline, session, read_show(bench.agent))
-        cell = await self._lay_out(bench.agent, route)
+        levels = resolve_show(inline, session, read_show(base.agent))
+        cell = await self._lay_out(base.agent, route)
         occasion = make_occasion(inbound, route.key, choices[0], session)
         occasion = occasion._replace(reasoning=levels.reasoning, sandbox=cell.box)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
-        judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline)
-        used = apply_exec_rules(self._settings(bench, cell, offer.tools, route.key), judged, bench.settings.exec_env)
+        judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline=inline)
+        used = apply_exec_rules(self._settings(base, cell, offer.tools, route.key), judged, base.settings.exec_env)
         plan = RunPlan(
             id=make_id(now),
             item=claim.id,
@@ -161,23 +161,23 @@ class RunPreparer:
             transcript=session.path(route.agent),
             choices=choices,
             sampling=_sampling(inbound.options),
-            prompt=self._parts.gatherer.prompt(route.agent, offer.tools.values(), occasion),
+            prompt=self._parts.prompts.prompt(route.agent, offer.tools.values(), occasion),
             history=fit_history(history, rules, _pinned(inbound, transcript), None if resumed else now),
             opening=opening,
             tools=offer.tools,
             specs=offer.specs,
             hidden=offer.hidden,
             settings=limit_tool_results(used, rules, self._parts.settings.home, transcript.path),
-            limits=limit_timeout(bench.limits, inbound.options),
+            limits=limit_timeout(base.limits, inbound.options),
             workspace=cell.workspace,
-            show=set_posting(levels, bench.agent, inbound, offer.tools),
+            show=set_posting(levels, base.agent, inbound, offer.tools),
             started=now,
             earlier=_earlier(transcript.entries_of(claim.id)),
             startup=remembered,
             inline=inline,
-            quiet=set_posting(read_show(bench.agent), bench.agent, inbound, offer.tools),
+            quiet=set_posting(read_show(base.agent), base.agent, inbound, offer.tools),
             profile=session.authProfileOverride or "",
-            scale=await self._parts.gauge.learn(transcript, model.ref) if self._parts.gauge else 1.0,
+            scale=await self._parts.calibration.learn(transcript, model.ref) if self._parts.calibration else 1.0,
             taint=await self.marks.taint(transcript, cell.workspace, notes=remembered),
         )
         plan = await hookcalls.change_prompt(self._parts.hooks, plan)
@@ -191,7 +191,7 @@ class RunPreparer:
         """Where its tools work; everything that a run finds there is where it belongs."""
         cell = self.sandboxes.of(agent, route.key)
         get_persona_watches().undo_strays(cell.workspace)
-        await self._parts.shelf.ready(agent, route.key)
+        await self._parts.sources.ready(agent, route.key)
         if self._parts.ready is not None:
             await self._parts.ready()
         return cell
@@ -199,7 +199,7 @@ class RunPreparer:
     async def _noted(self, opening: Opening, claim: RunClaim, route: Route, now: int | None) -> Opening:
         """With what goes before the message: what the session is told, and (from `now`) the notes of the last days."""
         if now is not None:
-            workspace = self._benches[route.agent].agent.workspace
+            workspace = self._bases[route.agent].agent.workspace
             opening = prepend_preface(opening, read_startup_notes(workspace, now, self._zones[route.agent]))
         if self._parts.tell is None:
             return opening
@@ -208,16 +208,16 @@ class RunPreparer:
 
     async def preview(self, key: SessionKey) -> Prompt:
         """The prompt the session's next run would get, hooks aside."""
-        bench = self._benches[key.agent]
+        base = self._bases[key.agent]
         row = await self._parts.store.session(str(key))
         session = SessionRecord.decode(row.data) if row else SessionRecord.fresh(key, 0, "preview")
-        nobody = Inbound(Target(session.lastChannel or "terminal"), Sender("", owner=key.kind != "group"), "", "", 0)
-        model = self._model("", session, bench.agent)
+        nobody = Inbound(Target(session.lastChannel or "terminal"), Sender("", owner=key.kind != "group"), "", "", at=0)
+        model = self._model("", session, base.agent)
         if isinstance(model, ModelFailure):
-            model = self._parts.catalog.default(bench.agent)
-        choice = self._choice(model, NO_INLINE, session, bench.agent)
+            model = self._parts.catalog.default(base.agent)
+        choice = self._choice(model, NO_INLINE, session, base.agent)
         tools = self.offers.offer(self.offers.question(key, nobody, model, session)).tools
-        return self._parts.gatherer.prompt(key.agent, tools.values(), make_occasion(nobody, key, choice, session))
+        return self._parts.prompts.prompt(key.agent, tools.values(), make_occasion(nobody, key, choice, session))
 
     async def _pictured(self, inbound: Inbound, agent: AgentSettings) -> Inbound:
         """With the images it came with and those its text names, as models that see take them."""
@@ -233,13 +233,11 @@ class RunPreparer:
         where = locate_inbound_folder(self._parts.settings.home, key)
         return inbound if attach is None else await attach(inbound, where, agent.image_side, vision)
 
-    def _settings(
-        self, bench: AgentBase, cell: ToolSandbox, tools: Mapping[str, Tool], key: SessionKey
-    ) -> ToolSettings:
+    def _settings(self, base: AgentBase, cell: ToolSandbox, tools: Mapping[str, Tool], key: SessionKey) -> ToolSettings:
         """With the variables that skills of the agent declare; what the program sets itself goes before them."""
-        given = {name: value.reveal() for name, value in self._parts.shelf.env(bench.agent).items()}
-        env = {**given, **bench.settings.exec_env}
-        used = msgspec.structs.replace(bench.settings, exec_env=env, background="process" in tools)
+        given = {name: value.reveal() for name, value in self._parts.sources.env(base.agent).items()}
+        env = {**given, **base.settings.exec_env}
+        used = msgspec.structs.replace(base.settings, exec_env=env, background="process" in tools)
         used = apply_sandbox(used, cell, self._parts.settings.tools.exec.env)
         return open_inbound_files(used, cell, locate_inbound_folder(self._parts.settings.home, key))
 
@@ -253,7 +251,7 @@ class RunPreparer:
         person = claim.attempts <= 1 and route.lane == "main" and not inbound.system
         moment = MessageMoment(claim.at, self._zones[route.agent], inbound.target.channel, person)
         found = await find_current_session(
-            row, route.key, parts.settings.session, moment, str(uuid.uuid4()), parts.settings.home
+            row, route.key, parts.settings.session, moment, ident=str(uuid.uuid4()), home=parts.settings.home
         )
         if found.ended is not None:
             parts.hooks.observe("session_end", make_end_payload(route.key, found.ended, found.record.sessionId))
@@ -262,7 +260,7 @@ class RunPreparer:
         return found
 
     async def _wanted(self, inbound: Inbound, key: SessionKey) -> str:
-        agent = self._benches[key.agent].agent
+        agent = self._bases[key.agent].agent
         return await hookcalls.choose_model(
             self._parts.hooks, inbound, key, lambda name: self._parts.catalog.find(name, agent)
         )
@@ -295,7 +293,7 @@ class RunPreparer:
             session.thinkingLevel,
             agent.thinking_default,
             model.params.get("thinking"),
-            agent.thinking_shared,
+            defaults=agent.thinking_shared,
         )
         hurry = LevelRequest(asked.fast, session.fastMode, agent.fast_default)
         vendor = self._parts.catalog.vendor(model.ref.provider)
@@ -312,7 +310,7 @@ def _earlier(entries: list[TranscriptEntry]) -> tuple[AssistantMessage, ...]:
     return tuple(m for m in said if isinstance(m, AssistantMessage) and not m.failed)
 
 
-def _bench(agent: AgentSettings, settings: Settings, env: dict[str, str]) -> AgentBase:
+def _make_base(agent: AgentSettings, settings: Settings, env: dict[str, str]) -> AgentBase:
     used = ToolSettings(
         workspace_only=settings.tools.workspace_only,
         patch_workspace_only=settings.tools.exec.patch_workspace_only,

@@ -1,7 +1,7 @@
 """The one facade of the system prompt: settings, tools and the occasion in, prompt out.
 
 Runs, previews and exports all come here, so that what is shown is what is sent. Looks at the world once, when it is
-made (host, repository, docs); what workspace files and skills there are comes from a `Supplier`.
+made (host, repository, docs); what workspace files and skills there are comes from a `PromptSupply`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import msgspec
 
 import palinurus
 from palinurus.agent.plan.runplan import ModelCandidate
-from palinurus.config.settings import AgentSettings, PromptSettings, Settings
+from palinurus.config.sections.agents import PromptSettings
+from palinurus.config.settings import AgentSettings, Settings
 from palinurus.config.zones import detect_timezone
 from palinurus.core.prompt import facts
 from palinurus.core.prompt import facts as words
@@ -84,10 +85,10 @@ def make_occasion(inbound: Inbound, key: SessionKey, choice: ModelCandidate, ses
         choice.model,
         choice.level.level,
         inbound.target.channel,
-        inbound.kind,
-        session.reasoningLevel or "off",
-        inbound.options.system,
-        inbound.options.prompt_mode,
+        kind=inbound.kind,
+        reasoning=session.reasoningLevel or "off",
+        extra=inbound.options.system,
+        mode=inbound.options.prompt_mode,
         pushed=inbound.push,
     )
 

@@ -35,37 +35,41 @@ class ModelCandidate(msgspec.Struct, frozen=True):
     barred: frozenset[str] = frozenset()  # tools of the plan that policy keeps from this model
 
 
-class RunPlan(msgspec.Struct, frozen=True):
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a run is made of. Whoever needs to know something about a run finds it here, decided."""
+
+    # which run: whose message, in which session
     id: str  # run id
     item: str  # inbox id
     route: Route
     inbound: Inbound
     session_id: str
     transcript: str  # file, relative to home
-    choices: tuple[ModelCandidate, ...]  # the model, then its fallbacks
-    sampling: dict[str, Any]  # max_tokens, temperature, tool_choice as the client asked
+    started: int  # milliseconds
+    # what the model is told
     prompt: Prompt
     history: tuple[Message, ...]  # repaired and limited; ends before `opening`
-    opening: tuple[
-        UserMessage | ToolResult, ...
-    ]  # the new user message; in a resumed turn, results nobody will ever know
-    tools: dict[str, Tool]
-    specs: tuple[ToolSpec, ...]
-    settings: ToolSettings
-    limits: RunLimits
-    workspace: str
-    show: RunVisibility
-    started: int
+    opening: tuple[UserMessage | ToolResult, ...]  # the new message; resumed: results nobody will ever know
     earlier: tuple[AssistantMessage, ...] = ()  # what this very turn said before a crash; it is part of its answer
     startup: bool = False  # the notes of the last days were put before its message
-    inline: InlineDirectives = NO_INLINE  # directives of this message
-    quiet: RunVisibility = RunVisibility()  # the agent's defaults for `show`
+    # who is asked, and how
+    choices: tuple[ModelCandidate, ...]  # the model, then its fallbacks
+    sampling: dict[str, Any]  # max_tokens, temperature, tool_choice as the client asked
     profile: str = ""  # the auth profile the person chose for this session
     scale: float = 1.0  # real tokens of the model to one estimated (core/history/tokens)
     fallback: str = ""  # the model that stood in last time, of which the person has been told
-
+    # what it may do, and where
+    tools: dict[str, Tool]
+    specs: tuple[ToolSpec, ...]
     hidden: dict[str, str] = {}  # tools that the run was not given, each with who keeps it away
+    settings: ToolSettings
+    limits: RunLimits
+    workspace: str
     taint: tuple[str, ...] = ()  # untrusted content that is in the session already (core/policy/taint)
+    # what people see of it
+    show: RunVisibility
+    quiet: RunVisibility = RunVisibility()  # the agent's defaults for `show`
+    inline: InlineDirectives = NO_INLINE  # directives of this message
 
     @property
     def model(self) -> ModelSpec:

@@ -1,6 +1,6 @@
 """Which cell the commands of a session run in, and which workspace: from the settings and what this machine has.
 
-One `Cells` per configuration. Makes the few folders a cell needs; starts and restricts nothing itself.
+One `ToolSandboxes` per configuration. Makes the few folders a cell needs; starts and restricts nothing itself.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class ToolSandboxes:
         seen = agent.workspace if box.access == "ro" else ""
         if box.backend != "docker":
             base = SandboxSpec(kind=box.backend, connect=(), limits=box.limits)  # type: ignore[arg-type]
-            found = self._furnished(agent, base, workspace, f"box-{name}", seen)
+            found = self._furnished(agent, base, workspace, f"box-{name}", read=seen)
             return found._replace(box=SandboxFact(workspace, box.access, seen))
         mounts = (ContainerMount(os.path.realpath(workspace), box.box.workdir, True), *box.box.mounts)
         if seen:

@@ -76,7 +76,9 @@ class ProgramRunner:
         started = msgspec.structs.replace(program, command=(found, *program.command[1:]))
         threads = ProgramThreads(self._store, plan, name)
         mark = hashlib.sha256(f"{self._settings.home} {name} {plan.route.key}".encode()).hexdigest()[:24]
-        return sort.talk(setting, TalkKit(started, env, self._brief(plan, sort), threads.known, threads.keep, mark))
+        return sort.talk(
+            setting, TalkKit(started, env, self._brief(plan, sort), threads.known, keep=threads.keep, mark=mark)
+        )
 
     def _brief(self, plan: RunPlan, sort: ProgramKind) -> ProgramBrief:
         inbound = plan.inbound
@@ -116,4 +118,6 @@ class ProgramThreads:
         plan = self._plan
         bound = {BINDINGS: {self._name: {"sessionId": ident, "of": plan.session_id}}}
         data = msgspec.json.encode({"sessionId": plan.session_id, **bound})
-        await self._store.touch(SessionRow(str(plan.route.key), plan.route.agent, plan.session_id, plan.started, data))
+        await self._store.touch(
+            SessionRow(str(plan.route.key), plan.route.agent, plan.session_id, plan.started, data=data)
+        )

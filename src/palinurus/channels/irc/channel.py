@@ -217,7 +217,7 @@ class IrcChannel(AccountChannel):
             rows = messages.split_reply(reply, messages.measure_prefix(session.mask, session.nick, to))
             waits = self._waiting = _Waiting(session.fold(to))
             try:
-                return await self._shown(wire, to, rows, waits, reply.client_id)
+                return await self._shown(wire, to, rows, waits, client=reply.client_id)
             finally:
                 self._waiting = None
 

@@ -256,7 +256,16 @@ class MatrixChannel(AccountChannel):
         kind = self._rooms.kind(room, known)
         title = known.title if known and kind != "direct" else ""
         name = names.get(str(event.get("sender")), "")
-        return inbound.MatrixContext(me, self._kit.account, kind, title, name, names.get(me, ""), quote, self._commands)
+        return inbound.MatrixContext(
+            me,
+            self._kit.account,
+            kind,
+            title,
+            name=name,
+            called=names.get(me, ""),
+            quote=quote,
+            commands=self._commands,
+        )
 
     def _sealed(self, room: str) -> None:
         if room not in self._unread:

@@ -223,13 +223,17 @@ class SlackChannel(AccountChannel):
         name = await self._lookup.name(str(user)) if user else str(told.get("username") or "")
         thread = str(told.get("thread_ts") or "")
         joined = bool(thread) and await self._posts.has_spoken(channel, thread)
-        return inbound.SlackContext(self._posts.me, self._kit.account, kind, title, name, joined, self._threads)
+        return inbound.SlackContext(
+            self._posts.me, self._kit.account, kind, title, name=name, joined=joined, threads=self._threads
+        )
 
     async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:
         """Slack's request: signed, at most five minutes old. Answered when the message is on disk."""
         if self._signing is None:
             return ChannelHttpResponse(404, b"this account uses socket mode\n")
-        if not verify_signature("slack", self._signing.reveal(), request.headers, request.body, self._kit.clock.now()):
+        if not verify_signature(
+            "slack", self._signing.reveal(), request.headers, request.body, now=self._kit.clock.now()
+        ):
             return ChannelHttpResponse(401, b"the signature does not fit\n")
         payload = _request(request)
         if payload.get("type") == "url_verification":

@@ -215,7 +215,9 @@ class WebhookChannel(BasicChannel):
         """200 with the message's id once it is on disk. Raises what `submit` raises: then it is to be sent again."""
         if request.method != "POST":
             return _said(405, {"ok": False, "error": "use POST"})
-        if not verify_signature("generic", self._secret.reveal(), request.headers, request.body, self._kit.clock.now()):
+        if not verify_signature(
+            "generic", self._secret.reveal(), request.headers, request.body, now=self._kit.clock.now()
+        ):
             return _said(401, {"ok": False, "error": "the signature is missing, wrong or older than five minutes"})
         found = parse_request(request.body, self._kit.account, self._kit.clock.now())
         if isinstance(found, str):

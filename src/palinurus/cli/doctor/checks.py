@@ -1,4 +1,6 @@
-"""Checks of the parts of the program: door, model, containment, workspace, plugins, approvals, jobs, the two faces."""
+"""Checks of the state directory (who may read it, who holds it, is it sound, is there room) and of the parts of the
+program: port, model, containment, workspace, plugins, approvals, jobs, page and screen.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,6 @@ from palinurus.tools.commands.environ import build_search_path
 from palinurus.triggers.jobs import JOB, STATE
 from palinurus.workspace import bootstrap
 from palinurus.workspace.sources import PromptSources
-
-# Checks of the state directory: who may read it, who holds it, whether it is sound, whether there is room.
 
 LOW_DISK = 200_000_000
 TRANSCRIPTS = 500  # newest files that are read
@@ -269,11 +269,11 @@ def check_prompt_files(case: DoctorCase) -> Iterator[DoctorFinding]:
     if case.loaded is None:
         return
     settings = case.loaded.settings
-    shelf = PromptSources(settings, case.environ, case.loaded.raw, path=build_search_path())
+    sources = PromptSources(settings, case.environ, case.loaded.raw, path=build_search_path())
     for agent in settings.agents.values():
         if not os.path.isdir(agent.workspace):
             continue
-        report = shelf.report(agent, SessionKey(agent.id, settings.session.main_key))
+        report = sources.report(agent, SessionKey(agent.id, settings.session.main_key))
         cut = [file for file in report.files if file.state in ("shortened", "left out", "refused")]
         for file in cut:
             what = f"prompt of {agent.id}: {file.name} has {file.raw} characters, {file.injected} are sent"

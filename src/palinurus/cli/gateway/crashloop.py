@@ -70,7 +70,7 @@ def choose_config(loaded: LoadedConfig, count: int, environ: Mapping[str, str]) 
     if good.settings is None:
         return loaded
     why = f"{count - 1} starts in five minutes did not last; running on the config that did, {file}"
-    return LoadedConfig(good.settings, good.raw, loaded.problems, loaded.file, why, file)
+    return LoadedConfig(good.settings, good.raw, loaded.problems, loaded.file, fallback=why, source=file)
 
 
 def _starts(home: str) -> list[int]:

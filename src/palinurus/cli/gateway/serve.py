@@ -82,7 +82,7 @@ async def serve_until_stopped(loaded: LoadedConfig, environ: Mapping[str, str], 
             if not secret:
                 secret = _secret(loaded.settings)
                 _log(logging.getLogger().level, secret, loaded.settings)
-            after = await _life(loaded, environ, secret, clock, stop)
+            after = await _life(loaded, environ, secret, clock, stop=stop)
         except PalinurusError as exc:
             if before is None:
                 raise
@@ -120,7 +120,7 @@ async def _life(
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
         proving = asyncio.ensure_future(_proved(loaded, clock))
-        after = await _reason(app, loaded, environ, clock, stop)
+        after = await _reason(app, loaded, environ, clock, stop=stop)
         log.info("stopping: running turns get %g s; a second signal ends them at once", settings.gateway.drain)
     finally:
         if proving is not None:

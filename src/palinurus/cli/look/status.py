@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from palinurus import __version__
-from palinurus.app.plugins import load_contributions
-from palinurus.cli.args import CommandParser, load_settings, to_json
+from palinurus.cli.args import CommandParser, load_settings, load_vendors, to_json
 from palinurus.cli.look.sandbox import describe_containment
 from palinurus.cli.reach import http
 from palinurus.cli.render import TerminalView, strip_controls
@@ -106,7 +105,7 @@ async def find_model_in_use(settings: Settings, environ: Mapping[str, str]) -> t
     """The default agent's model, and where its key comes from ("" when it needs none or has none)."""
     agent = settings.agents[settings.default_agent]
     catalog = Catalog(settings, environ)
-    catalog.vendors = load_contributions(settings).vendors
+    catalog.vendors = load_vendors(settings)
     if catalog.wants_probe(agent):
         catalog.ollama = await probe_ollama()
     info = catalog.default(agent)

@@ -118,7 +118,7 @@ class HttpAgentClient:
         self, body: bytes, headers: dict[str, str], message: CliMessage
     ) -> AsyncIterator[RunEvent | CliOutcome]:
         """One request. Ends without an Outcome if the connection breaks off."""
-        answer = await http.send_request(self._address, "POST", "/v1/chat/completions", body, headers)
+        answer = await http.send_request(self._address, "POST", "/v1/chat/completions", body, headers=headers)
         try:
             if answer.status != 200:
                 _refused(answer.status, await answer.read_body())

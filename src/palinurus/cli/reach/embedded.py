@@ -52,7 +52,7 @@ class OpenedProgram:
 
     async def call(self, method: str, params: Any = None, *, final: bool = False) -> Any:
         """As a client's call; what the method returns last. Raises PalinurusError kinds, as the method did."""
-        call = MethodCall(self._clients, _US, "local", method, lambda payload: None)
+        call = MethodCall(self._clients, _US, "local", method, reply=lambda payload: None)
         given = msgspec.Raw(msgspec.json.encode(params or {}))
         try:
             return msgspec.to_builtins(await serve_call(self._clients.methods[method], call, given))
@@ -108,8 +108,8 @@ async def start_embedded_gateway(loaded: LoadedConfig, environ: Mapping[str, str
     settings = loaded.settings
     file = str(settings.logging.get("file") or paths.locate_log_file(settings.home))
     logs.start_logging(logging.WARNING, logs.collect_secrets(settings), file=file)
-    door = replace(settings.gateway, bind=LOOPBACK, auth_mode="token")
-    app = await start_app(replace(loaded, settings=replace(settings, gateway=door)), environ, clock)
+    ours = replace(settings.gateway, bind=LOOPBACK, auth_mode="token")
+    app = await start_app(replace(loaded, settings=replace(settings, gateway=ours)), environ, clock)
     secret = secrets.token_urlsafe(32)
     gateway = GatewayServer(app, clock, secret)
     try:

@@ -59,7 +59,7 @@ class _Lines:
             inside = parse_runs("\n".join(self._text))
             if self._item is not None:
                 level, label = self._item
-                self._add(MarkdownBlock("item", inside, self._gap, level, label))
+                self._add(MarkdownBlock("item", inside, self._gap, level, label=label))
             else:
                 self._indents = []
                 self._add(MarkdownBlock("text", inside, self._gap))

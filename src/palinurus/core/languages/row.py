@@ -44,7 +44,7 @@ class LanguageTable(NamedTuple):
         )
         days = tuple((re.compile(self.days[name], re.I), *when) for name, when in _DAYS.items() if name in self.days)
         units = dict(zip(self.units, _UNITS, strict=True))
-        return PromiseLanguage(promise, never, amount, self.numbers, units, days, clock)
+        return PromiseLanguage(promise, never, amount, self.numbers, units=units, days=days, clock=clock)
 
 
 def build_gap_pattern(*words: str) -> str:

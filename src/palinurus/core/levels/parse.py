@@ -110,7 +110,7 @@ def _candidates(text: str, model: Callable[[str], bool]) -> Iterator[_Seen]:
         code = code or CodeSpans(text)
         if code.holds(found.start()):
             continue
-        place = _place(text, found.start(), found.end(), form, model)
+        place = _place(text, found.start(), found.end(), form, model=model)
         if place.acts:
             done.add(form.name)  # the rest of this name is text
         yield place
@@ -123,9 +123,9 @@ def _place(text: str, start: int, end: int, form: DirectiveForm, model: Callable
     if form.takes == "nothing":
         return _Seen(Directive(form.name), start, bare, False)
     if form.takes == "options":
-        return _options(text, start, at, bare, form)
+        return _options(text, start, at, bare, form=form)
     if form.takes == "model":
-        return _model(text, start, at, bare, model)
+        return _model(text, start, at, bare, model=model)
     word = _WORD.match(text, at)
     if word is None:
         return _Seen(Directive(form.name), start, bare, False)

@@ -70,13 +70,13 @@ def resolve_thinking(model: ModelSpec, asked: LevelRequest, vendor: Vendor | Non
         reason = _REASONS[source]
         if got != wanted:
             reason += f"; {wanted} is not offered by {model.ref}"
-        return ThinkingDecision(got, source, reason, wanted, tuple(ignored))
+        return ThinkingDecision(got, source, reason, wanted, ignored=tuple(ignored))
     got = thinking.choose_default_level(model, offered)
     source = "provider" if offered.default is not None and offered is not thinking.OFF_PROFILE else "catalog"
     if (got == "off" and source == "catalog") or offered is thinking.OFF_PROFILE:
         source = "off"
     why = "unknown" if source == "off" and model.reasoning is None else source
-    return ThinkingDecision(got, source, _REASONS[why], got, tuple(ignored))
+    return ThinkingDecision(got, source, _REASONS[why], got, ignored=tuple(ignored))
 
 
 def _word(raw: Any, offered: ThinkingProfile) -> str | None:

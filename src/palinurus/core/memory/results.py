@@ -132,7 +132,7 @@ def rank_matches(matches: Iterable[MemoryMatch], words: Sequence[str], limit: in
     scored = [(_score(match, best), match) for match in known]
     scored.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].start))
     return [
-        MemoryHit(match.path, match.start, match.end, score, cut_snippet(match.text, words))
+        MemoryHit(match.path, match.start, match.end, score, snippet=cut_snippet(match.text, words))
         for score, match in scored[: max(limit, 0)]
         if score >= least
     ]
@@ -208,7 +208,7 @@ def cut_excerpt(path: str, text: str, start: int, count: int, room: int) -> Memo
         taken = [lines[first - 1][: max(room - len(LINE_CUT), 0)] + LINE_CUT]
     after = first + len(taken)
     more = after if taken and after <= len(lines) else 0
-    return MemoryExcerpt(path, "\n".join(taken), first, len(taken), len(lines), more)
+    return MemoryExcerpt(path, "\n".join(taken), first, len(taken), total=len(lines), next=more)
 
 
 def write_excerpt_hint(part: MemoryExcerpt) -> str:

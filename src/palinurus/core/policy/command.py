@@ -129,7 +129,9 @@ class FilterProfile(NamedTuple):
 def _profile(
     flags: str, valued: str, long: str, long_valued: str, operands: int = 0, number: bool = False
 ) -> FilterProfile:
-    return FilterProfile(flags, valued, frozenset(long.split()), frozenset(long_valued.split()), operands, number)
+    return FilterProfile(
+        flags, valued, frozenset(long.split()), frozenset(long_valued.split()), operands=operands, number=number
+    )
 
 
 SAFE_FILTERS: dict[str, FilterProfile] = {

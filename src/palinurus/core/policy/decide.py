@@ -79,7 +79,7 @@ def decide_tools(rules: ToolRules, question: ToolQuestion, tools: Mapping[str, P
             notes.append(f"{gate.key}.allow names none of the built-in tools and is passed over")
             gate = msgspec.structs.replace(gate, allow=None)
         passed.append(gate)
-    traces = {name: _trace(name, tool, rules, question, passed, tools) for name, tool in tools.items()}
+    traces = {name: _trace(name, tool, rules, question, passed=passed, tools=tools) for name, tool in tools.items()}
     return ToolVerdict(tuple(name for name, t in traces.items() if t.hiding_step is None), traces, tuple(notes))
 
 
@@ -94,7 +94,7 @@ def _trace(
     steps: list[PolicyStep] = []
     for number, label in enumerate(LAYERS, 1):
         mine = [gate for gate in passed if gate.layer == number]
-        steps += [_judged(gate, label, name, tool.origin, tools) for gate in mine] or [
+        steps += [_judged(gate, label, name, tool.origin, tools=tools) for gate in mine] or [
             PolicyStep(number, label, words="says nothing")
         ]
     steps += [step for late in _LATE for step in late(name, tool, rules, question)]
@@ -108,7 +108,7 @@ def _judged(gate: ToolGate, label: str, name: str, origin: str, tools: Mapping[s
     if word := groups.find_denying_word(gate.deny, name, origin):
         key = gate.deny_key or f"{gate.key}.deny"
         reasons.append((key, _denied(key, word, name)))
-        changes += _take_out(gate, key, name, origin, tools) if gate.entry else [_ELSEWHERE]
+        changes += _take_out(gate, key, name, origin, tools=tools) if gate.entry else [_ELSEWHERE]
     if groups.find_denying_word(gate.default_deny, name, origin):
         reasons.append((gate.key, f"{name} is not part of {gate.words}"))
         changes.append(_let_in(gate, name, origin))
@@ -155,7 +155,7 @@ def _let_in(gate: ToolGate, name: str, origin: str) -> PolicyChange:
 def _owner(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
     if tool.owner or name in groups.OWNER_TOOLS:
         changes = () if question.asker.owner else (PolicyChange("ask as the owner (commands.ownerAllowFrom)"),)
-        yield PolicyStep(0, "owner", bool(changes), "", "it is for the owner only", changes)
+        yield PolicyStep(0, "owner", bool(changes), "", words="it is for the owner only", changes=changes)
 
 
 def _patch(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
@@ -164,12 +164,14 @@ def _patch(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion
     key, patch = "tools.exec.applyPatch", rules.patch
     if not patch.enabled:
         change = PolicyChange(f"set {key}.enabled to true", f"{key}.enabled", True)
-        yield PolicyStep(0, "apply_patch", True, f"{key}.enabled", f"{key}.enabled is false", (change,))
+        yield PolicyStep(0, "apply_patch", True, f"{key}.enabled", words=f"{key}.enabled is false", changes=(change,))
     ref = f"{question.providers[0] if question.providers else ''}/{question.model}"
     if not may_patch(patch.models, question.providers, question.model):
         why = "is for models of OpenAI" if patch.models is None else "does not name this model"
         change = PolicyChange(f"add {ref} to {key}.allowModels", f"{key}.allowModels", [*(patch.models or ()), ref])
-        yield PolicyStep(0, "apply_patch", True, f"{key}.allowModels", f"{key}.allowModels {why}", (change,))
+        yield PolicyStep(
+            0, "apply_patch", True, f"{key}.allowModels", words=f"{key}.allowModels {why}", changes=(change,)
+        )
 
 
 def may_patch(models: tuple[str, ...] | None, providers: tuple[str, ...], model: str) -> bool:
@@ -183,20 +185,25 @@ def may_patch(models: tuple[str, ...] | None, providers: tuple[str, ...], model:
 def _model(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
     other = PolicyChange("use another model")
     if not question.callable:
-        yield PolicyStep(0, "model", True, "", "the model cannot call tools", (other,))
+        yield PolicyStep(0, "model", True, "", words="the model cannot call tools", changes=(other,))
     if question.narrow is not None:
         hidden = name not in question.narrow
         ref = f"{question.providers[0] if question.providers else ''}/{question.model}"
         key = rules.narrowed.get(ref, "")
         change = PolicyChange(f"add {name} to {key}", key, [*question.narrow, name]) if key else other
         words = "the model is given only some tools (compat.toolNames)"
-        yield PolicyStep(0, "model", hidden, key, words, (change,) if hidden else ())
+        yield PolicyStep(0, "model", hidden, key, words=words, changes=(change,) if hidden else ())
 
 
 def _session(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
     if question.exec_denied and name == "exec":
         yield PolicyStep(
-            0, "session", True, "", "/exec security=deny was said here", (PolicyChange("say /exec security=full"),)
+            0,
+            "session",
+            True,
+            "",
+            words="/exec security=deny was said here",
+            changes=(PolicyChange("say /exec security=full"),),
         )
 
 

@@ -234,7 +234,9 @@ def _guarded(lists: ToolLists, allow: tuple[str, ...] | None, deny: tuple[str, .
     named = [word for word in (*(lists.allow or ()), *lists.also) if groups.is_explicit(word)]
     left = tuple(name for name in deny if not groups.allows_tool(named, name, ""))
     full = None if allow is None else (*allow, *lists.also)
-    return ToolGate(8, lists.key, full, lists.deny, left, entry, written, words, fixed=True)
+    return ToolGate(
+        8, lists.key, full, lists.deny, default_deny=left, entry=entry, written=written, words=words, fixed=True
+    )
 
 
 def _sandbox(shared: ToolLists | None, agent: ToolLists | None) -> ToolGate:
@@ -298,4 +300,4 @@ def list_chat_places(place: ChatPlace) -> Iterator[ChatPlace]:
         return
     for account in dict.fromkeys((place.account, "")):
         for guild, chat in dict.fromkeys(((place.guild, place.chat), ("", place.chat), (place.guild, "*"), ("", "*"))):
-            yield ChatPlace(place.channel, account, guild, chat, place.direct)
+            yield ChatPlace(place.channel, account, guild, chat, direct=place.direct)

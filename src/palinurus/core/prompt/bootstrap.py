@@ -87,24 +87,24 @@ def _one(raw: BootstrapFile, room: int, limit: int) -> tuple[FileFact | None, Bo
     text = strip_lines(raw.text)
     size = len(raw.text)
     if is_blank_page(text) if _is_dynamic(raw) else not text:
-        return None, BootstrapWeight(raw.name, raw.path, size, 0, "blank")
+        return None, BootstrapWeight(raw.name, raw.path, size, 0, state="blank")
     if len(text) <= room:
         near = len(text) > limit * NEAR
-        return FileFact(raw.name, text), BootstrapWeight(raw.name, raw.path, size, len(text), "whole", near)
+        return FileFact(raw.name, text), BootstrapWeight(raw.name, raw.path, size, len(text), state="whole", near=near)
     cut = shorten_file(text, raw.name, room)
     state: State = "shortened" if cut else "left out"
-    return FileFact(raw.name, cut, truncated=True), BootstrapWeight(raw.name, raw.path, size, len(cut), state)
+    return FileFact(raw.name, cut, truncated=True), BootstrapWeight(raw.name, raw.path, size, len(cut), state=state)
 
 
 def _not_there(raw: BootstrapFile, room: int) -> tuple[FileFact | None, BootstrapWeight]:
     if not raw.refused and raw.name in OPTIONAL:
-        return None, BootstrapWeight(raw.name, raw.path, 0, 0, "absent")
+        return None, BootstrapWeight(raw.name, raw.path, 0, 0, state="absent")
     text = f"[NOT READ] {raw.refused}" if raw.refused else f"[MISSING] Expected at: {raw.path}"
     text = " ".join(text.split())  # one line, whatever the directory is called
     state: State = "refused" if raw.refused else "missing"
     if len(text) > room:
-        return None, BootstrapWeight(raw.name, raw.path, 0, 0, state)
-    return FileFact(raw.name, text, missing=True), BootstrapWeight(raw.name, raw.path, 0, len(text), state)
+        return None, BootstrapWeight(raw.name, raw.path, 0, 0, state=state)
+    return FileFact(raw.name, text, missing=True), BootstrapWeight(raw.name, raw.path, 0, len(text), state=state)
 
 
 def shorten_file(text: str, name: str, room: int) -> str:

@@ -86,16 +86,16 @@ def parse_cron(text: str) -> CronLine:
     if len(words) != 6:
         raise ValueError("a cron line has five fields: minute, hour, day, month, weekday (six with seconds first)")
     second, minute, hour, day, month, weekday = words
-    weekdays = frozenset(value % 7 for value in _field(weekday, 0, 7, DAYS, "weekday"))
+    weekdays = frozenset(value % 7 for value in _field(weekday, 0, 7, DAYS, what="weekday"))
     return CronLine(
-        _field(second, 0, 59, {}, "second"),
-        _field(minute, 0, 59, {}, "minute"),
-        _field(hour, 0, 23, {}, "hour"),
-        frozenset(_field(day, 1, 31, {"l": LAST}, "day")),
-        frozenset(_field(month, 1, 12, MONTHS, "month")),
-        weekdays,
-        day in ("*", "?"),
-        weekday in ("*", "?"),
+        _field(second, 0, 59, {}, what="second"),
+        _field(minute, 0, 59, {}, what="minute"),
+        _field(hour, 0, 23, {}, what="hour"),
+        frozenset(_field(day, 1, 31, {"l": LAST}, what="day")),
+        months=frozenset(_field(month, 1, 12, MONTHS, what="month")),
+        weekdays=weekdays,
+        any_day=day in ("*", "?"),
+        any_weekday=weekday in ("*", "?"),
     )
 
 

@@ -116,7 +116,7 @@ def make_skill_commands(skills: Iterable[Skill], taken: Iterable[str] = ()) -> t
         if skill.user_invocable:
             name = _free(_word(skill.name), used)
             used.add(name)
-            made.append(SkillCommand(name, skill.name, skill.description, skill.path, skill.dispatch))
+            made.append(SkillCommand(name, skill.name, skill.description, skill.path, dispatch=skill.dispatch))
     return tuple(made)
 
 

@@ -69,7 +69,7 @@ def parse_skill(text: str, path: str, folder: str, source: str = "") -> Skill | 
     own = _own(head.fields.get("metadata"))
     if isinstance(own, str):
         return BrokenSkill(folder, path, source, own)
-    return _made(head, path, source, own, _odd(name, described, folder))
+    return _made(head, path, source, own, odd=_odd(name, described, folder))
 
 
 def _made(head: FrontMatter, path: str, source: str, own: dict[str, Any], odd: tuple[str, ...]) -> Skill:

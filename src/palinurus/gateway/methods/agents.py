@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import stat
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -15,10 +16,9 @@ import msgspec
 from msgspec import Meta
 
 from palinurus.config import rewrite
-from palinurus.config.settings import AgentSettings
 from palinurus.core.types.keys import parse_agent_id
 from palinurus.files import read_plain_file, write_whole_file
-from palinurus.gateway.context import MainSessionParams, require
+from palinurus.gateway.context import MainSessionParams, find_agent, require
 from palinurus.gateway.methods.config import translate_config_errors
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.workspace.bootstrap import FIRST, NAMES, OTHERS
@@ -226,7 +226,7 @@ async def get_agent_identity(call: MethodCall, asked: AgentIdentityParams) -> di
     """Who the agent says it is."""
     here = call.context
     ident = asked.agent_id or (here.reader.key(asked.session_key).agent if asked.session_key else "")
-    agent = _agent(call, ident or here.program.settings.default_agent)
+    agent = find_agent(call, ident or here.program.settings.default_agent)
     name = str(agent.identity.get("name") or agent.name or agent.id)
     shown = {"agentId": agent.id, "name": name, "avatarStatus": "none", "avatarReason": "missing"}
     emoji = agent.identity.get("emoji")
@@ -235,14 +235,14 @@ async def get_agent_identity(call: MethodCall, asked: AgentIdentityParams) -> di
 
 async def list_agent_files(call: MethodCall, asked: AgentFilesParams) -> dict[str, Any]:
     """The files that shape the agent."""
-    agent = _agent(call, asked.agent_id)
+    agent = find_agent(call, asked.agent_id)
     found = [_entry(agent.workspace, name) for name in FILES]
     return {"agentId": agent.id, "workspace": agent.workspace, "files": found}
 
 
 async def read_agent_file(call: MethodCall, asked: AgentFileParams) -> dict[str, Any]:
     """One of them, with its text."""
-    agent = _agent(call, asked.agent_id)
+    agent = find_agent(call, asked.agent_id)
     entry = _entry(agent.workspace, _known(asked.name))
     if not entry["missing"]:
         entry["content"] = await asyncio.to_thread(_read, entry["path"])
@@ -251,18 +251,11 @@ async def read_agent_file(call: MethodCall, asked: AgentFileParams) -> dict[str,
 
 async def write_agent_file(call: MethodCall, asked: AgentWriteParams) -> dict[str, Any]:
     """Replace one of them, whole or not at all."""
-    agent = _agent(call, asked.agent_id)
+    agent = find_agent(call, asked.agent_id)
     path = os.path.join(agent.workspace, _known(asked.name))
     await asyncio.to_thread(_write, path, asked.content)
     entry = {**_entry(agent.workspace, asked.name), "content": asked.content}
     return {"ok": True, "agentId": agent.id, "workspace": agent.workspace, "file": entry}
-
-
-def _agent(call: MethodCall, ident: str) -> AgentSettings:
-    found = call.program.settings.agents.get(ident.strip().lower())
-    if found is None:
-        raise MethodError(f'unknown agent id "{ident[:64]}"')
-    return found
 
 
 def _known(name: str) -> str:
@@ -272,20 +265,14 @@ def _known(name: str) -> str:
 
 
 def _entry(workspace: str, name: str) -> dict[str, Any]:
-    path = os.path.join(workspace, name)
+    made: dict[str, Any] = {"name": name, "path": os.path.join(workspace, name)}
     try:
-        status = os.lstat(path)
+        found = os.lstat(made["path"])
     except OSError:
-        return {"name": name, "path": path, "missing": True}
-    if not os.path.isfile(path) or os.path.islink(path):
-        return {"name": name, "path": path, "missing": True}
-    return {
-        "name": name,
-        "path": path,
-        "missing": False,
-        "size": status.st_size,
-        "updatedAtMs": int(status.st_mtime * 1000),
-    }
+        return {**made, "missing": True}
+    if not stat.S_ISREG(found.st_mode):
+        return {**made, "missing": True}
+    return {**made, "missing": False, "size": found.st_size, "updatedAtMs": int(found.st_mtime * 1000)}
 
 
 def _read(path: str) -> str:

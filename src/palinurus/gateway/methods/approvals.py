@@ -15,8 +15,9 @@ from palinurus.config.rewrite import digest_config
 from palinurus.config.sections import approvals
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
 from palinurus.gateway import rpc
+from palinurus.gateway.clients import GatewayClients
 from palinurus.gateway.context import require
-from palinurus.gateway.rpc import GatewayMethod, GatewayPort, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
+from palinurus.gateway.rpc import GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 from palinurus.services.approvals import ApprovalBoard, ApprovalRow
 
 PREFIX = "plugin:"
@@ -85,7 +86,7 @@ class ApprovalRulesParams(MethodParams, frozen=True):
 # events
 
 
-def attach_approvals(gateway: GatewayPort, board: ApprovalBoard) -> Callable[[], None]:
+def attach_approvals(gateway: GatewayClients, board: ApprovalBoard) -> Callable[[], None]:
     """Tell clients of every question and every end of one. Returns the function that ends it."""
 
     def told(what: str, row: ApprovalRow) -> None:
@@ -240,10 +241,10 @@ async def request_plugin_approval(call: MethodCall, asked: PluginApprovalParams)
         asked.agent_id or "",
         asked.session_key or "",
         "",
-        asked.tool_call_id or "",
-        asked.tool_name or "",
-        asked.title,
-        asked.description,
+        call=asked.tool_call_id or "",
+        tool=asked.tool_name or "",
+        title=asked.title,
+        command=asked.description,
         binding={name: value for name, value in marks.items() if value},
         allowed=asked.allowed_decisions,
         timeout=asked.timeout_ms / 1000,
@@ -315,7 +316,7 @@ def _path(call: MethodCall) -> str:
 
 
 def _board(call: MethodCall) -> ApprovalBoard:
-    return require(call.program.board, "nobody can be asked here")
+    return require(call.program.approvals, "nobody can be asked here")
 
 
 async def _known(board: ApprovalBoard, ident: str) -> ApprovalRow:

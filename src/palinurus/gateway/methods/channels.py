@@ -120,7 +120,9 @@ async def get_channel_status(call: MethodCall, asked: ChannelStatusParams) -> di
     """Which chat channels there are, and how each account is."""
     program = call.program
     rows = [
-        line for line in (program.chats.lines.all() if program.chats else ()) if asked.channel in (None, line.channel)
+        line
+        for line in (program.chats.receivers.all() if program.chats else ())
+        if asked.channel in (None, line.channel)
     ]
     names = list(dict.fromkeys(n for n in sorted(program.settings.channels) if asked.channel in (None, n)))
     names += [line.channel for line in rows if line.channel not in names]
@@ -173,20 +175,20 @@ def _account(line: ChannelAccountState) -> dict[str, Any]:
 
 async def start_channel(call: MethodCall, asked: ChannelAccountParams) -> dict[str, Any]:
     """Receive on a channel again. All its accounts start together."""
-    changed = await _chats(call).lines.start(asked.channel)
+    changed = await _chats(call).receivers.start(asked.channel)
     return {"channel": asked.channel, "started": changed}
 
 
 async def stop_channel(call: MethodCall, asked: ChannelAccountParams) -> dict[str, Any]:
     """Receive no more, until `channels.start` or a restart."""
-    changed = await _chats(call).lines.stop(asked.channel)
+    changed = await _chats(call).receivers.stop(asked.channel)
     return {"channel": asked.channel, "stopped": changed}
 
 
 async def log_out_channel(call: MethodCall, asked: ChannelAccountParams) -> dict[str, Any]:
     """Give up the sign-in of an account, on channels that have one of their own."""
     account = asked.account_id or "default"
-    said = await _chats(call).lines.logout(asked.channel, account)
+    said = await _chats(call).receivers.logout(asked.channel, account)
     return {"channel": asked.channel, "accountId": account, "cleared": not said, "loggedOut": not said, "detail": said}
 
 
@@ -194,7 +196,7 @@ async def send_message(call: MethodCall, asked: MessageSendParams) -> dict[str, 
     """A message to a chat, through the outbox; one per idempotency key. Answers with the receipt if it comes soon."""
     ident = make_notice_id("send", asked.channel, asked.idempotency_key)
     target = Target(asked.channel, asked.to, asked.account_id, asked.thread_id)
-    done = await _chats(call).lines.send(target, asked.message, ident, WAIT)
+    done = await _chats(call).receivers.send(target, asked.message, ident, WAIT)
     return {"runId": done.id, "messageId": done.receipt, "channel": asked.channel, **msgspec.to_builtins(done)}
 
 
@@ -209,10 +211,13 @@ async def run_message_action(call: MethodCall, asked: MessageActionParams) -> di
         if not words.strip():
             raise MethodError("params.message is missing")
         return await send_message(
-            call, MessageSendParams(to, words, asked.channel, asked.idempotency_key, asked.account_id, thread)
+            call,
+            MessageSendParams(
+                to, words, asked.channel, asked.idempotency_key, account_id=asked.account_id, thread_id=thread
+            ),
         )
     target = Target(asked.channel, to, asked.account_id, thread)
-    done = await _chats(call).lines.act(target, asked.action, params)
+    done = await _chats(call).receivers.act(target, asked.action, params)
     if isinstance(done, SendFailure):
         raise MethodError(done.reason, code="UNAVAILABLE")
     made = {"ok": True, "action": asked.action, "channel": asked.channel}

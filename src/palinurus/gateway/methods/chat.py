@@ -84,8 +84,8 @@ async def send_chat(call: MethodCall, asked: ChatSendParams) -> dict[str, Any]:
     key = asked.resolve(call)
     if _halts(asked.message) and not asked.attachments:
         await here.program.inbox.clear(str(key))  # first what waits, so that none of it begins when the run ends
-        if here.program.nest is not None:
-            await here.program.nest.stop(str(key))
+        if here.program.subagents is not None:
+            await here.program.subagents.stop(str(key))
         return _stopped(here, key, None, "stop-command")
     if not asked.message.strip() and not asked.attachments:
         raise MethodError("message or attachment required")
@@ -244,7 +244,14 @@ async def inject_chat_note(call: MethodCall, asked: ChatInjectParams) -> dict[st
     now = here.program.clock.now()
     text = f"[{asked.label}]\n\n{asked.message}" if asked.label else asked.message
     note = AssistantMessage(
-        (TextBlock(text),), "palinurus", "openclaw", "gateway-injected", TokenUsage(), "stop", None, now
+        (TextBlock(text),),
+        "palinurus",
+        "openclaw",
+        "gateway-injected",
+        usage=TokenUsage(),
+        stopReason="stop",
+        errorMessage=None,
+        timestamp=now,
     )
     lines = transcript.add(note, "", now)
     await here.program.store.write(lines)

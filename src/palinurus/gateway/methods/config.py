@@ -91,7 +91,7 @@ async def merge_config(call: MethodCall, asked: ConfigPatchParams) -> dict[str, 
     """Lay a merge patch over the file."""
     program = call.program
     home, whole = program.settings.home, asked.replace_paths
-    return await _write(lambda: rewrite.merge_config(home, program.environ, asked.base_hash, asked.raw, whole))
+    return await _write(lambda: rewrite.merge_config(home, program.environ, asked.base_hash, asked.raw, whole=whole))
 
 
 @contextmanager

@@ -10,8 +10,9 @@ from msgspec import Meta, Struct
 
 from palinurus.core.schedule.fire import unfold_history
 from palinurus.gateway import rpc
+from palinurus.gateway.clients import GatewayClients
 from palinurus.gateway.context import MainSessionParams, cut_page, require
-from palinurus.gateway.rpc import GatewayMethod, GatewayPort, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
+from palinurus.gateway.rpc import GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty, NoParams
 from palinurus.tools.program.cron import CronJobMaker, SchedulerPort
 
 
@@ -94,7 +95,7 @@ class HeartbeatSwitchParams(MethodParams, frozen=True):
     enabled: bool
 
 
-def attach_schedules(gateway: GatewayPort, schedules: SchedulerPort) -> Callable[[], None]:
+def attach_schedules(gateway: GatewayClients, schedules: SchedulerPort) -> Callable[[], None]:
     """Send changes of jobs and heartbeats to clients. Returns the function that ends it."""
     return schedules.follow(lambda event, payload: gateway.broadcast(event, payload))
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.model import ModelFailure
+from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodParams, NonEmpty
 from palinurus.inbox.commands.table import build_menu
 
@@ -63,27 +63,28 @@ async def list_models(call: MethodCall, asked: ModelListParams | None) -> dict[s
     agent = program.settings.agents[program.settings.default_agent]
     every = program.catalog.all(agent)
     ready = {ref.provider: not isinstance(program.catalog.key(m), ModelFailure) for m in every for ref in (m.ref,)}
-    configured = set(program.settings.providers)
-    shown = []
-    for model in every:
-        available = ready[model.ref.provider]
-        if asked is not None and asked.view == "configured" and model.ref.provider not in configured:
-            continue
-        if (asked is None or asked.view in (None, "default")) and not available:
-            continue
-        shown.append(
-            {
-                "provider": model.ref.provider,
-                "id": model.ref.model,
-                "name": model.name or model.ref.model,
-                "api": model.api,
-                "contextWindow": model.context_window,
-                "reasoning": bool(model.reasoning),
-                "input": ["text", "image"] if model.vision else ["text"],
-                "available": available,
-                **msgspec.to_builtins(call.context.reader.levels(model)),
-            }
-        )
+    view = asked.view if asked is not None else None
+
+    def wanted(model: ModelSpec) -> bool:
+        if view == "configured":
+            return model.ref.provider in program.settings.providers
+        return view not in (None, "default") or ready[model.ref.provider]
+
+    shown = [
+        {
+            "provider": model.ref.provider,
+            "id": model.ref.model,
+            "name": model.name or model.ref.model,
+            "api": model.api,
+            "contextWindow": model.context_window,
+            "reasoning": bool(model.reasoning),
+            "input": ["text", "image"] if model.vision else ["text"],
+            "available": ready[model.ref.provider],
+            **msgspec.to_builtins(call.context.reader.levels(model)),
+        }
+        for model in every
+        if wanted(model)
+    ]
     return {"models": shown}
 
 

@@ -14,6 +14,7 @@ from palinurus.config.keypath import show_path
 from palinurus.config.secrets import MARKER
 from palinurus.core.skills.skill import Skill, SkillRequirements
 from palinurus.errors import NotFound, PalinurusError
+from palinurus.gateway.context import find_agent, require
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.inbox.commands.command import CommandContext
 from palinurus.workspace.discovery import locate_installed_skills
@@ -34,11 +35,8 @@ class SkillUpdateParams(MethodParams, frozen=True):
 async def get_skill_status(call: MethodCall, asked: SkillStatusParams) -> dict[str, Any]:
     """Every skill that was found, and what it lacks."""
     program = call.program
-    ident = (asked.agent_id or program.settings.default_agent).strip().lower()
-    agent = program.settings.agents.get(ident)
-    if agent is None or program.stock is None:
-        raise MethodError(f'unknown agent id "{ident[:64]}"')
-    stock = program.stock(ident)
+    agent = find_agent(call, asked.agent_id)
+    stock = require(program.stock, "there are no skills here")(agent.id)
     rows: list[tuple[Skill, tuple[str, ...]]] = [(skill, ()) for skill in stock.ready] + list(stock.waiting)
     return {
         "workspaceDir": agent.workspace,

@@ -50,7 +50,7 @@ async def steer_subagent(call: MethodCall, asked: SubagentSteerParams) -> dict[s
 
 
 def _subagents(call: MethodCall) -> SubagentControl:
-    return require(call.program.nest, "there are no sub-agents here")
+    return require(call.program.subagents, "there are no sub-agents here")
 
 
 def _done(answer: dict[str, Any]) -> dict[str, Any]:
@@ -107,8 +107,8 @@ async def cancel_task(call: MethodCall, asked: TaskCancelParams) -> dict[str, An
     task = await _find(call, asked.task_id)
     if task is None:
         return {"found": False, "cancelled": False}
-    if task["kind"] == "subagent" and here.program.nest is not None and "endedAt" not in task:
-        made = await here.program.nest.kill(task["sessionKey"], task["id"], tell=True)
+    if task["kind"] == "subagent" and here.program.subagents is not None and "endedAt" not in task:
+        made = await here.program.subagents.kill(task["sessionKey"], task["id"], tell=True)
         return {"found": True, "cancelled": bool(made.get("killed")), "task": task}
     if task["kind"] != "run" or task["status"] != "running":
         why = "it has not begun" if task["kind"] == "run" else "ask its session to end it"
@@ -132,31 +132,22 @@ async def _every(call: MethodCall) -> list[dict[str, Any]]:
 
 
 def _open(one: OpenPromise) -> dict[str, Any]:
-    return {
-        "id": one.id,
-        "kind": "promise",
-        "runtime": "agent",
-        "status": "open",
-        "title": one.text[:TITLE],
-        "agentId": one.agent,
-        "sessionKey": one.session,
-        "createdAt": one.at,
-    }
+    return _task(one.id, "promise", "open", one.text[:TITLE]) | _place(one.agent, one.session, one.at)
 
 
 def _run(run: RunView) -> dict[str, Any]:
-    made = {
-        "id": run.item,
-        "kind": "run",
-        "runtime": "agent",
-        "status": "running" if run.started else "queued",
-        "title": " ".join(run.inbound.text.split())[:TITLE],
-        "agentId": run.agent,
-        "sessionKey": run.session,
-        "runId": run.id,
-        "createdAt": run.inbound.at,
-    }
+    title = " ".join(run.inbound.text.split())[:TITLE]
+    made = _task(run.item, "run", "running" if run.started else "queued", title) | {"runId": run.id}
+    made |= _place(run.agent, run.session, run.inbound.at)
     return {**made, "startedAt": run.started} if run.started else made
+
+
+def _task(ident: str, kind: str, status: str, title: str) -> dict[str, Any]:
+    return {"id": ident, "kind": kind, "runtime": "agent", "status": status, "title": title}
+
+
+def _place(agent: str, session: str, at: int) -> dict[str, Any]:
+    return {"agentId": agent, "sessionKey": session, "createdAt": at}
 
 
 METHODS: tuple[GatewayMethod, ...] = (

@@ -15,13 +15,13 @@ from palinurus.core.policy.decide import describe_tool_verdict
 from palinurus.core.policy.groups import TOOL_GROUPS, TOOL_PROFILES, allows_tool, normalize_tool_name
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.tool import Tool
-from palinurus.gateway.context import MainSessionParams, SessionParams, make_sender
+from palinurus.gateway.context import MainSessionParams, SessionParams, find_agent, make_sender
 from palinurus.gateway.invoke import ToolRefusal, call_tool
 from palinurus.gateway.methods import chat
-from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
+from palinurus.gateway.rpc import ADMIN, READ, WRITE, GatewayMethod, MethodCall, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.inbox.commands.command import CommandContext
-from palinurus.inbox.commands.facts import find_session_model
+from palinurus.services.facts import find_session_model
 from palinurus.sessions.record import SessionRecord
 
 LABELS = {"fs": "Files", "ui": "UI", "mcp": "MCP"}
@@ -102,13 +102,10 @@ class ToolInvokeParams(MainSessionParams, frozen=True, kw_only=True):
 
 async def get_tool_catalog(call: MethodCall, asked: ToolCatalogParams) -> dict[str, Any]:
     """Every tool of this program."""
-    program = call.program
-    agent = asked.agent_id or program.settings.default_agent
-    if agent not in program.settings.agents:
-        raise MethodError(f'unknown agent id "{agent[:64]}"')
-    tools = [tool for tool in program.tools.values() if asked.include_plugins or not tool.origin]
+    agent = find_agent(call, asked.agent_id)
+    tools = [tool for tool in call.program.tools.values() if asked.include_plugins or not tool.origin]
     profiles = [{"id": name, "label": make_label(name)} for name in TOOL_PROFILES]
-    return {"agentId": agent, "profiles": profiles, "groups": group_tools(tools)}
+    return {"agentId": agent.id, "profiles": profiles, "groups": group_tools(tools)}
 
 
 async def get_effective_tools(call: MethodCall, asked: EffectiveToolsParams) -> dict[str, Any]:
@@ -116,7 +113,7 @@ async def get_effective_tools(call: MethodCall, asked: EffectiveToolsParams) -> 
     here = call.context
     key = asked.resolve(call)
     seen = await here.reader.load(key)
-    message = Inbound(Target(chat.CHANNEL, to=str(key)), make_sender(call.client), "", "", here.program.clock.now())
+    message = Inbound(Target(chat.CHANNEL, to=str(key)), make_sender(call.client), "", "", at=here.program.clock.now())
     found = find_tool_offer(here.program, seen, message)
     shared = here.program.settings.policy.shared.own.profile
     return {

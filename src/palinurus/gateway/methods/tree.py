@@ -14,7 +14,7 @@ from palinurus.gateway.context import SessionKeyParams, refuse_busy
 from palinurus.gateway.methods.change import create_branch
 from palinurus.gateway.rpc import ADMIN, WRITE, GatewayMethod, MethodCall, NonEmpty, NoParams
 from palinurus.gateway.views import SessionSnapshot
-from palinurus.inbox.commands.facts import change_record
+from palinurus.services.facts import change_record
 from palinurus.sessions import tree
 from palinurus.sessions.entries import LabelEntry
 from palinurus.sessions.imports import import_transcript
@@ -58,7 +58,7 @@ async def append_lines(
         transcript.rollback(mark)
         raise
     data = msgspec.json.encode({"totalTokensFresh": False, "updatedAt": now})
-    await program.store.touch(SessionRow(key, seen.key.agent, record.sessionId, now, data))
+    await program.store.touch(SessionRow(key, seen.key.agent, record.sessionId, now, data=data))
     program.changed(key, change_record(record, {"totalTokensFresh": False}, now))
     call.context.broadcaster.announce_change(key, reason)
 
@@ -103,7 +103,7 @@ async def import_session(call: MethodCall, asked: SessionImportParams) -> dict[s
     """A transcript file becomes this session; the one that was there is over."""
     program, key = call.program, asked.resolve(call)
     refuse_busy(call, str(key))
-    record = await import_transcript(program.settings.home, program.store, key, asked.data, program.clock.now())
+    record = await import_transcript(program.settings.home, program.store, key, asked.data, now=program.clock.now())
     program.changed(str(key), record)
     call.context.broadcaster.announce_change(str(key), "reset")
     return {"ok": True, "key": str(key), "sessionId": record.sessionId, "path": record.path(key.agent)}
@@ -116,7 +116,7 @@ async def clean_up_sessions(call: MethodCall, asked: NoParams) -> dict[str, Any]
     waiting = {row.key for row in await store.sessions() if await store.list_waiting(row.key)}
     rules = msgspec.structs.replace(program.settings.session.upkeep, enforce=True)
     home, now = program.settings.home, program.clock.now()
-    done = (await run_upkeep(home, store, rules, now, lambda: waiting | set(inbox.busy))).done
+    done = (await run_upkeep(home, store, rules, now, busy=lambda: waiting | set(inbox.busy))).done
     for action in done:
         if action.key:
             call.context.broadcaster.announce_change(action.key, "delete")

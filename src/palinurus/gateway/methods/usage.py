@@ -196,7 +196,7 @@ def _window(asked: UsageSpanParams, now: int) -> UsageWindow:
         raise MethodError("startDate is after endDate")
     ends = (datetime(day.year, day.month, day.day, tzinfo=zone).timestamp() for day in (first, last))
     start, end = (int(1000 * moment) for moment in ends)
-    return UsageWindow(first, last, zone, start, end + 86_400_000)
+    return UsageWindow(first, last, zone, start, end=end + 86_400_000)
 
 
 def _date(text: str | None) -> date | None:

@@ -19,7 +19,7 @@ from palinurus.gateway.methods.usage import sum_spent
 from palinurus.gateway.rpc import ADMIN, READ, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.views import SessionSnapshot
 from palinurus.inbox.commands.command import CommandContext
-from palinurus.inbox.commands.facts import gather_facts
+from palinurus.services.facts import gather_facts
 from palinurus.sessions.entries import MessageEntry
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript

@@ -118,7 +118,7 @@ def parse_completion(
         push=False,
     )
     usage = body.stream_options is not None and body.stream_options.include_usage
-    return OpenAiRequest(inbound, body.model, bool(body.stream), usage, events, bool(idempotency))
+    return OpenAiRequest(inbound, body.model, bool(body.stream), usage, events=events, keyed=bool(idempotency))
 
 
 def _unsupported(body: _Body) -> HttpFault | None:

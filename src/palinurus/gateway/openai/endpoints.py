@@ -45,7 +45,7 @@ class _Body(msgspec.Struct, frozen=True):
 
 async def handle_embeddings(visit: RouteRequest) -> web.StreamResponse | HttpFault:
     """Answer one request."""
-    program = visit.host.desk
+    program = visit.host.program
     data = await http.read_body(visit.request)
     if isinstance(data, HttpFault):
         return data
@@ -164,7 +164,7 @@ async def handle_completion(
     ident = dialect.ident(ask)
     created = clock.now() // 1000
     if ask.stream:
-        return await _streamed(request, host, ask, dialect.frames(ident, created, ask), waits)
+        return await _streamed(request, host, ask, dialect.frames(ident, created, ask), waits=waits)
     last = _Last()
     accepted = await _submit(host, ask, last)
     if isinstance(accepted, HttpFault):
@@ -194,7 +194,7 @@ async def _streamed(
     if transport is not None:
         frames.overflow = transport.abort
     response = await http.open_event_stream(request)
-    settling = asyncio.ensure_future(_conclude(host, ask, accepted, frames, waits))
+    settling = asyncio.ensure_future(_conclude(host, ask, accepted, frames, waits=waits))
     try:
         await pump_stream(frames, response)
     finally:
@@ -251,5 +251,7 @@ async def _used(host: GatewayHost, row: InboxRow) -> TokenUsage:
         if spent.item == row.id:
             tokens = spent.input + spent.output + spent.cache_read + spent.cache_write
             cost = TokenCost(total=spent.cost) if spent.cost is not None else None
-            total += TokenUsage(spent.input, spent.output, spent.cache_read, spent.cache_write, tokens, cost)
+            total += TokenUsage(
+                spent.input, spent.output, spent.cache_read, spent.cache_write, totalTokens=tokens, cost=cost
+            )
     return total

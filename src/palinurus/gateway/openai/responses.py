@@ -121,7 +121,7 @@ def parse_response_request(
         "reasoning_effort": body.reasoning.effort if body.reasoning else None,
         "tools": [_function(tool) for tool in body.tools or ()] or None,
     }
-    return parse_completion(msgspec.json.encode(chat), headers, settings, catalog, now)
+    return parse_completion(msgspec.json.encode(chat), headers, settings, catalog, now=now)
 
 
 def _function(tool: _Tool) -> dict[str, Any]:

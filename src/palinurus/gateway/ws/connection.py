@@ -196,12 +196,12 @@ class ClientConnection:
             "operator",
             frozenset(login.scopes),
             asked.client,
-            asked.device.id if asked.device else "",
-            login.principal,
-            login.how,
-            frozenset(asked.caps),
-            peer.address,
-            self._gateway.clock.now(),
+            device=asked.device.id if asked.device else "",
+            principal=login.principal,
+            how=login.how,
+            caps=frozenset(asked.caps),
+            address=peer.address,
+            at=self._gateway.clock.now(),
         )
         self._wire.budget = None
         if self._deadline is not None:
@@ -260,7 +260,7 @@ class ClientConnection:
 
     async def _serve(self, method: GatewayMethod, request: frames.RequestFrame) -> None:
         call = MethodCall(
-            self._gateway, self.client, request.id, method.name, lambda payload: self._answer(request, payload)
+            self._gateway, self.client, request.id, method.name, reply=lambda payload: self._answer(request, payload)
         )
         try:
             await rpc.serve_call(method, call, request.params)

@@ -72,7 +72,7 @@ def verify_device(proof: DeviceProof, claim: DeviceClaim, nonce: str, now: int) 
     signature = decode_base64(proof.signature)
     if signature is None or len(signature) != 64:
         return SIGNATURE
-    texts = (make_signed_text(version, proof.id, claim, proof.signed_at, nonce) for version in (3, 2))
+    texts = (make_signed_text(version, proof.id, claim, proof.signed_at, nonce=nonce) for version in (3, 2))
     return None if any(_holds(key, signature, signed) for signed in texts) else SIGNATURE
 
 

@@ -187,7 +187,7 @@ class Handshake:
         wanted = tuple(dict.fromkeys(scope for scope in asked.scopes if scope in SCOPES))
         scopes = tuple(scope for scope in wanted if has_scope(opens, scope))
         if asked.device is None:
-            return ClientLogin("", asked, scopes, word, principal)
+            return ClientLogin("", asked, scopes, word, principal=principal)
         fresh = _device(asked, asked.device, wanted if word == "device" else scopes, now)
         known = self._pairing.device(fresh.device_id)
         if known is not None and known.blocked:
@@ -195,7 +195,7 @@ class Handshake:
         if word == "device" and scopes != wanted:
             return PairingNeeded("", fresh, "scope-upgrade", known.scopes if known else ())
         enrol = fresh if word in ("token", "password") else None
-        return ClientLogin("", asked, scopes, word, principal, enrol)
+        return ClientLogin("", asked, scopes, word, principal=principal, enrol=enrol)
 
 
 _ORIGIN = (

@@ -58,7 +58,7 @@ class Ring:
     def add(self, event: str, payload: bytes, topics: frozenset[str] | None = None, conn: str = "") -> int:
         """Keep an event; returns its position."""
         self.pos += 1
-        self._past.append(PastEvent(self.pos, event, payload, topics, conn))
+        self._past.append(PastEvent(self.pos, event, payload, topics, conn=conn))
         self._size += len(payload)
         while self._past and (len(self._past) > self._events or self._size > self._limit):
             self._size -= len(self._past.popleft().payload)
@@ -181,12 +181,6 @@ class _Seat:
         self.positions = RESUME_CAP in member.client.caps
 
 
-class ResumeResult(NamedTuple):
-    """What became of a wish to go on: the events missed, or None and the client must read everything anew."""
-
-    missed: list[PastEvent] | None
-
-
 class ClientHub:
     """The members. All calls return at once."""
 
@@ -197,9 +191,10 @@ class ClientHub:
         self._names: dict[str, _Seat] = {}
         self._gone = ReconnectWindow(monotonic)
 
-    def join(self, member: HubMember, resume: ResumePoint | None = None) -> ResumeResult | None:
+    def join(self, member: HubMember, resume: ResumePoint | None = None) -> list[PastEvent] | None:
         """From now on events reach it. With `resume` it first takes up what it was before; see `replay`.
 
+        Returns the events it missed; None: it must read everything anew.
         Joining and looking at the past are one step: nothing is missed and nothing comes twice.
         """
         seat = _Seat(member)
@@ -212,7 +207,7 @@ class ClientHub:
             seat.names |= left.names
             self._names.update(dict.fromkeys(left.names, seat))
         past = self.ring.since(resume.pos) if resume.epoch == self.epoch else None
-        return ResumeResult(None if past is None else [p for p in past if self._concerns(seat, p)])
+        return None if past is None else [p for p in past if self._concerns(seat, p)]
 
     def replay(self, conn: str, missed: Iterable[PastEvent]) -> None:
         """Send what was missed. To be called right after hello-ok was queued, in the same step as `join`."""
@@ -239,7 +234,7 @@ class ClientHub:
         return [seat.member for seat in self._seats.values()]
 
     def broadcast(self, event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
-        """To everyone who may see it, numbered. A number is used up even if the event is then dropped."""
+        """To everyone who may see the event (of EVENTS), numbered: also an event that is dropped uses up a number."""
         kind = EVENTS[event]
         head, body = frames.encode_event_head(event), frames.encode_json(payload)
         pos, version = self.ring.add(event, body) if kind.kept else None, self.state_version(event)
@@ -258,7 +253,7 @@ class ClientHub:
         seats = [s for s in self._seats.values() if not wanted.isdisjoint(s.topics) and s.member.client.may(kind.scope)]
         body = frames.encode_json(payload)
         pos = self.ring.add(event, body, topics=wanted) if kind.kept else None
-        self._push(seats, event, body, pos, drop_if_slow)
+        self._push(seats, event, body, pos, droppable=drop_if_slow)
 
     def send(self, conn: str, event: str, payload: Any, *, drop_if_slow: bool = False) -> bool:
         """To one connection, or to the one that took it up."""
@@ -266,7 +261,7 @@ class ClientHub:
         body = frames.encode_json(payload)
         pos = self.ring.add(event, body, conn=conn) if kind.kept else None
         found = seat is not None and seat.member.client.may(kind.scope)
-        self._push([seat] if seat is not None and found else [], event, body, pos, drop_if_slow)
+        self._push([seat] if seat is not None and found else [], event, body, pos, droppable=drop_if_slow)
         return found
 
     def follow(self, conn: str, topic: str) -> None:

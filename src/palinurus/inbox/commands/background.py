@@ -24,10 +24,10 @@ TASKS_USAGE = "/tasks [accept N | dismiss N|all]. N is the number of an open pro
 
 async def run_tasks(call: CommandCall) -> CommandAnswer:
     """The owner sees every session's, others their own. Only the owner makes jobs of promises."""
-    desk, now = call.desk, call.desk.clock.now()
+    program, now = call.program, call.program.clock.now()
     action, _, which = call.args.strip().partition(" ")
     session = None if call.admin else str(call.key)
-    items = await list_open_promises(desk.store, now, session)
+    items = await list_open_promises(program.store, now, session)
     if action in ("accept", "dismiss"):
         if not call.admin:
             return CommandAnswer("⚠️ Only the owner decides about promises.")
@@ -37,7 +37,7 @@ async def run_tasks(call: CommandCall) -> CommandAnswer:
         return await (_accepted(call, chosen) if action == "accept" else _dismissed(call, chosen))
     if action not in ("", "list"):
         return CommandAnswer(TASKS_USAGE)
-    found = [task for task in await tasks.list_tasks(desk) if session in (None, task["sessionKey"])]
+    found = [task for task in await tasks.list_tasks(program) if session in (None, task["sessionKey"])]
     lines = tasks.format_tasks(found, now) or ["Nothing goes on in the background."]
     if items:
         lines += ["", "Promised, but nothing is set up for it:"]
@@ -54,15 +54,15 @@ def _meant(items: list[OpenPromise], which: str) -> list[OpenPromise]:
 
 
 async def _accepted(call: CommandCall, chosen: list[OpenPromise]) -> CommandAnswer:
-    desk = call.desk
-    if desk.schedules is None:
+    program = call.program
+    if program.schedules is None:
         return CommandAnswer("⚠️ There are no schedules here.")
     said = []
     for one in chosen:
-        zone = desk.settings.agents[one.agent].user_timezone if one.agent in desk.settings.agents else ""
-        due = commitments.parse_due_time(one.text, desk.clock.now(), zone)
+        zone = program.settings.agents[one.agent].user_timezone if one.agent in program.settings.agents else ""
+        due = commitments.parse_due_time(one.text, program.clock.now(), zone)
         try:
-            job = await accept_promise(desk.store, desk.schedules, one, due)
+            job = await accept_promise(program.store, program.schedules, one, due)
         except BadRequest as exc:
             return CommandAnswer(f"⚠️ {exc.message}")
         if job is None:
@@ -73,7 +73,7 @@ async def _accepted(call: CommandCall, chosen: list[OpenPromise]) -> CommandAnsw
 
 async def _dismissed(call: CommandCall, chosen: list[OpenPromise]) -> CommandAnswer:
     for one in chosen:
-        await close_promise(call.desk.store, one)
+        await close_promise(call.program.store, one)
     return CommandAnswer(f"⚙️ {len(chosen)} forgotten.")
 
 
@@ -86,7 +86,7 @@ SUBAGENTS_USAGE = (
 
 async def run_subagents(call: CommandCall) -> CommandAnswer:
     """Changes nothing itself: what it does to sub-agents is on disk before it answers."""
-    nest = call.desk.nest
+    nest = call.program.subagents
     if nest is None:
         return CommandAnswer("There are no sub-agents here.")
     action, _, rest = call.args.strip().partition(" ")
@@ -153,11 +153,11 @@ async def _log(call: CommandCall, nest: SubagentControl, rest: str) -> CommandAn
     child = _one(call, nest, which)
     if isinstance(child, str):
         return CommandAnswer(child)
-    row, key = await call.desk.store.session(child.session), parse_session_key(child.session)
+    row, key = await call.program.store.session(child.session), parse_session_key(child.session)
     if row is None or key is None:
         return CommandAnswer(f"The session of “{child.name}” is gone.")
     try:
-        transcript = await call.desk.transcripts.load(SessionRecord.decode(row.data).path(key.agent))
+        transcript = await call.program.transcripts.load(SessionRecord.decode(row.data).path(key.agent))
     except StateBroken as exc:
         return CommandAnswer(f"⚠️ {exc.message}")
     most = int(number) if number.strip() in _NUMBERS else LOG

@@ -64,12 +64,12 @@ class CommandContext(NamedTuple):
     files: Callable[[SessionKey], tuple[BootstrapWeight, ...]] | None = (
         None  # workspace files, on disk and in that prompt
     )
-    board: ApprovalBoard | None = None  # open approvals
+    approvals: ApprovalBoard | None = None  # open approvals
     changed: Callable[[str, SessionRecord], None] = lambda key, record: None  # told of a session's new record
     fitted: FitReplies = lambda inbound, replies: replies
     commands: Mapping[str, ChatCommand] = {}  # of plugins, besides the table
     compactions: CompactionCoordinator | None = None  # who makes room in long conversations
-    nest: SubagentControl | None = None  # who keeps sub-agents
+    subagents: SubagentControl | None = None  # who keeps sub-agents
     stock: Callable[[str], SkillStock] | None = None  # an agent's skills as they stand, those that cannot be used too
     processes: Callable[[], tuple[CommandRow, ...]] = tuple  # commands that run or ran a short while ago
     recall: MemoryPort | None = None  # where memory is
@@ -83,19 +83,19 @@ class CommandContext(NamedTuple):
 class CommandCall(NamedTuple):
     """One command, as given."""
 
-    desk: CommandContext
+    program: CommandContext
     claim: RunClaim
     inbound: Inbound
     key: SessionKey
     record: SessionRecord
     stored: bool  # the record is on disk
-    name: str  # canonical
-    args: str  # what stands behind the name, as written
-    table: Mapping[str, ChatCommand]
+    name: str = ""  # canonical
+    args: str = ""  # what stands behind the name, as written
+    table: Mapping[str, ChatCommand] = {}
 
     @property
     def agent(self) -> AgentSettings:
-        return self.desk.settings.agents[self.key.agent]
+        return self.program.settings.agents[self.key.agent]
 
     @property
     def admin(self) -> bool:

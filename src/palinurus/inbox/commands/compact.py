@@ -12,7 +12,7 @@ import msgspec
 from palinurus.agent.compaction.compactor import CompactionCoordinator, CompactionRequest, compact_by_hand
 from palinurus.core.types.model import ModelSpec, Prompt
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall
-from palinurus.inbox.commands.facts import change_record, find_session_model, format_tokens
+from palinurus.services.facts import change_record, find_session_model, format_tokens
 from palinurus.sessions.compactions import CompactionCheckpoint, list_checkpoints, make_undo_entry
 from palinurus.sessions.entries import LEAF_TYPE, CompactionEntry, CustomEntry, KnownEntry
 from palinurus.sessions.record import SessionRecord
@@ -37,28 +37,35 @@ async def run_compact(call: CommandCall) -> CommandAnswer:
     if found is not None and len(rest.split()) <= 1:
         transcript = await _transcript(call)
         return await found(call, transcript, rest.strip())
-    shared = call.desk.compactions
+    shared = call.program.compactions
     if shared is None:
         return CommandAnswer("Conversations cannot be compacted here.")
     return await _compact(call, shared, words)
 
 
 async def _compact(call: CommandCall, shared: CompactionCoordinator, wishes: str) -> CommandAnswer:
-    desk, key = call.desk, str(call.key)
+    program, key = call.program, str(call.key)
     transcript = await _transcript(call)
     if any(isinstance(e, CompactionEntry) for e in transcript.entries_of(call.claim.id)):
         return CommandAnswer(_done(transcript))  # a crash came after the line and before this answer
-    if desk.inbox.running(key):
+    if program.inbox.running(key):
         shared.ask(key, wishes)
         return CommandAnswer(BUSY)
     if shared.lock(key).locked():
         return CommandAnswer("The conversation is being compacted already.")
-    prompt = await desk.prompt_report(call.key) if desk.prompt_report is not None else Prompt("")
-    specs = tuple(tool.spec for tool in desk.tools.values())
+    prompt = await program.prompt_report(call.key) if program.prompt_report is not None else Prompt("")
+    specs = tuple(tool.spec for tool in program.tools.values())
     wish = CompactionRequest(
-        call.key, call.record, transcript, _models(call), prompt, specs, wishes, lambda: desk.inbox.running(key)
+        call.key,
+        call.record,
+        transcript,
+        _models(call),
+        prompt=prompt,
+        specs=specs,
+        instructions=wishes,
+        busy=lambda: program.inbox.running(key),
     )
-    made = await compact_by_hand(shared, wish, desk.store, call.claim)
+    made = await compact_by_hand(shared, wish, program.store, call.claim)
     record = await _record(call, dict(made.fields)) if made.fields else None
     if made.done is None:
         return CommandAnswer(f"Not compacted: {made.why}. The conversation is as it was.", record, spent=made.spent)
@@ -84,7 +91,7 @@ async def _list(call: CommandCall, transcript: Transcript, which: str) -> Comman
 async def _undo(call: CommandCall, transcript: Transcript, which: str) -> CommandAnswer:
     if transcript.entries_of(call.claim.id):
         return CommandAnswer(_restored(transcript))
-    if call.desk.inbox.running(str(call.key)):
+    if call.program.inbox.running(str(call.key)):
         return CommandAnswer(WAIT)
     found = _point(transcript, which)
     if found is None or found.undone:
@@ -99,7 +106,7 @@ async def _branch(call: CommandCall, transcript: Transcript, which: str) -> Comm
     """Go on from where the conversation stood before a compaction; what came after stays in the file."""
     if transcript.entries_of(call.claim.id):
         return CommandAnswer(_restored(transcript))
-    if call.desk.inbox.running(str(call.key)):
+    if call.program.inbox.running(str(call.key)):
         return CommandAnswer(WAIT)
     found = _point(transcript, which)
     if found is None:
@@ -125,9 +132,9 @@ VERBS: dict[str, Callable[[CommandCall, Transcript, str], Awaitable[CommandAnswe
 
 async def _append(call: CommandCall, transcript: Transcript, make: Callable[[int], tuple[TranscriptLine, ...]]) -> None:
     mark = transcript.mark()
-    lines = make(call.desk.clock.now())
+    lines = make(call.program.clock.now())
     try:
-        await call.desk.store.append(call.claim, lines)
+        await call.program.store.append(call.claim, lines)
     except BaseException:
         transcript.rollback(mark)
         raise
@@ -138,19 +145,19 @@ def _owned(entry: KnownEntry, call: CommandCall) -> KnownEntry:
 
 
 async def _transcript(call: CommandCall) -> Transcript:
-    return await call.desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
+    return await call.program.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
 
 
 async def _record(call: CommandCall, fields: dict[str, object]) -> SessionRecord:
     """The session's record with `fields`: read again, a run may have ended meanwhile."""
-    row = await call.desk.store.session(str(call.key))
-    return change_record(SessionRecord.decode(row.data) if row else call.record, fields, call.desk.clock.now())
+    row = await call.program.store.session(str(call.key))
+    return change_record(SessionRecord.decode(row.data) if row else call.record, fields, call.program.clock.now())
 
 
 def _models(call: CommandCall) -> tuple[ModelSpec, ...]:
     """The session's model, then its stand-ins."""
-    desk, own = call.desk, find_session_model(call.desk.catalog, call.agent, call.record)
-    others = (desk.catalog.find(text, call.agent) for text in call.agent.fallbacks)
+    program, own = call.program, find_session_model(call.program.catalog, call.agent, call.record)
+    others = (program.catalog.find(text, call.agent) for text in call.agent.fallbacks)
     return (own, *(m for m in others if isinstance(m, ModelSpec) and m.ref != own.ref))
 
 

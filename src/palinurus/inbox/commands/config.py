@@ -33,7 +33,7 @@ async def run_config(call: CommandCall) -> CommandAnswer:
 
 
 def _show(call: CommandCall, key: str) -> str:
-    loaded = load_config(call.desk.settings.home, call.desk.environ)
+    loaded = load_config(call.program.settings.home, call.program.environ)
     if not key:
         return _cut(_json(mask_secrets(loaded.raw)))
     path = resolve_key(loaded, key)
@@ -50,21 +50,21 @@ def _set(call: CommandCall, rest: str) -> str:
     except ValueError as error:
         raise BadRequest(str(error)) from None
     value = _value(text.strip(), path)
-    done = set_config_key(call.desk.settings.home, call.desk.environ, key, value)
+    done = set_config_key(call.program.settings.home, call.program.environ, key, value)
     return _told(done, f"{done.key} = {_json(mask_secrets(value, path))}")
 
 
 def _unset(call: CommandCall, key: str) -> str:
     if not key:
         return USAGE
-    done = unset_config_key(call.desk.settings.home, call.desk.environ, key)
+    done = unset_config_key(call.program.settings.home, call.program.environ, key)
     return _told(done, f"{done.key} removed")
 
 
 def _explain(call: CommandCall, key: str) -> str:
     if not key:
         return USAGE
-    found = explain_key(load_config(call.desk.settings.home, call.desk.environ), key)
+    found = explain_key(load_config(call.program.settings.home, call.program.environ), key)
     value = "(none)" if found.value is None else _json(found.value)
     when = "applies at once" if found.live else "needs a restart of the gateway"
     return "\n".join(line for line in (found.key, value, f"from: {found.source}; a change {when}", found.about) if line)

@@ -18,7 +18,7 @@ async def run_export(call: CommandCall) -> CommandAnswer:
     """Writes one file, the same one if it is run again. Raises StateUnwritable."""
     if not call.stored:
         return CommandAnswer("There is nothing to export yet.")
-    transcript = await call.desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
+    transcript = await call.program.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
     messages = transcript.messages()
     if not messages:
         return CommandAnswer("There is nothing to export yet.")

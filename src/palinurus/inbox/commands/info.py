@@ -18,9 +18,9 @@ from palinurus.core.history.tokens import CHARS_PER_TOKEN, ModelCalibration, est
 from palinurus.core.policy.decide import explain_tool_verdict
 from palinurus.core.types.inbound import Route
 from palinurus.inbox.commands.command import ChatCommand, CommandAnswer, CommandCall
-from palinurus.inbox.commands.facts import find_session_model, format_tokens, gather_facts
 from palinurus.inbox.commands.levels import get_effective_level
 from palinurus.inbox.commands.options import format_queue
+from palinurus.services.facts import find_session_model, format_tokens, gather_facts, list_models
 from palinurus.store.port import UsageRow
 
 # /context [list|detail|json]: what the next model call is made of, and how large each part is.
@@ -54,15 +54,17 @@ async def run_context(call: CommandCall) -> CommandAnswer:
 
 
 async def _report(call: CommandCall) -> dict[str, Any]:
-    desk = call.desk
-    model = find_session_model(desk.catalog, call.agent, call.record)
-    transcript = await desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
+    program = call.program
+    model = find_session_model(program.catalog, call.agent, call.record)
+    transcript = await program.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
     messages = transcript.messages()
-    prompt = await desk.prompt_report(call.key) if desk.prompt_report is not None else None
-    rules = resolve_history_rules(desk.settings, call.agent, model, call.inbound, Route(call.key.agent, call.key, ""))
-    sent = fit_history(repair_history(messages), rules, int(transcript.older_count > 0), desk.clock.now())
+    prompt = await program.prompt_report(call.key) if program.prompt_report is not None else None
+    rules = resolve_history_rules(
+        program.settings, call.agent, model, call.inbound, route=Route(call.key.agent, call.key, "")
+    )
+    sent = fit_history(repair_history(messages), rules, int(transcript.older_count > 0), program.clock.now())
     same = {id(message) for message in messages}
-    known = await read_calibration(desk.store)
+    known = await read_calibration(program.store)
     learned = known.models.get(str(model.ref), ModelCalibration())
     return {
         "session": str(call.key),
@@ -77,7 +79,7 @@ async def _report(call: CommandCall) -> dict[str, Any]:
         "prompt": [{"name": p.name, "chars": p.chars, "stable": p.stable} for p in prompt.parts] if prompt else [],
         "files": [
             {"name": f.name, "raw": f.raw, "injected": f.injected, "state": f.state}
-            for f in (desk.files(call.key) if desk.files is not None else ())
+            for f in (program.files(call.key) if program.files is not None else ())
         ],
         "tools": [
             {"name": t.name, "chars": len(msgspec.json.encode(t.spec))} for t in offer_tools(call).tools.values()
@@ -124,7 +126,7 @@ async def run_tools(call: CommandCall) -> CommandAnswer:
     offer = offer_tools(call)
     if word:
         # Only the owner is told where the files of this machine are.
-        where = partial(find_key_source, call.desk.settings) if call.admin else lambda key: ""
+        where = partial(find_key_source, call.program.settings) if call.admin else lambda key: ""
         return CommandAnswer("\n".join(explain_tool_verdict(name, offer.verdict, where)))
     if not offer.tools:
         return CommandAnswer(f"No tools are offered ({len(offer.hidden)} kept away; /tools why NAME).")
@@ -135,9 +137,9 @@ async def run_tools(call: CommandCall) -> CommandAnswer:
 
 def offer_tools(call: CommandCall) -> ToolOffer:
     """What the next run of the session would get if whoever calls asked for it."""
-    desk = call.desk
-    offers = ToolOffers(desk.settings, desk.catalog, desk.tools)
-    model = find_session_model(desk.catalog, call.agent, call.record)
+    program = call.program
+    offers = ToolOffers(program.settings, program.catalog, program.tools)
+    model = find_session_model(program.catalog, call.agent, call.record)
     return offers.offer(offers.question(call.key, call.inbound, model, call.record))
 
 
@@ -146,12 +148,12 @@ def offer_tools(call: CommandCall) -> ToolOffer:
 
 async def run_agents(call: CommandCall) -> CommandAnswer:
     """Id, name, model and workspace of each; the session's own is marked."""
-    settings = call.desk.settings
+    settings = call.program.settings
     lines = ["Agents (* this session's):"]
     for ident, agent in settings.agents.items():
         name = f" ({agent.name})" if agent.name and agent.name != ident else ""
         default = ", default" if ident == settings.default_agent else ""
-        model = call.desk.catalog.default(agent).ref
+        model = call.program.catalog.default(agent).ref
         lines.append(f"{'*' if ident == call.key.agent else ' '} {ident}{name}: {model}{default}")
     return CommandAnswer("\n".join(lines))
 
@@ -178,8 +180,8 @@ DAY = 86_400_000
 
 async def run_usage(call: CommandCall) -> CommandAnswer:
     """Tokens, calls and cost; a call without a known price is said to be unpriced, not free."""
-    store = call.desk.store
-    now = call.desk.clock.now()
+    store = call.program.store
+    now = call.program.clock.now()
     begun = call.record.sessionStartedAt or 0
     here = await store.list_usage(begun if call.stored else now, str(call.key))
     day = await store.list_usage(now - DAY)
@@ -215,7 +217,7 @@ async def run_status(call: CommandCall) -> CommandAnswer:
 def format_status_card(call: CommandCall) -> str:
     """Model, levels with their reason, context in use, session, queue, version."""
     record = call.record
-    now = gather_facts(call.desk, call.key, record)
+    now = gather_facts(call.program, call.key, record)
     model = now.model
     chosen = " (chosen for this session)" if record.modelOverride else ""
     words = [f"Think: {now.level.level} ({now.level.reason})", now.fast.status]
@@ -223,8 +225,8 @@ def format_status_card(call: CommandCall) -> str:
     window = call.agent.context_tokens or model.context_window
     used = record.totalTokens
     part = f" ({used * 100 // window}%)" if used and window else ""
-    state = "running" if call.desk.inbox.running(str(call.key)) else "idle"
-    queue = format_queue(record, call.desk.settings.queue, call.inbound.target.channel)
+    state = "running" if call.program.inbox.running(str(call.key)) else "idle"
+    queue = format_queue(record, call.program.settings.queue, call.inbound.target.channel)
     lines = [
         f"Palinurus {__version__}",
         f"Model: {model.ref}{chosen}",
@@ -235,7 +237,7 @@ def format_status_card(call: CommandCall) -> str:
         f"Queue: {queue}",
     ]
     if get_effective_level("trace", now) == "on":
-        lines += [f"Trace: {line}" for line in call.desk.hooks.list_trace(str(call.key))]
+        lines += [f"Trace: {line}" for line in call.program.hooks.list_trace(str(call.key))]
     return "\n".join(lines)
 
 
@@ -273,3 +275,12 @@ def _about(command: ChatCommand) -> str:
     also = f"\nAlso: {', '.join('/' + a for a in command.aliases)}" if command.aliases else ""
     owner = "\nFor the owner only." if command.scope == "owner" else ""
     return f"/{command.name}{' ' + command.usage if command.usage else ''}\n{command.help}{also}{owner}"
+
+
+# /models: what can be chosen with /model, numbered.
+
+
+async def run_models(call: CommandCall) -> CommandAnswer:
+    """/models [TEXT]: all, or those whose name holds the text."""
+    now = find_session_model(call.program.catalog, call.agent, call.record)
+    return CommandAnswer(list_models(call.program.catalog, call.agent, str(now.ref), call.args.strip().lower()))

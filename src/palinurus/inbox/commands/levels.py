@@ -16,8 +16,8 @@ from palinurus.core.levels.parse import Directive
 from palinurus.core.levels.spellings import DIRECTIVE_ORDER
 from palinurus.core.types.inbound import Inbound
 from palinurus.inbox.commands.command import ADMIN, is_admin, is_internal
-from palinurus.inbox.commands.facts import SessionFacts
 from palinurus.inbox.commands.options import apply_exec, apply_queue, check_elevation
+from palinurus.services.facts import SessionFacts
 
 
 class DirectiveContext(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from palinurus.config.sections.approvals import AgentExecRules
-from palinurus.config.settings import QueueSettings
+from palinurus.config.sections.session import QueueSettings
 from palinurus.core.durations import parse_duration
 from palinurus.core.levels import spellings
 from palinurus.core.levels.parse import Directive
@@ -26,7 +26,7 @@ _FLAT = re.compile(r"[_-]+")
 _MODES = ", ".join(dict.fromkeys(QUEUE_WORDS.values()))
 _QUEUE_OPTIONS = f"Options: modes {_MODES}; debounce:<ms|s|m>, cap:<n>, drop:{'|'.join(QUEUE_DROPS)}; default."
 
-# Fields of the record's file format, kept in its `extra`; `agent/rules.py` reads them.
+# Fields of the record's file format, kept in its `extra`; `agent/plan/levels.py` reads them.
 EXEC: dict[str, tuple[str, tuple[str, ...]]] = {
     "host": ("execHost", ("auto", "sandbox", "gateway", "node")),
     "security": ("execSecurity", ("deny", "allowlist", "full")),

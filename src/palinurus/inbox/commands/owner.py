@@ -40,7 +40,7 @@ PAIRING_USAGE = "Use /pairing, /pairing approve CODE, /pairing reject CODE or /p
 
 async def run_pairing(call: CommandCall) -> CommandAnswer:
     """Alone it lists."""
-    chats, now = call.desk.chats, call.desk.clock.now()
+    chats, now = call.program.chats, call.program.clock.now()
     if chats is None:
         return CommandAnswer("Nobody can ask to be let in here.")
     pairing = chats.pairing
@@ -100,14 +100,14 @@ _DONE: dict[str, str] = {"allow-once": "Allowed once", "allow-always": "Allowed,
 
 async def run_approve(call: CommandCall) -> CommandAnswer:
     """`/approve` lists, `/approve ID DECISION` answers."""
-    board = call.desk.board
+    board = call.program.approvals
     if board is None:
         return CommandAnswer("There are no approvals here.")
     if not can_approve(call.inbound):
         return CommandAnswer("Approvals are given by the owner only.")
     words = call.args.split()
     if not words:
-        return CommandAnswer(list_questions(await board.pending(), call.desk.clock.now()))
+        return CommandAnswer(list_questions(await board.pending(), call.program.clock.now()))
     if len(words) != 2 or words[1].lower() not in DECISION_WORDS:
         return CommandAnswer("Use /approve ID allow-once|allow-always|deny; /approve alone lists what is open.")
     sender = call.inbound.sender

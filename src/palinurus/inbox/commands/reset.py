@@ -15,8 +15,8 @@ from palinurus.agent.plan.opening import STARTUP_FLAG
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelSpec
 from palinurus.inbox.commands.command import CommandAnswer, CommandCall
-from palinurus.inbox.commands.facts import change_record, find_session_model
 from palinurus.inbox.commands.runs import make_followup
+from palinurus.services.facts import change_record, find_session_model
 from palinurus.sessions.lifecycle import make_reset_payload, roll_over
 from palinurus.sessions.record import SessionRecord
 
@@ -28,13 +28,13 @@ async def run_reset(call: CommandCall) -> CommandAnswer:
     """Stops a run that is going, then the record rolls over."""
     ident = make_session_id(call.claim.id)
     model, text = _first(call)
-    row = await call.desk.store.session(str(call.key))
+    row = await call.program.store.session(str(call.key))
     record = SessionRecord.decode(row.data) if row else None
     if record is None or ident not in (record.sessionId, *(record.usageFamilySessionIds or ())):
         await _quiet(call)
         record = await _rolled(call, ident, model)
     said = "✅ New session started" if call.name == "new" else "✅ Session reset"
-    said += f" · model: {find_session_model(call.desk.catalog, call.agent, record).ref}"
+    said += f" · model: {find_session_model(call.program.catalog, call.agent, record).ref}"
     if not text and not call.inbound.images:
         # Bare: its first turn may begin with the notes of the last days.
         return CommandAnswer(said, msgspec.structs.replace(record, extra={**record.extra, STARTUP_FLAG: True}))
@@ -50,7 +50,7 @@ def _first(call: CommandCall) -> tuple[ModelSpec | None, str]:
     """The model named first, if one is, and the text behind it."""
     text = call.args.strip()
     word, _, rest = text.partition(" ")
-    word, catalog, agent = word.strip(), call.desk.catalog, call.agent
+    word, catalog, agent = word.strip(), call.program.catalog, call.agent
     if not word or "\n" in word:
         return None, text
     aliased = word.lower() in {alias.lower() for alias in agent.aliases}
@@ -67,17 +67,17 @@ def _first(call: CommandCall) -> tuple[ModelSpec | None, str]:
 
 async def _quiet(call: CommandCall) -> None:
     """The old run is stopped, and gets a moment to write down how it ended. Its sub-agents report to the new one."""
-    if not call.desk.inbox.abort(str(call.key), "stop", children=False):
+    if not call.program.inbox.abort(str(call.key), "stop", children=False):
         return
     for _ in range(PATIENCE):
-        if not call.desk.inbox.running(str(call.key)):
+        if not call.program.inbox.running(str(call.key)):
             return
-        await call.desk.clock.sleep(0.05)
+        await call.program.clock.sleep(0.05)
 
 
 async def _rolled(call: CommandCall, ident: str, model: ModelSpec | None) -> SessionRecord:
-    desk, now = call.desk, call.desk.clock.now()
-    row = await desk.store.session(str(call.key))  # again: the run just stopped has written to it
+    program, now = call.program, call.program.clock.now()
+    row = await program.store.session(str(call.key))  # again: the run just stopped has written to it
     if row is None:
         fresh = SessionRecord.fresh(call.key, now, ident)
     else:
@@ -92,17 +92,17 @@ async def _rolled(call: CommandCall, ident: str, model: ModelSpec | None) -> Ses
         "modelOverrideSource": "user",
     }
     if fresh.thinkingLevel is not None:
-        offered = thinking.find_thinking_profile(model, desk.catalog.vendor(model.ref.provider))
+        offered = thinking.find_thinking_profile(model, program.catalog.vendor(model.ref.provider))
         changes["thinkingLevel"] = thinking.remap_level(fresh.thinkingLevel, offered)
     return change_record(fresh, changes, now)
 
 
 async def _tell(call: CommandCall, old: SessionRecord, following: str) -> None:
     """Hooks hear of the end and of the beginning. Told again if a crash makes this run again."""
-    hooks, key = call.desk.hooks, call.key
+    hooks, key = call.program.hooks, call.key
     messages: list[Any] = []
     if hooks.has("before_reset"):
-        transcript = await call.desk.transcripts.load(old.path(key.agent), call.agent.workspace)
+        transcript = await call.program.transcripts.load(old.path(key.agent), call.agent.workspace)
         messages = [msgspec.to_builtins(m) for m in transcript.messages()]
     hooks.observe("before_reset", make_reset_payload(key, old, call.name, messages))
     ids = {"sessionKey": str(key), "agentId": key.agent}

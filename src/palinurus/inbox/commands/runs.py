@@ -43,9 +43,9 @@ STOP_WORDS: frozenset[str] = frozenset(
 async def run_stop(call: CommandCall) -> CommandAnswer:
     """Stops the run, its sub-agents, and drops what waits behind it."""
     session = str(call.key)
-    stopped = call.desk.inbox.abort(session, "stop")
-    dropped = await call.desk.inbox.clear(session)
-    children = await call.desk.nest.stop(session) if call.desk.nest is not None else 0
+    stopped = call.program.inbox.abort(session, "stop")
+    dropped = await call.program.inbox.clear(session)
+    children = await call.program.subagents.stop(session) if call.program.subagents is not None else 0
     if not stopped and not dropped and not children:
         return CommandAnswer(IDLE)
     family = f" {children} sub-agent{'s' if children != 1 else ''} stopped." if children else ""
@@ -58,7 +58,7 @@ async def run_stop(call: CommandCall) -> CommandAnswer:
 
 async def run_skill(call: CommandCall) -> CommandAnswer:
     """The skill becomes a message of its own: read its instructions, then do what was asked with them."""
-    found = {skill.name.lower(): skill for skill in call.desk.skills(call.key) if skill.user_invocable}
+    found = {skill.name.lower(): skill for skill in call.program.skills(call.key) if skill.user_invocable}
     name, _, text = call.args.strip().partition(" ")
     if not name:
         if not found:
@@ -84,7 +84,7 @@ async def run_btw(call: CommandCall) -> CommandAnswer:
     text = call.args.strip()
     if not text:
         return CommandAnswer("Ask something beside the conversation: /btw QUESTION.")
-    transcript = await call.desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
+    transcript = await call.program.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
     said = [m for m in transcript.messages() if isinstance(m, UserMessage | AssistantMessage) and m.text.strip()]
     context = tuple(
         EarlierMessage("user" if isinstance(m, UserMessage) else "assistant", m.text[:CHARS]) for m in said[-SEEN:]
@@ -100,6 +100,6 @@ async def run_steer(call: CommandCall) -> CommandAnswer:
     text = call.args.strip()
     if not text:
         return CommandAnswer("Say what the agent should know: /steer TEXT.")
-    running = call.desk.inbox.running(str(call.key))
+    running = call.program.inbox.running(str(call.key))
     said = "Steering the current run." if running else "No run is going; sent as a message."
     return CommandAnswer(said, follow=make_followup(call, text, queue="steer"), relay=not running)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from palinurus.core.levels.spellings import DIRECTIVE_BY_NAME
-from palinurus.inbox.commands import background, compact, config, export, info, models, owner, reset, runs
+from palinurus.inbox.commands import background, compact, config, export, info, owner, reset, runs
 from palinurus.inbox.commands.command import ChatCommand
 
 _ROWS: tuple[ChatCommand, ...] = (
@@ -54,7 +54,7 @@ _ROWS: tuple[ChatCommand, ...] = (
     ChatCommand("exec", "where and how commands run", None, "[host=… security=… ask=… node=…]", (), "owner", "levels"),
     ChatCommand("queue", "what happens to messages while the agent works", None, "[MODE] [debounce:… cap:… drop:…]"),
     ChatCommand("model", "show or choose the model", None, "[NAME|N|list|default]", group="models"),
-    ChatCommand("models", "which models there are", models.run_models, "[TEXT]", group="models"),
+    ChatCommand("models", "which models there are", info.run_models, "[TEXT]", group="models"),
     ChatCommand(
         "subagents",
         "the agent's helpers",

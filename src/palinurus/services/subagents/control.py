@@ -1,4 +1,4 @@
-"""The sub-agents of this program: starting, listing, steering and ending them. Implements `tools.spawn.Nest`.
+"""The sub-agents of this program: starting, listing, steering and ending them. Implements `SubagentsPort`.
 
 A sub-agent is a session; its task, what it is steered with and its result are rows of the inbox like any message.
 At kill -9: one that is on disk goes on at the next start, and its result is told then; one that is not never was.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
@@ -26,26 +25,24 @@ from palinurus.services.subagents.follow import SubagentFollower
 from palinurus.services.subagents.registry import (
     SubagentRecord,
     SubagentRegistry,
-    SubagentRows,
     identify_turn,
     make_run_id,
 )
 from palinurus.services.subagents.spawn import SpawnPlan, SpawnRefusal, SubagentParts
 from palinurus.sessions.record import SessionRecord
+from palinurus.tasks import TaskSet
 from palinurus.tools.program.subagents import SpawnOrder
-
-# When runs of sub-agents begin and how long they may take. A follower of all runs; knows nothing of results.
 
 
 class SubagentTimer:
-    """Implements `inbox.feed.RunFollower`."""
+    """When runs of sub-agents begin and how long they may take. Implements `inbox.feed.RunFollower`."""
 
     def __init__(self, registry: SubagentRegistry, clock: Clock, inbox: InboxPort) -> None:
         self._registry = registry
         self._clock = clock
         self._inbox = inbox
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks = TaskSet("the record of a sub-agent")
 
     def on_started(self, item: str, session: str, inbound: Inbound) -> None:
         """Its clock starts."""
@@ -71,9 +68,7 @@ class SubagentTimer:
             self._later(child.id, item=item, runs=child.runs + 1)
 
     def _later(self, ident: str, **changes: Any) -> None:
-        task: asyncio.Task[object] = asyncio.ensure_future(self._registry.change(ident, **changes))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._registry.change(ident, **changes))
 
     def on_event(self, item: str, event: RunEvent) -> None:
         """Of no interest."""
@@ -98,11 +93,11 @@ class SubagentControl:
     def __init__(self, parts: SubagentParts) -> None:
         self._parts = parts
         self._inbox = parts.inbox
-        self.registry = SubagentRegistry(SubagentRows(parts.store))
+        self.registry = SubagentRegistry(parts.store)
         self.lives = SubagentFollower(self.registry, parts)
         self._before: set[str] = set()  # those that a former process started
         self.watch = SubagentTimer(self.registry, parts.clock, parts.inbox)
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = TaskSet("looking after sub-agents")
 
     # the program's life
 
@@ -118,13 +113,12 @@ class SubagentControl:
             if child.killed and child.active:
                 self._inbox.abort(child.session, "stop", children=False)
             self.lives.start(child.id)
-        self._spawned(self._keeping())
+        self._tasks.start(self._keeping())
 
     async def close(self) -> None:
         """At the end. What is open is taken up at the next start."""
         self.watch.close()
-        for task in self._tasks:
-            task.cancel()
+        await self._tasks.close()
         await self.lives.close()
 
     async def _keeping(self) -> None:
@@ -149,11 +143,6 @@ class SubagentControl:
                     await self.registry.drop(child.id)
             except PalinurusError as exc:  # again in a minute
                 log.warning("sub-agent %s cannot be forgotten: %s", child.id, exc.message)
-
-    def _spawned(self, work: Coroutine[Any, Any, Any]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # starting
 
@@ -278,7 +267,7 @@ class SubagentControl:
 
     def stop_soon(self, session: str) -> None:
         """The same, without waiting for it."""
-        self._spawned(self.stop(session))
+        self._tasks.start(self.stop(session))
 
     async def steer(self, caller: str, target: str, message: str) -> dict[str, Any]:
         """See the port. Its run is interrupted; a new one goes on with all it knows, and with the message."""

@@ -11,12 +11,15 @@ import msgspec
 from palinurus.core.types.inbound import NO_OPTIONS, Inbound
 from palinurus.errors import StateError
 from palinurus.store.port import Store
+from palinurus.store.records import Records
 
-# What is on disk of a sub-agent, and how it is written. Knows the store's small records, no runs.
+# The states of a sub-agent on disk:
 #
 # new ──► open ──► ended ──► told
 #  ▲        │
 #  └─steer──┘         each arrow is one write; what a crash left is taken up where it stands
+
+log = logging.getLogger(__name__)
 
 KIND = "child"
 State: TypeAlias = Literal["new", "open", "ended", "told"]
@@ -82,44 +85,17 @@ def strip_content(inbound: Inbound) -> Inbound:
     return msgspec.structs.replace(inbound, text="", images=(), reply_to="", options=NO_OPTIONS)
 
 
-class SubagentRows:
-    """The records. Writes are applied in the order of the calls."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def put(self, child: SubagentRecord) -> None:
-        """Raises StateError kinds."""
-        await self._store.put_record(KIND, child.id, msgspec.json.encode(child))
-
-    async def drop(self, ident: str) -> None:
-        await self._store.put_record(KIND, ident, None)
-
-    async def all(self) -> list[SubagentRecord]:
-        """Those that can be read; others are left alone, with a line in the log."""
-        found = []
-        for row in await self._store.list_records(KIND):
-            try:
-                found.append(msgspec.json.decode(row.data, type=SubagentRecord))
-            except (msgspec.DecodeError, RecursionError) as exc:
-                log.error("the record of sub-agent %s cannot be read: %s", row.key, exc)
-        return found
-
-
-log = logging.getLogger(__name__)
-
-
 class SubagentRegistry:
     """Memory changes at once, the disk follows in the same order."""
 
-    def __init__(self, rows: SubagentRows) -> None:
-        self._rows = rows
+    def __init__(self, store: Store) -> None:
+        self._records = Records(store, KIND, SubagentRecord)
         self._all: dict[str, SubagentRecord] = {}
         self._sessions: dict[str, str] = {}  # session key -> id
 
     async def load(self) -> list[SubagentRecord]:
         """What was on disk at the start. Raises StateError kinds."""
-        found = await self._rows.all()
+        found = list((await self._records.all()).values())
         for child in found:
             self.reserve(child)
         return found
@@ -132,13 +108,13 @@ class SubagentRegistry:
     async def write(self, child: SubagentRecord) -> None:
         """Put it on disk. Raises StateError kinds."""
         self.reserve(child)
-        await self._rows.put(child)
+        await self._records.put(child.id, child)
 
     async def change(self, ident: str, **changes: Any) -> SubagentRecord:
         """The child as it is now. A disk that cannot be written is logged: every step may be done again."""
         child = self._all[ident] = msgspec.structs.replace(self._all[ident], **changes)
         try:
-            await self._rows.put(child)
+            await self._records.put(child.id, child)
         except StateError as exc:
             log.error("sub-agent %s: its record cannot be written: %s", ident, exc.message)
         return child
@@ -148,7 +124,7 @@ class SubagentRegistry:
         child = self._all.pop(ident, None)
         if child is not None:
             self._sessions.pop(child.session, None)
-        await self._rows.drop(ident)
+        await self._records.drop(ident)
 
     def get(self, ident: str) -> SubagentRecord | None:
         return self._all.get(ident)

@@ -53,7 +53,7 @@ def accept_item(tx: StoreTransaction, item: port.InboxItem, claim: bool) -> port
         item.id,
         False,
         "running",
-        port.RunClaim(item.id, item.session, item.lane, item.body, item.at, attempts=1, fence=1),
+        port.RunClaim(item.id, item.session, item.lane, item.body, at=item.at, attempts=1, fence=1),
     )
 
 

@@ -26,7 +26,7 @@ class SqliteStore:
     def __init__(self, home: str, conn: sqlite3.Connection, lock: StateLock, clock: Clock) -> None:
         self._file = database.locate_database(home)
         self._reader: sqlite3.Connection | None = database.open_for_reading(home)
-        self._writer = StoreWriter(conn, self._file, TranscriptJournal(home), clock, lock.release)
+        self._writer = StoreWriter(conn, self._file, TranscriptJournal(home), clock, ended=lock.release)
         self._writer.start()
 
     async def accept(self, item: port.InboxItem, *, claim: bool) -> port.Acceptance:

@@ -34,7 +34,7 @@ PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8cfc0000003010100c9fe92"
     "ef0000000049454e44ae426082"
 )
-LIMIT = 10.0  # seconds for anything to happen
+LIMIT = 60.0  # seconds for anything to happen
 _CLOCK = SystemClock()
 
 

@@ -51,7 +51,21 @@ def make_reply_part(
 
 def make_ledger_call(ident: str, at: int, session: str = "agent:main:a", cost: float | None = 0.5) -> UsageRow:
     """One model call in the ledger."""
-    return UsageRow(ident, "run", session, "main", "fake", "model", at, 10, 20, 30, 40, cost, 7)
+    return UsageRow(
+        ident,
+        "run",
+        session,
+        "main",
+        provider="fake",
+        model="model",
+        at=at,
+        input=10,
+        output=20,
+        cache_read=30,
+        cache_write=40,
+        cost=cost,
+        ms=7,
+    )
 
 
 class InboxSuite:
@@ -253,7 +267,9 @@ class InboxSuite:
         held = await self.accept_and_claim(store)
         new = SessionRow("agent:main:a", "main", "new", 6, data=b'{"sessionId":"new"}')
         await store.save_session(new)
-        await store.settle(held, Settlement("answered", touch=SessionRow("agent:main:a", "main", "old", 9, b'{"x":1}')))
+        await store.settle(
+            held, Settlement("answered", touch=SessionRow("agent:main:a", "main", "old", 9, data=b'{"x":1}'))
+        )
         assert await store.session("agent:main:a") == new
 
     async def test_say_queues_while_the_run_goes_on_and_never_twice(self, store: Store) -> None:

@@ -230,4 +230,6 @@ def _shown(message: dict[str, Any]) -> VisibleMessage:
     if message.get("mrkdwn", True):
         text = re.sub(r"<([^<>|]+)\|([^<>]+)>", r"\2", text)
         text = re.sub(r"(?<!\w)([*_~`])(?=\S)(.+?)(?<=\S)\1(?!\w)", r"\2", text)
-    return VisibleMessage(message["ts"], html.unescape(text), media, tuple(labels), message.get("thread_ts", ""))
+    return VisibleMessage(
+        message["ts"], html.unescape(text), media, tuple(labels), reply_to=message.get("thread_ts", "")
+    )

@@ -221,7 +221,17 @@ class FakeTelegramApi:
         if answered and not known and not answered.get("allow_sending_without_reply"):
             raise FakeTelegramFault(400, "Bad Request: message to be replied not found")
         reply_to = answered["message_id"] if answered and known else 0
-        kept = FakeTelegramMessage(self.number(), chat, ME["id"], text, topic, media, _buttons(params), reply_to, kind)  # type: ignore[arg-type]
+        kept = FakeTelegramMessage(
+            self.number(),
+            chat,
+            ME["id"],  # type: ignore[arg-type]
+            text,
+            thread=topic,
+            media=media,
+            buttons=_buttons(params),
+            reply_to=reply_to,
+            kind=kind,
+        )
         self.messages.append(kept)
         if fault == "cut":
             raise ConnectionError

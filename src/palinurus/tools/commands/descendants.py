@@ -46,7 +46,7 @@ def _process(pid: int) -> SystemProcess | None:
     fields = text[text.rfind(b")") + 2 :].split()
     if len(fields) < 20 or fields[0] in (b"Z", b"X"):
         return None
-    return SystemProcess(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+    return SystemProcess(pid, int(fields[1]), int(fields[2]), int(fields[3]), start=int(fields[19]))
 
 
 def find_descendants(root: int, mark: str, since: int) -> set[SystemProcess]:

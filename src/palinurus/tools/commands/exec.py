@@ -86,7 +86,7 @@ async def authorize_exec(ctx: ToolContext, asked: ExecArguments, place: ExecSett
     """What to start, and where; waits while a person is asked. Raises ToolFailure when the command may not run."""
     host = "" if asked.host == "auto" else asked.host
     want = ExecPreferences(True if asked.elevated else None, asked.security, asked.ask, host)
-    return await authorize_command(ctx, asked.command, place.cwd, asked.env, want)
+    return await authorize_command(ctx, asked.command, place.cwd, asked.env, want=want)
 
 
 def _summary(args: dict[str, Any]) -> str:
@@ -112,7 +112,9 @@ async def run_exec(processes: CommandTable, /, ctx: ToolContext, args: ExecArgum
     cell, env = (ctx.settings.cell if given.contained else SandboxSpec()), {**place.env, **given.env}
     spec = ChildSpec(given.argv, place.cwd, env, cell=cell, input=source, mark=place.env[MARK_VARIABLE])
     try:
-        job = CommandJob(args.command, spec, limit, ctx.session, ctx.agent, ctx.inbound, ctx.now(), given.check)
+        job = CommandJob(
+            args.command, spec, limit, ctx.session, agent=ctx.agent, asker=ctx.inbound, at=ctx.now(), check=given.check
+        )
         held = await processes.start(job, background=background)
     except OSError as exc:
         raise ToolFailure(f"the command could not be started: {exc.strerror or exc}") from None
@@ -124,7 +126,7 @@ async def run_exec(processes: CommandTable, /, ctx: ToolContext, args: ExecArgum
     assert held.outcome is not None
     facts = {"durationMs": held.outcome.ms, "cwd": place.cwd}
     note = explain_refusal(cell, held.outcome.code, held.kept.tail(TAIL))
-    return _output(held.kept, held.outcome, limit, facts, (*warnings, note))
+    return _output(held.kept, held.outcome, limit, facts, warnings=(*warnings, note))
 
 
 def _check(asked: ExecArguments) -> None:

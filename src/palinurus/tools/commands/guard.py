@@ -87,7 +87,7 @@ async def authorize_command(
         raise ToolFailure("command is empty")
     want = want or ExecPreferences()
     place = _place(ctx, want)
-    case = _case(ctx, command, cwd, place, want)
+    case = _case(ctx, command, cwd, place, want=want)
     verdict = exec.decide_exec(case.mode, place, case.matched, odd=case.odd, tainted=_tainted(ctx))
     if verdict.action == "refuse":
         raise ToolFailure(f"not run: {verdict.why}. Do not look for a way around it; tell the person.")
@@ -99,11 +99,11 @@ async def authorize_command(
     if verdict.action == "run":
         _noted(ctx, case)
         argv = _start(ctx, case) if case.matched else (_sh(ctx), "-c", command)
-        return ExecPermit(argv, cwd, False, verdict.why, "", binding, ctx.settings.rules.env)
-    told = await ctx.ask(_ask(ctx, case, cwd, env, binding, verdict.why))
+        return ExecPermit(argv, cwd, False, verdict.why, approval="", binding=binding, env=ctx.settings.rules.env)
+    told = await ctx.ask(_ask(ctx, case, cwd, env, binding=binding, why=verdict.why))
     why = _answered(ctx, case, told)
     outside = ctx.settings.rules.env if place == "host" else {}
-    made = ExecPermit(_start(ctx, case), cwd, place == "contained", why, told.id, binding, outside)
+    made = ExecPermit(_start(ctx, case), cwd, place == "contained", why, approval=told.id, binding=binding, env=outside)
     made.check()
     return made
 
@@ -153,7 +153,7 @@ def _case(ctx: ToolContext, command: str, cwd: str, place: exec.ExecPlace, want:
     odd = shell.find_deceptive_text(command) or shell.find_deceptive_text(cwd)
     if not odd and any(not p.argv[0].isascii() for p in programs):
         odd = "a program name with letters beyond ASCII"
-    return _Case(command, parsed, programs, place, mode, odd, matched, used)
+    return _Case(command, parsed, programs, place, mode=mode, odd=odd, matched=matched, rule=used)
 
 
 def _program(argv: tuple[str, ...], cwd: str, path: str, workspace: str) -> exec.ExecProgram:
@@ -295,6 +295,6 @@ def _noted(ctx: ToolContext, case: _Case) -> None:
     entry = next((e for e in approvals.read_approvals(file).entries(ctx.agent) if e.rule == case.rule), None)
     if entry is not None and ctx.now() - entry.used > TOUCH_MS:
         try:
-            approvals.touch_rule(file, ctx.agent, case.rule, case.command, ctx.now())
+            approvals.touch_rule(file, ctx.agent, case.rule, case.command, now=ctx.now())
         except StateError:
             return

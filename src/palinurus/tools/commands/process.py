@@ -34,7 +34,7 @@ async def _typing(ctx: ToolContext, held: RunningCommand, args: ProcessArguments
     outside = held.job.spec.cell.kind == "none" and not ctx.settings.cell.accepted
     if outside and is_reason_to_ask(ctx.settings.taint, "exec", ctx.taint):
         title = f"type into {_label(held.job.command)}, outside the sandbox"
-        await require_approval(ctx, "process", title, str(msgspec.to_builtins(args)), {})
+        await require_approval(ctx, "process", title, str(msgspec.to_builtins(args)), binding={})
 
 
 def _list(processes: CommandTable, ctx: ToolContext) -> ToolOutput:

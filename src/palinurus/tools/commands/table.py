@@ -222,7 +222,7 @@ class CommandTable:
             self._tasks.start(self._told(record, text))
 
     async def _told(self, record: CommandRecord, text: str) -> None:
-        notice = CommandNotice(record.mark, record.session, record.agent, record.asker, text)
+        notice = CommandNotice(record.mark, record.session, record.agent, record.asker, text=text)
         try:
             if self._tell is None or await self._tell(notice):
                 await self._dropped(record.mark)
@@ -265,7 +265,17 @@ class CommandTable:
     def _record(self, ident: str, job: CommandJob, *, background: bool) -> CommandRecord:
         asker = msgspec.structs.replace(job.asker, text="", images=(), options=NO_OPTIONS)
         notify, command = background and self.settings.notify, cut_end(job.command, 200)
-        return CommandRecord(ident, job.spec.mark, job.session, job.agent, command, job.at, asker, background, notify)
+        return CommandRecord(
+            ident,
+            job.spec.mark,
+            job.session,
+            job.agent,
+            command=command,
+            at=job.at,
+            asker=asker,
+            background=background,
+            notify=notify,
+        )
 
     def _sweep(self) -> None:
         """Forget what ended long ago, and the oldest when there are too many."""
@@ -291,13 +301,13 @@ def _row(held: RunningCommand) -> CommandRow:
         job.session,
         job.agent,
         job.command,
-        job.spec.cwd,
-        held.child.pid,
-        job.at,
-        held.ms,
-        held.status,
-        outcome.code if outcome else None,
-        held.background,
-        held.child.pty,
-        held.waiting,
+        cwd=job.spec.cwd,
+        pid=held.child.pid,
+        started=job.at,
+        ms=held.ms,
+        status=held.status,
+        code=outcome.code if outcome else None,
+        background=held.background,
+        pty=held.child.pty,
+        waiting=held.waiting,
     )

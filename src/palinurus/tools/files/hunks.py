@@ -239,7 +239,7 @@ def apply_chunks(text: str, chunks: Sequence[PatchChunk], path: str) -> str:
     file = _Lines(lines)
     edits, at = [], 0
     for chunk in chunks:
-        edit = _placed(file, chunk, at, path, "\r" if ending == "\r\n" else "")
+        edit = _placed(file, chunk, at, path, carriage="\r" if ending == "\r\n" else "")
         edits.append(edit)
         at = edit.end
     for edit in reversed(edits):

@@ -58,7 +58,7 @@ def resolve_path(raw: str, ctx: ToolContext, *, reading: bool = False) -> Resolv
             if is_inside(real, folder):
                 return ResolvedPath(given, real, folder)
     root = _root(given, real, ctx, reading)
-    _judge(given, real, workspace, ctx, root)
+    _judge(given, real, workspace, ctx, root=root)
     return ResolvedPath(given, real, workspace if ctx.settings.workspace_only else root)
 
 

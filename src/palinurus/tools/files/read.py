@@ -77,7 +77,7 @@ async def read_file(
     with handles.open_file(place) as (opened, status):
         stop = threading.Event()
         if status.st_size < handles.SMALL_FILE:
-            return _contents(place, opened, status.st_size, (first, count, room), stop)
+            return _contents(place, opened, status.st_size, (first, count, room), stop=stop)
         work = asyncio.ensure_future(
             asyncio.to_thread(_contents, place, opened, status.st_size, (first, count, room), stop)
         )
@@ -96,7 +96,7 @@ def _contents(
     head = os.read(handle, 8192)
     mime = detect_image_type(head)
     if mime:
-        return _picture(place, handle, head, mime, size)
+        return _picture(place, handle, head, mime, size=size)
     if b"\x00" in head:
         return make_output(_described(place, head, size), {"path": place.real, "binary": True, "bytes": size})
     first, count, room = wanted
@@ -145,7 +145,7 @@ def read_lines(handle: int, head: bytes, wanted: tuple[int, int, int], stop: thr
             break
         tail, chunk = chunk[-1:], os.read(handle, _CHUNK)
     if skip:
-        return LineWindow(b"", 0, first - 1 - skip + (tail not in (b"", b"\n")), False, 0)
+        return LineWindow(b"", 0, first - 1 - skip + (tail not in (b"", b"\n")), False, long=0)
     return _window(handle, bytes(kept), wanted, stop)
 
 
@@ -159,10 +159,10 @@ def _window(handle: int, kept: bytes, wanted: tuple[int, int, int], stop: thread
             break
         end, lines = after, lines + 1
     if lines == 0 and kept:
-        return LineWindow(b"", 0, None, True, len(kept) if kept.find(b"\n") < 0 else kept.find(b"\n"))
+        return LineWindow(b"", 0, None, True, long=len(kept) if kept.find(b"\n") < 0 else kept.find(b"\n"))
     rest = _remaining(handle, kept[end:], stop)
     total = None if rest is None else first - 1 + lines + rest
-    return LineWindow(kept[:end], lines, total, rest is None or rest > 0, 0)
+    return LineWindow(kept[:end], lines, total, rest is None or rest > 0, long=0)
 
 
 def _remaining(handle: int, chunk: bytes, stop: threading.Event) -> int | None:

@@ -60,8 +60,13 @@ async def _started(launch: ChildLaunch) -> subprocess.Popen[bytes]:
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        starting.add_done_callback(lambda done: None if done.exception() else done.result().kill())
+        starting.add_done_callback(_kill_unwanted)
         raise
+
+
+def _kill_unwanted(starting: asyncio.Future[subprocess.Popen[bytes]]) -> None:
+    if not starting.cancelled() and starting.exception() is None:
+        starting.result().kill()
 
 
 async def _pipes(

@@ -115,7 +115,12 @@ def _tool(server: McpServer, listed: McpToolListing, name: str) -> Tool:
     effect: ToolEffect = "pure" if harmless else "effect"
     about = translate.describe_tool(ours, listed)
     return Tool(
-        name, about, translate.clean_schema(listed.get("inputSchema")), run, effect, origin=f"{MCP_ORIGIN}:{ours}"
+        name,
+        about,
+        translate.clean_schema(listed.get("inputSchema")),
+        run,
+        effect=effect,
+        origin=f"{MCP_ORIGIN}:{ours}",
     )
 
 
@@ -133,7 +138,7 @@ def _reader(server: McpServer, name: str) -> Tool:
 
     about = f"[MCP server {clean_label(ours, 40)}] Read a resource by its URI; without one, list what there is."
     given = {"uri": {"type": "string", "description": "URI of the resource"}}
-    return Tool(name, about, {"type": "object", "properties": given}, run, "pure", origin=f"{MCP_ORIGIN}:{ours}")
+    return Tool(name, about, {"type": "object", "properties": given}, run, effect="pure", origin=f"{MCP_ORIGIN}:{ours}")
 
 
 def _row(one: Mapping[str, Any]) -> str:

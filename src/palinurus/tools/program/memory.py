@@ -47,7 +47,7 @@ async def _search(
     Returns the best pieces with path and lines; read more with memory_get."""
     if not query.strip():
         raise ToolFailure("query is empty")
-    found = await memory.search(ctx.agent, ctx.session, query, maxResults, minScore)
+    found = await memory.search(ctx.agent, ctx.session, query, maxResults, least=minScore)
     body: dict[str, Any] = {"results": [_plain(hit) for hit in found.hits]}
     if found.disabled:
         body |= {"disabled": True, "reason": found.disabled}

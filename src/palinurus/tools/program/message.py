@@ -222,10 +222,10 @@ def _reply(ctx: ToolContext, target: Target, args: MessageArguments, able: Chann
         text,
         _ident(ctx, target, f"{text}\0{media}"),
         "message",
-        args.replyTo,
-        (_file(ctx, media),) if media else (),
-        args.asVoice,
-        buttons,
+        reply_to=args.replyTo,
+        media=(_file(ctx, media),) if media else (),
+        voice=args.asVoice,
+        buttons=buttons,
     )
 
 

@@ -189,7 +189,7 @@ async def _send(
         raise ToolFailure("say to whom: either sessionKey or label")
     event = f"{ctx.run}:{ctx.call}"
     body = await sessions.send(
-        SessionMessage(ctx.session, event, message, session, label, agentId.strip(), timeoutSeconds)
+        SessionMessage(ctx.session, event, message, session, label=label, agent=agentId.strip(), wait=timeoutSeconds)
     )
     return make_json_output(body, error=body["status"] in ("error", "forbidden"), source="session")
 

@@ -101,7 +101,7 @@ def wrap_docker(command: Sequence[str], cwd: str, env: Mapping[str, str], box: C
         "mark": fingerprint_box(box),
         "create": build_create_command(docker, box),
         "setup": [docker, "exec", "--interactive", box.name, "sh", "-lc", box.setup] if box.setup else [],
-        "enter": build_exec_command(docker, box, command, cwd, env),
+        "enter": build_exec_command(docker, box, command, cwd, env=env),
     }
     return make_own_command("palinurus.tools.sandbox.container", json.dumps(job))
 

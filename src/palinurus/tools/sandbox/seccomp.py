@@ -57,7 +57,7 @@ def list_rules(cell: SandboxSpec, gateway: tuple[int, ...]) -> list[SeccompRule]
     if cell.connect is not None:
         found += [SeccompRule("socket", errno.EPROTONOSUPPORT, 2, protocol) for protocol in (_MPTCP, _SMC_PROTOCOL)]
         for name, flags in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
-            found.append(SeccompRule(name, errno.EOPNOTSUPP, flags, _FAST_OPEN, True))
+            found.append(SeccompRule(name, errno.EOPNOTSUPP, flags, _FAST_OPEN, bits=True))
     if cell.connect == ():
         found += [SeccompRule("socket", errno.EACCES, 0, family) for family in (_INET, _INET6)]
     for ident in gateway:

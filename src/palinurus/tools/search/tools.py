@@ -87,7 +87,7 @@ async def _talk(ctx: ToolContext, job: dict[str, Any], handle: int, seconds: flo
     with tempfile.TemporaryFile() as stdin:
         stdin.write(json.dumps(job).encode())
         stdin.seek(0)
-        spec = child.ChildSpec(make_own_command("palinurus.tools.search.worker"), "/", {}, stdin, (handle,))
+        spec = child.ChildSpec(make_own_command("palinurus.tools.search.worker"), "/", {}, stdin, pass_fds=(handle,))
 
         def keep(data: bytes) -> None:
             if len(reply) < _MAX_REPLY:

@@ -200,7 +200,7 @@ def _grep(job: dict[str, Any], report: _Report) -> None:
             continue
         text = _text(found)
         if text is not None:
-            _grep_text(text, job["prefix"] + "/".join(found.path), matches, job["context"], report)
+            _grep_text(text, job["prefix"] + "/".join(found.path), matches, job["context"], report=report)
         if report.full:
             return
 

@@ -237,7 +237,9 @@ async def _taken(at: UrlParts, response: aiohttp.ClientResponse, limits: FetchLi
         if box.add(chunk):
             break
     after = response.headers.get("Retry-After", "")[:40]
-    return FetchResponse(at.url, response.status, kind, response.charset or "", bytes(box.data), box.full, retry=after)
+    return FetchResponse(
+        at.url, response.status, kind, response.charset or "", data=bytes(box.data), cut=box.full, retry=after
+    )
 
 
 class _Box:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta
 
 from palinurus.clock import Clock
-from palinurus.config.settings import WebFetchSettings
+from palinurus.config.sections.web import WebFetchSettings
 from palinurus.core.signature import pick_one
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
@@ -117,7 +117,7 @@ async def _fetch(
         cache.put(key, read, len(read.text))
     took = round((source.clock.monotonic() - started) * 1000)
     wanted = min(max(maxChars or source.settings.chars, LEAST), source.settings.chars_cap)
-    body = _body(read, url, extractMode, wanted, ctx.settings.result_chars) | {"tookMs": took}
+    body = _body(read, url, extractMode, wanted, room=ctx.settings.result_chars) | {"tookMs": took}
     if kept is not None:
         body["cached"] = True
     text = body.pop("text")
@@ -136,7 +136,7 @@ async def _read(source: FetchSource, url: str, mode: str) -> CachedPage:
         text, how = await _paper(source, came), "pdf"
     else:
         text, how = await _text(source, came, mode)
-    return CachedPage(came.url, came.status, came.type, text, how, came.cut, source.clock.now())
+    return CachedPage(came.url, came.status, came.type, text, extractor=how, cut=came.cut, at=source.clock.now())
 
 
 async def _text(source: FetchSource, came: FetchResponse, mode: str) -> tuple[str, str]:

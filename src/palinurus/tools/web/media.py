@@ -216,7 +216,7 @@ async def _image(
         images.append(_checked(found.name, await asyncio.to_thread(_fitting, found.name, found.data, shrink)))
         sources.add(found.source)
     prompt = args.prompt.strip() or PROMPT
-    text, model = await vision.describe(tuple(images), prompt, args.model, ctx.agent, ctx.session)
+    text, model = await vision.describe(tuple(images), prompt, args.model, ctx.agent, session=ctx.session)
     # What stands in a picture is said by whoever made the picture.
     source = "web" if "web" in sources else "file"
     details = {"model": model, "images": [name[:200] for name in names]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palinurus.clock import Clock
-from palinurus.config.settings import WebSettings
+from palinurus.config.sections.web import WebSettings
 from palinurus.core.types.tool import Tool
 from palinurus.tools.web import fetch, media, search
 from palinurus.tools.web.egress import EgressGuard, HostResolver, resolve_host
@@ -23,7 +23,7 @@ class WebToolset:
 
     def tools(self, vision: ImageDescriber | None = None, shrink: ImageShrinker | None = None) -> dict[str, Tool]:
         """By name, in the order the model is told of them."""
-        fetching = fetch.FetchSource(self.egress, self._settings.fetch, self._clock, self._pages, self._papers)
+        fetching = fetch.FetchSource(self.egress, self._settings.fetch, self._clock, self._pages, papers=self._papers)
         return {
             **search.make_search_tool(
                 search.SearchSource(self.egress, self._settings.search, self._clock, self._pages)

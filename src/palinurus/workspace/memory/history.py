@@ -134,4 +134,4 @@ class MemoryHistory:
 def _version(row: tuple[Any, ...]) -> MemoryVersion:
     n, path, at, kind, digest, packed, *author, of = row
     data = None if packed is None else zlib.decompress(packed)
-    return MemoryVersion(n, path, at, kind, digest, data, MemoryAuthor(*author), of)
+    return MemoryVersion(n, path, at, kind, hash=digest, data=data, author=MemoryAuthor(*author), of=of)

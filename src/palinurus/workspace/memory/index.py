@@ -185,7 +185,10 @@ class MemoryIndex:
         first = sorted(found, key=lambda n: (-shares.get(n, 0.0), -found[n]))[: limit * CANDIDATES]
         marks = ",".join("?" * len(first))
         rows = self.conn.execute(f"SELECT n, path, first, last, text FROM chunks WHERE n IN ({marks})", first)
-        return [MemoryMatch(path, start, end, text, shares.get(n, 0.0), found[n]) for n, path, start, end, text in rows]
+        return [
+            MemoryMatch(path, start, end, text, share=shares.get(n, 0.0), strength=found[n])
+            for n, path, start, end, text in rows
+        ]
 
     def _inside(self, asked: MemoryQuery, limit: int) -> list[MemoryMatch]:
         """No word of the index fits: look through the texts. Such a match has no strength."""
@@ -193,7 +196,10 @@ class MemoryIndex:
         had = " + ".join(["(text LIKE ? ESCAPE '!')"] * len(tests))
         sql = f"SELECT * FROM (SELECT path, first, last, text, {had} AS had FROM chunks) WHERE had > 0"
         rows = self.conn.execute(f"{sql} ORDER BY had DESC LIMIT ?", (*tests, limit * CANDIDATES))
-        return [MemoryMatch(path, first, last, text, had / len(tests), 0.0) for path, first, last, text, had in rows]
+        return [
+            MemoryMatch(path, first, last, text, share=had / len(tests), strength=0.0)
+            for path, first, last, text, had in rows
+        ]
 
     # --- vectors ------------------------------------------------------------------------------------------------
 
@@ -225,7 +231,8 @@ class MemoryIndex:
         sql = f"SELECT hash, path, first, last, text FROM chunks WHERE hash IN ({marks})"
         rows = self.conn.execute(sql, list(scores))
         return [
-            MemoryMatch(path, first, last, text, scores[name] * NEAR, 1.0) for name, path, first, last, text in rows
+            MemoryMatch(path, first, last, text, share=scores[name] * NEAR, strength=1.0)
+            for name, path, first, last, text in rows
         ]
 
     def size(self) -> tuple[int, int]:

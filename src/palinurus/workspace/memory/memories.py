@@ -31,7 +31,7 @@ class Memories:
         self._clock = clock
         self._embedder = Embedder(home)
         self._memories = {
-            ident: AgentMemory(home, ident, agent.workspace, agent.memory, clock, self._embedder)
+            ident: AgentMemory(home, ident, agent.workspace, agent.memory, clock=clock, embedder=self._embedder)
             for ident, agent in agents.items()
         }
         self._filling: asyncio.Task[None] | None = None

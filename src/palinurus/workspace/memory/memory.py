@@ -165,7 +165,9 @@ class AgentMemory:
             return results.MemoryRefusal(f"{shown} cannot be read: {exc.strerror or exc}")
         if data is None:
             return results.MemoryExcerpt(shown, missing=True)
-        return results.cut_excerpt(shown, _text(data), start, lines or self.options.get_lines, self.options.get_chars)
+        return results.cut_excerpt(
+            shown, _text(data), start, lines or self.options.get_lines, room=self.options.get_chars
+        )
 
     def size(self) -> tuple[int, int, str]:
         """Files, chunks, and what is not as it should be. Raises sqlite3.Error."""
@@ -218,10 +220,10 @@ class AgentMemory:
             if data is None or (head is not None and head.hash == digest):
                 continue
             kind, author = _origin(entry, change) if begun or head is not None else ("found", MemoryAuthor())
-            self._history.add(MemoryVersion(0, entry.real, now, kind, digest, data, author))
+            self._history.add(MemoryVersion(0, entry.real, now, kind, hash=digest, data=data, author=author))
         for real in self._lost(heads, change):
             kind, author = ("changed", MemoryAuthor()) if change is None else (_kind(change), change.author)
-            self._history.add(MemoryVersion(0, real, now, kind, "", None, author))
+            self._history.add(MemoryVersion(0, real, now, kind, hash="", data=None, author=author))
         if not begun and whole:
             self._history.begin(now)
         return read
@@ -308,10 +310,12 @@ class AgentMemory:
                 raise BadRequest("the file is being changed by somebody else just now", fix="try again")
             if target is None or not target.hash:
                 self.roots.remove(real)
-                self._history.add(MemoryVersion(0, real, now, "undone", "", None, of=_source(target)))
+                self._history.add(MemoryVersion(0, real, now, "undone", hash="", data=None, of=_source(target)))
             else:
                 self.roots.replace(real, target.data or b"")
-                self._history.add(MemoryVersion(0, real, now, "undone", target.hash, target.data, of=_source(target)))
+                self._history.add(
+                    MemoryVersion(0, real, now, "undone", hash=target.hash, data=target.data, of=_source(target))
+                )
             self.refresh()
 
     def _latest(self) -> str:

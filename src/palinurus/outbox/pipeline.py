@@ -24,12 +24,12 @@ from palinurus.outbox.deliver import DeliveryAids
 from palinurus.outbox.drafts import LiveDrafts
 from palinurus.outbox.pace import BlockPacer, PaceRules, sweep_joined_records
 from palinurus.outbox.parts import ChannelFit, FittingSpeaker, cut_text
-from palinurus.outbox.presence import BackgroundTasks, RunPresence
+from palinurus.outbox.presence import RunPresence
 from palinurus.outbox.speakers import DraftPreview, HeartbeatSpeaker, LiveSpeaker
 from palinurus.plugins.hooks import Hooks
-from palinurus.services.approvals import ApprovalBoard
-from palinurus.services.approvals import ApprovalRow as Question
+from palinurus.services.approvals import ApprovalBoard, ApprovalRow
 from palinurus.store.port import Store
+from palinurus.tasks import TaskSet
 
 TELEGRAM = "telegram"  # follows the defaults for blocks and drafts; any other channel must ask for them itself
 
@@ -43,10 +43,10 @@ class ReplyPipeline:
         self._store = store
         self._channels = channels
         self._clock = clock
-        self._helpers = BackgroundTasks()
+        self._tasks = TaskSet("a sign of life")
         self.drafts = LiveDrafts(store, channels, clock)
         self.pace = BlockPacer(clock, random.random)
-        self.cards = ApprovalCards(store, channels, self._helpers.spawn)
+        self.cards = ApprovalCards(store, channels, self._tasks)
         self.aids = DeliveryAids(self.drafts, self.pace, self.cards.on_shown)
 
     def speaker(self, inbound: Inbound, item: str, key: SessionKey, show: Callable[[], RunVisibility]) -> ReplyBuilder:
@@ -72,7 +72,7 @@ class ReplyPipeline:
         parted = FittingSpeaker(said, fit, "" if inbound.system or inbound.pressed else inbound.event)
         if blocks:
             self.pace.begin(target, self._rules(account, name, fit.most))
-        staged = LiveSpeaker(parted, inbound, item, self.drafts, self.pace)
+        staged = LiveSpeaker(parted, inbound, item, self.drafts, pace=self.pace)
         if beat is None and "edit" in channel.abilities.acts:
             mode: Streaming = "off" if blocks else self._streaming(account)
             staged.preview = DraftPreview(mode, show)
@@ -80,7 +80,7 @@ class ReplyPipeline:
             staged.fit = lambda text: cut_text(text, room)[0] if text else ""
         if not inbound.system:
             signs = self._signs(account, name)
-            staged.presence = RunPresence(channel, inbound, signs, self._clock, self._helpers)
+            staged.presence = RunPresence(channel, inbound, signs, self._clock, tasks=self._tasks)
         return staged
 
     def fit_replies(self, inbound: Inbound, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
@@ -103,14 +103,14 @@ class ReplyPipeline:
         await self.drafts.load()
         await self.cards.load({row.id for row in await board.pending()})
 
-    def _resolved(self, what: str, row: Question) -> None:
+    def _resolved(self, what: str, row: ApprovalRow) -> None:
         if what == "resolved":
             by = f" by {row.by}" if row.decision and row.by else ""
             self.cards.on_decided(row.id, f"{row.decision or row.by or row.state}{by}")
 
     async def close(self) -> None:
         """After the last run."""
-        await self._helpers.close()
+        await self._tasks.close()
         await self.drafts.close()
 
     def _account(self, target: Target) -> AccountSettings:

@@ -17,9 +17,8 @@ from palinurus.core.status import SessionCard, choose_clock_hours
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import StateBroken
-from palinurus.inbox.commands.facts import change_record, find_session_model
-from palinurus.inbox.commands.models import find_meant_model
 from palinurus.providers.catalog import Catalog
+from palinurus.services.facts import change_record, find_meant_model, find_session_model
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import Store
 
@@ -59,7 +58,11 @@ class SessionStatusReader:
         record, agent = seen.record, seen.agent
         model = find_session_model(self._catalog, agent, record)
         asked = LevelRequest(
-            None, record.thinkingLevel, agent.thinking_default, model.params.get("thinking"), agent.thinking_shared
+            None,
+            record.thinkingLevel,
+            agent.thinking_default,
+            model.params.get("thinking"),
+            defaults=agent.thinking_shared,
         )
         spent = await self._store.list_usage(0, str(seen.key))
         priced = [entry.cost for entry in spent if entry.cost is not None]

@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.config.settings import AgentSettings, ModelSettings, ProviderSettings, Secret, Settings
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
+from palinurus.config.settings import AgentSettings, Secret, Settings
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.tool import ToolFailure
-from palinurus.inbox.status import SessionStatusReader
 from palinurus.providers.catalog import Catalog
+from palinurus.services.status import SessionStatusReader
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import InboxItem, Settlement, Store, UsageRow
 from palinurus.store.sqlite import open_store
