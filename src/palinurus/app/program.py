@@ -24,9 +24,9 @@ from palinurus.inbox.attachments import sweep_inbound_files
 from palinurus.inbox.feed import RunFollower
 from palinurus.plugins.api import PluginContributions
 from palinurus.providers.probe import probe_ollama
+from palinurus.services.adopt import adopt_transcripts
 from palinurus.services.inbox import Sink
 from palinurus.services.promises import resume_accepted
-from palinurus.sessions.adopt import adopt_transcripts
 from palinurus.sessions.upkeep import run_upkeep
 from palinurus.store.port import InboxRow
 from palinurus.store.records import Records

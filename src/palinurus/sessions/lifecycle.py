@@ -170,13 +170,18 @@ def touch_record(record: SessionRecord, now: int, *, person: bool) -> SessionRec
 
 def read_start_time(file: str) -> int | None:
     """When the session of a transcript file began, by its header; None if that cannot be found out."""
+    return to_millis(read_header(file).timestamp) or None
+
+
+def read_header(file: str) -> TranscriptHeader:
+    """A transcript's first line; an empty header if it has none that can be read."""
     try:
         with open_plain_file(file, follow=True) as handle:
             first = handle.readline(_HEAD)
         header = ENTRY_DECODER.decode(first.removeprefix(b"\xef\xbb\xbf"))
     except (OSError, ValueError, RecursionError):
-        return None
-    return (to_millis(header.timestamp) or None) if isinstance(header, TranscriptHeader) else None
+        return TranscriptHeader()
+    return header if isinstance(header, TranscriptHeader) else TranscriptHeader()
 
 
 def make_end_payload(key: SessionKey, ended: EndedSession, following: str) -> dict[str, Any]:

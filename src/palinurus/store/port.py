@@ -272,10 +272,7 @@ class Store(Protocol):
         ...
 
     async def complete_file(self, path: str) -> None:
-        """Return when the file `path` has every line given for it, on disk. Before it is renamed: no line follows.
-
-        Raises StateUnwritable if it cannot be written.
-        """
+        """Have every line of the file `path` in it and on disk, before it is renamed. Raises StateUnwritable."""
         ...
 
     async def drop_session(self, key: str, path: str = "") -> None:
@@ -283,10 +280,7 @@ class Store(Protocol):
         ...
 
     async def prune(self, before: int) -> int:
-        """Forget some of what ended before `before`, a bounded number of rows. Returns how many: 0 when none is left.
-
-        A `dedupe` goes with its message: the caller has to be sure of the time.
-        """
+        """Forget some of what ended before `before`, its `dedupe` too. Returns how many rows: 0 when none is left."""
         ...
 
     async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD) -> bool:

@@ -121,8 +121,8 @@ def _replies(story: HomeSnapshot) -> Iterable[str]:
             yield f"message {row['id']} was {row['outcome']} but nobody was told"
 
 
-def _transcript(path: str, lines: tuple[bytes, ...]) -> tuple[list[dict[str, Any]], list[str]]:
-    """The message entries of a file, and what is wrong with it as a file."""
+def _transcript(path: str, lines: tuple[bytes, ...], *, every: bool = False) -> tuple[list[dict[str, Any]], list[str]]:
+    """The message entries of a file (`every`: the others too), and what is wrong with it as a file."""
     out: list[str] = []
     entries: list[dict[str, Any]] = []
     seen: set[str] = set()
@@ -146,16 +146,17 @@ def _transcript(path: str, lines: tuple[bytes, ...]) -> tuple[list[dict[str, Any
         if entry.get("parentId") is not None and entry["parentId"] not in seen:
             out.append(f"{path}:{number}: parent {entry['parentId']} is missing")
         seen.add(entry["id"])
-        if entry.get("type") == "message":
+        if every or entry.get("type") == "message":
             entries.append(entry)
-    return entries, out + [f"{path}: {text}" for text in find_unpaired_calls([e["message"] for e in entries])]
+    said = [e["message"] for e in entries if e.get("type") == "message"]
+    return entries, out + [f"{path}: {text}" for text in find_unpaired_calls(said)]
 
 
 def _paths(story: HomeSnapshot) -> Iterable[str]:
     """What was answered is what the model sees again: it lies on the path to the leaf, unless a person went back."""
     answered = {row["id"] for row in story.inbox if row["outcome"] in ("answered", "silent")}
     for path, lines in story.files.items():
-        entries = [entry for line in lines if (entry := _decode(line)) and entry.get("type") != "session"]
+        entries, _ = _transcript(path, lines, every=True)
         parents = {entry.get("id"): entry.get("parentId") for entry in entries}
         seen, at = set(), entries[-1].get("id") if entries else None
         while at is not None and at not in seen:
@@ -165,13 +166,6 @@ def _paths(story: HomeSnapshot) -> Iterable[str]:
         for entry in entries[moved[-1] if moved else 0 :]:
             if entry.get("type") == "message" and entry.get("item") in answered and entry["id"] not in seen:
                 yield f"{path}: entry {entry['id']} of message {entry['item']} is not on the path to the leaf"
-
-
-def _decode(line: bytes) -> dict[str, Any] | None:
-    try:
-        return msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 def find_unpaired_calls(messages: list[dict[str, Any]]) -> list[str]:

@@ -200,7 +200,8 @@ def list_past_dues(schedule: Schedule, after: int, now: int, tz: str, job: str) 
         kept = min(count, MAX_CATCH_UP)
         last = first + (count - 1) * schedule.every_ms
         return [last - n * schedule.every_ms for n in reversed(range(kept))], count - kept
-    found = list(islice(list_missed_slots(MissedSpan(job, after, now, 0, schedule, "", tz)), MAX_CATCH_UP))[::-1]
+    span = MissedSpan(job, after, now, 0, schedule=schedule, why="", tz=tz)
+    found = list(islice(list_missed_slots(span), MAX_CATCH_UP))[::-1]
     if len(found) < MAX_CATCH_UP or not isinstance(schedule, CronSchedule):
         return found, 0
     delay = choose_stagger(job, schedule.stagger_ms)

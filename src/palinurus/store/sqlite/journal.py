@@ -6,6 +6,7 @@ Runs in the writer's thread. Knows lines and files, not what the lines mean (onl
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -89,8 +90,7 @@ class TranscriptJournal:
                 return
             self.touched = {path: self.touched.pop(path), **self.touched}
             forget_lines(conn, self.sync(1))
-        why = self.stuck.get(path, "it does not keep what is written")
-        raise StateUnwritable(f"{self._full(path)} cannot be written: {why}", fix="nothing was changed")
+        raise StateUnwritable(f"{self._full(path)} cannot be written: {self.stuck.get(path)}", fix="try again later")
 
     def drop(self, path: str, conn: sqlite3.Connection) -> None:
         """Forget the lines of a file that is gone for good."""
@@ -218,11 +218,9 @@ def _regular(full: str, flags: int = os.O_RDONLY) -> int:
 
 def _cut(fd: int, size: int) -> None:
     """Take back a half-written line, so that none is left in the middle of the file."""
-    try:
+    with contextlib.suppress(OSError):  # mend() sees the torn end and starts a new line behind it
         if os.fstat(fd).st_size > size:
             os.ftruncate(fd, size)
-    except OSError:
-        pass  # mend() sees the torn end and starts a new line behind it
 
 
 def _parents(directory: str, changed: set[str]) -> None:

@@ -1,12 +1,12 @@
 """One gateway per state directory: a kernel lock that dies with its process, so it is never stale.
 
-The directory itself is locked: unlike a file in it, nobody can remove it from under a running gateway. The file
-`gateway.lock` says who holds it, and carries a lock of its own for disks that lock no directories. Knows nothing of
-the database.
+The directory itself is locked: nobody can remove it from under a running gateway. The file `gateway.lock` in it says
+who holds it, and is locked too, for disks that lock no directories. Knows nothing of the database.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import stat
@@ -36,13 +36,12 @@ def take_lock(home: str) -> StateLock:
     path = os.path.join(home, LOCK_NAME)
     folder = _open(home, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(folder)
-        raise _locked(path, home) from None
-    except OSError:
-        pass  # a network disk that locks files only
-    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _locked(path, home) from None
+        except OSError:
+            pass  # a network disk that locks files only
         return StateLock(folder, _lock_file(path, home))
     except BaseException:
         os.close(folder)
@@ -65,11 +64,9 @@ def _lock_file(path: str, home: str) -> int:
         if _same(fd, path):
             break
         os.close(fd)  # somebody removed the file between our open and our lock: a lock on it would guard nothing
-    try:
+    with contextlib.suppress(OSError):  # a full disk: the lock holds all the same, only the pid cannot be named
         os.ftruncate(fd, 0)
         os.pwrite(fd, b"%d\n" % os.getpid(), 0)
-    except OSError:
-        pass  # a full disk: the lock holds all the same, only the pid cannot be named
     return fd
 
 

@@ -116,7 +116,6 @@ MIGRATIONS: tuple[str, ...] = (_FIRST, _KEPT)
 
 PRUNED = 500  # rows of a table that go in one commit: messages wait behind it
 
-# What has ended and is old.
 PRUNE: tuple[str, ...] = (
     "DELETE FROM inbox WHERE seq IN (SELECT seq FROM inbox"
     " WHERE state IN ('done', 'absorbed') AND max(at, settled) < :before ORDER BY seq LIMIT :rows)",

@@ -8,6 +8,7 @@ can be run again from the start.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import sqlite3
@@ -223,10 +224,8 @@ class StoreWriter:
                 self._fault(StateBroken(f"{self._file}: a transaction could not be undone ({error})"))
 
     def _tell(self, results: list[_Result]) -> None:
-        try:
+        with contextlib.suppress(RuntimeError):  # the loop is gone, and with it everyone who waited
             self._loop.call_soon_threadsafe(_resolve, results)
-        except RuntimeError:
-            pass  # the loop is gone, and with it everyone who waited
 
     # --- between batches ---------------------------------------------------------------------------------------
 

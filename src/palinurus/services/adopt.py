@@ -13,15 +13,14 @@ from typing import NamedTuple
 
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import BadRequest
-from palinurus.files import open_plain_file
-from palinurus.sessions.entries import ENTRY_DECODER, TranscriptHeader, to_millis
+from palinurus.sessions.entries import to_millis
 from palinurus.sessions.files import SessionFile, list_session_files
+from palinurus.sessions.lifecycle import read_header
 from palinurus.sessions.record import SessionRecord, check_session_id, list_record_paths
 from palinurus.store.port import SessionRow, Store
 
 log = logging.getLogger(__name__)
 
-_HEAD = 64 * 1024  # bytes in which a header line is looked for
 _DONE = ("sessions", "found")  # the record that says that this database has looked
 
 
@@ -75,21 +74,11 @@ def _look(home: str) -> list[_Found]:
         try:
             if file.name == ident or not file.size or check_session_id(ident) != ident:
                 continue
-            with open_plain_file(f"{home}/{file.path}") as handle:
-                head = handle.readline(_HEAD)
-        except (BadRequest, OSError):
+        except BadRequest:
             continue
-        header = _read_header(head)
+        header = read_header(f"{home}/{file.path}")
         key = parse_session_key(header.sessionKey)
         if key is None or key.agent != file.agent:
             key = SessionKey(file.agent, f"explicit:{ident.lower()}")
         found.append(_Found(key, ident, to_millis(header.timestamp), file))
     return found
-
-
-def _read_header(line: bytes) -> TranscriptHeader:
-    try:
-        header = ENTRY_DECODER.decode(line.removeprefix(b"\xef\xbb\xbf"))
-    except (ValueError, RecursionError):
-        return TranscriptHeader()
-    return header if isinstance(header, TranscriptHeader) else TranscriptHeader()
