@@ -32,7 +32,7 @@ providers | sessions | workspace | tools
 store | plugins
 config
 core
-errors | abort | clock | crashpoints | late | tasks | backoff | files
+errors | abort | clock | crashpoints | late | tasks | backoff | files | cachefile
 """
 RANK = {n.strip(): i for i, line in enumerate(LAYERS.strip().splitlines()) for n in line.split("|")}
 

@@ -60,12 +60,12 @@ def sync_folder(folder: str) -> None:
         os.close(handle)
 
 
-def open_plain_file(path: str, *, folder: int | None = None) -> BinaryIO:
-    """A regular file, open for reading; links are not followed, pipes are not waited for.
+def open_plain_file(path: str, *, folder: int | None = None, follow: bool = False) -> BinaryIO:
+    """A regular file, open for reading; links are followed only with `follow`, pipes are not waited for.
 
     `folder` is the handle that a relative `path` starts from. Raises NotPlainFile, and OSError as `open` does.
     """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     handle = os.open(path, flags, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)

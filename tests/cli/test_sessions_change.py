@@ -207,7 +207,7 @@ def test_lines_still_in_the_journal_come_before_the_change(home: Path) -> None:
 
 
 def test_cleanup(home: Path, capsys: Printed) -> None:
-    orphan = home / "agents/main/sessions/orphan.jsonl"
+    orphan = home / "agents/main/sessions/orphan.jsonl.bad-1"
     orphan.write_bytes(b"{}\n")
     os.utime(orphan, ns=(0, 0))
     run_sessions(["cleanup", "--dry-run"])

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from flow.test_app import CONFIG, running, until
+from flow.test_app import CONFIG, running, settings, until
 from palinurus.app import App
 from palinurus.core.types.inbound import Sender
 from palinurus.gateway.methods import cron as methods
 from palinurus.sessions.record import SessionRecord
 from palinurus.testing.channel import FakeChannel
+from palinurus.testing.clock import FakeClock
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
+from palinurus.tools.program.cron import CronJobMaker
 from support import inbound
 
 OWNER = Sender("me", owner=True, allowed=True)
@@ -166,3 +168,26 @@ async def test_plugins_hear_of_every_change_of_a_job(tmp_path: Path) -> None:
     assert [event["action"] for event in heard] == ["added", "started", "finished", "updated", "removed"]
     assert {event["jobId"] for event in heard} == {made["id"]}
     assert (heard[2]["status"], heard[2]["summary"]) == ("ok", "Blue.")
+
+
+async def test_a_line_without_a_zone_follows_the_machines_also_in_the_night_the_clocks_go_back(tmp_path: Path) -> None:
+    night = 1_792_886_390_000  # 2026-10-24T23:59:50Z, ten seconds before the first of the two times it is 2 in Berlin
+    clock, model = FakeClock(night), ScriptedModel([say("done")], repeat=True)
+    app = App(settings(tmp_path / "h"), {"TZ": "Europe/Berlin"}, clock, model=model)
+    await app.start()
+    try:
+        payload = {"kind": "agentTurn", "message": "backup"}
+        made = {"name": "b", "schedule": {"kind": "cron", "expr": "0 2 * * *"}, "payload": payload}
+        await app.scheduler.add({**made, "sessionTarget": "isolated", "delivery": {"mode": "none"}}, CronJobMaker())
+        assert app.scheduler.job("b")["state"]["nextRunAtMs"] == night + 10_000
+        for _ in range(20):
+            await clock.advance(1)
+            await asyncio.sleep(0.01)
+        await until(lambda: app.scheduler.job("b")["state"].get("lastRunStatus") == "ok")
+        await clock.advance(3600)  # 2 o'clock again: it ran
+        await asyncio.sleep(0.05)
+        state = app.scheduler.job("b")["state"]
+        assert state["lastRunAtMs"] == night + 10_000 and state["nextRunAtMs"] == night + 10_000 + 25 * 3_600_000
+    finally:
+        await app.stop()
+    assert len(model.requests) == 1

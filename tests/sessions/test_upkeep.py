@@ -19,12 +19,13 @@ DAY = 86_400_000
 NOW = 100 * DAY
 NONE = UpkeepSettings(prune_after=None, max_entries=10**6, archive_after=None, cron_after=None)
 FOLDER = "agents/main/sessions"
+RESULT = "result-0123456789abcdef"
 
 
-def row(rest: str, age: float, ident: str = "") -> SessionRow:
+def row(rest: str, age: float, ident: str = "", before: tuple[str, ...] = ()) -> SessionRow:
     key = SessionKey("main", rest)
     ident = ident or rest.replace(":", "_")
-    return SessionRecord(sessionId=ident, updatedAt=NOW - int(age * DAY)).row(key)
+    return SessionRecord(sessionId=ident, updatedAt=NOW - int(age * DAY), usageFamilySessionIds=before).row(key)
 
 
 def file(name: str, age: float = 0, size: int = 10) -> SessionFile:
@@ -113,7 +114,7 @@ def test_archives_and_orphans() -> None:
         file("notes.txt", 999),
         file("live.jsonl.lock", 999),
     ]
-    rows = [row("live", 0)]
+    rows = [row("live", 0, before=("gone", "fresh"))]
     made = plan_upkeep(rows, files, UpkeepSettings(), NOW)
     assert gone(made.actions) == [
         "a.jsonl.reset.1970-03-01T00-00-00.000Z",
@@ -122,6 +123,20 @@ def test_archives_and_orphans() -> None:
         "gone.jsonl.bad-1",
     ]
     assert gone(plan_upkeep(rows, files, UpkeepSettings(archive_after=None), NOW).actions) == ["c.jsonl.part-77"]
+
+
+def test_a_transcript_that_no_row_knows_stays_whatever_its_age() -> None:
+    """The row may be what was lost: a new database knows nothing of what people said."""
+    files = [file("lost.jsonl", 999), file("lost.jsonl.bad-1", 999), file(f"lost.jsonl.{RESULT}", 999)]
+    assert plan_upkeep([], files[:2], UpkeepSettings(), NOW).actions == ()
+    assert gone(plan_upkeep([], files[1:], UpkeepSettings(), NOW).actions) == sorted(f.name for f in files[1:])
+
+
+def test_the_disk_takes_an_unknown_transcript_no_sooner_than_a_session_of_its_age() -> None:
+    files = [file("lost.jsonl", 5, 50), file("lost.jsonl.bad-1", 1, 1), file("direct_1.jsonl", 6, 50)]
+    rules = UpkeepSettings(prune_after=None, max_disk=60)
+    assert gone(plan_upkeep([row("direct:1", 6)], files, rules, NOW).actions) == ["direct:1"]
+    assert gone(plan_upkeep([row("direct:1", 4)], files, rules, NOW).actions) == ["lost.jsonl", "lost.jsonl.bad-1"]
 
 
 def test_a_file_of_two_sessions_stays_while_one_is_left() -> None:
@@ -195,11 +210,10 @@ RULES = st.builds(
 def done(
     rows: list[SessionRow], files: list[SessionFile], actions: Sequence[UpkeepAction], torn: bool = False
 ) -> tuple[list[SessionRow], list[SessionFile]]:
-    """The state after these actions; `torn`: killed in the last one, after its row and before its file."""
+    """The state after these actions; `torn`: killed in the last one, after its file and before its row."""
     for n, action in enumerate(actions):
-        rows = [r for r in rows if not action.key or r.key != action.key]
-        if torn and action.key and n == len(actions) - 1:
-            continue
+        if not (torn and n == len(actions) - 1):
+            rows = [r for r in rows if not action.key or r.key != action.key]
         kept = [f for f in files if f.path == action.path and action.keep]
         files = [f for f in files if f.path != action.path]
         files += [f._replace(path=f"{f.path}.deleted.1970-04-11T00-00-00.000Z") for f in kept]
@@ -234,9 +248,6 @@ def test_what_must_stay_stays_and_it_may_stop_anywhere(
     assert f"{FOLDER}/other.txt" in paths or f"{FOLDER}/other.txt" not in before
     if rules.max_disk is not None and not then.over:
         assert sum(f.size for f in there) <= rules.max_disk
-
-
-RESULT = "result-0123456789abcdef"
 
 
 def test_whole_results_go_with_their_session_or_when_they_are_old() -> None:

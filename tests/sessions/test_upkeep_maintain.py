@@ -11,10 +11,10 @@ import pytest
 from palinurus.config.sections.schedule import UpkeepSettings
 from palinurus.core.types.keys import SessionKey
 from palinurus.sessions import search
-from palinurus.sessions.files import list_session_files, place_file
+from palinurus.sessions.files import archive_file, list_session_files, place_file
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.upkeep import run_upkeep
-from palinurus.store.port import InboxItem
+from palinurus.store.port import InboxItem, TranscriptLine
 from palinurus.store.sqlite import open_store
 from palinurus.store.sqlite.store import SqliteStore
 from palinurus.testing.clock import FakeClock
@@ -93,14 +93,38 @@ async def test_sessions_at_work_are_left_alone(tmp_path: Path, store: SqliteStor
     assert len(names(tmp_path)) == 3
 
 
-async def test_killed_between_row_and_file(tmp_path: Path, store: SqliteStore) -> None:
-    """The file without row is an orphan; it goes when it is old enough, and not before."""
-    key = await session(tmp_path, store, "direct:1", 20)
-    await store.drop_session(key)  # as far as it came
+async def test_killed_between_file_and_row(tmp_path: Path, store: SqliteStore) -> None:
+    """The row without file goes the next time; the archive waits for its own day."""
+    await session(tmp_path, store, "direct:1", 40)
+    archive_file(str(tmp_path), "agents/main/sessions/direct-1.jsonl", "deleted", NOW)  # as far as it came
     rules = UpkeepSettings()
-    assert (await run_upkeep(str(tmp_path), store, rules, NOW)).plan.actions == ()
-    assert [a.reason for a in (await run_upkeep(str(tmp_path), store, rules, NOW + 11 * DAY)).done] == ["orphan"]
+    assert [a.reason for a in (await run_upkeep(str(tmp_path), store, rules, NOW)).done] == ["old"]
+    assert await store.sessions() == [] and len(names(tmp_path)) == 1
+    assert [a.reason for a in (await run_upkeep(str(tmp_path), store, rules, NOW + 31 * DAY)).done] == ["archive"]
     assert names(tmp_path) == []
+
+
+async def test_a_file_that_lost_its_row_stays(tmp_path: Path, store: SqliteStore) -> None:
+    await store.drop_session(await session(tmp_path, store, "direct:1", 20))
+    assert (await run_upkeep(str(tmp_path), store, UpkeepSettings(), NOW + 99 * DAY)).plan.actions == ()
+    assert names(tmp_path) == ["direct-1.jsonl"]
+
+
+async def test_what_is_archived_has_every_line_and_does_not_return(tmp_path: Path, store: SqliteStore) -> None:
+    await session(tmp_path, store, "direct:1", 40)
+    path = "agents/main/sessions/direct-1.jsonl"
+    await store.write([TranscriptLine(path, "bbbbbbbb", b'{"id":"bbbbbbbb"}')])
+    await run_upkeep(str(tmp_path), store, UpkeepSettings(), NOW)
+    (name,) = names(tmp_path)
+    assert (tmp_path / "agents/main/sessions" / name).read_bytes() == LINE + b'{"id":"bbbbbbbb"}\n'
+    assert await store.list_journal_lines(path) == []
+
+
+async def test_ages_are_judged_by_the_time_that_is_believed(tmp_path: Path, store: SqliteStore) -> None:
+    await session(tmp_path, store, "direct:1", 20)
+    ahead = NOW + 400 * DAY
+    assert (await run_upkeep(str(tmp_path), store, UpkeepSettings(), ahead, believed=NOW)).plan.actions == ()
+    assert len((await run_upkeep(str(tmp_path), store, UpkeepSettings(), ahead, believed=ahead)).done) == 1
 
 
 async def test_what_goes_leaves_the_index_too(tmp_path: Path, store: SqliteStore) -> None:
@@ -115,7 +139,7 @@ async def test_a_file_that_cannot_go_does_not_keep_the_others(tmp_path: Path, st
     await session(tmp_path, store, "direct:2", 40)
     folder = tmp_path / "agents/main/sessions"
     rules = UpkeepSettings()
-    orphan = folder / "o.jsonl"
+    orphan = folder / "o.jsonl.bad-1"
     orphan.write_bytes(LINE)
     os.utime(orphan, ns=(0, 0))
 
@@ -125,13 +149,13 @@ async def test_a_file_that_cannot_go_does_not_keep_the_others(tmp_path: Path, st
         def __getattr__(self, name: str) -> object:
             return getattr(store, name)
 
-        async def drop_session(self, key: str) -> None:
+        async def drop_session(self, key: str, path: str = "") -> None:
             if orphan.is_file():
                 orphan.unlink()
                 orphan.mkdir()
-            await store.drop_session(key)
+            await store.drop_session(key, path)
 
     report = await run_upkeep(str(tmp_path), Swapped(), rules, NOW)  # type: ignore[arg-type]
     assert len(report.done) == 2
     assert len(report.failed) == 1
-    assert "o.jsonl" in report.failed[0]
+    assert "o.jsonl.bad-1" in report.failed[0]

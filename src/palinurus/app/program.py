@@ -18,6 +18,7 @@ from palinurus.clock import Clock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
 from palinurus.core.levels.thinking import ThinkingRow
+from palinurus.core.schedule.belief import BelievedTime, believe_time
 from palinurus.core.types.channel import Channel, ChannelHttpRequest, ChannelHttpResponse
 from palinurus.core.types.model import Model
 from palinurus.inbox.attachments import sweep_inbound_files
@@ -25,16 +26,20 @@ from palinurus.inbox.feed import RunFollower
 from palinurus.plugins.api import PluginContributions
 from palinurus.providers.probe import probe_ollama
 from palinurus.providers.thinking import resolve_thinking_policy
+from palinurus.services.adopt import adopt_transcripts
 from palinurus.services.inbox import Sink
 from palinurus.services.promises import resume_accepted
 from palinurus.sessions.upkeep import run_upkeep
 from palinurus.store.port import InboxRow
+from palinurus.store.records import Records
 from palinurus.store.sqlite import open_store
 
 log = logging.getLogger(__name__)
 
 UPKEEP_FIRST = 60.0  # seconds after the start
 UPKEEP = 86_400.0
+KEEP = 30 * 86_400_000  # ms: finished messages and their keys; callers repeat one for 7 days at least
+PRUNE_PAUSE = 0.05  # seconds between two pieces
 
 
 class App(AppParts):
@@ -67,6 +72,7 @@ class App(AppParts):
         """
         self.store = await open_store(self.settings.home, self.clock)
         self.closers.append(self.store.close)
+        await adopt_transcripts(self.settings.home, self.store)
         for agent in self.settings.agents.values():
             os.makedirs(agent.workspace, mode=0o700, exist_ok=True)
         self._load_plugins()
@@ -110,21 +116,29 @@ class App(AppParts):
         )
 
     async def _maintain(self) -> None:
-        """Old sessions and archives go, once a day and soon after the start."""
+        """Once a day and soon after the start."""
         wait = UPKEEP_FIRST
         while True:
             await self.clock.sleep(wait)
             wait = UPKEEP
             try:
-                rules = self.settings.session.upkeep
-                report = await run_upkeep(
-                    self.settings.home, self.store, rules, self.clock.now(), busy=lambda: self.dispatcher.busy
-                )
-                log.info("sessions cleaned up: %s", report)
-                old = self.clock.now() / 1000 - self.settings.audio.keep * 86_400
-                await asyncio.to_thread(sweep_inbound_files, self.settings.home, old)
+                await self._clean_up()
             except Exception:  # task boundary: tomorrow again
                 log.exception("sessions could not be cleaned up")
+
+    async def _clean_up(self) -> None:
+        """Old sessions, archives and messages go, by a time that more than one reading of the clock stands for."""
+        times = Records(self.store, "clock", BelievedTime)
+        now, before = self.clock.now(), await times.get("believed") or BelievedTime()
+        believed = believe_time(before, now)
+        if believed != before:
+            await times.put("believed", believed)
+        home, rules = self.settings.home, self.settings.session.upkeep
+        await run_upkeep(home, self.store, rules, now, busy=lambda: self.dispatcher.busy, believed=believed.at)
+        while await self.store.prune(believed.at - KEEP):
+            await self.clock.sleep(PRUNE_PAUSE)
+        old = believed.at / 1000 - self.settings.audio.keep * 86_400
+        await asyncio.to_thread(sweep_inbound_files, home, old)
 
     async def hook(self, channel: str, account: str, request: ChannelHttpRequest) -> ChannelHttpResponse | None:
         """A chat platform's request, to the account it names; None if there is none. Raises what `submit` raises."""

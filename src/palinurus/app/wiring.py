@@ -35,6 +35,7 @@ from palinurus.app.signin import SignInRunner
 from palinurus.clock import Clock
 from palinurus.config.sections.approvals import APPROVALS_FILE
 from palinurus.config.settings import Settings
+from palinurus.config.zones import detect_timezone
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.model import Model
@@ -111,7 +112,7 @@ class AppParts:
         """Who plugs into whom, in the order in which they need each other."""
         self.web = WebToolset(self.settings.web, self.clock)
         self.mcp = mcp.make_mcp_servers(self.settings, self._environ, self.clock, self.web.egress)
-        self._transcripts = Transcripts(self.settings.home)
+        self._transcripts = Transcripts(self.settings.home, journal=self.store.list_journal_lines)
         self._memory = Memories(self.settings.home, self.settings.agents, self.clock)
         self._memory.attach(self.hooks)
         self._wire_chats()
@@ -251,6 +252,7 @@ class AppParts:
             inbox=inbox,
             post=make_webhook_poster(self.web.egress),
             channels=self.channels,
+            zone=detect_timezone(self._environ),
             run=make_watch_command(self.invoke),
         )
         self.scheduler = Scheduler(triggers, events)

@@ -19,6 +19,7 @@ from palinurus.cli.reach.http import is_gateway_running
 from palinurus.cli.render import strip_controls
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.settings import Settings
+from palinurus.config.zones import detect_timezone
 from palinurus.core import durations
 from palinurus.core.schedule.fire import unfold_history
 from palinurus.errors import BadRequest, GatewayUnreachable
@@ -50,7 +51,8 @@ async def perform_cron_command(settings: Settings, clock: Clock, options: argpar
             return str(await options.run(gateway.call, options))
     store = await open_store(settings.home, clock)
     try:
-        idle = TriggerPort(settings, store, clock, cast(InboxPort, None))  # nothing is started without a gateway
+        zone = detect_timezone(os.environ)
+        idle = TriggerPort(settings, store, clock, cast(InboxPort, None), zone=zone)  # nothing starts without a gateway
         work = Scheduler(idle, SystemEvents(store))
         await work.load()
         return str(await options.run(_local(work, settings), options))

@@ -4,11 +4,20 @@ answer at once; commands are loaded from the table when they are run.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
 
 from palinurus import __version__
+
+# What a disk may refuse anywhere, and what helps.
+_DISK = {
+    errno.ENOSPC: "free some space on that disk",
+    errno.EDQUOT: "free some space: the quota is used up",
+    errno.EROFS: "that disk can only be read: set PALINURUS_HOME to a directory on another",
+    errno.EIO: "check the disk",
+}
 
 # name -> (where it lives, what it does)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -151,6 +160,9 @@ def _run(where: str, args: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as exc:
+        if exc.errno in _DISK:
+            where = exc.filename or os.environ.get("PALINURUS_HOME") or "~/.palinurus"
+            return _say(f"{where} cannot be written: {exc.strerror}", _DISK[exc.errno], 74)  # EX_IOERR
         if not exc.filename:  # not the machine's files, but a mistake of ours
             raise
         return _say(

@@ -68,7 +68,8 @@ def ensure_token(home: str) -> str:
             os.replace(temp, path)  # what is there cannot be a token
         return fresh
     except OSError as exc:
-        raise StateUnwritable(f"cannot write {path}: {exc.strerror}", fix=f"check the owner of {home}") from None
+        fix = f"check the owner of {home} and the room on its disk"
+        raise StateUnwritable(f"cannot write {path}: {exc.strerror}", fix=fix) from None
     finally:
         if os.path.exists(temp):
             os.unlink(temp)

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 LOOK = 30.0  # seconds between looks when nothing wakes us: rows whose time has come
 OUT = 5.0  # seconds between two looks whether somebody has signed in again
 AT_ONCE = 32  # chats of one channel that are written to at the same time
+EVER = 2**62  # rows whose time has not come by the wall clock too: it may have been set
 UNCERTAIN = "not known whether it arrived"
 
 _decoder = msgspec.json.Decoder(Reply)
@@ -87,6 +88,45 @@ class Deliverer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
+class _RowTimes:
+    """How old rows are and when they may be tried again, by the clock that is never set. What the wall clock says of a
+    row is believed once, when it is first seen."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: dict[str, tuple[float, float]] = {}  # id -> stored, may be tried; monotonic
+        self._tried: set[str] = set()
+
+    def see(self, rows: list[OutboxRow]) -> None:
+        """These are the rows there are now."""
+        now, here = self._clock.now(), self._clock.monotonic()
+        for row in rows:
+            wait = min(max(0, row.due - now) / 1000, send.WAITS[-1])  # more is a clock that was set
+            self._known.setdefault(row.id, (here - max(0, now - row.at) / 1000, here + wait))
+        self._known = {row.id: self._known[row.id] for row in rows}
+        self._tried &= set(self._known)
+
+    def age(self, row: OutboxRow) -> int:
+        """Milliseconds."""
+        return int((self._clock.monotonic() - self._get(row)[0]) * 1000)
+
+    def wait(self, row: OutboxRow) -> float:
+        """Seconds before it may be tried."""
+        return self._get(row)[1] - self._clock.monotonic()
+
+    def delay(self, row: OutboxRow, seconds: float) -> None:
+        """It was tried and may be again after `seconds`."""
+        self._known[row.id] = (self._get(row)[0], self._clock.monotonic() + seconds)
+        self._tried.add(row.id)
+
+    def is_stale(self, row: OutboxRow) -> bool:
+        """Is it too old to be news? Never before it was tried by this process: a start's clock may be wrong."""
+        return row.id in self._tried and self.age(row) > send.DAY
+
+    def _get(self, row: OutboxRow) -> tuple[float, float]:
+        return self._known.get(row.id, (self._clock.monotonic(), 0.0))
+
+
 class _Worker:
     """The rows of one channel. Each chat is written to by one task at a time."""
 
@@ -101,6 +141,7 @@ class _Worker:
         self._busy: dict[str, asyncio.Task[None]] = {}  # by target
         self._held: dict[str, float] = {}  # accounts that take nothing before this time
         self._out: set[str] = set()  # accounts that said they are signed out
+        self._times = _RowTimes(clock)
         self._pause = LOOK
 
     async def work(self) -> None:
@@ -124,7 +165,9 @@ class _Worker:
 
     async def _look(self) -> None:
         """Begin with every chat whose first row may go."""
-        for row in await self._store.list_due_replies(self._channel.name, self._clock.now()):
+        rows = await self._store.list_due_replies(self._channel.name, EVER)
+        self._times.see(rows)
+        for row in rows:
             if row.target in self._busy or len(self._busy) >= AT_ONCE:
                 continue
             try:
@@ -147,8 +190,8 @@ class _Worker:
             self._out.discard(account)
         held = self._held.get(account, 0.0) - self._clock.monotonic()
         pace = self._aids.pace
-        waits = pace.wait(reply, self._clock.now() - row.at) if pace is not None and row.attempts == 0 else 0.0
-        return max(held, waits)
+        waits = pace.wait(reply, self._times.age(row)) if pace is not None and row.attempts == 0 else 0.0
+        return max(held, waits, self._times.wait(row))
 
     async def _one(self, row: OutboxRow, reply: Reply) -> None:
         wait: float | None = LOOK
@@ -168,7 +211,7 @@ class _Worker:
     async def _part(self, row: OutboxRow, reply: Reply) -> float | None:
         """Deliver one row. Returns None when it is settled, else the seconds until it may be tried again."""
         joined = await self._joined(row, reply)
-        if row.attempts and self._clock.now() - row.at > send.DAY:
+        if self._times.is_stale(row):
             await self._give_up(row, reply, joined, row.error or "not sent within a day")
             return None
         if joined is not None:
@@ -216,7 +259,7 @@ class _Worker:
             if not self._channel.dedupes and row.attempts > 1:
                 await self._give_up(row, reply, joined, f"{result.reason}; {UNCERTAIN}")
                 return None
-        follows = send.plan_retry(result, row.attempts, self._clock.now() - row.at)
+        follows = send.plan_retry(result, row.attempts, self._times.age(row))
         if follows.wait is None:
             self._sent(reply, "", result.reason)
             await self._give_up(row, reply, joined, result.reason)
@@ -225,6 +268,7 @@ class _Worker:
             self._out.add(reply.target.account)
         if not follows.chat:
             self._held[reply.target.account] = self._clock.monotonic() + follows.wait
+        self._times.delay(row, follows.wait)
         await self._store.mark_undelivered(row.id, result.reason, self._clock.now() + int(follows.wait * 1000))
         return follows.wait
 

@@ -30,13 +30,15 @@ _MIRROR_MODELS = frozenset({"delivery-mirror", "gateway-injected"})
 class TranscriptHeader(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="session", gc=False
 ):
-    """The first line. `parentSession` is the path of the file this one was forked from."""
+    """The first line. `parentSession` is the path of the file this one was forked from; `sessionKey`, ours, says whose
+    conversation it is where no database does."""
 
     version: int = 1
     id: str = ""
     timestamp: str = ""
     cwd: str = ""
     parentSession: str | None = None
+    sessionKey: str = ""
 
 
 class LinkedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", gc=False):

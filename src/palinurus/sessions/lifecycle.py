@@ -17,10 +17,11 @@ import msgspec
 
 from palinurus.config.sections.session import SessionSettings
 from palinurus.core.types.keys import SessionKey, parse_session_key
-from palinurus.errors import BadRequest, StateBroken
+from palinurus.errors import BadRequest
+from palinurus.files import open_plain_file
 from palinurus.sessions import files, search, tree
 from palinurus.sessions.entries import ENTRY_DECODER, TranscriptHeader, to_millis
-from palinurus.sessions.record import SessionRecord
+from palinurus.sessions.record import SessionRecord, list_record_paths
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import SessionRow, Store
 
@@ -79,23 +80,19 @@ async def create_branch(
 
 async def delete_session(home: str, store: Store, key: SessionKey, record: SessionRecord, now: int) -> str:
     """Forget a session; returns where its transcript is kept, "" if another session uses it or there is none.
-    The file first: killed after it, a second call finds the row and ends what was begun. Raises BadRequest."""
+    The file first: killed after it, a second call finds the row and ends what was begun. Raises BadRequest,
+    StateUnwritable."""
     if key.kind == "main":
         raise BadRequest(f"Cannot delete the main session ({key}).", fix="`pal sessions reset` starts it anew")
     path = record.path(key.agent)
     others = [row for row in await store.sessions(key.agent) if row.key != str(key)]
-    used = any(_path(row) == path for row in others)
+    used = any(list_record_paths(row)[0] == path for row in others)
+    if not used:
+        await store.complete_file(path)  # or what is still in the journal would make the file anew after a kill
     kept = "" if used else await asyncio.to_thread(files.archive_file, home, path, "deleted", now)
     await asyncio.to_thread(search.forget_files, home, () if used else (path,))
-    await store.drop_session(str(key))
+    await store.drop_session(str(key), "" if used else path)
     return kept
-
-
-def _path(row: SessionRow) -> str:
-    try:
-        return SessionRecord.decode(row.data).path(row.agent)
-    except StateBroken:
-        return f"agents/{row.agent}/sessions/{row.session_id}.jsonl"
 
 
 class EndedSession(NamedTuple):
@@ -173,13 +170,18 @@ def touch_record(record: SessionRecord, now: int, *, person: bool) -> SessionRec
 
 def read_start_time(file: str) -> int | None:
     """When the session of a transcript file began, by its header; None if that cannot be found out."""
+    return to_millis(read_header(file).timestamp) or None
+
+
+def read_header(file: str) -> TranscriptHeader:
+    """A transcript's first line; an empty header if it has none that can be read."""
     try:
-        with open(file, "rb") as handle:
+        with open_plain_file(file, follow=True) as handle:
             first = handle.readline(_HEAD)
         header = ENTRY_DECODER.decode(first.removeprefix(b"\xef\xbb\xbf"))
     except (OSError, ValueError, RecursionError):
-        return None
-    return (to_millis(header.timestamp) or None) if isinstance(header, TranscriptHeader) else None
+        return TranscriptHeader()
+    return header if isinstance(header, TranscriptHeader) else TranscriptHeader()
 
 
 def make_end_payload(key: SessionKey, ended: EndedSession, following: str) -> dict[str, Any]:

@@ -137,6 +137,17 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return SessionRow(str(key), key.agent, self.sessionId, self.updatedAt, data=self.encode())
 
 
+def list_record_paths(row: SessionRow) -> list[str]:
+    """The transcripts that a row knows: its own first, then those of the sessions before it. Its id's alone if the
+    record cannot be read."""
+    folder = f"agents/{row.agent}/sessions"
+    try:
+        record = SessionRecord.decode(row.data)
+    except StateBroken:
+        return [f"{folder}/{row.session_id}.jsonl"]
+    return [record.path(row.agent), *(f"{folder}/{ident}.jsonl" for ident in record.usageFamilySessionIds or ())]
+
+
 def check_session_id(session_id: str) -> str:
     """The id, if it can be a file name. Raises BadRequest."""
     if not _SAFE.fullmatch(session_id):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
+from palinurus.cachefile import discard_database, is_passing
 from palinurus.core.text import repair_surrogates
 from palinurus.core.types.messages import AssistantMessage, ToolResult
 from palinurus.errors import StateUnwritable
@@ -27,7 +28,6 @@ from palinurus.sessions.entries import (
 )
 from palinurus.sessions.files import SessionFile, list_session_files, parse_archive_time
 from palinurus.sessions.transcript import read_transcript
-from palinurus.store.cachefile import discard_database, is_passing
 
 NAME = "index.db"
 VERSION = 1

@@ -11,7 +11,7 @@ import contextlib
 import os
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -20,7 +20,7 @@ from msgspec import UNSET
 
 from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.errors import NotFound, StateUnwritable
-from palinurus.files import write_whole_file
+from palinurus.files import open_plain_file, write_whole_file
 from palinurus.sessions.compactions import list_shown_messages
 from palinurus.sessions.entries import (
     LEAF_TYPE,
@@ -68,9 +68,10 @@ class Transcript:
     `path` is relative to home. `bad` are the pieces that could not be read; they are not in the tree.
     """
 
-    def __init__(self, path: str, cwd: str = "", *, ids: Callable[[], str] = _hex) -> None:
+    def __init__(self, path: str, cwd: str = "", *, key: str = "", ids: Callable[[], str] = _hex) -> None:
         self.path = path
         self.cwd = cwd
+        self.key = key
         self.header: TranscriptHeader | None = None
         self.entries: list[TranscriptEntry] = []
         self.bad: tuple[BadPiece, ...] = ()
@@ -162,7 +163,11 @@ class Transcript:
         lines: list[TranscriptLine] = []
         if self.header is None and not self.entries:
             self.header = TranscriptHeader(
-                version=TRANSCRIPT_VERSION, id=self.session_id, timestamp=to_iso(now), cwd=self.cwd
+                version=TRANSCRIPT_VERSION,
+                id=self.session_id,
+                timestamp=to_iso(now),
+                cwd=self.cwd,
+                sessionKey=self.key,
             )
             lines.append(TranscriptLine(self.path, self.header.id, encode_header(self.header)))
         entry = msgspec.structs.replace(entry, id=self._fresh(), parentId=self.leaf, timestamp=to_iso(now))
@@ -275,20 +280,27 @@ class Transcript:
             previous = self._leaf
 
 
-def read_transcript(file: str, path: str = "", cwd: str = "") -> Transcript:
+def read_transcript(file: str, path: str = "", cwd: str = "", journal: Sequence[TranscriptLine] = ()) -> Transcript:
     """Load `file`; one that does not exist gives an empty transcript. Broken content is never fatal.
 
-    `path` is the name relative to home that its lines will carry. Raises StateUnwritable when the file
-    cannot be opened.
+    `path` is the name relative to home that its lines will carry; `journal` the lines that may not be in the file yet,
+    read before it. Raises StateUnwritable when the file cannot be opened or is none (a pipe, a device).
     """
     transcript = Transcript(path or file, cwd)
+    data = b""
     try:
-        with open(file, "rb") as handle:
-            transcript.fill(handle.read())
+        with open_plain_file(file, follow=True) as handle:
+            data = handle.read()
     except FileNotFoundError:
         pass
     except OSError as exc:
-        raise StateUnwritable(f"{file}: {exc.strerror}", fix="check who owns the file and its mode") from exc
+        reason = exc.strerror or "not a regular file"
+        raise StateUnwritable(f"{file}: {reason}", fix="check who owns the file and its mode") from exc
+    whole, newline, torn = data.rpartition(b"\n")
+    if torn and any(line.data.startswith(torn) for line in journal):
+        data = whole + newline  # our own half line: the whole of it follows
+    rest = b"\n".join(line.data for line in journal)
+    transcript.fill(b"\n".join((data, rest)) if rest and data and data[-1:] != b"\n" else data + rest)
     return transcript
 
 
@@ -304,7 +316,7 @@ def set_aside(transcript: Transcript, file: str) -> str:
     number, name = 1, f"{file}.bad-1"
     with contextlib.suppress(OSError):
         while os.path.exists(name):
-            with open(name, "rb") as handle:
+            with open_plain_file(name) as handle:
                 if handle.read() == content:
                     return name
             number += 1
@@ -316,10 +328,20 @@ def set_aside(transcript: Transcript, file: str) -> str:
 
 class Transcripts:
     """The transcripts in use, least recently used ones dropped. The gateway is the only writer of the files,
-    so what is in memory is never stale; `forget` is for files replaced from outside (import, reset)."""
+    so what is in memory is never stale; `forget` is for files replaced from outside (import, reset).
 
-    def __init__(self, home: str, max_cached: int = 64, max_bytes: int = _CACHED_BYTES) -> None:
+    `journal` gives the lines of a path that may not be in its file yet."""
+
+    def __init__(
+        self,
+        home: str,
+        max_cached: int = 64,
+        max_bytes: int = _CACHED_BYTES,
+        *,
+        journal: Callable[[str], Awaitable[Sequence[TranscriptLine]]] | None = None,
+    ) -> None:
         self._home = home
+        self._journal = journal
         self._max = max_cached
         self._max_bytes = max_bytes
         self._cached: OrderedDict[str, Transcript] = OrderedDict()
@@ -327,8 +349,10 @@ class Transcripts:
         self._live: WeakValueDictionary[str, Transcript] = WeakValueDictionary()
         self._loading: dict[str, asyncio.Future[Transcript]] = {}
 
-    async def load(self, relpath: str, cwd: str = "") -> Transcript:
-        """The transcript at `relpath` under home; a new one if there is no file. Raises StateUnwritable."""
+    async def load(self, relpath: str, cwd: str = "", key: str = "") -> Transcript:
+        """The transcript at `relpath` under home; a new one, of the session `key`, if there is no file.
+
+        Raises StateUnwritable."""
         transcript = self._live.get(relpath)
         if transcript is None:
             pending = self._loading.get(relpath)
@@ -337,6 +361,7 @@ class Transcripts:
                 self._loading[relpath] = pending
                 pending.add_done_callback(lambda _: self._loading.pop(relpath, None))
             transcript = await asyncio.shield(pending)
+        transcript.key = key or transcript.key
         self._keep(relpath, transcript)
         return transcript
 
@@ -347,11 +372,14 @@ class Transcripts:
 
     async def _read(self, relpath: str, cwd: str) -> Transcript:
         file = os.path.join(self._home, relpath)
+        # before the file: rows go only after their lines are in it
+        rows = await self._journal(relpath) if self._journal else ()
         try:
             large = os.path.getsize(file) > _INLINE
         except OSError:
             large = False
-        transcript = await asyncio.to_thread(_load, file, relpath, cwd) if large else _load(file, relpath, cwd)
+        given = (file, relpath, cwd, rows)
+        transcript = await asyncio.to_thread(_load, *given) if large else _load(*given)
         self._live[relpath] = transcript
         return transcript
 
@@ -364,8 +392,8 @@ class Transcripts:
             weight -= dropped.size
 
 
-def _load(file: str, relpath: str, cwd: str) -> Transcript:
-    transcript = read_transcript(file, relpath, cwd)
+def _load(file: str, relpath: str, cwd: str, journal: Sequence[TranscriptLine]) -> Transcript:
+    transcript = read_transcript(file, relpath, cwd, journal)
     transcript.messages()
     set_aside(transcript, file)
     return transcript

@@ -1,8 +1,9 @@
 """What of sessions should go: old rows, too many rows, old archives, too many bytes. `plan_upkeep` is pure, rows and
 files in, actions out; `run_upkeep` does them beside a running gateway.
 
-Planning again after some of the actions gives the rest of them, so it may stop anywhere. A row goes before its file; a
-file left without row is an orphan, which the next planning knows. Each rule looks at what the ones before it left.
+Planning again after some of the actions gives the rest of them, so it may stop anywhere. A file goes before its row; a
+row without file is known to the next planning. Each rule looks at what the ones before it left. A transcript that no
+row knows stays: the row may be what was lost.
 """
 
 from __future__ import annotations
@@ -48,12 +49,20 @@ class UpkeepReport(NamedTuple):
 
 
 async def run_upkeep(
-    home: str, store: Store, rules: UpkeepSettings, now: int, busy: Callable[[], Collection[str]] = tuple
+    home: str,
+    store: Store,
+    rules: UpkeepSettings,
+    now: int,
+    busy: Callable[[], Collection[str]] = tuple,
+    *,
+    believed: int | None = None,
 ) -> UpkeepReport:
-    """Look, plan, do. `busy` names the sessions that have a run going. Raises StateError if the store does."""
+    """Look, plan, do. `busy` names the sessions that have a run going; ages are judged by `believed`, if that is less
+    than what the clock says. Raises StateError if the store does."""
     rows = await store.sessions()
     seen = await asyncio.to_thread(files.list_session_files, home)
-    made = plan_upkeep(rows, seen, rules, now, busy=busy())
+    at = now if believed is None else min(now, believed)
+    made = plan_upkeep(rows, seen, rules, at, busy=busy())
     if made.over:
         log.warning("sessions of %s take more than maxDiskBytes, and the rest is protected", ", ".join(made.over))
     if not made.actions:
@@ -84,11 +93,13 @@ async def _do(home: str, store: Store, action: UpkeepAction, now: int, busy: Cal
         waiting = await store.list_waiting(action.key)
         if row is None or row.updated != action.updated or waiting or action.key in busy():
             return False
-        await store.drop_session(action.key)
     if action.path and action.keep:
+        await store.complete_file(action.path)
         await asyncio.to_thread(files.archive_file, home, action.path, "deleted", now)
     elif action.path:
         await asyncio.to_thread(files.remove_file, home, action.path)
+    if action.key:
+        await store.drop_session(action.key, action.path)
     return True
 
 
@@ -117,6 +128,7 @@ class _Row(NamedTuple):
     path: str
     updated: int
     removable: bool
+    ended: tuple[str, ...] = ()  # transcripts of the sessions before this one
 
 
 def plan_upkeep(
@@ -158,14 +170,15 @@ def _row(row: SessionRow, busy: Collection[str]) -> _Row:
     key = parse_session_key(row.key)
     agent = key.agent if key else row.agent
     try:
-        path = SessionRecord.decode(row.data).path(agent)
+        record = SessionRecord.decode(row.data)
     except StateBroken:
         # What it says is lost, but not what it stands for: a person decides about it.
         return _Row(
             row.key, key, agent, f"agents/{agent}/sessions/{row.session_id}.jsonl", updated=row.updated, removable=False
         )
     removable = key is not None and not is_protected(key) and row.key not in busy
-    return _Row(row.key, key, agent, path, updated=row.updated, removable=removable)
+    ended = (f"agents/{agent}/sessions/{ident}.jsonl" for ident in record.usageFamilySessionIds or ())
+    return _Row(row.key, key, agent, record.path(agent), updated=row.updated, removable=removable, ended=tuple(ended))
 
 
 class _Work:
@@ -177,6 +190,7 @@ class _Work:
         self.rules = rules
         self.now = now
         self.uses = Counter(row.path for row in rows)
+        self.ended = {path for row in rows for path in row.ended}
         self.total = sum(file.size for file in files)
         self.actions: list[UpkeepAction] = []
 
@@ -199,7 +213,7 @@ class _Work:
             self._drop(row, "many")
 
     def archives(self) -> None:
-        """resetArchiveRetention, for archives and for transcripts that no session has any more."""
+        """resetArchiveRetention, for archives and for transcripts of sessions that were followed by another."""
         after = self.rules.archive_after
         for file in list(self.files.values()):
             if _LEFT.search(file.name):
@@ -221,9 +235,13 @@ class _Work:
             if self.total > water and action.keep:  # there is no room for its archive
                 self.actions[at] = action._replace(keep=False)
                 self.total -= action.size
-        for row in list(self.rows):
-            if self.total > water:
-                self._drop(row, "disk", keep=False)
+        aged = [*((row.updated, row) for row in self.rows), *self._unknown()]
+        for _, entry in sorted(aged, key=lambda pair: pair[0]):
+            if self.total > water and isinstance(entry, _Row):
+                self._drop(entry, "disk", keep=False)
+            elif self.total > water and isinstance(entry, SessionFile):
+                for part in [file for path, file in self.files.items() if path.startswith(entry.path)]:
+                    self._remove(part, "disk")
         return self.total <= limit
 
     # --- steps ---
@@ -236,14 +254,23 @@ class _Work:
         return reason == "archive" or (reason is not None and file.at < self.now - YOUNG)
 
     def _loose(self, file: SessionFile) -> Reason | None:
-        """Is it a transcript that no session uses, or what is left of one? Unknown names are nobody's business."""
+        """Is it a transcript that is over, or what is left of one? What nobody knows is nobody's business."""
         if parse_archive_time(file.name) is not None:
             return "archive"
         side = _SIDE.search(file.path)
         base = file.path[: side.start()] + ".jsonl" if side else file.path
-        if base.endswith(".jsonl") and not self.uses[base]:
+        if (
+            base.endswith(".jsonl")
+            and not self.uses[base]
+            and (base in self.ended or (side and base not in self.files))
+        ):
             return "orphan"
         return "left over" if _RESULT.search(file.path) else None  # of a session that goes on
+
+    def _unknown(self) -> list[tuple[int, SessionFile]]:
+        """Transcripts that no row knows: they go no sooner than a session as old as they are."""
+        old = (file for file in self.files.values() if file.at < self.now - YOUNG and file.name.endswith(".jsonl"))
+        return [(file.at, file) for file in old if not self.uses[file.path] and file.path not in self.ended]
 
     def _drop(self, row: _Row, reason: Reason, *, keep: bool = True) -> None:
         if not row.removable:

@@ -267,7 +267,21 @@ class Store(Protocol):
         """Make transcript lines durable that belong to no run. For sessions in which nothing runs."""
         ...
 
-    async def drop_session(self, key: str) -> None: ...
+    async def list_journal_lines(self, path: str) -> list[TranscriptLine]:
+        """The last lines of a transcript: those that may not be in its file yet, in their order."""
+        ...
+
+    async def complete_file(self, path: str) -> None:
+        """Have every line of the file `path` in it and on disk, before it is renamed. Raises StateUnwritable."""
+        ...
+
+    async def drop_session(self, key: str, path: str = "") -> None:
+        """Forget the row, and the lines that wait for its file `path`: a transcript that went does not return."""
+        ...
+
+    async def prune(self, before: int) -> int:
+        """Forget some of what ended before `before`, its `dedupe` too. Returns how many rows: 0 when none is left."""
+        ...
 
     async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY_RECORD) -> bool:
         """Write a record (None: remove it). With `expect` only if that is what it holds now (None: it does not exist).

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 EXPLAINED = ("failed", "refused", "aborted", "dead")
+LEAF = "palinurus.leaf"
 OUTCOMES = ("answered", "silent", *EXPLAINED)
 
 
@@ -43,10 +44,14 @@ def read_snapshot(home: str) -> HomeSnapshot:
         sick = str(conn.execute("PRAGMA integrity_check").fetchone()[0])
         inbox = tuple(dict(row) for row in conn.execute("SELECT * FROM inbox ORDER BY seq"))
         outbox = tuple(dict(row) for row in conn.execute("SELECT * FROM outbox ORDER BY seq"))
+        waiting = conn.execute("SELECT path, data FROM journal ORDER BY seq").fetchall()
     files = {}
     for path in sorted(glob.glob(os.path.join(home, "agents", "*", "sessions", "*.jsonl"))):
         with open(path, "rb") as handle:
             files[os.path.relpath(path, home)] = tuple(handle.read().split(b"\n"))
+    for path, data in waiting:  # a transcript is its file and what waits for it
+        there = files.get(path, (b"",))
+        files[path] = there if data in there else (*there[:-1], data, b"")
     return HomeSnapshot(inbox, outbox, files, tuple(read_delivered(home)), sick="" if sick == "ok" else sick)
 
 
@@ -59,7 +64,7 @@ def check_snapshot(story: HomeSnapshot) -> list[str]:
         found, wrong = _transcript(path, lines)
         entries += found
         out += wrong
-    return [*out, *_answers(story, entries)]
+    return [*out, *_answers(story, entries), *_paths(story)]
 
 
 def _messages(story: HomeSnapshot) -> Iterable[str]:
@@ -116,8 +121,8 @@ def _replies(story: HomeSnapshot) -> Iterable[str]:
             yield f"message {row['id']} was {row['outcome']} but nobody was told"
 
 
-def _transcript(path: str, lines: tuple[bytes, ...]) -> tuple[list[dict[str, Any]], list[str]]:
-    """The message entries of a file, and what is wrong with it as a file."""
+def _transcript(path: str, lines: tuple[bytes, ...], *, every: bool = False) -> tuple[list[dict[str, Any]], list[str]]:
+    """The message entries of a file (`every`: the others too), and what is wrong with it as a file."""
     out: list[str] = []
     entries: list[dict[str, Any]] = []
     seen: set[str] = set()
@@ -141,9 +146,26 @@ def _transcript(path: str, lines: tuple[bytes, ...]) -> tuple[list[dict[str, Any
         if entry.get("parentId") is not None and entry["parentId"] not in seen:
             out.append(f"{path}:{number}: parent {entry['parentId']} is missing")
         seen.add(entry["id"])
-        if entry.get("type") == "message":
+        if every or entry.get("type") == "message":
             entries.append(entry)
-    return entries, out + [f"{path}: {text}" for text in find_unpaired_calls([e["message"] for e in entries])]
+    said = [e["message"] for e in entries if e.get("type") == "message"]
+    return entries, out + [f"{path}: {text}" for text in find_unpaired_calls(said)]
+
+
+def _paths(story: HomeSnapshot) -> Iterable[str]:
+    """What was answered is what the model sees again: it lies on the path to the leaf, unless a person went back."""
+    answered = {row["id"] for row in story.inbox if row["outcome"] in ("answered", "silent")}
+    for path, lines in story.files.items():
+        entries, _ = _transcript(path, lines, every=True)
+        parents = {entry.get("id"): entry.get("parentId") for entry in entries}
+        seen, at = set(), entries[-1].get("id") if entries else None
+        while at is not None and at not in seen:
+            seen.add(at)
+            at = parents.get(at)
+        moved = [n for n, entry in enumerate(entries) if entry.get("customType") == LEAF]
+        for entry in entries[moved[-1] if moved else 0 :]:
+            if entry.get("type") == "message" and entry.get("item") in answered and entry["id"] not in seen:
+                yield f"{path}: entry {entry['id']} of message {entry['item']} is not on the path to the leaf"
 
 
 def find_unpaired_calls(messages: list[dict[str, Any]]) -> list[str]:

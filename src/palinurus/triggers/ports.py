@@ -34,3 +34,4 @@ class TriggerPort(NamedTuple):
     channels: Collection[str] = ()  # those replies can go to
     run: Callable[[SessionKey, str, float], Awaitable[str | None]] | None = None  # a command: its output; None: failed
     tell: Callable[[str, dict[str, Any]], None] = lambda event, payload: None  # who follows
+    zone: str = ""  # the machine's, for cron lines where neither they nor the config name one

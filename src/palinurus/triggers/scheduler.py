@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from palinurus.config.zones import find_zone
 from palinurus.core.schedule.job import make_job, patch_job
 from palinurus.core.types.inbound import Inbound, Sender, TurnOptions
 from palinurus.core.types.keys import parse_session_key
@@ -35,7 +36,7 @@ class Scheduler(SchedulerPort):
     def __init__(self, port: TriggerPort, events: SystemEvents) -> None:
         self._listeners: list[SchedulerListener] = []
         self._port = port = port._replace(tell=self._tell)
-        self._tz = port.settings.cron.timezone
+        self._tz = port.settings.cron.timezone or (port.zone if find_zone(port.zone) else "")
         self._jobs = JobStore(port.store, self._tz, port.settings.cron.runs)
         self.events = events
         self._cron = CronRunner(port, self._jobs, events)

@@ -15,7 +15,6 @@ from palinurus.agent.plan.prompt import (
     PromptOccasion,
     PromptSupply,
     choose_prompt_mode,
-    detect_timezone,
     find_documentation,
     find_repository,
     make_occasion,
@@ -25,6 +24,7 @@ from palinurus.agent.plan.prompt import (
 from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.config.sections.agents import PromptSettings
 from palinurus.config.settings import AgentSettings, Secret, Settings
+from palinurus.config.zones import detect_timezone
 from palinurus.core.levels.resolve import ThinkingDecision
 from palinurus.core.prompt.facts import HEARTBEAT_PROMPT, FileFact, PromptContribution, SkillFact
 from palinurus.core.prompt.render import render_prompt

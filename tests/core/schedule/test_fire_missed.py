@@ -19,6 +19,7 @@ from palinurus.core.schedule.fire import (
     Schedule,
     find_next_due,
     list_missed_slots,
+    list_past_dues,
     unfold_history,
 )
 
@@ -49,6 +50,7 @@ def test_they_are_the_ones_that_follow_each_other(schedule: Schedule, begin: int
         at = find_next_due(schedule, at, tz, "j")
     row = MissedSpan("j", after, upto, len(wanted), schedule, "missed", tz)
     assert list(list_missed_slots(row)) == wanted[::-1]
+    assert list_past_dues(schedule, after, upto, tz, "j") == (wanted[-100:], max(0, len(wanted) - 100))
     assert list(list_missed_slots(msgspec.json.decode(msgspec.json.encode(row), type=MissedSpan))) == wanted[::-1]
 
 
@@ -76,3 +78,29 @@ def test_a_row_that_ran_after_all_has_the_line_of_its_run() -> None:
         ("j", 1000, "skipped"),
     ]
     assert lines[0] | {"runId": "j:4000", "summary": "missed (misfire: skip)"} == lines[0] and "missed" not in lines[0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["*/20 * * * * *", "*/5 * 1-3 * * *", "*/30 0 * * * mon-fri", "* 2,3 * * *"]),
+    st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "UTC"]),
+    st.sampled_from([1_774_656_000_000, 1_792_886_390_000, 1_793_500_000_000, 1_772_800_000_000, 1_775_300_000_000]),
+    st.integers(0, DAY_MS),
+    st.integers(0, 2 * DAY_MS),
+)
+def test_days_and_hours_are_counted_as_one_by_one(expr: str, tz: str, begin: int, offset: int, long: int) -> None:
+    """Around the nights in which clocks change, from any second to any other."""
+    after, schedule = begin - offset, CronSchedule(expr, tz)
+    wanted, at = 0, find_next_due(schedule, after)
+    while at is not None and at <= after + long:
+        wanted, at = wanted + 1, find_next_due(schedule, at)
+    found, left = list_past_dues(schedule, after, after + long, "", "j")
+    assert len(found) + left == wanted
+
+
+@pytest.mark.parametrize(("tz", "count"), [("UTC", 365 * 43_200), ("Europe/Berlin", 365 * 43_200)])
+def test_a_year_of_seconds_is_counted_by_its_days(tz: str, count: int) -> None:
+    """The clock went a year ahead: one by one they would take minutes, and the job would stand still."""
+    last, left = list_past_dues(CronSchedule("*/2 * * * * *", tz), BEGIN, BEGIN + 365 * DAY_MS, "", "j")
+    assert (len(last), left) == (100, count - 100)
+    assert last[-1] == BEGIN + 365 * DAY_MS

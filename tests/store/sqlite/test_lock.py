@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from palinurus.clock import SystemClock
-from palinurus.errors import StateLocked, StateUnwritable
+from palinurus.errors import StateBroken, StateLocked, StateUnwritable
 from palinurus.store.sqlite import open_store
-from palinurus.store.sqlite.lock import LOCK_NAME, take_lock
+from palinurus.store.sqlite.database import open_for_writing
+from palinurus.store.sqlite.lock import LOCK_NAME, StateLock, take_lock
+from palinurus.store.sqlite.store import SqliteStore
+from palinurus.testing.conformance.inbox import make_item
 from store.sqlite.processes import command, on_tmpfs
 
 
@@ -56,6 +59,36 @@ def test_a_removed_lock_file_is_no_way_in_for_the_next(tmp_path: Path) -> None:
         take_lock(str(tmp_path))
     second.release()
     second.release()
+
+
+async def test_a_lock_file_removed_under_a_gateway_lets_nobody_in(tmp_path: Path) -> None:
+    store = await open_store(str(tmp_path), SystemClock())
+    (tmp_path / LOCK_NAME).unlink()
+    with pytest.raises(StateLocked):
+        await open_store(str(tmp_path), SystemClock())
+    await store.close()
+    await (await open_store(str(tmp_path), SystemClock())).close()
+
+
+async def test_the_database_has_one_writer_whatever_the_lock_says(tmp_path: Path) -> None:
+    """Where the kernel's lock does not hold (some network disks), the last one to open it writes, and no other."""
+
+    def opened() -> SqliteStore:
+        return SqliteStore(str(tmp_path), open_for_writing(str(tmp_path)), StateLock(), SystemClock())
+
+    await (await open_store(str(tmp_path), SystemClock())).close()
+    first = opened()
+    await first.accept(make_item("m1"), claim=False)
+    second = opened()
+    await second.recover()
+    with pytest.raises(StateBroken, match="another gateway"):
+        await first.accept(make_item("m2"), claim=False)
+    with pytest.raises(StateBroken, match="another gateway"):
+        await first.put_record("a", "b", b"c")
+    await second.accept(make_item("m3"), claim=False)
+    assert [row.id for row in await second.list_waiting("agent:main:a")] == ["m1", "m3"]
+    await first.close()
+    await second.close()
 
 
 def test_not_a_directory(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from palinurus.store.port import Settlement
@@ -37,13 +38,15 @@ async def test_old_finished_rows_go_and_unfinished_stay(tmp_path: Path) -> None:
     assert await store.claim_slot("job", now)
     await store.close()
 
-    clock.jump(29 * 86_400)
-    await (await open_store(str(tmp_path), clock)).close()
+    clock.jump(400 * 86_400)
+    await (await open_store(str(tmp_path), clock)).close()  # a start alone forgets nothing
     with open_reader(str(tmp_path)) as reader:
         assert [row.id for row in reader.items()] == ["m2", "m1", "m0"]
 
-    clock.jump(2 * 86_400)
     store = await open_store(str(tmp_path), clock)
+    assert await store.prune(500) == 0
+    assert await store.prune(now + 1) > 0
+    assert await store.prune(now + 1) == 0
     assert await store.item("m0") is None
     assert await store.trace("m0") == []
     kept = await store.item("m2")
@@ -51,3 +54,22 @@ async def test_old_finished_rows_go_and_unfinished_stay(tmp_path: Path) -> None:
     assert kept.state == "running"
     assert [p.id for p in await store.list_due_replies("fake", now)] == ["r1"]  # never delivered: never forgotten
     await store.close()
+
+
+async def test_everything_old_goes_in_pieces_also_behind_a_row_that_stays(tmp_path: Path) -> None:
+    """Messages wait behind one piece at most; a message that never ended does not keep the later ones."""
+    store = await open_store(str(tmp_path), FakeClock())
+    await store.accept(make_item("waits", "s0"), claim=False)
+    with closing(sqlite3.connect(tmp_path / "state.db")) as conn, conn:
+        rows = ((f"m{n}", f"d{n}", f"s{n}") for n in range(12_000))
+        conn.executemany(
+            "INSERT INTO inbox (id, dedupe, session, lane, body, at, state) VALUES (?, ?, ?, 'main', '{}', 5, 'done')",
+            rows,
+        )
+    gone = []
+    while count := await store.prune(6):
+        gone.append(count)
+    assert sum(gone) == 12_000 and max(gone) == schema.PRUNED
+    await store.close()
+    with open_reader(str(tmp_path)) as reader:
+        assert [row.id for row in reader.items()] == ["waits"]

@@ -140,7 +140,7 @@ class RunPreparer:
         if isinstance(model, ModelFailure):
             return RunRefusal(model)
         choices = self._choices(model, _asked(inbound, inline), session, base.agent)
-        transcript = await self._parts.transcripts.load(session.path(route.agent), base.agent.workspace)
+        transcript = await self._load(session, route, base.agent)
         inbound = self._shared(inbound, route.key, session, transcript)
         rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route=route)
         now = self._parts.clock.now()
@@ -188,6 +188,9 @@ class RunPreparer:
         plan = await hookcalls.change_prompt(self._parts.hooks, plan)
         view = partial(view_history, inbound, transcript, rules)
         return PreparedRun(plan, transcript, session, found.stored, finished=finished, view=view)
+
+    async def _load(self, session: SessionRecord, route: Route, agent: AgentSettings) -> Transcript:
+        return await self._parts.transcripts.load(session.path(route.agent), agent.workspace, str(route.key))
 
     async def _lay_out(self, agent: AgentSettings, route: Route, shared: bool) -> ToolSandbox:
         """Where its tools work; everything that a run finds there is where it belongs."""

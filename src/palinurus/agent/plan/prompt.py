@@ -10,7 +10,7 @@ import glob
 import itertools
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -19,6 +19,7 @@ import palinurus
 from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.config.sections.agents import PromptSettings
 from palinurus.config.settings import AgentSettings, Settings
+from palinurus.config.zones import detect_timezone
 from palinurus.core.prompt import facts
 from palinurus.core.prompt import facts as words
 from palinurus.core.prompt.bootstrap import hide_memory
@@ -51,7 +52,6 @@ PROJECT_LINKS = {
     "docs mirror": "mirror", "community": "community", "discord": "community",
 }  # fmt: skip
 SHELL = "sh"  # what exec runs commands with
-_ZONES = "/etc/localtime"
 
 
 class PromptSupply(NamedTuple):
@@ -208,17 +208,6 @@ def _heartbeat(settings: Settings, agent: AgentSettings, own: PromptSettings) ->
 def take_first_sentence(description: str) -> str:
     """The first sentence of a tool's description."""
     return description.strip().split("\n", 1)[0].split(". ")[0].rstrip(".")
-
-
-def detect_timezone(environ: Mapping[str, str], link: str = _ZONES) -> str:
-    """This machine's time zone by name; "" when it has none to tell."""
-    told = environ.get("TZ", "").lstrip(":")
-    if told:
-        return told if "/" in told or told == "UTC" else ""
-    try:
-        return os.readlink(link).partition("zoneinfo/")[2]
-    except OSError:
-        return ""
 
 
 def find_repository(start: str) -> str:

@@ -7,6 +7,7 @@ At kill -9 a start stays counted; that is what the count is for.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Mapping
@@ -33,20 +34,16 @@ def locate_proven_config(home: str) -> str:
 def count_start(home: str, now: int) -> int:
     """Count this start, which may be the first in this home. Returns how many there were lately, this one included."""
     starts = [at for at in _starts(home) if now - WINDOW_MS < at <= now]
-    try:
+    with contextlib.suppress(OSError):  # what needs the home more, the token and the store, says what is wrong with it
         os.makedirs(home, mode=0o700, exist_ok=True)
         write_whole_file(os.path.join(home, FILE), msgspec.json.encode([*starts[-20:], now]), sync=False)
-    except OSError:
-        pass  # what needs the home more, the token and the store, says what is wrong with it
     return len(starts) + 1
 
 
 def forget_starts(home: str) -> None:
     """It runs well, or it ended in order: what came before is forgotten."""
-    try:
+    with contextlib.suppress(OSError):
         os.unlink(os.path.join(home, FILE))
-    except FileNotFoundError:
-        pass
 
 
 def keep_proven_config(home: str, source: str) -> None:

@@ -5,6 +5,7 @@ Lines for people, or (`logging.consoleStyle: "json"`) one JSON object each for p
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -86,6 +87,36 @@ class JsonLogFormatter(ScrubbingFormatter):
         return msgspec.json.encode({**clean, "_meta": meta}).decode()
 
 
+class _SteadyStream(logging.StreamHandler[TextIO]):
+    """A terminal that was closed or a disk that is full costs a line, not a traceback for each line."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
+
+
+class _SteadyFile(RotatingFileHandler):
+    """Told once when lines are lost; tried again with the next one."""
+
+    lost = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        lost, self.lost = self.lost, False
+        super().emit(record)
+        if self.lost and not lost:
+            print(f"{self.baseFilename} cannot be written; lines are lost until it can", file=sys.stderr)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
+            return
+        self.lost = True
+        with contextlib.suppress(OSError):
+            if (stream := self.stream) is not None:
+                self.stream = None
+                stream.close()  # what it could not write is not kept; the next line opens it anew
+
+
 def start_logging(
     level: int,
     secrets: Iterable[str],
@@ -97,13 +128,15 @@ def start_logging(
 ) -> None:
     """Log to `stream` (stderr) from here on, and as `rules` has it as JSON lines to `file`, which is kept small."""
     known = list(secrets)
-    shown = logging.StreamHandler(stream or sys.stderr)
+    shown = _SteadyStream(stream or sys.stderr)
     shown.setFormatter((JsonLogFormatter if structured else ScrubbingFormatter)(known, rules))
     shown.setLevel(level)
     handlers: list[logging.Handler] = [shown]
     if file:
-        os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
-        kept = RotatingFileHandler(file, maxBytes=rules.file_bytes, backupCount=2, encoding="utf-8", errors="replace")
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
+        size = rules.file_bytes
+        kept = _SteadyFile(file, maxBytes=size, backupCount=2, encoding="utf-8", errors="replace", delay=True)
         kept.setFormatter(JsonLogFormatter(known, rules))
         kept.setLevel(LEVELS[rules.level])
         handlers.append(kept)

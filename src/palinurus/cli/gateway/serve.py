@@ -35,6 +35,8 @@ from palinurus.workspace import bootstrap
 
 log = logging.getLogger(__name__)
 
+AGAIN = (signal.SIGUSR1, signal.SIGHUP)  # begin again with the config as it is then
+
 
 def run_gateway(argv: list[str]) -> int:
     """Parse, load, serve. 0 after an orderly stop."""
@@ -55,11 +57,15 @@ def run_gateway(argv: list[str]) -> int:
         hint = "set gateway.mode to 'local' to run it here"
         raise ConfigError((Problem("gateway.mode", "'remote' says that the gateway runs elsewhere", hint=hint),))
     hide_process()
-    secret = settings.gateway.token.reveal() or token.ensure_token(settings.home)
+    secret = _secret(settings)
     _log(args.verbose, secret, settings)
     _report(loaded)
     bootstrap.make_new_workspaces(settings.agents.values())
     return asyncio.run(serve_until_stopped(loaded, environ, secret, verbose=args.verbose))
+
+
+def _secret(settings: Settings) -> str:
+    return settings.gateway.token.reveal() or token.ensure_token(settings.home)
 
 
 def _contained(settings: Settings) -> None:
@@ -74,11 +80,14 @@ def _contained(settings: Settings) -> None:
 async def serve_until_stopped(
     loaded: LoadedConfig, environ: Mapping[str, str], secret: str, *, verbose: bool = False
 ) -> int:
-    """Serve until a signal; a config that needs it, or SIGUSR1, makes it begin again in the same process."""
+    """Serve until a signal; a config that needs it, SIGHUP or SIGUSR1 make it begin again in the same process."""
     clock, stop = SystemClock(), _signals()
     before: LoadedConfig | None = None
     while True:
         try:
+            if not secret:
+                secret = _secret(loaded.settings)
+                _log(verbose, secret, loaded.settings)
             after = await _life(loaded, environ, secret, clock, stop=stop)
         except PalinurusError as exc:
             if before is None:
@@ -88,9 +97,7 @@ async def serve_until_stopped(
         if after is None:
             log.info("stopped")
             return 0
-        before, loaded = (None if after is before else loaded), after
-        secret = loaded.settings.gateway.token.reveal() or token.ensure_token(loaded.settings.home)
-        _log(verbose, secret, loaded.settings)
+        before, loaded, secret = (None if after is before else loaded), after, ""
 
 
 async def _life(
@@ -167,7 +174,7 @@ async def _reason(
             if told.done():
                 number = signal.Signals(told.result())
                 log.info("%s received", number.name)
-                return _again(loaded, environ) if number == signal.SIGUSR1 else None
+                return _again(loaded, environ) if number in AGAIN else None
             change = looking.result()
             kept = _with(change.loaded, loaded.settings.gateway.bind, loaded.settings.gateway.port)
             if kept.settings.gateway.reload == "off":
@@ -189,9 +196,13 @@ async def _reason(
 
 
 def _again(loaded: LoadedConfig, environ: Mapping[str, str]) -> LoadedConfig:
-    """The config as it is now, where this gateway listens."""
+    """The config as it is now, or the one that ran if that cannot be used; where this gateway listens."""
     gateway = loaded.settings.gateway
-    return _with(load_config(loaded.settings.home, environ), gateway.bind, gateway.port)
+    try:
+        return _with(load_config(loaded.settings.home, environ), gateway.bind, gateway.port)
+    except PalinurusError as exc:
+        log.error("the config is not used: %s", exc)
+        return loaded
 
 
 def _later(stop: asyncio.Queue[int], seconds: float) -> None:
@@ -202,8 +213,9 @@ def _later(stop: asyncio.Queue[int], seconds: float) -> None:
 def _signals() -> asyncio.Queue[int]:
     heard: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
-        loop.add_signal_handler(number, heard.put_nowait, int(number))
+    for number in (signal.SIGTERM, signal.SIGINT, *AGAIN):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup says: not that one
+            loop.add_signal_handler(number, heard.put_nowait, int(number))
     return heard
 
 

@@ -33,7 +33,7 @@ _CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d|24:00", re.ASCII)
 
 
 class CronSettings(Section, frozen=True):
-    """cron. `timezone` is for cron lines that name none."""
+    """cron. `timezone` is for cron lines that name none; "": the machine's."""
 
     enabled: bool = True
     webhook: Text = ""  # for jobs that deliver by webhook and name no address

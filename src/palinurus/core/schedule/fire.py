@@ -8,9 +8,10 @@ missed: every due time has one receipt, also where there were a hundred thousand
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from hashlib import blake2s
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -18,13 +19,13 @@ import msgspec
 
 from palinurus.core.schedule.cron import CronLine, parse_cron
 
-SECOND = timedelta(seconds=1)
+SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 LONGEST = 100 * 366 * 86_400_000  # ms: of an interval
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PIECE = 3_600_000  # ms: of a cron line's past that is looked at first; more where little is found
 FEW = 50
 GRACE_MS = 120_000  # ms: not later than this is on time
-DAY_MS = 86_400_000
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 MAX_CATCH_UP = 100  # slots made up for at once at most
 
 Misfire: TypeAlias = Literal["skip", "once", "all"]
@@ -199,14 +200,36 @@ def list_past_dues(schedule: Schedule, after: int, now: int, tz: str, job: str) 
         kept = min(count, MAX_CATCH_UP)
         last = first + (count - 1) * schedule.every_ms
         return [last - n * schedule.every_ms for n in reversed(range(kept))], count - kept
-    found: list[int] = []
-    left = 0
-    while (at := find_next_due(schedule, after, tz, job)) is not None and at <= now:
-        found.append(at)
-        after = at
-        if len(found) > 2 * MAX_CATCH_UP:
-            found, left = found[-MAX_CATCH_UP:], left + len(found) - MAX_CATCH_UP
-    return found, left
+    span = MissedSpan(job, after, now, 0, schedule=schedule, why="", tz=tz)
+    found = list(islice(list_missed_slots(span), MAX_CATCH_UP))[::-1]
+    if len(found) < MAX_CATCH_UP or not isinstance(schedule, CronSchedule):
+        return found, 0
+    delay = choose_stagger(job, schedule.stagger_ms)
+    zone = find_time_zone(schedule.tz or tz)
+    return found, _count(_line(schedule.expr), after - delay, found[0] - delay - 1, zone)
+
+
+def _count(line: CronLine, after: int, upto: int, tz: tzinfo) -> int:
+    """How many times of a line are in (after, upto]. Whole days and hours are counted at once, or a year of seconds
+    would take minutes; one by one where they are cut, or where the clocks change."""
+    each, count = len(line.minutes) * len(line.seconds), 0
+    while after < upto:
+        here = (_EPOCH + timedelta(milliseconds=after + 1)).astimezone(tz)
+        first, last = (_ms(to_instant(datetime.combine(here.date() + n * DAY, time()), tz)) - 1 for n in (0, 1))
+        usual = last - first == DAY_MS
+        if usual and first == after and last <= upto:
+            count, after = count + len(line.hours) * each * line.on(here.date()), last
+            continue
+        begun = here.minute * 60_000 + here.second * 1000 + here.microsecond // 1000
+        last = min(last, after - begun + HOUR_MS, upto)
+        whole = last - after == HOUR_MS and _offset(here, tz) == _offset(here + timedelta(minutes=59, seconds=59), tz)
+        if whole and (usual or line.hourly):
+            count += (here.hour in line.hours) * each * line.on(here.date())
+        else:
+            while (found := _cron(line, after, tz)) is not None and found <= last:
+                count, after = count + 1, found
+        after = last
+    return count
 
 
 class MissedSpan(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import ExitStack, closing
 
 from palinurus.clock import Clock
 from palinurus.store.sqlite import database, lock, schema
@@ -11,23 +12,18 @@ from palinurus.store.sqlite.store import SqliteStore
 
 
 async def open_store(home: str, clock: Clock) -> SqliteStore:
-    """Lock the state directory and open it, migrated and pruned. Call `recover()` before anything else.
+    """Lock the state directory and open it, migrated. Call `recover()` before anything else.
 
     Raises StateLocked, StateUnwritable, StateBroken (damaged or from a newer version), DiskFull.
     """
-    held = lock.take_lock(home)
-    try:
-        conn = database.open_for_writing(home)
+    with ExitStack() as failing:
+        held = lock.take_lock(home)
+        failing.callback(held.release)
+        conn = failing.enter_context(closing(database.open_for_writing(home)))
         try:
             schema.migrate_schema(conn, database.locate_database(home))
-            schema.prune_rows(conn, clock.now())
-            return SqliteStore(home, conn, held, clock)
+            store = SqliteStore(home, conn, held, clock)
         except sqlite3.Error as error:
-            conn.close()
             raise to_state_error(error, database.locate_database(home)) from None
-        except BaseException:
-            conn.close()
-            raise
-    except BaseException:
-        held.release()
-        raise
+        failing.pop_all()
+        return store

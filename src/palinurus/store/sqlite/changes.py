@@ -13,7 +13,7 @@ import msgspec
 
 from palinurus import crashpoints
 from palinurus.store import port
-from palinurus.store.sqlite import rows
+from palinurus.store.sqlite import rows, schema
 from palinurus.store.sqlite.writer import StoreTransaction
 
 _BUSY = (
@@ -165,8 +165,22 @@ def touch_session(tx: StoreTransaction, row: port.SessionRow) -> None:
     )
 
 
-def drop_session(tx: StoreTransaction, key: str) -> None:
+def complete_file(tx: StoreTransaction, path: str) -> None:
+    """Write and sync what the journal has for `path`. Raises StateUnwritable, and then nothing is forgotten."""
+    tx.journal.complete(path, tx.conn)
+    tx.lines[:] = [row for row in tx.lines if row[1].path != path]  # written just now
+
+
+def drop_session(tx: StoreTransaction, key: str, path: str = "") -> None:
     tx.conn.execute("DELETE FROM sessions WHERE key = ?", (key,))
+    if path:
+        tx.journal.drop(path, tx.conn)
+        tx.lines[:] = [row for row in tx.lines if row[1].path != path]
+
+
+def prune_rows(tx: StoreTransaction, before: int) -> int:
+    """Forget what ended before `before`, a bounded number of rows. Returns how many."""
+    return sum(tx.conn.execute(sql, {"rows": schema.PRUNED, "before": before}).rowcount for sql in schema.PRUNE)
 
 
 def claim_slot(tx: StoreTransaction, job: str, due: int) -> bool:

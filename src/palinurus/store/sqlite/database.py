@@ -28,6 +28,8 @@ _KINDS: dict[int, tuple[type[StateError], str, str]] = {
     sqlite3.SQLITE_BUSY: (StateError, "another program keeps the database locked", "close it and try again"),
 }
 
+# What fails where a file cannot grow: the database, its WAL or the index of that.
+_GROWING = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP)
 _PRAGMAS = (
     "PRAGMA busy_timeout = 5000",
     "PRAGMA journal_mode = WAL",
@@ -45,7 +47,7 @@ def to_state_error(error: sqlite3.Error, file: str) -> StateError:
     code = getattr(error, "sqlite_errorcode", None) or 0
     primary = code & 0xFF
     # SQLite says "full" for ENOSPC only; a quota or a size limit looks like a failing disk to it
-    if code == sqlite3.SQLITE_IOERR_WRITE and not has_room(file):
+    if code in _GROWING and not has_room(file):
         primary = sqlite3.SQLITE_FULL
     kind, said, fix = _KINDS.get(primary, (StateError, "the database refused", ""))
     return kind(f"{file}: {said} ({error})", fix=fix)

@@ -6,6 +6,7 @@ Runs in the writer's thread. Knows lines and files, not what the lines mean (onl
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from palinurus import crashpoints
-from palinurus.errors import StateBroken, StateError
+from palinurus.errors import StateBroken, StateError, StateUnwritable
 from palinurus.store.port import TranscriptLine
 from palinurus.store.sqlite.lock import LOCK_NAME as LOCK
 
@@ -79,6 +80,23 @@ class TranscriptJournal:
         ours = bool(torn and missing and missing[0].startswith(torn))
         # our own half line gets its other half; somebody else's is ended by a newline
         return self._append(path, data[len(torn) :] if ours else data, rows[-1][0], glue=ours)
+
+    def complete(self, path: str, conn: sqlite3.Connection) -> None:
+        """Have every line of `path` in its file and on disk, and none here. Raises StateUnwritable, StateBroken."""
+        for _ in range(3):  # what is in the file, what the journal has beyond it, nothing
+            if path not in self.touched and not self.mend(path, conn):
+                break
+            if path not in self.touched:
+                return
+            self.touched = {path: self.touched.pop(path), **self.touched}
+            forget_lines(conn, self.sync(1))
+        raise StateUnwritable(f"{self._full(path)} cannot be written: {self.stuck.get(path)}", fix="try again later")
+
+    def drop(self, path: str, conn: sqlite3.Connection) -> None:
+        """Forget the lines of a file that is gone for good."""
+        conn.execute("DELETE FROM journal WHERE path = ?", (path,))
+        self.touched.pop(path, None)
+        self.stuck.pop(path, None)
 
     def recover(self, conn: sqlite3.Connection) -> int:
         """Mend every file that has rows. Returns how many files that were."""
@@ -200,11 +218,9 @@ def _regular(full: str, flags: int = os.O_RDONLY) -> int:
 
 def _cut(fd: int, size: int) -> None:
     """Take back a half-written line, so that none is left in the middle of the file."""
-    try:
+    with contextlib.suppress(OSError):  # mend() sees the torn end and starts a new line behind it
         if os.fstat(fd).st_size > size:
             os.ftruncate(fd, size)
-    except OSError:
-        pass  # mend() sees the torn end and starts a new line behind it
 
 
 def _parents(directory: str, changed: set[str]) -> None:

@@ -1,15 +1,18 @@
 """One gateway per state directory: a kernel lock that dies with its process, so it is never stale.
 
-Knows the directory and the file `gateway.lock` in it. Knows nothing of the database.
+The directory itself is locked: nobody can remove it from under a running gateway. The file `gateway.lock` in it says
+who holds it, and is locked too, for disks that lock no directories. Knows nothing of the database.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import stat
 
 from palinurus.errors import StateLocked, StateUnwritable
+from palinurus.files import read_plain_file
 
 LOCK_NAME = "gateway.lock"
 
@@ -17,13 +20,13 @@ LOCK_NAME = "gateway.lock"
 class StateLock:
     """The held lock. Children do not inherit it; `release` or the end of the process frees it."""
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
+    def __init__(self, *fds: int) -> None:
+        self._fds = fds
 
     def release(self) -> None:
         """Free the directory. Safe to call twice."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
+        fds, self._fds = self._fds, ()
+        for fd in fds:
             os.close(fd)
 
 
@@ -31,12 +34,28 @@ def take_lock(home: str) -> StateLock:
     """Create `home` (mode 0700) if need be and lock it. Raises StateUnwritable, StateLocked; waits for nothing."""
     _directory(home)
     path = os.path.join(home, LOCK_NAME)
+    folder = _open(home, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _locked(path, home) from None
+        except OSError:
+            pass  # a network disk that locks files only
+        return StateLock(folder, _lock_file(path, home))
+    except BaseException:
+        os.close(folder)
+        raise
+
+
+def _lock_file(path: str, home: str) -> int:
     while True:
-        fd = _open(path)
+        fd = _open(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _locked(fd, home) from None
+            os.close(fd)
+            raise _locked(path, home) from None
         except OSError as error:
             os.close(fd)
             raise StateUnwritable(
@@ -45,19 +64,17 @@ def take_lock(home: str) -> StateLock:
         if _same(fd, path):
             break
         os.close(fd)  # somebody removed the file between our open and our lock: a lock on it would guard nothing
-    try:
+    with contextlib.suppress(OSError):  # a full disk: the lock holds all the same, only the pid cannot be named
         os.ftruncate(fd, 0)
         os.pwrite(fd, b"%d\n" % os.getpid(), 0)
-    except OSError:
-        pass  # a full disk: the lock holds all the same, only the pid cannot be named
-    return StateLock(fd)
+    return fd
 
 
-def _locked(fd: int, home: str) -> StateLocked:
+def _locked(path: str, home: str) -> StateLocked:
     try:
-        pid = os.pread(fd, 32, 0).strip().decode("ascii", "replace")
-    finally:
-        os.close(fd)
+        pid = read_plain_file(path, 32).strip().decode("ascii", "replace")
+    except OSError:
+        pid = ""
     who = f"process {pid}" if pid.isdigit() else "another process"
     stop = f"stop it (kill {pid})" if pid.isdigit() else "stop it"
     return StateLocked(
@@ -73,9 +90,9 @@ def _same(fd: int, path: str) -> bool:
         return False
 
 
-def _open(path: str) -> int:
+def _open(path: str, flags: int) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        return os.open(path, flags, 0o600)
     except OSError as error:
         raise explain_unusable(os.path.dirname(path), error) from None
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from palinurus.store import port
 from palinurus.store.port import InboxRow, ItemState, OutboxRow, SessionRow, StoreRecord, TraceStep, UsageRow
 
 # Columns in the order of the struct's fields.
@@ -52,6 +53,11 @@ def list_in_state(conn: sqlite3.Connection, state: ItemState) -> list[InboxRow]:
     """Queued or running messages, oldest first."""
     # the state stands in the text: the partial indexes need to see it
     return _list(conn, InboxRow, f"SELECT {ITEM} FROM inbox WHERE state = '{state}' ORDER BY seq")
+
+
+def list_journal_lines(conn: sqlite3.Connection, path: str) -> list[port.TranscriptLine]:
+    """What may not be in the file yet, in order."""
+    return _list(conn, port.TranscriptLine, "SELECT path, id, data FROM journal WHERE path = ? ORDER BY seq", path)
 
 
 def find_reply(conn: sqlite3.Connection, ident: str) -> OutboxRow | None:

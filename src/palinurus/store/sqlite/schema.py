@@ -114,19 +114,17 @@ CREATE TABLE kept (
 
 MIGRATIONS: tuple[str, ...] = (_FIRST, _KEPT)
 
-DAY = 86_400_000
-KEEP = 30 * DAY  # finished rows; dedupe needs 7 days at least
-PRUNED = 5_000  # rows looked at per table and start, so that a start stays short
+PRUNED = 500  # rows of a table that go in one commit: messages wait behind it
 
-# Oldest rows have the lowest seq, so only the head of each table is looked at.
-_PRUNE: tuple[str, ...] = (
-    "DELETE FROM inbox WHERE seq <= (SELECT min(seq) FROM inbox) + :rows"
-    " AND state IN ('done', 'absorbed') AND max(at, settled) < :before",
-    "DELETE FROM outbox WHERE seq <= (SELECT min(seq) FROM outbox) + :rows"
-    " AND state NOT IN ('pending', 'sending') AND at < :before",
-    "DELETE FROM steps WHERE item IN (SELECT item FROM steps ORDER BY item LIMIT :rows)"
-    " AND at < :before AND item NOT IN (SELECT id FROM inbox)",
-    "DELETE FROM slots WHERE due < :before AND at < :before",
+PRUNE: tuple[str, ...] = (
+    "DELETE FROM inbox WHERE seq IN (SELECT seq FROM inbox"
+    " WHERE state IN ('done', 'absorbed') AND max(at, settled) < :before ORDER BY seq LIMIT :rows)",
+    "DELETE FROM outbox WHERE seq IN (SELECT seq FROM outbox"
+    " WHERE state NOT IN ('pending', 'sending') AND at < :before ORDER BY seq LIMIT :rows)",
+    "DELETE FROM steps WHERE (item, n) IN (SELECT item, n FROM steps"
+    " WHERE at < :before AND item NOT IN (SELECT id FROM inbox) LIMIT :rows)",
+    "DELETE FROM slots WHERE (job, due) IN"
+    " (SELECT job, due FROM slots WHERE due < :before AND at < :before LIMIT :rows)",
 )
 
 
@@ -145,11 +143,3 @@ def migrate_schema(conn: sqlite3.Connection, file: str) -> None:
     """Bring the file to this program's schema, one transaction per step. Raises StateBroken if it is newer."""
     for number in range(read_version(conn, file), len(MIGRATIONS)):
         conn.executescript(f"BEGIN IMMEDIATE; {MIGRATIONS[number]} PRAGMA user_version = {number + 1}; COMMIT;")
-
-
-def prune_rows(conn: sqlite3.Connection, now: int) -> None:
-    """Forget finished messages older than 30 days, a bounded number at a time."""
-    conn.execute("BEGIN IMMEDIATE")
-    for statement in _PRUNE:
-        conn.execute(statement, {"rows": PRUNED, "before": now - KEEP})
-    conn.execute("COMMIT")

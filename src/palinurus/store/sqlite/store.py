@@ -96,8 +96,17 @@ class SqliteStore:
     async def write(self, lines: Sequence[port.TranscriptLine]) -> None:
         await self._change(lambda tx: tx.append(list(lines)))
 
-    async def drop_session(self, key: str) -> None:
-        await self._change(changes.drop_session, key)
+    async def list_journal_lines(self, path: str) -> list[port.TranscriptLine]:
+        return self._read(rows.list_journal_lines, path)
+
+    async def complete_file(self, path: str) -> None:
+        await self._change(changes.complete_file, path)
+
+    async def drop_session(self, key: str, path: str = "") -> None:
+        await self._change(changes.drop_session, key, path)
+
+    async def prune(self, before: int) -> int:
+        return await self._change(changes.prune_rows, before)
 
     async def put_record(
         self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = port.ANY_RECORD

@@ -8,7 +8,9 @@ can be run again from the start.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import secrets
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -88,6 +90,8 @@ class StoreWriter:
         self._conn = conn
         self._file = file
         self._journal = journal
+        self._name = secrets.token_hex(8)
+        self._known = False  # has the database our name?
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._wake = threading.Condition()
@@ -155,10 +159,12 @@ class StoreWriter:
         conn = self._conn
         tx = StoreTransaction(conn, self._journal, self._clock.now())
         conn.execute("BEGIN IMMEDIATE")
+        self._hold()
         results = [apply(op, tx) for op in ops]
         for name in tx.before:
             crashpoints.pass_crashpoint(name)
         conn.execute("COMMIT")
+        self._known = True
         for name in tx.after:
             crashpoints.pass_crashpoint(name)
         if tx.lines:
@@ -167,6 +173,13 @@ class StoreWriter:
                 self._fault(error)
                 self._journal.stuck.update((line.path, str(error)) for _, line in tx.lines)
         return results
+
+    def _hold(self) -> None:
+        """The first transaction says that we write this database, every other asks. Raises StateBroken."""
+        if not self._known:
+            self._conn.execute("INSERT OR REPLACE INTO meta VALUES ('writer', ?)", (self._name,))
+        elif self._conn.execute("SELECT value FROM meta WHERE key = 'writer'").fetchone() != (self._name,):
+            raise StateBroken(f"{self._file}: another gateway has taken over this database", fix="stop one of them")
 
     def _plain(self, op: _Op, tx: StoreTransaction) -> _Result:
         # no savepoint: almost nothing fails, and each statement is a chance to lose the interpreter lock
@@ -211,10 +224,8 @@ class StoreWriter:
                 self._fault(StateBroken(f"{self._file}: a transaction could not be undone ({error})"))
 
     def _tell(self, results: list[_Result]) -> None:
-        try:
+        with contextlib.suppress(RuntimeError):  # the loop is gone, and with it everyone who waited
             self._loop.call_soon_threadsafe(_resolve, results)
-        except RuntimeError:
-            pass  # the loop is gone, and with it everyone who waited
 
     # --- between batches ---------------------------------------------------------------------------------------
 

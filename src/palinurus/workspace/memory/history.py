@@ -10,7 +10,7 @@ import sqlite3
 import zlib
 from typing import Any, NamedTuple
 
-from palinurus.store.cachefile import discard_database, is_passing, open_database
+from palinurus.cachefile import discard_database, is_passing, open_database
 
 VERSION = 1
 KEPT = 100  # versions of one file

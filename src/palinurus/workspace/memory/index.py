@@ -13,9 +13,9 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from palinurus.cachefile import discard_database, is_passing, open_database
 from palinurus.core.memory.indexing import MemoryQuery, space_characters, split_chunks
 from palinurus.core.memory.results import MemoryMatch
-from palinurus.store.cachefile import discard_database, is_passing, open_database
 
 VERSION = 2
 TITLE = 4.0  # what a word in the title counts, one in the text being 1
