@@ -163,6 +163,8 @@ class TurnRunner:
             await s.store.yield_back(claim)
             return
         replies = speaker.close()
+        if abort.reason not in (None, "timeout") and end.end not in ("aborted", "timeout"):
+            end, replies = _stop_end(end, str(abort.reason)), ()  # it was stopped as it ended
         made = build_settlement(plan, end, prepared.session, replies, record.unwritten_lines())
         made = compactor.extend_settlement(made) if compactor is not None else made
         made = forget_quiet_heartbeat(made, plan, end, prepared.session, prepared.transcript)
@@ -210,6 +212,10 @@ class TurnRunner:
         if await self._settle(claim, msgspec.structs.replace(made, replies=rows), Abort()):
             self._s.replied(replies)
             audience.show(end)
+
+
+def _stop_end(end: AgentEnd, reason: str) -> AgentEnd:
+    return msgspec.structs.replace(end, end="aborted", failure=ModelFailure("aborted", reason))
 
 
 def _before(plan: RunPlan, finished: AssistantMessage | None) -> list[Message]:

@@ -63,6 +63,15 @@ class SqliteStore:
     async def yield_back(self, claim: port.RunClaim) -> None:
         await self._change(changes.yield_back, claim)
 
+    async def dismiss(self, ends: Sequence[port.Dismissal]) -> port.DismissedMessages:
+        return await self._change(changes.dismiss_items, ends)
+
+    async def list_running(self) -> list[port.InboxRow]:
+        return self._read(rows.list_in_state, "running")
+
+    async def requeue(self, ids: Sequence[str]) -> list[port.InboxRow]:
+        return await self._change(changes.requeue_items, ids)
+
     async def recover(self) -> list[port.InboxRow]:
         return await self._change(changes.recover_items)
 
