@@ -44,6 +44,8 @@ SHORT = [
     ("letter", "outbox.claimed:1"),
     ("letter", "outbox.sent:1"),
     ("letter", "tool.after:1"),
+    ("halt", "dismiss.before:1"),
+    ("halt", "dismiss.after:1"),
     ("restart", "recover.before:1"),
     ("restart", "recover.after:1"),
 ]

@@ -24,8 +24,8 @@ async def test_after_a_stop_is_answered_nothing_more_is_heard_of_the_run(tmp_pat
     async with running(tmp_path / "h", model, channel) as app:
         (first,) = await channel.receive("hello", event="1")
         await gate.wait_reached()
-        (stop,) = await channel.receive("/stop", event="2")
-        assert [(await app.wait(i)).outcome for i in (first, stop)] == ["aborted", "answered"]
+        stop = await app.submit(inbound("/stop", sender=OWNER))
+        assert [(await app.wait(i)).outcome for i in (first, stop.id)] == ["aborted", "answered"]
         await channel.receive("more", event="3")
         await until(lambda: len(channel.seen) == 2)
     assert channel.texts == ["⚙️ Agent was aborted.", "next"]
@@ -87,21 +87,26 @@ async def test_a_message_dropped_for_another_is_so_on_disk_when_that_is_accepted
 async def test_a_stop_during_sessions_send_leaves_the_other_session_alive(tmp_path: Path) -> None:
     """The run that sends a letter is stopped a little later each time, until the letter is out."""
     letter = call_tools(("sessions_send", {"sessionKey": OTHER, "message": "hi", "timeoutSeconds": 60}))
-    model = ScriptedModel([lambda request: letter if request.messages[-1].text == "send" else say("heard")], repeat=True)
+    model = ScriptedModel(
+        [lambda request: letter if request.messages[-1].text == "send" else say("heard")], repeat=True
+    )
     async with running(tmp_path / "h", model, tools={"sessions": {"visibility": "agent"}}) as app:
         assert (await app.wait((await app.submit(inbound("be there", session=OTHER))).id)).note == "heard"
         stops: list[asyncio.Task[Any]] = []
-        ticks = 0
+        later: list[int] = []
 
         async def stop_soon() -> None:
-            for _ in range(ticks):
+            for _ in later:
                 await asyncio.sleep(0)
             await app.dispatcher.stop(MAIN, "rpc")
 
         app.hooks.on("before_tool_call", lambda payload: stops.append(asyncio.create_task(stop_soon())))
-        for ticks in range(24):
+        for _ in range(24):
+            later.append(1)
             await app.wait((await app.submit(inbound("send"))).id)
             await asyncio.gather(*stops)
             async with asyncio.timeout(60):
-                asked = await app.submit(inbound("are you there?", session=OTHER, options=TurnOptions(queue="followup")))
+                asked = await app.submit(
+                    inbound("are you there?", session=OTHER, options=TurnOptions(queue="followup"))
+                )
                 assert (await app.wait(asked.id)).note == "heard"

@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 AGAIN = 1.0  # seconds after the store failed
 CLEARS = frozenset(("user", "stop", "stop-command"))  # reasons of a stop that also drop what waits
+MARK = "stopped ({})"
+QUIET = frozenset(map(MARK.format, ("stop", "interrupt")))  # the person hears of these from somebody else
 UNMARKED = frozenset(("timeout", "drain"))  # ends that are no person's stop: after a crash the message runs again
 
 
@@ -85,7 +87,7 @@ class MessageDismisser:
     def abort(self, run: ActiveRun, reason: str) -> None:
         """Stop a run. A person's stop is put on disk too: `settle` waits for that."""
         if run.abort.reason is None and reason not in UNMARKED:
-            run.mark = Dismissal(run.claim.id, "aborted", f"stopped ({reason})", silent=reason == "stop")
+            run.mark = Dismissal(run.claim.id, "aborted", MARK.format(reason), silent=reason == "stop")
             self.begin(run.claim.session)
         run.abort.set(reason)
 
@@ -93,6 +95,15 @@ class MessageDismisser:
         """Put the ends of a session's doomed messages on disk."""
         if session not in self._going:
             self._going[session] = self._tasks.start(self._sweep(session))
+
+    async def tell_stopped(self) -> None:
+        """At start, before anything else: whose run was stopped and did not live to say so is told now."""
+        for row in await self._store.list_running():
+            if row.outcome is not None and row.note not in QUIET:
+                inbound = self._reader.reopen(row).inbound
+                await self._store.post_replies(
+                    to_outgoing_rows(make_notice(row.id, inbound, "the run was stopped"), row.id, self._now())
+                )
 
     async def settle(self, session: str, *, quiet: bool = False) -> None:
         """Return when all that is to end is on disk. Raises StateError kinds, unless `quiet`."""

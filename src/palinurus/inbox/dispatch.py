@@ -34,7 +34,7 @@ from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
-BOUND = 200  # rows of one session that wait on disk, dropped ones included
+BOUND = 200  # messages of one session that wait, dropped ones included
 DEADLINE = 900.0  # seconds for a run of an agent that is no more
 LOOK = 30.0  # seconds between two looks for running rows that nobody runs
 
@@ -162,11 +162,12 @@ class Dispatcher:
         state = self._book.state(session)
         coming = self._coming[session]
         cap = rules.cap if rules.drop == "new" else self._bound
-        if queue.count_live(state) + coming >= cap or len(state.rows) + coming >= self._bound:
+        if queue.count_live(state) + coming >= cap or len(state.rows) + state.dropped + coming >= self._bound:
             raise QueueFull(f"{cap} messages already wait in this session", fix="wait for answers, or stop the run")
 
     async def resume(self) -> int:
         """At start: hand what a crash left behind back to the lanes. Returns how many messages wait."""
+        await self._dismisser.tell_stopped()
         rows = await self._store.recover()
         await self._restore(rows)
         asyncio.get_running_loop().call_later(LOOK, self._look)

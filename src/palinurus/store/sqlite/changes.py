@@ -109,7 +109,7 @@ def settle_turn(tx: StoreTransaction, held: port.RunClaim, end: port.Settlement)
         raise _stale(held)
     if meant[0] not in (None, end.outcome):  # it was dismissed: what the run says after that is not heard
         end = msgspec.structs.replace(end, outcome=meant[0], note=meant[1], replies=())
-    _finish(tx, held.id, end.outcome, end.note)
+    _finish(tx, held.id, end.outcome, end.note or meant[1])
     tx.append(end.lines)
     if end.spent:
         tx.conn.executemany(
