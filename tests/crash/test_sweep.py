@@ -35,6 +35,7 @@ SHORT = [
     ("nested", "child.ended:1"),
     ("nested", "child.announced:1"),
     ("nested", "child.announced:2"),
+    ("beat", "accept.after:2"),
     ("beat", "settle.before:2"),
     ("beat", "settle.after:2"),
     ("job", "cron.pending:1"),

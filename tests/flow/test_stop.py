@@ -110,3 +110,16 @@ async def test_a_stop_during_sessions_send_leaves_the_other_session_alive(tmp_pa
                     inbound("are you there?", session=OTHER, options=TurnOptions(queue="followup"))
                 )
                 assert (await app.wait(asked.id)).note == "heard"
+
+
+async def test_a_model_call_is_in_the_ledger_before_the_run_has_ended(tmp_path: Path) -> None:
+    """A gateway that dies in the second call has the first one on its books, once."""
+    gate = StreamGate()
+    model = ScriptedModel([call_tools(("ls", {"path": "."})), hold_at(say("done"), gate, 0)])
+    async with running(tmp_path / "h", model) as app:
+        asked = await app.submit(inbound("look"))
+        await gate.wait_reached()
+        assert [call.item for call in await app.store.list_usage(0)] == [asked.id]
+        gate.open()
+        await app.wait(asked.id)
+        assert [call.item for call in await app.store.list_usage(0)] == [asked.id, asked.id]

@@ -213,8 +213,10 @@ class Store(Protocol):
         *,
         absorb: Sequence[str] = (),
         steps: Sequence[TraceStep] = (),
+        spent: Sequence[UsageRow] = (),
     ) -> None:
-        """Make transcript lines durable; messages in `absorb` become part of this run in the same step.
+        """Make transcript lines durable, with what they cost; messages in `absorb` become part of this run in the
+        same step.
 
         All or nothing. Raises StaleClaim if the claim has ended or one of `absorb` is no longer queued.
         """
@@ -266,6 +268,10 @@ class Store(Protocol):
 
     async def item(self, ident: str) -> InboxRow | None:
         """By id, or by a prefix of it that is unique."""
+        ...
+
+    async def find(self, dedupe: str) -> InboxRow | None:
+        """By what identifies it."""
         ...
 
     async def list_due_replies(self, channel: str, now: int) -> list[OutboxRow]:

@@ -135,7 +135,18 @@ async def submit_inbound(call: MethodCall, inbound: Inbound) -> Acceptance:
         raise MethodError(text, code="UNAVAILABLE", retryable=True) from exc
     if accepted.duplicate:  # the files of the first time are those that count
         await attachments.delete_attachments(inbound.files)
+        if not is_repeat(await call.program.store.item(accepted.id), inbound):
+            raise MethodError("this idempotency key was used for another message", code="INVALID_REQUEST")
     return accepted
+
+
+def is_repeat(row: InboxRow | None, inbound: Inbound) -> bool:
+    """Is it the message that was stored? Another text, or another session, under one key is a client's mistake."""
+    try:
+        first = decode_inbound(row.body) if row is not None else inbound
+    except msgspec.DecodeError:
+        return True
+    return (first.text, first.session) == (inbound.text, inbound.session)
 
 
 async def abort_chat(call: MethodCall, asked: ChatAbortParams) -> dict[str, Any]:

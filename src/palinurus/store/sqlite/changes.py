@@ -77,7 +77,9 @@ def append_lines(
     held: port.RunClaim,
     lines: Sequence[port.TranscriptLine],
     absorb: Sequence[str],
+    *,
     steps: Sequence[port.TraceStep],
+    spent: Sequence[port.UsageRow],
 ) -> None:
     """Lines, absorbed messages and steps of a running turn. Raises StaleClaim."""
     _check_held(tx, held)
@@ -92,6 +94,13 @@ def append_lines(
     tx.append(list(lines))
     for step in steps:
         tx.step(step.item, step.at, step.what, step.detail)
+    _spend(tx, spent)
+
+
+def _spend(tx: StoreTransaction, calls: Sequence[port.UsageRow]) -> None:
+    if calls:
+        sql = f"INSERT INTO spent ({rows.SPENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        tx.conn.executemany(sql, [msgspec.structs.astuple(call) for call in calls])
 
 
 def queue_replies(tx: StoreTransaction, held: port.RunClaim, replies: Sequence[port.OutboxRow]) -> None:
@@ -111,11 +120,7 @@ def settle_turn(tx: StoreTransaction, held: port.RunClaim, end: port.Settlement)
         end = msgspec.structs.replace(end, outcome=meant[0], note=meant[1], replies=())
     _finish(tx, held.id, end.outcome, end.note or meant[1])
     tx.append(end.lines)
-    if end.spent:
-        tx.conn.executemany(
-            f"INSERT INTO spent ({rows.SPENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [msgspec.structs.astuple(line) for line in end.spent],
-        )
+    _spend(tx, end.spent)
     if end.session is not None:
         save_session(tx, end.session)
     if end.touch is not None:

@@ -45,8 +45,9 @@ class SqliteStore:
         *,
         absorb: Sequence[str] = (),
         steps: Sequence[port.TraceStep] = (),
+        spent: Sequence[port.UsageRow] = (),
     ) -> None:
-        await self._change(changes.append_lines, claim, lines, absorb, steps)
+        await self._change(changes.append_lines, claim, lines, absorb, steps=steps, spent=spent)
 
     async def queue_replies(self, claim: port.RunClaim, replies: Sequence[port.OutboxRow]) -> None:
         await self._change(changes.queue_replies, claim, replies)
@@ -77,6 +78,9 @@ class SqliteStore:
 
     async def item(self, ident: str) -> port.InboxRow | None:
         return self._read(rows.find_item, ident)
+
+    async def find(self, dedupe: str) -> port.InboxRow | None:
+        return self._read(rows.find_deduped, dedupe)
 
     async def list_due_replies(self, channel: str, now: int) -> list[port.OutboxRow]:
         return self._read(rows.list_due_replies, channel, now)
