@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE  # compiled modules are what starts quickly
 RUN_HOME ?= $(if $(PALINURUS_HOME),$(PALINURUS_HOME),$(HOME)/.palinurus)
 
-.PHONY: web screenshots run test check seeds bench torture compat clean
+.PHONY: web wheel screenshots run test check seeds bench torture compat clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Palinurus needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -21,6 +21,9 @@ $(VENV)/.web: $(VENV)/.core $(shell find web -path web/node_modules -prune -o -p
 	@echo "building the web page …"; $(BIN)/python web/build.py && touch $@
 
 web: $(VENV)/.web  ## build the web page (npm, or the Node that the package index carries)
+
+wheel: web  ## dist/palinurus-VERSION-py3-none-any.whl, with the page and the docs inside: needs no npm where it is installed
+	@rm -rf dist && $(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -w dist . && ls dist/*.whl
 
 run: $(VENV)/.core  ## set up and start the gateway
 	@$(MAKE) -s web || true
@@ -55,4 +58,4 @@ compat: $(VENV)/.dev  ## OpenClaw's own clients against our gateway (needs npm; 
 	@$(BIN)/python compat/run.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis web/node_modules web/.node src/palinurus/gateway/static
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis web/node_modules web/.node src/palinurus/gateway/static dist

@@ -1,4 +1,7 @@
-"""Puts the web page into a wheel: builds it if `make web` has not. An editable install goes without; `make` sees to it."""
+"""What a wheel holds besides the package: the web page (built if `make web` has not), the docs, the versions we test with.
+
+An editable install goes without: it finds docs and constraints.txt in its checkout, and `make` sees to the page.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class WebPage(BuildHookInterface):  # type: ignore[type-arg]
-    """A wheel without the page still works; the gateway then says how to build it."""
+class WheelContent(BuildHookInterface):  # type: ignore[type-arg]
+    """A wheel without the page still works (the gateway says how to build it); `make wheel` insists on it."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)
-        if version == "editable" or (root / "src/palinurus/gateway/static/index.html").is_file():
+        if version == "editable":
             return
-        if (root / "web/build.py").is_file():
+        if not (root / "src/palinurus/gateway/static/index.html").is_file() and (root / "web/build.py").is_file():
             subprocess.run([sys.executable, str(root / "web/build.py")], check=False)
+        for page in (*root.glob("docs/**/*.md"), root / "constraints.txt"):  # the docs' pictures are for people
+            build_data["force_include"][str(page)] = f"palinurus/{page.relative_to(root)}"

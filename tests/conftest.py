@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from seeds.level import runs_product
+
 # Timing belongs in benchmarks: a loaded machine must not fail a property. `make test` draws the same examples every
 # time, so that red means a change; `make torture` draws new ones, and more of them.
 _SHARED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -26,7 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--seeds", help="write {line: [passing tests]} of the seed checklist to this file")
+    parser.addoption("--seeds", help="write {line: {passing test: is it a whole flow?}} of the checklist here")
     parser.addoption("--torture", action="store_true", help="run the long sweeps too")
 
 
@@ -78,18 +80,25 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report = yield
     if report.when == "call":
         numbers = [n for mark in item.iter_markers("seed") for n in mark.args]
-        report.user_properties.extend(("seed", n) for n in numbers)
+        whole = bool(numbers) and _runs_product(item)
+        report.user_properties.extend(("flow" if whole else "seed", n) for n in numbers)
     return report
 
 
-_seen: dict[int, list[str]] = {}
+def _runs_product(item: pytest.Item) -> bool:
+    assert isinstance(item, pytest.Function)
+    found = item._fixtureinfo.name2fixturedefs.values()  # the only way to them
+    return runs_product(item.obj, (one[-1].func for one in found))
+
+
+_seen: dict[int, dict[str, bool]] = {}
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "call" and report.passed:
         for key, value in report.user_properties:
-            if key == "seed":
-                _seen.setdefault(int(str(value)), []).append(report.nodeid)
+            if key in ("seed", "flow"):
+                _seen.setdefault(int(str(value)), {})[report.nodeid] = key == "flow"
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -7,14 +7,17 @@ Run as a script it is that process: it reads orders (JSON lines) on its stdin an
 from __future__ import annotations
 
 import atexit
+import ctypes
 import json
 import os
 import select
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from functools import cache
 from typing import Any
 
@@ -73,11 +76,13 @@ class Nursery:
         self._process.wait()
         self._folder.cleanup()
 
-    def start(self, args: list[str], *, env: dict[str, str], cwd: str, log: str, needs: str = "") -> Child:
+    def start(
+        self, args: list[str], *, env: dict[str, str], cwd: str, log: str, needs: str = "", weak: bool = False
+    ) -> Child:
         """`pal ARGS` in a process of its own; what it prints is added to `log`. `needs`: a module that it will want,
-        loaded once for all."""
+        loaded once for all. `weak`: modes and owners of files hold it, root too."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        order = {"args": args, "env": env, "cwd": cwd, "log": log, "needs": needs}
+        order = {"args": args, "env": env, "cwd": cwd, "log": log, "needs": needs, "weak": weak}
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         self._process.stdin.flush()
         return Child(int(self._process.stdout.readline()), self._folder.name)
@@ -153,13 +158,28 @@ def _become(order: dict[str, Any], ours: tuple[int, int]) -> None:
         os.environ.clear()
         os.environ.update(order["env"])
         os.chdir(order["cwd"])
+        if order["weak"]:
+            drop_capabilities()
         sys.argv = ["pal", *order["args"]]
         code = main(order["args"])
         sys.stdout.flush()
     except SystemExit as exc:
         code = exc.code if isinstance(exc.code, int) else 1
+    except BaseException:
+        traceback.print_exc()  # as the interpreter would
     finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)
+
+
+def drop_capabilities() -> None:
+    """Let root be a user like others, and what it starts: none of its capabilities is in force."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(28, 0b11, 0, 0, 0)  # PR_SET_SECUREBITS, NOROOT: programs get no capabilities for being root's
+    header = struct.pack("Ii", 0x20080522, 0)  # version 3, this process
+    if libc.capset(header, struct.pack("6I", *[0] * 6)) != 0:
+        raise OSError(ctypes.get_errno(), "capset")
 
 
 if __name__ == "__main__":

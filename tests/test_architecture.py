@@ -9,7 +9,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -43,7 +43,30 @@ BORDERS = {"tools/call.py", "plugins/hooks.py"}  # besides task boundaries, whic
 CLOCKS = {"time", "monotonic", "time_ns", "monotonic_ns", "perf_counter", "sleep"}
 EMPTY_WORDS = {"utils", "helpers", "manager", "service", "common", "base", "misc"}
 
-FILE_LINES, FUNCTION_LINES, PARAMETERS, FOLDER_FILES = 400, 60, 7, 25
+FILE_LINES, FUNCTION_LINES, PARAMETERS, FOLDER_FILES, TINY, POSITIONAL = 400, 60, 7, 25, 40, 4
+
+# Lines a folder may have. Only smaller numbers are put here.
+LINES = {
+    ".": 600,
+    "agent": 6_700,
+    "app": 1_900,
+    "channels": 8_900,
+    "cli": 9_900,
+    "config": 6_700,
+    "core": 13_900,
+    "gateway": 10_500,
+    "inbox": 4_800,
+    "outbox": 2_100,
+    "plugins": 1_300,
+    "providers": 9_200,
+    "services": 2_600,
+    "sessions": 3_000,
+    "store": 2_000,
+    "testing": 6_500,
+    "tools": 11_200,
+    "triggers": 1_700,
+    "workspace": 2_800,
+}
 
 
 class Source(NamedTuple):
@@ -64,6 +87,17 @@ class Source(NamedTuple):
     @property
     def module(self) -> str:
         return "palinurus." + self.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    @property
+    def modules(self) -> set[str]:
+        """Names of our modules that it imports."""
+        found = (node for node in self.tree.body if isinstance(node, ast.ImportFrom))
+        return {
+            alias.asname or alias.name
+            for node in found
+            if (node.module or "").startswith("palinurus")
+            for alias in node.names
+        }
 
     def walk(self) -> Iterator[ast.AST]:
         return ast.walk(self.tree)
@@ -149,12 +183,116 @@ def test_sizes() -> None:
     clean(bad, "files, functions and folders stay small")
 
 
+def test_tiny_files_belong_to_their_only_user() -> None:
+    """A file of a few lines that one neighbour imports costs a reader a hop and gives nothing."""
+    known = {one.module: one for one in SOURCES}
+    users: defaultdict[str, set[str]] = defaultdict(set)
+    for one in SOURCES:
+        for node in one.walk():
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    whole = f"{node.module}.{alias.name}"
+                    users[whole if whole in known else node.module].add(one.name)
+    bad = []
+    for one in SOURCES:
+        if not one.folder or one.name.endswith("__init__.py") or len(users[one.module]) != 1:
+            continue
+        (user,) = users[one.module]
+        if user.endswith("__init__.py"):
+            continue  # the table of its folder: one row, one file
+        if user.rpartition("/")[0] == one.folder and code_lines(one) < TINY:
+            bad.append(f"{one.name} has {code_lines(one)} lines of code and one user, {user}")
+    clean(bad, f"fewer than {TINY} lines of code and one user next door: fold it")
+
+
+def code_lines(one: Source) -> int:
+    """Lines that are neither blank, comment, docstring nor import."""
+    other: set[int] = set()
+    for node in one.walk():
+        if isinstance(node, ast.Import | ast.ImportFrom) or (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        ):
+            other.update(range(node.lineno, (node.end_lineno or 0) + 1))
+    rows = enumerate(one.text.splitlines(), 1)
+    return sum(at not in other and bool(row.strip()) and not row.lstrip().startswith("#") for at, row in rows)
+
+
 def test_names() -> None:
     """A class is named once in the tree; a function says what it does (`names.py` prints the figures)."""
     found = measure(SRC)
     clean(list(found.shared), "class names that two modules define")
     clean(list(found.participles), "functions that begin with what has been done")
     assert len(found.one_word) <= 0.15 * len(found.functions), found.one_word
+
+
+def test_no_mutable_globals() -> None:
+    """What a module holds at its top is a constant: state belongs to objects that somebody makes and hands on."""
+    changing = {"append", "add", "update", "pop", "setdefault", "clear", "remove", "extend", "discard", "popitem"}
+    bad = []
+    for one in SOURCES:
+        own = {
+            target.id
+            for node in one.tree.body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            if isinstance(target, ast.Name)
+        }
+        for node in one.walk():
+            targets: list[ast.expr] = []
+            if isinstance(node, ast.Global):
+                bad.append(f"{one.name}:{node.lineno} global {', '.join(node.names)}")
+            elif isinstance(node, ast.Assign | ast.Delete):
+                targets = node.targets
+            elif isinstance(node, ast.AugAssign):
+                targets = [node.target]
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in changing:
+                targets = [ast.Subscript(value=node.func.value)]
+            for target in targets:
+                held = target.value if isinstance(target, ast.Subscript) else None
+                if isinstance(held, ast.Name) and held.id in own:
+                    bad.append(f"{one.name}:{node.lineno} changes {held.id}")
+    clean(bad, "no state at the top of a module")
+
+
+def test_calls_name_what_comes_after_the_fourth_argument() -> None:
+    """A reader cannot count further. Rows of tables at the top of a module are columns, and may be long."""
+    taking: dict[str, bool] = {}  # our classes and functions by name -> any number of arguments?
+    for one in SOURCES:
+        for node in one.tree.body:
+            if isinstance(node, ast.ClassDef):
+                taking[node.name] = False
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                taking[node.name] = taking.get(node.name, False) or node.args.vararg is not None
+    bad = []
+    for one in SOURCES:
+        rows = {
+            id(call) for top in one.tree.body if isinstance(top, ast.Assign | ast.AnnAssign) for call in ast.walk(top)
+        }
+        for call in one.walk():
+            if not isinstance(call, ast.Call) or len(call.args) <= POSITIONAL or id(call) in rows:
+                continue
+            name = ast.unparse(call.func)
+            ours = "." not in name or name.split(".")[0] in one.modules
+            if (
+                ours
+                and taking.get(name.split(".")[-1]) is False
+                and not any(isinstance(a, ast.Starred) for a in call.args)
+            ):
+                bad.append(f"{one.name}:{call.lineno} {name} with {len(call.args)} arguments")
+    clean(bad, f"at most {POSITIONAL} positional arguments")
+
+
+def test_the_tree_does_not_grow() -> None:
+    """Lines of each folder, in hundreds. What is added is paid for by what is merged; the budget may only shrink."""
+    lines: Counter[str] = Counter()
+    for one in SOURCES:
+        lines[one.layer if one.folder else "."] += len(one.text.splitlines())
+    bad = [
+        f"{name} has {count} lines, {LINES.get(name, 0)} are its budget"
+        for name, count in lines.items()
+        if count > LINES.get(name, 0)
+    ]
+    clean(bad, "merge or delete as much as you add")
 
 
 def test_imports_at_the_top() -> None:

@@ -71,3 +71,24 @@ def test_new_names_exist() -> None:
     for name in named:
         module, _, attribute = ("palinurus." + name.removeprefix("palinurus.")).rpartition(".")
         assert hasattr(importlib.import_module(module), attribute), name
+
+
+# Words in ticks that look like files or classes of ours and are none.
+OTHERS = {"Host", "Optional", "Thinking", "Precedence", "Up", "None", "plugin.py", "handler.py"}
+
+
+def test_names_in_docs_and_docstrings_exist() -> None:
+    """A file or a class that a text names is there: nobody is sent to something that was renamed."""
+    source = ROOT / "src" / "palinurus"
+    files = {path.relative_to(source).as_posix(): path.read_text(encoding="utf-8") for path in source.rglob("*.py")}
+    words = set(re.findall(r"\w+", "\n".join(re.sub(r"`[^`]*`|#.*", "", text) for text in files.values())))
+    texts = {"docs/" + path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
+    texts |= files
+    bad = []
+    for where, text in texts.items():
+        for named in set(re.findall(r"`((?:palinurus/)?[a-z_/]+\.py|[A-Z][a-z]+[A-Za-z]*)`", text)) - OTHERS:
+            name = named.removeprefix("palinurus/")
+            ends = any(file == name or file.endswith("/" + name) for file in files) or (ROOT / name).exists()
+            if not (ends if name.endswith(".py") else name in words) and "renames" not in where:
+                bad.append(f"{where}: {named}")
+    assert not bad, "\n".join(sorted(bad))

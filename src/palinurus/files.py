@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections.abc import Callable
 from typing import BinaryIO
 
 
@@ -15,11 +16,19 @@ class NotPlainFile(OSError):
     """What is there is a folder, a device, a pipe or a link, or is larger than the reader takes."""
 
 
-def write_whole_file(path: str, data: bytes, *, mode: int = 0o600, sync: bool = True, follow: bool = False) -> None:
+def write_whole_file(
+    path: str,
+    data: bytes,
+    *,
+    mode: int = 0o600,
+    sync: bool = True,
+    follow: bool = False,
+    ready: Callable[[], None] | None = None,
+) -> None:
     """Put `data` in place of `path`: readers see the old content or the new, also after a crash. Raises OSError.
 
     With `sync` it is on disk when this returns, power cuts included. A link at `path` is replaced, or with `follow`
-    stays and what it points at is replaced.
+    stays and what it points at is replaced. `ready` is called when all is written and nothing replaced.
     """
     path = os.path.realpath(path) if follow else path
     folder, name = os.path.split(path)
@@ -31,6 +40,8 @@ def write_whole_file(path: str, data: bytes, *, mode: int = 0o600, sync: bool = 
             if sync:
                 stream.flush()
                 os.fsync(stream.fileno())
+        if ready is not None:
+            ready()
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):

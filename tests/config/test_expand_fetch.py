@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.expand import resolve_loose_secret, resolve_secret
-from palinurus.config.findings import ConfigFinding
-from palinurus.config.schema.words import SecretRef
+from palinurus.config.findings import ConfigFinding, ConfigPlace
+from palinurus.config.forms import SecretRef, resolve_loose_secret, resolve_secret
 
 
 @pytest.mark.parametrize(
@@ -26,11 +25,11 @@ from palinurus.config.schema.words import SecretRef
 )
 def test_values_the_schema_did_not_check(value: Any, found: str, said: str) -> None:
     findings: list[ConfigFinding] = []
-    assert resolve_loose_secret(value, ("x",), {"NAME": "s3cret"}, findings).reveal() == found
+    assert resolve_loose_secret(value, ConfigPlace("", {"NAME": "s3cret"}, findings, ("x",))).reveal() == found
     assert [(f.message, f.fatal) for f in findings] == ([(said, False)] if said else [])
 
 
 def test_a_missing_variable_is_fatal_where_nobody_says_otherwise() -> None:
     findings: list[ConfigFinding] = []
-    assert not resolve_secret(SecretRef("env", "GONE"), ("x",), {"GONG": "1"}, findings)
+    assert not resolve_secret(SecretRef("env", "GONE"), ConfigPlace("", {"GONG": "1"}, findings, ("x",)))
     assert [(f.fatal, f.hint) for f in findings] == [(True, findings[0].hint)] and "GONG" in findings[0].hint

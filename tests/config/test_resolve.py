@@ -2,9 +2,10 @@ from typing import Any
 
 import pytest
 
+from configs import read_settings
 from palinurus.config.findings import ConfigFinding
-from palinurus.config.resolve import NEVER, UNLIMITED, resolve_settings
-from palinurus.config.schema import convert_config
+from palinurus.config.sections.agents import UNLIMITED
+from palinurus.config.sections.tools import NEVER
 from palinurus.config.settings import LaneSettings, Settings
 
 ENV = {"HOME": "/u"}
@@ -12,7 +13,8 @@ ENV = {"HOME": "/u"}
 
 def made(raw: dict[str, Any], findings: list[ConfigFinding] | None = None) -> Settings:
     own: list[ConfigFinding] = []
-    settings = resolve_settings(convert_config(raw), "/s", ENV, "v", own if findings is None else findings)
+    settings, told = read_settings(raw, ENV)
+    (own if findings is None else findings).extend(told)
     assert findings is not None or own == []
     return settings
 

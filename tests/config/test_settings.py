@@ -1,4 +1,6 @@
-from palinurus.config.settings import AgentSettings, ExecSettings, ModelSettings, ProviderSettings, Secret, Settings
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
+from palinurus.config.sections.tools import ExecSettings
+from palinurus.config.settings import AgentSettings, Secret, Settings
 
 CANARY = "canary-1618033"
 

@@ -56,7 +56,7 @@ def transcript(home: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-@pytest.mark.seed(150, 151, 371, 374)
+@pytest.mark.seed(150, 371, 374)
 async def test_a_message_from_a_channel_is_answered_there_once(tmp_path: Path) -> None:
     model, channel = ScriptedModel([say("Hello, human.")]), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:

@@ -91,6 +91,20 @@ async def test_who_is_woken(tmp_path: Path, config: dict[str, Any], command: str
     assert channel.texts == (["started", "woken"] if wakes else ["started"])
 
 
+@pytest.mark.seed(221)
+@pytest.mark.parametrize("wakes", [True, False])
+async def test_the_prompt_says_start_once_where_the_end_wakes_and_only_there(tmp_path: Path, wakes: bool) -> None:
+    model, channel = ScriptedModel([run("echo x"), say("started"), say("woken")]), FakeChannel()
+    tools = {"exec": {"notifyOnExit": wakes}}
+    async with running(tmp_path / "h", model, channel, tools=tools, **contained("off")) as app:
+        (ident,) = await channel.receive("go", event="e1")
+        await app.wait(ident)
+        await until_none_kept(app)
+        if wakes:
+            await until(lambda: channel.texts == ["started", "woken"], 60)
+    assert ("start it once and rely on that" in model.requests[0].prompt.stable) is wakes
+
+
 async def test_a_session_that_polls_until_the_end_is_not_woken_again(tmp_path: Path) -> None:
     def poll(request: Any) -> Any:
         result = next(m for m in request.messages if isinstance(m, ToolResult))

@@ -23,6 +23,7 @@ from palinurus.core.types.inbound import Sender
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.usage import TokenUsage
 from palinurus.sessions.record import SessionRecord
+from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, ScriptedTurn, StreamGate, call_tools, fail, hold_at, say
 from support import inbound
 
@@ -70,7 +71,9 @@ class Crew:
 
 
 @asynccontextmanager
-async def running(home: Path, crew: Crew, window: int = WINDOW, **compaction: Any) -> AsyncIterator[App]:
+async def running(
+    home: Path, crew: Crew, window: int = WINDOW, *, channel: FakeChannel | None = None, **compaction: Any
+) -> AsyncIterator[App]:
     home.mkdir(exist_ok=True)
     model = {"id": "m", "contextWindow": window}
     config = {
@@ -81,7 +84,13 @@ async def running(home: Path, crew: Crew, window: int = WINDOW, **compaction: An
         },  # what a request weighs does not grow with the program
     }
     (home / "palinurus.json").write_text(json.dumps(config))
-    app = App(load_config(str(home), {}).settings, {}, Quick(), model=crew.model)
+    app = App(
+        load_config(str(home), {}).settings,
+        {},
+        Quick(),
+        model=crew.model,
+        channels={"fake": channel} if channel else None,
+    )
     await app.start()
     try:
         yield app

@@ -50,7 +50,6 @@ async def test_inline_is_for_one_message_and_alone_for_the_session(tmp_path: Pat
     assert [m.text for m in model.requests[0].messages] == ["look"]
 
 
-@pytest.mark.seed(20)
 async def test_a_strangers_directives_are_plain_text(tmp_path: Path) -> None:
     model, channel = ScriptedModel([say("ok"), say("ok")]), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from flow.test_app import running, transcript
+from flow.test_app import running, settings, transcript
+from palinurus.app import App
+from palinurus.clock import SystemClock
 from palinurus.core.history.repair import is_valid_history
 from palinurus.core.history.truncate import find_result_handle
 from palinurus.core.types.inbound import Sender, Target
@@ -21,6 +23,7 @@ from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.usage import TokenUsage
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, ScriptedTurn, call_tools, say
+from palinurus.testing.server import ModelServer
 from support import inbound
 
 # These tests are about what a command prints, not about approvals and cells.
@@ -84,6 +87,42 @@ async def test_limits_by_person_apply_before_every_request(tmp_path: Path) -> No
     async with running(tmp_path / "h", model, channel, **scope) as app:
         assert await asked(app, "bob", 9) == [f"bob {n}" for n in range(4, 9)]  # four turns and the new message
         assert await asked(app, "vip", 9) == [f"vip {n}" for n in range(9)]
+
+
+class Leaping(SystemClock):
+    """A day that can be let pass."""
+
+    passed = 0
+
+    def now(self) -> int:
+        return super().now() + self.passed
+
+
+@pytest.mark.seed(156, 327, 328, 329)
+@pytest.mark.parametrize(
+    ("mode", "pause", "pruned"), [("cache-ttl", 360, True), ("cache-ttl", 200, False), ("off", 360, False)]
+)
+async def test_what_a_cache_that_ran_out_need_not_hold_is_trimmed(
+    tmp_path: Path, mode: str, pause: int, pruned: bool
+) -> None:
+    script = [call_tools(("exec", {"command": "yes abcdefgh | head -n 1000"})), say("ok"), say("ok"), say("ok")]
+    clock = Leaping()
+    pruning = {"mode": mode, "ttl": "5m", "keepLastAssistants": 1, "softTrimRatio": 0.001}
+    agents = {"defaults": {**DEFAULTS, "contextPruning": pruning}}
+    async with ModelServer(script) as server:
+        provider = {"baseUrl": server.url, "apiKey": "k", "models": [{"id": "m"}]}
+        config = settings(tmp_path / "h", agents=agents, tools=FREE, models={"providers": {"fake": provider}})
+        app = App(config, {}, clock)
+        await app.start()
+        try:
+            for n in range(3):
+                await app.wait((await app.submit(inbound(f"turn {n}", at=clock.now()))).id)
+                clock.passed += 1000 * (pause if n == 1 else 1)
+        finally:
+            await app.stop()
+    sizes = [len(m["content"]) for r in server.requests for m in r.body["messages"] if m["role"] == "tool"]
+    assert sizes[0] == sizes[1] > 8000  # the cache still held it
+    assert (sizes[2] < 4000) is pruned
 
 
 @pytest.mark.seed(327, 328, 329)

@@ -104,6 +104,20 @@ async def test_one_tool_without_a_model_under_the_policy(tmp_path: Path) -> None
         assert await app.store.sessions() == []
 
 
+async def test_a_sessions_status_before_its_first_message(tmp_path: Path) -> None:
+    async with running(tmp_path / "h", ScriptedModel([])) as app, served(app) as gateway:
+        base, headers = f"http://127.0.0.1:{gateway.port}", {"Authorization": f"Bearer {TOKEN}"}
+        async with aiohttp.ClientSession(base, headers=headers) as http:
+            for body in ({}, {"sessionKey": "agent:main:new"}):
+                async with http.post("/tools/invoke", json={"tool": "session_status", **body}) as answer:
+                    told = await answer.json()
+                assert answer.status == 200 and told["result"]["details"]["model"] == "fake/m"
+            other = {"tool": "session_status", "args": {"sessionKey": "agent:main:other"}}
+            async with http.post("/tools/invoke", json=other) as answer:
+                assert answer.status == 400  # another one does not exist for it
+        assert await app.store.sessions() == []
+
+
 async def test_a_history_in_pages_and_as_it_grows(tmp_path: Path) -> None:
     model = ScriptedModel([say(f"answer {n}") for n in range(3)])
     async with running(tmp_path / "h", model) as app, served(app) as gateway:

@@ -68,7 +68,27 @@ async def bench(home: Path, model: str = "lab/thinks", *, entry: Any = None, **d
 ALL: dict[str, Any] = {"entry": {"thinkingDefault": "minimal"}, "thinkingDefault": "high"}
 
 
-@pytest.mark.seed(50, 51, 52, 53)
+@pytest.mark.seed(19, 20, 21)
+@pytest.mark.parametrize(
+    ("model", "stored", "used"),
+    [
+        ("lab/thinks", "adaptive", "medium"),
+        ("lab/thinks", "xhigh", "high"),
+        ("lab/thinks", "max", "high"),
+        ("anthropic/claude-opus-4-8", "adaptive", "adaptive"),
+        ("ollama/gpt-oss:20b", "minimal", "low"),
+        ("lab/plain", "adaptive", "off"),
+    ],
+)
+async def test_a_stored_level_that_the_model_has_not_is_remapped(
+    tmp_path: Path, model: str, stored: str, used: str
+) -> None:
+    async with bench(tmp_path / "a", model) as made:
+        await made.store(thinkingLevel=stored)
+        assert (await made.ask()).level == used
+
+
+@pytest.mark.seed(50, 51, 52, 53, 66)
 async def test_inline_then_session_then_agent_then_defaults(tmp_path: Path) -> None:
     async with bench(tmp_path / "a", **ALL) as made:
         await made.store(thinkingLevel="low")

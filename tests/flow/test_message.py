@@ -18,6 +18,8 @@ from flow.test_schedules import beat, beating
 from flow.test_webhooks import HOOKS, Site
 from gateway.host import TOKEN
 from palinurus.app import App
+from palinurus.cli.look.preview import preview_run
+from palinurus.core.policy.decide import explain_tool_verdict
 from palinurus.core.types.channel import ChannelAbilities, ReactAction
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolResult
@@ -153,11 +155,28 @@ async def test_the_tool_and_the_prompt_stay_the_same_from_start_to_start(tmp_pat
     assert "## Messaging" in request.prompt.stable + request.prompt.volatile
 
 
-async def test_without_a_channel_there_is_no_tool(tmp_path: Path) -> None:
-    model = ScriptedModel([say("ok")])
-    async with running(tmp_path / "h", model) as app:
+@pytest.mark.parametrize(
+    ("tools", "has"),
+    [
+        ({"profile": "messaging"}, True),
+        ({"profile": "full"}, True),
+        ({"allow": ["group:messaging"]}, True),
+        ({"profile": "coding"}, False),
+    ],
+)
+async def test_without_a_channel_the_tool_is_there_and_says_so(
+    tmp_path: Path, tools: dict[str, Any], has: bool
+) -> None:
+    model = ScriptedModel([call_tools(("message", {"target": "telegram:1", "message": "hi"})), say("ok")])
+    async with running(tmp_path / "h", model, tools=tools) as app:
         await app.wait((await app.submit(asked(push=False))).id)
-    assert "message" not in {t.name for t in model.requests[0].tools}
+        seen = await preview_run(app.settings, {}, asked(push=False))
+    request = model.requests[0]
+    assert ("message" in {t.name for t in request.tools}) is has
+    assert ("no channel is set up" in results(model)[0]) is has
+    assert "`message`" not in request.prompt.stable + request.prompt.volatile  # no word of what cannot be done
+    told = "\n".join(explain_tool_verdict("message", seen.verdict, lambda key: ""))
+    assert "no channel is set up" in told and ("message is offered." in told) is has
 
 
 @pytest.mark.parametrize(

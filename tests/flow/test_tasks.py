@@ -13,7 +13,8 @@ from gateway.host import TOKEN
 from gateway.whole import KEY, place
 from palinurus.app import App
 from palinurus.cli.look import tasks as cli
-from palinurus.config.settings import GatewaySettings, Secret
+from palinurus.config.sections.gateway import GatewaySettings
+from palinurus.config.settings import Secret
 from palinurus.core.types.inbound import Sender
 from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import token

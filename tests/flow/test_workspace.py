@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from flow.test_app import running
 from flow.test_directives import tell
@@ -17,6 +18,7 @@ from palinurus.core.types.messages import ImageBlock
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, call_tools, say
 from support import inbound
+from tools.web.kit import Site
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -75,6 +77,26 @@ async def test_images_named_in_the_message_are_shown_to_models_that_see(tmp_path
     assert bool(images) is sees
     if sees:
         assert base64.b64decode(images[0].data) == PNG and images[0].mimeType == "image/png"
+
+
+@pytest.mark.seed(153)
+@pytest.mark.parametrize("who", ["person", "blind", "program"])
+async def test_images_whose_address_a_person_writes_are_fetched_through_the_one_door(tmp_path: Path, who: str) -> None:
+    site = Site()
+    await site.start()
+    site.routes["/dot.png"] = lambda request: web.Response(body=PNG, content_type="image/png")
+    kinds = ["text"] if who == "blind" else ["text", "image"]
+    provider = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": [{"id": "m", "input": kinds}]}
+    model, tools = ScriptedModel([say("a dot")]), {"web": {"fetch": {"allowedHosts": [site.entry]}}}
+    text = f"what is in {site.url('/dot.png?a=1')} and http://10.0.0.1/no.png?"
+    async with running(tmp_path / "h", model, models={"providers": {"fake": provider}}, tools=tools) as app:
+        await app.wait((await app.submit(inbound(text, system=who == "program"))).id)
+    await site.stop()
+    said = model.requests[0].messages[-1]
+    images = [block for block in said.blocks if isinstance(block, ImageBlock)]  # type: ignore[union-attr]
+    fetched = who == "person"
+    assert [base64.b64decode(one.data) for one in images] == ([PNG] if fetched else [])
+    assert len(site.seen) == fetched and ("10.0.0.1" in said.text.partition("\n")[2]) is fetched  # and says why not
 
 
 async def test_large_images_are_made_smaller_before_a_model_sees_them(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 
 import msgspec
 
-from palinurus.config.settings import AgentSettings, GatewaySettings, Secret, Settings
+from palinurus.config.sections.gateway import GatewaySettings
+from palinurus.config.settings import AgentSettings, Secret, Settings
 from palinurus.core.types.channel import ChannelHttpRequest, ChannelHttpResponse
 from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound

@@ -16,7 +16,8 @@ from palinurus.abort import Abort
 from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.turn import ClaimedMessage
 from palinurus.clock import SystemClock
-from palinurus.config.settings import AgentSettings, LaneSettings, QueueSettings, Settings
+from palinurus.config.sections.session import QueueSettings
+from palinurus.config.settings import AgentSettings, LaneSettings, Settings
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound, InlineDirectives, Route, Sender
 from palinurus.core.types.outbound import Reply

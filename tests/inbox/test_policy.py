@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.settings import QueueSettings
+from palinurus.config.sections.session import QueueSettings
 from palinurus.core.types.inbound import Sender, Target, TurnOptions, read_options
 from palinurus.inbox.policy import NO_OVERRIDES, QueueOverrides, QueuePolicy, parse_mode, read_overrides, resolve_policy
 from support import inbound, read

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.config.settings import AgentBinding, AgentSettings, SessionSettings, Settings
+from palinurus.config.sections.bindings import AgentBinding
+from palinurus.config.sections.session import SessionSettings
+from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.types.inbound import Route, Sender, Target
 from palinurus.inbox.route import route_inbound
 from support import inbound

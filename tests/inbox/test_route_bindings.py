@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.config.settings import AgentBinding, AgentSettings, Settings
+from palinurus.config.sections.bindings import AgentBinding
+from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.inbox.route import TIERS, bind_agent, resolve_identity
 from support import inbound

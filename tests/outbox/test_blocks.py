@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from palinurus.core.stream.chunk import BlockSettings
+from palinurus.core.stream.marks import allow_beneath
 from palinurus.core.types.events import (
     AgentEnd,
+    AgentStart,
     MessageEnd,
     MessageStart,
     MessageUpdate,
@@ -41,7 +43,7 @@ def test_the_final_text_is_one_reply_with_a_stable_id() -> None:
         assert (reply.text, reply.client_id, reply.kind) == ("Let me look.\n\nHere it is.", "item.0", "final")
 
 
-@pytest.mark.parametrize("text", ["NO_REPLY", " no_reply \n", "NO_REPLY NO_REPLY", "", "  "])
+@pytest.mark.parametrize("text", ["NO_REPLY", " no_reply \n", "NO_REPLY NO_REPLY", "NO_REPLY.", "", "  "])
 def test_silence(text: str) -> None:
     blocks = BlockSpeaker(inbound(), "item")
     blocks.feed(end(text))
@@ -50,8 +52,8 @@ def test_silence(text: str) -> None:
 
 def test_not_silence() -> None:
     blocks = BlockSpeaker(inbound(), "item")
-    blocks.feed(end("NO_REPLY."))
-    assert [r.text for r in blocks.close()] == ["NO_REPLY."]
+    blocks.feed(end("`NO_REPLY` says nothing"))
+    assert [r.text for r in blocks.close()] == ["`NO_REPLY` says nothing"]
 
 
 def test_an_error_is_explained_and_what_was_said_is_kept() -> None:
@@ -250,16 +252,17 @@ def test_reasoning_alone_is_no_answer_and_says_so() -> None:
     assert notice.kind == "notice" and "said nothing" in notice.text
 
 
-@pytest.mark.seed(310)
-def test_only_final_counts_where_it_is_asked_for() -> None:
-    blocks = BlockSpeaker(inbound(), "item", enforce=True)
+@pytest.mark.parametrize("tagged", [True, False])
+def test_only_final_counts_once_it_is_used(tagged: bool) -> None:
+    blocks = BlockSpeaker(inbound(), "item")
+    blocks.feed(AgentStart("r", "s", "m", 0, tagged=tagged))
     blocks.feed(end("mumble <final>b</final>"))
     assert shown(blocks.close()) == [("final", "b")]
 
 
 @pytest.mark.seed(311, 312, 313)
 def test_marks_become_fields() -> None:
-    blocks = BlockSpeaker(inbound("send me https://b.org/c", event="m7"), "item", roots=("/media",))
+    blocks = BlockSpeaker(inbound("send me https://b.org/c", event="m7"), "item", files=allow_beneath(("/media",)))
     blocks.feed(end("[[reply_to_current]] [[audio_as_voice]]Look\nMEDIA: /media/a.png\n[[media:https://b.org/c]]"))
     (reply,) = blocks.close()
     assert (reply.text, reply.reply_to, reply.voice) == ("Look", "m7", True)

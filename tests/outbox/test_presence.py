@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.config.sections.delivery import AckScope, PresenceSettings, TypingMode
+from palinurus.config.forms import Typing
+from palinurus.config.sections.delivery import AckScope, PresenceSettings
 from palinurus.core.types.channel import ChannelAbilities, ReactAction, TypingAction
 from palinurus.core.types.events import AgentEnd, MessageUpdate
 from palinurus.core.types.inbound import ChatKind, Inbound
@@ -62,7 +63,7 @@ async def test_a_run_that_never_ends_does_not_type_for_ever() -> None:
     ("mode", "thought", "said"),
     [("instant", 1, 1), ("message", 0, 1), ("thinking", 1, 1), ("never", 0, 0)],
 )
-async def test_when_typing_begins(mode: TypingMode, thought: int, said: int) -> None:
+async def test_when_typing_begins(mode: Typing, thought: int, said: int) -> None:
     scene = Scene(message(), PresenceSettings(typing=mode))
     scene.presence.feed(MessageUpdate("hm", "thinking"))
     await scene.clock.advance(0)

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from palinurus.agent.plan.prompt import PromptBuilder, PromptOccasion, PromptSupply
-from palinurus.config.settings import AgentSettings, PromptSettings, Settings
+from palinurus.config.sections.agents import PromptSettings
+from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.prompt.facts import DocsFact, FileFact, SkillFact
 from palinurus.core.prompt.render import render_prompt
 from palinurus.core.types.keys import ModelRef, SessionKey

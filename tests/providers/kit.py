@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.settings import AgentSettings, ProviderSettings, Settings
+from palinurus.config.sections.models import ProviderSettings
+from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import Message, UserMessage
 from palinurus.core.types.model import CallDelta, ModelEvent, ModelRequest, ModelSpec, Prompt, StreamDecoder, TextDelta

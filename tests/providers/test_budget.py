@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palinurus.abort import Abort
-from palinurus.config.settings import BudgetLimitSettings, BudgetSettings
+from palinurus.config.sections.credentials import BudgetLimitSettings, BudgetSettings
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
 from palinurus.core.types.model import (

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.settings import ModelSettings, ProviderSettings, Secret
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
+from palinurus.config.settings import Secret
 from palinurus.core.types.model import ModelFailure, ModelSpec, TokenPrice
 from palinurus.providers import VENDORS, load_row
 from palinurus.providers.catalog import Catalog

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.config.settings import AuthProfileSettings, AuthSettings, ProviderSettings, Secret
+from palinurus.config.sections.credentials import AuthProfileSettings, AuthSettings
+from palinurus.config.sections.models import ProviderSettings
+from palinurus.config.settings import Secret
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.credentials import KeyProfile, gather_profiles, load_stored, read_variables

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from palinurus.config.settings import ProviderSettings, Secret
+from palinurus.config.sections.models import ProviderSettings
+from palinurus.config.settings import Secret
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.catalog import Catalog

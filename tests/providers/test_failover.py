@@ -9,7 +9,9 @@ import pytest
 
 from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.agent.think import Thinker
-from palinurus.config.settings import AuthProfileSettings, AuthSettings, ModelSettings, ProviderSettings, Secret
+from palinurus.config.sections.credentials import AuthProfileSettings, AuthSettings
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
+from palinurus.config.settings import Secret
 from palinurus.core.levels.resolve import LevelRequest, ThinkingDecision, resolve_fast_mode
 from palinurus.core.types.events import MessageUpdate
 from palinurus.core.types.messages import AssistantMessage, ToolCall, UserMessage

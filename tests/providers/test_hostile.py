@@ -14,7 +14,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from palinurus.abort import Abort
-from palinurus.config.settings import ModelSettings, ProviderSettings, Secret
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
+from palinurus.config.settings import Secret
 from palinurus.core.types.messages import AssistantMessage, UserMessage
 from palinurus.core.types.model import (
     CallStart,

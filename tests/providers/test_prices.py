@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.config.settings import ModelSettings, ProviderSettings
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage, TextBlock
 from palinurus.core.types.model import TokenPrice

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.settings import ModelSettings, ProviderSettings
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
 from palinurus.core.types.keys import ModelRef, parse_model_ref
 from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.providers.catalog import Catalog

@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.config.settings import AuthSettings, ProviderSettings, Secret
+from palinurus.config.sections.credentials import AuthSettings
+from palinurus.config.sections.models import ProviderSettings
+from palinurus.config.settings import Secret
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, Prompt
 from palinurus.providers.backoff import HOUR, MINUTE

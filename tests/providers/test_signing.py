@@ -10,7 +10,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from palinurus.abort import Abort
-from palinurus.config.settings import ModelSettings, ProviderSettings, Secret
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
+from palinurus.config.settings import Secret
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelEvent, ModelFailure, ModelSpec, StreamDone, StreamFailed
 from palinurus.providers import VENDORS, credentials, load_row

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from palinurus.abort import Abort
-from palinurus.config.settings import ModelSettings, ProviderSettings, Secret
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
+from palinurus.config.settings import Secret
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import TextBlock, ToolCall, UserMessage
 from palinurus.core.types.model import (

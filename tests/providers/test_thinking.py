@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.config.settings import ModelSettings, ProviderSettings
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
 from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.thinking import normalize_thinking_level, resolve_thinking_policy

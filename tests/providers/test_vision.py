@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.config.settings import ModelSettings, ProviderSettings, Secret, Settings
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
+from palinurus.config.settings import Secret, Settings
 from palinurus.core.types.messages import ImageBlock
 from palinurus.core.types.tool import ToolFailure
 from palinurus.providers.catalog import Catalog

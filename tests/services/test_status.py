@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.config.settings import AgentSettings, ModelSettings, ProviderSettings, Secret, Settings
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
+from palinurus.config.settings import AgentSettings, Secret, Settings
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.tool import ToolFailure
 from palinurus.providers.catalog import Catalog

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.settings import QueueSettings
+from palinurus.config.sections.session import QueueSettings
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.errors import BadRequest, Draining, QueueFull
 from palinurus.inbox.policy import NO_OVERRIDES, resolve_policy

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.config.settings import SessionSettings
+from palinurus.config.sections.session import SessionSettings
 from palinurus.core.types.keys import SessionKey
 from palinurus.errors import StateBroken
 from palinurus.sessions.lifecycle import (

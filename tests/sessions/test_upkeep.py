@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.config.settings import UpkeepSettings
+from palinurus.config.sections.schedule import UpkeepSettings
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.sessions.files import SessionFile
 from palinurus.sessions.record import SessionRecord

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.config.settings import UpkeepSettings
+from palinurus.config.sections.schedule import UpkeepSettings
 from palinurus.core.types.keys import SessionKey
 from palinurus.sessions import search
 from palinurus.sessions.files import list_session_files, place_file

@@ -108,7 +108,8 @@ async def served(
     await app.start()
     found = await gateway.start("127.0.0.1", port)
     try:
-        yield Served(app, gateway, f"http://127.0.0.1:{found}/#token={TOKEN}")
+        scheme = "https" if gateway.fingerprint else "http"
+        yield Served(app, gateway, f"{scheme}://127.0.0.1:{found}{settings.gateway.page_base}/#token={TOKEN}")
     finally:
         await gateway.close()
         await app.stop("test", 0)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.config.settings import SkillSettings
+from palinurus.config.sections.session import SkillSettings
 from palinurus.core.skills.skill import Skill, parse_skill
 from palinurus.workspace.discovery import SkillRoot, SkillScan, is_unchanged, locate_bundled_skills, scan_skills
 

@@ -6,6 +6,7 @@ import { icon } from "./icons";
 import "./login";
 import { PAGES, title } from "./sidebar";
 import "./sidebar";
+import { BASE } from "./place";
 
 class App extends Part {
   static properties = { switching: { state: true }, filter: { state: true }, at: { state: true } };
@@ -89,7 +90,7 @@ class App extends Part {
   render(): unknown {
     const client = store.client;
     if (client.link === "refused") return html`<pal-login></pal-login>`;
-    if (!client.hello && client.link === "connecting") return html`<div class="splash" role="status"><img src="/favicon.svg" alt=""><p>Connecting…</p></div>`;
+    if (!client.hello && client.link === "connecting") return html`<div class="splash" role="status"><img src="${BASE}/favicon.svg" alt=""><p>Connecting…</p></div>`;
     return html`<a class="skip" href="#main" @click=${(e: Event) => { e.preventDefault(); (document.querySelector("pal-composer textarea, main") as HTMLElement | null)?.focus(); }}>Skip to the conversation</a>
       <div class="frame"><pal-sidebar></pal-sidebar><div class="scrim" @click=${() => document.body.classList.remove("side-open")}></div>
         <div class="content">${this.line()}${this.page()}</div></div>

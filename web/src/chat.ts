@@ -12,6 +12,7 @@ import { title } from "./sidebar";
 import { count, money } from "./text";
 import type { Item } from "./transcript";
 import "./why";
+import { BASE } from "./place";
 
 const IDEAS = ["What can you do?", "List the files in the workspace", "Remember that I like short answers", "/status"];
 
@@ -88,7 +89,7 @@ class Chat extends Part {
         ${this.naming
           ? html`<input class="rename" aria-label="Name of this conversation" maxlength="120" .value=${row.label ?? title(row)} @blur=${(e: Event) => void this.rename(e)} @keydown=${(e: KeyboardEvent) => { if (e.key === "Enter") void this.rename(e); if (e.key === "Escape") { this.naming = false; e.stopPropagation(); } }}>`
           : html`<h1 title=${store.key} @dblclick=${() => void this.chosen(new CustomEvent("x", { detail: "rename" }))}>${title(row)}</h1>`}
-        ${parent ? html`<a class="parent" href="/chat/${encodeURIComponent(parent)}" @click=${(e: Event) => { e.preventDefault(); store.go("chat", parent); }}>${icon("branch")} from ${title(store.sessions.find((one) => one.key === parent) ?? { key: parent })}</a>` : nothing}
+        ${parent ? html`<a class="parent" href="${BASE}/chat/${encodeURIComponent(parent)}" @click=${(e: Event) => { e.preventDefault(); store.go("chat", parent); }}>${icon("branch")} from ${title(store.sessions.find((one) => one.key === parent) ?? { key: parent })}</a>` : nothing}
       </div>
       ${info.estimatedCostUsd ? html`<span class="dim cost">${money(info.estimatedCostUsd)}</span>` : nothing}
       ${used ? html`<span class="meter" role="meter" aria-label="Context used" aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(used * 100)} title="${count(info.totalTokens)} of ${count(info.contextTokens)} tokens of context"><i .style=${`width:${Math.round(used * 100)}%`}></i></span>` : nothing}
@@ -99,9 +100,9 @@ class Chat extends Part {
   private welcome(): unknown {
     const agent = store.agents.find((one) => store.key.startsWith(`agent:${one.id}:`));
     const name = agent?.identity?.name ?? agent?.name ?? "Palinurus";
-    return html`<div class="welcome"><img src="/favicon.svg" alt=""><h2>${name === "main" ? "Palinurus" : name}</h2>
+    return html`<div class="welcome"><img src="${BASE}/favicon.svg" alt=""><h2>${name === "main" ? "Palinurus" : name}</h2>
       <p>Your agent, on your own machine. It reads and writes in its workspace, runs commands you allow, and remembers.</p>
-      ${store.demo ? html`<p class="demo-note">The demo model answers from a script. <a href="/setup" @click=${(e: Event) => { e.preventDefault(); store.go("setup"); }}>Connect a real one</a></p>` : nothing}
+      ${store.demo ? html`<p class="demo-note">The demo model answers from a script. <a href="${BASE}/setup" @click=${(e: Event) => { e.preventDefault(); store.go("setup"); }}>Connect a real one</a></p>` : nothing}
       <div class="ideas">${IDEAS.map((idea) => html`<button type="button" @click=${() => void store.send(idea)}>${idea}</button>`)}</div></div>`;
   }
 

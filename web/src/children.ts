@@ -5,6 +5,7 @@ import { icon } from "./icons";
 import { title } from "./sidebar";
 import { store } from "./store";
 import { took } from "./text";
+import { BASE } from "./place";
 
 const DEEPEST = 4; // cards in cards; more than that nobody can read
 
@@ -14,7 +15,7 @@ function card(row: Payload, depth: number): unknown {
   const stop = () => void store.ask("subagents.kill", { sessionKey: row.spawnedBy, target: row.key }).then((done) => done && store.toast("Stopped"));
   const since = row.startedAt ? took(Math.max(0, Date.now() - row.startedAt)) : "";
   return html`<section class="child-card" aria-label="Sub-agent ${title(row)}">
-    <header><i class="spin" aria-hidden="true"></i><a href="/chat/${encodeURIComponent(row.key)}" @click=${open}>${title(row)}</a><span class="dim">${[row.model, since].filter(Boolean).join(" · ")}</span>
+    <header><i class="spin" aria-hidden="true"></i><a href="${BASE}/chat/${encodeURIComponent(row.key)}" @click=${open}>${title(row)}</a><span class="dim">${[row.model, since].filter(Boolean).join(" · ")}</span>
       ${store.client.has("subagents.kill") ? html`<button type="button" class="ghost icon-only" aria-label="Stop ${title(row)}" title="Stop" @click=${stop}>${icon("stop")}</button>` : nothing}</header>
     ${now?.tool ? html`<p class="child-tool">${icon("tool")}<code>${now.tool}</code></p>` : nothing}
     <p class="child-text">${now?.text?.slice(-240) || "working…"}</p>

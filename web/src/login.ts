@@ -1,5 +1,6 @@
 // <pal-login>: shown when the gateway does not let this browser in, with what to do about it.
 import { html, nothing, Part, store } from "./base";
+import { BASE } from "./place";
 
 const texts: Record<string, [string, string]> = {
   PAIRING_REQUIRED: ["This browser needs approval", "On the machine where Palinurus runs, approve this device: pal devices approve. Then try again."],
@@ -18,7 +19,7 @@ class Login extends Part {
     const [head, text] = texts[code] ?? ["Sign in to your gateway", ""];
     const word = password ? "password" : "token";
     return html`<main class="login"><form @submit=${(e: SubmitEvent) => this.enter(e, password)}>
-      <img src="/favicon.svg" alt=""><h1>${head}</h1>
+      <img src="${BASE}/favicon.svg" alt=""><h1>${head}</h1>
       ${text ? html`<p>${text}</p>` : nothing}
       ${texts[code] ? html`<button type="submit" class="primary">Try again</button>` : html`
         <p>${password ? "Enter the gateway's password." : html`Open the link that <code>pal dashboard</code> prints, or paste the gateway's token (<code>gateway.token</code> in the state directory).`}</p>

@@ -2,6 +2,7 @@
 import { html, nothing, Part, skeleton, store, type Payload } from "./base";
 import type { Refusal } from "./client";
 import { icon } from "./icons";
+import { BASE } from "./place";
 
 type Way = "key" | "local" | "server";
 const PATIENCE = 25_000; // ms until the gateway should be back with the new model
@@ -155,7 +156,7 @@ class Setup extends Part {
   }
 
   render(): unknown {
-    return html`<main class="setup" tabindex="0"><div class="setup-card"><header><img src="/favicon.svg" alt=""><div><h1>${store.demo ? "Welcome aboard" : "Another model"}</h1>
+    return html`<main class="setup" tabindex="0"><div class="setup-card"><header><img src="${BASE}/favicon.svg" alt=""><div><h1>${store.demo ? "Welcome aboard" : "Another model"}</h1>
       <p class="dim">${store.demo ? "Two questions, then you can talk to your agent." : `Now ${this.status?.model ?? "…"} answers.`}</p></div></header>
       ${this.status ? this.form(this.status) : skeleton()}</div></main>`;
   }

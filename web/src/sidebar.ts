@@ -3,6 +3,7 @@ import { html, nothing, Part, store, type Payload } from "./base";
 import { icon } from "./icons";
 import "./menu";
 import { ago, day } from "./text";
+import { BASE } from "./place";
 
 export const PAGES: [string, string, string][] = [
   ["overview", "Overview", "chart"], ["channels", "Channels", "plug"], ["sessions", "Sessions", "archive"], ["agents", "Agents", "people"], ["skills", "Skills", "spark"],
@@ -44,7 +45,7 @@ class Sidebar extends Part {
     const asks = store.approvals.some((a) => !a.decision && a.request.sessionKey === row.key);
     const state = asks ? "asks" : row.hasActiveRun ? "running" : store.unread(row) ? "unread" : "";
     const words = { asks: ", needs approval", running: ", running", unread: ", unread", "": "" }[state];
-    return html`<a class="session ${active ? "active" : ""} ${state} ${row.spawnedBy ? "child" : ""}" href="/chat/${encodeURIComponent(row.key)}" aria-current=${active ? "page" : nothing}
+    return html`<a class="session ${active ? "active" : ""} ${state} ${row.spawnedBy ? "child" : ""}" href="${BASE}/chat/${encodeURIComponent(row.key)}" aria-current=${active ? "page" : nothing}
       @click=${(e: MouseEvent) => { if (e.metaKey || e.ctrlKey) return; e.preventDefault(); store.go("chat", row.key); this.done(); }}>
       <span class="name">${title(row)}<span class="sr">${words}</span></span><span class="when">${state === "running" ? html`<i class="spin"></i>` : ago(row.updatedAt)}</span>
       ${row.lastMessagePreview ? html`<span class="preview">${row.lastMessagePreview.replace(/[*_`#>~|]+/g, "")}</span>` : nothing}<i class="dot"></i></a>`;
@@ -61,7 +62,7 @@ class Sidebar extends Part {
     const waiting = store.approvals.filter((a) => !a.decision).length + store.devices;
     const now = theme();
     return html`<nav class="sidebar" aria-label="Sessions and pages">
-      <header><a class="brand" href="/" @click=${(e: Event) => { e.preventDefault(); store.go("chat", store.main); this.done(); }}><img src="/favicon.svg" alt=""><b>Palinurus</b></a>
+      <header><a class="brand" href="${BASE}/" @click=${(e: Event) => { e.preventDefault(); store.go("chat", store.main); this.done(); }}><img src="${BASE}/favicon.svg" alt=""><b>Palinurus</b></a>
         <button type="button" class="ghost icon-only" aria-label="Theme: ${now}" title="Theme: ${now}" @click=${() => { theme(true); this.requestUpdate(); }}>${icon({ dark: "moon", light: "sun" }[now] ?? "contrast")}</button></header>
       <button type="button" class="new" @click=${() => { void store.create(); this.done(); }}>${icon("plus")}<span>New conversation</span><kbd>Alt N</kbd></button>
       ${store.agents.length > 1 ? html`<pal-menu class="with" label="New conversation with" shown="New conversation with…" glyph="people" .choices=${store.agents.map((agent) => ({ value: agent.id, label: agent.identity?.name ?? agent.name, hint: agent.model?.primary }))} @choose=${(e: CustomEvent) => { void store.create(e.detail); this.done(); }}></pal-menu>` : nothing}
@@ -75,7 +76,7 @@ class Sidebar extends Part {
         })}
         ${store.sessionsLoaded && !rows.length ? html`<p class="none">${needle ? "No session matches." : "No conversations yet."}</p>` : nothing}
       </div>
-      <div class="pages">${PAGES.map(([name, label, glyph]) => html`<a href="/${name}" class=${store.view === name ? "active" : ""} aria-current=${store.view === name ? "page" : nothing}
+      <div class="pages">${PAGES.map(([name, label, glyph]) => html`<a href="${BASE}/${name}" class=${store.view === name ? "active" : ""} aria-current=${store.view === name ? "page" : nothing}
         @click=${(e: MouseEvent) => { e.preventDefault(); store.go(name); this.done(); }}>${icon(glyph)}<span>${label}</span>${name === "access" && waiting ? html`<b class="badge">${waiting}</b>` : nothing}</a>`)}</div>
     </nav>`;
   }

@@ -1,6 +1,7 @@
 // What the page knows: the connection, the sessions, the open conversation, questions that wait. Views read it.
 import { Client, Refusal, type Payload } from "./client";
 import { data, picture, type Attachment } from "./files";
+import { BASE } from "./place";
 import { Transcript } from "./transcript";
 
 export interface Approval {
@@ -103,13 +104,13 @@ export class Store {
   }
 
   go(view: string, key = ""): void {
-    const path = view === "chat" ? `/chat/${encodeURIComponent(key || this.key || this.main)}` : `/${view}`;
+    const path = `${BASE}/${view === "chat" ? `chat/${encodeURIComponent(key || this.key || this.main)}` : view}`;
     if (path !== location.pathname) history.pushState(null, "", path);
     this.route();
   }
 
   route(): void {
-    const [, view = "", rest = ""] = location.pathname.split("/");
+    const [, view = "", rest = ""] = location.pathname.slice(BASE.length).split("/");
     this.view = view || "chat";
     this.panel = null;
     if (this.view === "chat") {
@@ -184,7 +185,7 @@ export class Store {
   private async joined(resumed: boolean): Promise<void> {
     this.joins++;
     const client = this.client;
-    if (location.pathname === "/" || location.pathname === "/chat") history.replaceState(null, "", `/chat/${encodeURIComponent(this.main)}`);
+    if (["", "/", "/chat"].includes(location.pathname.slice(BASE.length))) history.replaceState(null, "", `${BASE}/chat/${encodeURIComponent(this.main)}`);
     void client.request("sessions.subscribe").catch(() => {});
     void this.pending();
     if (resumed) return;

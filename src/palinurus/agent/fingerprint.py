@@ -121,7 +121,7 @@ def find_cache_break(old: RequestSnapshot, new: RequestSnapshot) -> CacheBreak |
     """Where the new request leaves the old one, or None if it only adds at the end."""
     one, two = old.print, new.print
     if one.model != two.model:
-        return CacheBreak("model", "tool", "", 0, 0, two.size, f"{one.model} -> {two.model}")
+        return CacheBreak("model", "tool", "", 0, kept=0, total=two.size, note=f"{one.model} -> {two.model}")
     at = _parting(one, two)
     if at == len(one.pieces):
         return None

@@ -109,7 +109,7 @@ async def ask_plugin_reply(hooks: Hooks, plan: RunPlan) -> str | None:
 
 async def speak_plugin_reply(plan: RunPlan, ports: RunPorts, text: str) -> AsyncIterator[RunEvent]:
     """A run whose answer is known: the events of `loop`, without a model."""
-    yield AgentStart(plan.id, str(plan.route.key), str(plan.model.ref), plan.started, plan.show.reasoning)
+    yield AgentStart(plan.id, str(plan.route.key), str(plan.model.ref), plan.started, reasoning=plan.show.reasoning)
     for message in plan.opening:
         ports.record.add(message)
         if isinstance(message, UserMessage):

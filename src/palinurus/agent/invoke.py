@@ -36,8 +36,8 @@ class DirectToolCaller:
         """What the tool returned, errors included; None: this session's agent has no such tool; or why no plan."""
         now = self._clock.now()
         ident = f"invoke:{now}"
-        inbound = Inbound(Target("http"), sender, ident, "", now, session=str(key), agent=key.agent, push=False)
-        claim = RunClaim(ident, str(key), "main", b"", now, AGAIN)
+        inbound = Inbound(Target("http"), sender, ident, "", at=now, session=str(key), agent=key.agent, push=False)
+        claim = RunClaim(ident, str(key), "main", b"", at=now, attempts=AGAIN)
         prepared = await self._preparer.prepare(claim, inbound, Route(key.agent, key, "main"))
         if isinstance(prepared, RunRefusal):
             return prepared.failure

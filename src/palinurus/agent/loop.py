@@ -1,5 +1,5 @@
 """Think, act, observe. Knows the order of things and when they must be on disk; knows no config, no vendor,
-no file. What it needs of the world comes through `Ports`; what it does is seen only in its events.
+no file. What it needs of the world comes through `RunPorts`; what it does is seen only in its events.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ ANSWERS = 10  # of one run, one for each time somebody wrote meanwhile; then peo
 async def loop(plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
     """Run one turn to its end. The last event is always AgentEnd; nothing is raised but failures of the store."""
     run, thinker = _Run(plan, ports), Thinker(plan, ports)
-    yield AgentStart(plan.id, str(plan.route.key), str(plan.model.ref), plan.started, plan.show.reasoning)
+    tagged = bool(plan.model.compat.get("taggedReasoning"))
+    start = (plan.id, str(plan.route.key), str(plan.model.ref), plan.started)
+    yield AgentStart(*start, reasoning=plan.show.reasoning, tagged=tagged)
     for message in plan.opening:
         run.add(message)
         if isinstance(message, UserMessage):
@@ -148,4 +150,6 @@ class _Run:
             self._failure = ModelFailure(
                 "refused", f"stopped after {self._plan.limits.max_turns} model calls in one turn"
             )
-        return AgentEnd(tuple(self._new), self._end, self._usage, self._failure, self._ports.clock.now(), notices)
+        return AgentEnd(
+            tuple(self._new), self._end, self._usage, self._failure, ended=self._ports.clock.now(), notices=notices
+        )

@@ -12,6 +12,7 @@ from msgspec import UNSET
 from palinurus.agent.plan.opening import STARTUP_FLAG
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.clock import Clock
+from palinurus.core.policy.audience import OWNER_CHAT
 from palinurus.core.stream.answer import collect_visible_text, read_answer_with_tokens
 from palinurus.core.stream.heartbeat import find_last_word, judge_heartbeat_reply
 from palinurus.core.types.events import AgentEnd, RunEndReason
@@ -144,8 +145,7 @@ def build_settlement(
         note,
         lines,
         to_outgoing_rows(replies, plan.item, end.ended),
-        None,
-        _touched(plan, end, session),
+        touch=_touched(plan, end, session),
     )
 
 
@@ -195,12 +195,14 @@ def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
             }
     if context:
         fields["totalTokens"] = context
+    if plan.route.key.kind == "direct" and not plan.inbound.shared:
+        fields[OWNER_CHAT] = True
     if plan.startup:
         fields[STARTUP_FLAG] = None
     if plan.route.lane == "main" and not plan.inbound.system:
         fields["lastInteractionAt"] = end.ended
     data = msgspec.json.encode(fields)
-    return SessionRow(str(plan.route.key), plan.route.agent, before.sessionId, end.ended, data)
+    return SessionRow(str(plan.route.key), plan.route.agent, before.sessionId, end.ended, data=data)
 
 
 def make_usage_row(plan: RunPlan, message: AssistantMessage) -> UsageRow:

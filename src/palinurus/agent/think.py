@@ -108,7 +108,7 @@ class Thinker:
                 self.notices.append(event.text)
             elif isinstance(event, StreamDone | StreamFailed):
                 self._end(event)
-        hookcalls.report_answer(ports.hooks, self._plan, request, self.reply, self.failure)
+        hookcalls.report_answer(ports.hooks, self._plan, request, self.reply, failure=self.failure)
         if self.failure is not None:  # calls that worked are in the ledger
             ports.record.step("model failed", f"{choice.model.ref}: {self.failure.kind}: {self.failure.message}")
 
@@ -121,8 +121,8 @@ class Thinker:
             plan.prompt,
             recovery.messages,
             plan.restrict_to(choice).specs if choice.model.tools else (),
-            choice.level.level,
-            choice.fast.at(elapsed),
+            level=choice.level.level,
+            fast=choice.fast.at(elapsed),
             session=plan.session_id,
             owner=str(plan.route.key),
             profile=plan.profile,

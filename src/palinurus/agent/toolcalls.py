@@ -221,7 +221,9 @@ class ToolBatch:
             self._events.put_nowait(ToolStart(asked.id, asked.name, asked.arguments, summary))
             self._ports.record.step("tool", f"{asked.name} {summary}".strip())
             ports = self._ports
-            ctx = RunToolContext(self._plan, asked, ports.clock, self._show, ports.approver, self._asks, self._seen)
+            ctx = RunToolContext(
+                self._plan, asked, ports.clock, self._show, approver=ports.approver, card=self._asks, seen=self._seen
+            )
             result = await call_tool(asked, self._plan.tools, ctx, self._ports.hooks)
             return result, int((self._ports.clock.monotonic() - started) * 1000)
 
@@ -240,7 +242,7 @@ class ToolBatch:
             if warning:
                 result = msgspec.structs.replace(result, content=(*result.content, TextBlock(f"\n{warning}")))
         self._ports.record.step("result", f"{asked.name} {'error' if result.isError else 'ok'} {took} ms")
-        return ToolEnd(asked.id, asked.name, result, result.isError, took)
+        return ToolEnd(asked.id, asked.name, result, result.isError, took_ms=took)
 
     def _refused(self, asked: ToolCall) -> ToolResult:
         limit = self._plan.limits.calls_per_turn

@@ -122,7 +122,7 @@ class TurnRunner:
         if isinstance(prepared, RunRefusal):
             await self._explain(message, audience, prepared.failure, "failed")
         else:
-            await self._run(claim, prepared, abort, mailbox, audience)
+            await self._run(claim, prepared, abort, mailbox, audience=audience)
 
     async def _run(
         self, claim: RunClaim, prepared: PreparedRun, abort: Abort, mailbox: Mailbox, audience: Audience
@@ -132,7 +132,7 @@ class TurnRunner:
             await s.store.save_session(_row(prepared))
         price = partial(make_usage_row, plan)
         record = RunRecorder(s.store, claim, prepared.transcript, s.clock, absorbed=audience.absorbed, price=price)
-        where = CompactionRun(plan, prepared.session, prepared.transcript, record, abort, prepared.view)
+        where = CompactionRun(plan, prepared.session, prepared.transcript, record, abort=abort, view=prepared.view)
         compactor = Compactor(s.compactions, where) if s.compactions is not None else None
         speaker = s.speaker(plan.inbound, claim.id, plan.route.key, lambda: self._shown(plan))
         timer = asyncio.get_running_loop().call_later(plan.limits.timeout, abort.set, "timeout")
@@ -144,8 +144,10 @@ class TurnRunner:
                 end = AgentEnd(plan.earlier or (prepared.finished,), "stop", TokenUsage(), ended=s.clock.now())
                 speaker.feed(end)
             else:
-                marks = s.preparer.marks
-                ports = RunPorts(s.model, s.hooks, abort, s.clock, record, mailbox, s.approver, compactor, marks)
+                ports = RunPorts(
+                    s.model, s.hooks, abort, s.clock, record=record, steering=mailbox, approver=s.approver,
+                    compactor=compactor, marks=s.preparer.marks,
+                )  # fmt: skip
                 given = await hookcalls.ask_plugin_reply(s.hooks, plan)
                 run = (s.runtimes.of(plan) if s.runtimes is not None else None) or loop
                 async for event in (
@@ -160,7 +162,7 @@ class TurnRunner:
         except StateError as exc:
             log.error("message %s: %s", claim.id, exc.message)
             failure = ModelFailure("config", f"the turn was stopped: {exc.message}")
-            end = AgentEnd((), "error", TokenUsage(), failure, s.clock.now())
+            end = AgentEnd((), "error", TokenUsage(), failure, ended=s.clock.now())
             speaker.feed(end)
         finally:
             timer.cancel()
@@ -176,7 +178,7 @@ class TurnRunner:
         made = build_settlement(plan, end, prepared.session, replies, lines=record.unwritten_lines())
         made = msgspec.structs.replace(made, spent=record.unwritten_costs())
         made = compactor.extend_settlement(made) if compactor is not None else made
-        made = forget_quiet_heartbeat(made, plan, end, prepared.session, prepared.transcript)
+        made = forget_quiet_heartbeat(made, plan, end, prepared.session, transcript=prepared.transcript)
         if not await self._settle(claim, made, abort, record):
             return
         s.replied(replies)
@@ -210,7 +212,7 @@ class TurnRunner:
         self, message: ClaimedMessage, audience: Audience, failure: ModelFailure, outcome: TurnOutcome
     ) -> None:
         """End a message that gets no run: the person is told why."""
-        end = AgentEnd((), "error", TokenUsage(), failure, self._s.clock.now())
+        end = AgentEnd((), "error", TokenUsage(), failure, ended=self._s.clock.now())
         await self._end(message, audience, end, Settlement(outcome, failure.message))
 
     async def _end(self, message: ClaimedMessage, audience: Audience, end: AgentEnd, made: Settlement) -> None:
@@ -238,4 +240,4 @@ def _before(plan: RunPlan, finished: AssistantMessage | None) -> list[Message]:
 
 def _row(prepared: PreparedRun) -> SessionRow:
     plan, session = prepared.plan, prepared.session
-    return SessionRow(str(plan.route.key), plan.route.agent, session.sessionId, plan.started, session.encode())
+    return SessionRow(str(plan.route.key), plan.route.agent, session.sessionId, plan.started, data=session.encode())

@@ -70,7 +70,7 @@ def make_signin_kit(settings: Settings, channel: str, account: str, clock: Clock
     own = settings.accounts.get(channel, {}).get(account)
     if own is None:
         raise NotFound(f"{channel} has no account {account!r}", fix=f"`pal channels add {channel}` adds one")
-    return make_account_kit(own, settings, SignInMemo(), clock, door, _none)
+    return make_account_kit(own, settings, SignInMemo(), clock, door=door, wanted=_none)
 
 
 def open_channels(
@@ -86,7 +86,9 @@ def open_channels(
         if name not in CHANNELS:
             log.warning("channels.%s: there is no such channel; it is left out", name)
             continue
-        tried = {account: _open(own, settings, store, clock, door, wanted) for account, own in accounts.items()}
+        tried = {
+            account: _open(own, settings, store, clock, door=door, wanted=wanted) for account, own in accounts.items()
+        }
         every = {account: one for account, one in tried.items() if one is not None}
         if every:
             made[name] = AccountsChannel(name, every, clock) if len(accounts) > 1 else next(iter(every.values()))
@@ -99,9 +101,9 @@ def make_account_kit(
     """What one account may use."""
     folder = os.path.join(settings.home, "channels", own.channel, own.account)
     roots = tuple(agent.workspace for agent in settings.agents.values())
-    files = ChannelFiles(os.path.join(settings.home, "media", "inbound"), roots, own.media, door, clock)
+    files = ChannelFiles(os.path.join(settings.home, "media", "inbound"), roots, own.media, door, clock=clock)
     menu = tuple((name, command.help) for name, command in TABLE.items())
-    return ChannelKit(own, own.own, clock, files, memo, folder, wanted, menu)
+    return ChannelKit(own, own.own, clock, files, memo=memo, folder=folder, wanted=wanted, commands=menu)
 
 
 async def _none(inbound: Inbound) -> bool:
@@ -114,7 +116,7 @@ def _open(
 ) -> Channel | None:
     try:
         memo = ChannelRecords(store, f"{own.channel}/{own.account}")
-        return make_channel(own.channel, make_account_kit(own, settings, memo, clock, door, wanted))
+        return make_channel(own.channel, make_account_kit(own, settings, memo, clock, door=door, wanted=wanted))
     except ConfigError as exc:
         log.error("channel %s, account %s is left out: %s", own.channel, own.account, exc.message)
         return None

@@ -144,7 +144,12 @@ class Agent:
         said = get_final_text(end) if end is not None else "" if failed else row.note
         usage = end.usage if end is not None else TokenUsage()
         yield AgentAnswer(
-            said, str(row.outcome), row.session, row.id, usage, (row.note or str(row.outcome)) if failed else ""
+            said,
+            str(row.outcome),
+            row.session,
+            row.id,
+            usage=usage,
+            error=(row.note or str(row.outcome)) if failed else "",
         )
 
     async def run(self, text: str, *, session: str = "", model: str = "") -> AgentAnswer:

@@ -11,7 +11,6 @@ import hashlib
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
@@ -53,7 +52,7 @@ def load_mcp_connect() -> McpConnect:
     except ModuleNotFoundError as exc:
         if exc.name is None or exc.name.split(".")[0] not in ("mcp", "mcp_types", "httpx2", "anyio", "pydantic"):
             raise
-        fix = f"`{sys.executable} -m pip install 'palinurus[mcp]'`"
+        fix = "`pal extras add mcp`"
         raise PalinurusError(f"MCP servers need an extra that is not installed: {fix}", fix=fix) from None
     return found
 

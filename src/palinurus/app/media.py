@@ -17,16 +17,29 @@ from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Attachment
 from palinurus.gateway.attachments import ATTACHMENT_BYTES, INBOUND_FOLDER
 from palinurus.inbox.commands.command import KeepFile
-from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest
+from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest, FetchResponse
+from palinurus.workspace.images import FetchImage
 
 # What clients of the gateway send along, put where files from channels are put too.
 
 
 def make_upload_saver(settings: Settings, door: EgressGuard, clock: Clock) -> KeepFile:
     """Puts a file on disk and names it, or says why not."""
-    return ChannelFiles(os.path.join(settings.home, INBOUND_FOLDER), (), ATTACHMENT_BYTES, door, clock).save
+    return ChannelFiles(os.path.join(settings.home, INBOUND_FOLDER), (), ATTACHMENT_BYTES, door, clock=clock).save
 
 
+def make_image_fetcher(door: EgressGuard) -> FetchImage:
+    """Fetches images that a person names by their address."""
+
+    async def fetch(url: str, most: int) -> bytes | str:
+        found = await _fetch(door, url, FetchLimits(most, _PICTURE_TIME, types=_PICTURE))
+        return found if isinstance(found, str) else found.data
+
+    return fetch
+
+
+_PICTURE = re.compile(r"image/|application/octet-stream")
+_PICTURE_TIME = 15.0  # seconds: a person waits for the answer
 _UNSAFE = re.compile(r"[^\w.-]+")
 _TIME = 60.0
 
@@ -76,14 +89,22 @@ class ChannelFiles:
         return ChannelFile(os.path.basename(real), mimetypes.guess_type(real)[0] or "application/octet-stream", data)
 
     async def _fetch(self, url: str, most: int) -> ChannelFile | str:
-        try:
-            found = await self._door.get(FetchRequest(url), FetchLimits(most, _TIME))
-        except FetchFailure as exc:
-            return str(exc)
-        if found.status != 200 or found.cut:
-            return f"{url[:200]}: {'larger than can be sent' if found.cut else f'answered {found.status}'}"
+        found = await _fetch(self._door, url, FetchLimits(most, _TIME))
+        if isinstance(found, str):
+            return found
         kind = found.type or "application/octet-stream"
         return ChannelFile(_named(found.url.partition("?")[0].rpartition("/")[2], kind), kind, found.data)
+
+
+async def _fetch(door: EgressGuard, url: str, limits: FetchLimits) -> FetchResponse | str:
+    """What is there, whole, or why not."""
+    try:
+        found = await door.get(FetchRequest(url), limits)
+    except FetchFailure as exc:
+        return str(exc)
+    if found.status != 200 or found.cut:
+        return f"{url[:200]}: {'larger than can be sent' if found.cut else f'answered {found.status}'}"
+    return found
 
 
 def _named(name: str, mime: str) -> str:

@@ -53,7 +53,13 @@ def _command(spoken: PluginCommand) -> ChatCommand:
     async def run(call: CommandCall) -> CommandAnswer:
         sender, target = call.inbound.sender, call.inbound.target
         asked = PluginCommandCall(
-            call.name, call.args.strip(), str(call.key), call.key.agent, sender.id, target.channel, sender.owner
+            call.name,
+            call.args.strip(),
+            str(call.key),
+            call.key.agent,
+            sender=sender.id,
+            channel=target.channel,
+            owner=sender.owner,
         )
         if inspect.iscoroutinefunction(spoken.run):
             return CommandAnswer(str(await spoken.run(asked)))
@@ -61,4 +67,4 @@ def _command(spoken: PluginCommand) -> ChatCommand:
         return CommandAnswer(str(await said if inspect.isawaitable(said) else said))
 
     scope: Scope = "owner" if spoken.owner else "any"
-    return ChatCommand(spoken.name, spoken.help, run, spoken.usage, (), scope, "plugins")
+    return ChatCommand(spoken.name, spoken.help, run, spoken.usage, aliases=(), scope=scope, group="plugins")

@@ -108,7 +108,7 @@ class App(AppParts):
             try:
                 rules = self.settings.session.upkeep
                 report = await run_upkeep(
-                    self.settings.home, self.store, rules, self.clock.now(), lambda: self.dispatcher.busy
+                    self.settings.home, self.store, rules, self.clock.now(), busy=lambda: self.dispatcher.busy
                 )
                 log.info("sessions cleaned up: %s", report)
                 old = self.clock.now() / 1000 - self.settings.audio.keep * 86_400

@@ -66,7 +66,9 @@ class ChannelReceivers:
             )
             for account, one in several.items():
                 own = configured.get(account)
-                made.append(ChannelAccountState(name, account, one.status(), self._runs(name), own.dm if own else ""))
+                made.append(
+                    ChannelAccountState(name, account, one.status(), self._runs(name), dm=own.dm if own else "")
+                )
         return tuple(made)
 
     async def start(self, channel: str) -> bool:

@@ -88,9 +88,7 @@ class SignInRunner:
         if entry is None or channel not in LOGINS:
             raise BadRequest(f"{channel} has no sign-in of its own")
         if entry.needs and find_spec(entry.needs) is None:
-            raise BadRequest(
-                f"{channel} needs the package {entry.needs}", fix=f"pip install 'palinurus[{entry.extra}]'"
-            )
+            raise BadRequest(f"{channel} needs the package {entry.needs}", fix=f"`pal extras add {entry.extra}`")
         kit, going = self._kit(channel, account), _Going(channel)
         await self._lines.stop(channel)
         going.task = asyncio.ensure_future(self._signed(channel, kit, going))

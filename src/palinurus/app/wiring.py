@@ -17,7 +17,7 @@ from palinurus.agent.plan.prompt import PromptBuilder, PromptSupply
 from palinurus.agent.plan.window import TokenCalibration
 from palinurus.agent.runtimes.choose import Runtimes
 from palinurus.agent.turn import TurnRunner, TurnServices
-from palinurus.app import mcp, models, plugins
+from palinurus.app import mcp, parts, plugins
 from palinurus.app.admission import ChannelAdmission
 from palinurus.app.background import (
     make_job_observer,
@@ -28,11 +28,10 @@ from palinurus.app.background import (
     stop_session_processes,
 )
 from palinurus.app.channels import make_signin_kit, open_channels
-from palinurus.app.media import make_upload_saver
-from palinurus.app.models import CompactionCallbacks, make_compactions
+from palinurus.app.media import make_image_fetcher, make_upload_saver
+from palinurus.app.parts import CompactionCallbacks, ToolboxViews, make_compactions, make_toolbox
 from palinurus.app.receivers import ChannelReceivers
 from palinurus.app.signin import SignInRunner
-from palinurus.app.tools import ToolboxViews, make_toolbox
 from palinurus.clock import Clock
 from palinurus.config.sections.approvals import APPROVALS_FILE
 from palinurus.config.settings import Settings
@@ -162,9 +161,9 @@ class AppParts:
     def _wire_model(self) -> Model:
         """The model of all runs: what was handed in, or every provider there is; within budgets, and watched."""
         if (model := self._given) is None:
-            self._models = models.make_provider_models(self.settings, self.catalog, self.clock)
-            model = models.wrap_with_cassette(self._models, self._environ)
-        made, self._watch = models.add_budgets_and_watch(
+            self._models = parts.make_provider_models(self.settings, self.catalog, self.clock)
+            model = parts.wrap_with_cassette(self._models, self._environ)
+        made, self._watch = parts.add_budgets_and_watch(
             model, self.settings, self.store, self.clock, defer=_write_later
         )
         return made
@@ -193,6 +192,7 @@ class AppParts:
                 tell=events.take,
                 ready=self.mcp.ready if self.mcp.all else None,
                 attach=FileAttacher(self.ears),
+                fetch=make_image_fetcher(self.web.egress) if settings.web.fetch.enabled else None,
             )
         )
         self.offers = preparer.offers

@@ -53,7 +53,7 @@ def make_channel(name: str, kit: ChannelKit) -> Channel | None:
     if entry is None:
         return None
     if entry.needs and find_spec(entry.needs) is None:
-        hint = f"pip install 'palinurus[{entry.extra}]'"
+        hint = f"`pal extras add {entry.extra}`"
         raise ConfigError((Problem(f"channels.{name}", f"needs the package {entry.needs}", hint=hint),))
     module, _, attribute = entry.where.partition(":")
     return cast("Callable[[ChannelKit], Channel]", getattr(import_module(module), attribute))(kit)

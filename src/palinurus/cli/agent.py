@@ -30,7 +30,7 @@ def run_agent(argv: list[str]) -> int:
     environ = dict(os.environ)
     loaded = load_settings(environ)
     where = resolve_session_key(loaded.settings, args.session, args.agent)
-    message = CliMessage(text, str(where), where.agent, args.model)
+    message = CliMessage(text, str(where), where.agent, args.model, thinking=args.thinking)
     return asyncio.run(_talk(loaded, environ, message, args))
 
 
@@ -40,6 +40,7 @@ def _parser() -> CommandParser:
     parser.add_argument("--session", default="", help="session key, or a word (default: the main session)")
     parser.add_argument("--agent", default="", help="which agent (default: the default one)")
     parser.add_argument("--model", default="", help="provider/model for this turn")
+    parser.add_argument("--thinking", default="", metavar="LEVEL", help="thinking level for this turn")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--local", action="store_true", help="run in this process, not through a gateway")
     parser.add_argument("--timeout", type=float, default=0.0, help="seconds after which the turn is stopped")
@@ -67,7 +68,7 @@ async def _talk(loaded: LoadedConfig, environ: Mapping[str, str], message: CliMe
     seen = _Seen()
     began = clock.monotonic()
     try:
-        outcome = await _turn(client, message, args, environ, seen)
+        outcome = await _turn(client, message, args, environ, seen=seen)
     finally:
         await client.close()
     if args.json:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, NoReturn, TypeAlias
@@ -19,6 +18,7 @@ from palinurus.config.load import LoadedConfig, load_config
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core import durations
 from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.core.types.vendor import Vendor
 from palinurus.errors import BadRequest, NotFound, PalinurusError
 
 Argument: TypeAlias = tuple[tuple[str, ...], dict[str, Any]]  # flags or a name, and what argparse is told about it
@@ -78,14 +78,21 @@ def load_extra(part: str, extra: str, modules: tuple[str, ...], what: str) -> An
     except ModuleNotFoundError as exc:
         if exc.name not in modules:
             raise
-        fix = f"`{sys.executable} -m pip install 'palinurus[{extra}]'`"
-        raise PalinurusError(f"{what} needs an extra that is not installed", fix=fix) from None
+        raise PalinurusError(f"{what} needs an extra that is not installed", fix=f"`pal extras add {extra}`") from None
 
 
 def load_settings(environ: Mapping[str, str]) -> LoadedConfig:
     """The config in force. From here on, files we make are ours alone. Raises ConfigError."""
     os.umask(0o077)
     return load_config(paths.find_home(environ), environ)
+
+
+def load_vendors(settings: Settings) -> dict[str, Vendor]:
+    """Model vendors of plugins. These hang on the whole program, which is loaded only where one is enabled."""
+    if not settings.plugins.enabled_ids:
+        return {}
+    load: Any = load_part(PARTS["brought"])
+    return dict(load(settings).vendors)
 
 
 def find_agent(settings: Settings, name: str | None) -> AgentSettings:

@@ -90,7 +90,7 @@ def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     for name, entry in CHANNELS.items() if asked.all else ():
         if name not in loaded.settings.accounts:
             ready = not entry.needs or find_spec(entry.needs) is not None
-            print(f"{name}  not set up" + ("" if ready else f"; needs pip install 'palinurus[{entry.extra}]'"))
+            print(f"{name}  not set up" + ("" if ready else f"; needs `pal extras add {entry.extra}`"))
     if not rows:
         print("no channels yet; `pal channels add telegram` adds one")
     return 0
@@ -137,7 +137,7 @@ def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
         print(f"now sign in: pal channels login {name}")
     entry = CHANNELS[name]
     if entry.needs and find_spec(entry.needs) is None:
-        print(f"its library is missing: pip install 'palinurus[{entry.extra}]'")
+        print(f"its library is missing: `pal extras add {entry.extra}`")
     print("strangers who write get a code; `pal pairing approve CODE` lets them in, the first one as the owner")
     return 0
 
@@ -193,7 +193,7 @@ async def _signed(asked: argparse.Namespace, settings: Settings, enter: Callable
     if alive:
         await tell("channels.stop")
     kit = make_signin_kit(
-        settings, asked.channel, asked.account or "default", clock, EgressGuard(settings.web.fetch.rules)
+        settings, asked.channel, asked.account or "default", clock, door=EgressGuard(settings.web.fetch.rules)
     )
     try:
         problem = await enter(kit, print)

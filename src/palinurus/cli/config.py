@@ -13,7 +13,7 @@ from palinurus.config import paths, relaxed
 from palinurus.config.check import describe_key
 from palinurus.config.explain import explain_key, find_effective, resolve_key
 from palinurus.config.keypath import Path, get_at, has_at, parse_path, show_path
-from palinurus.config.load import find_doubles, load_config, read_config
+from palinurus.config.load import find_doubles, find_unread, load_config, read_config
 from palinurus.config.rewrite import KeyChange, set_config_key, unset_config_key
 from palinurus.config.secrets import is_secret, mask_secrets
 from palinurus.errors import BadRequest, NotFound
@@ -81,7 +81,7 @@ def _explain(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -
 def _validate(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
     file = paths.locate_config_file(home)
     reading = read_config(file, home, environ)
-    problems = reading.problems + find_doubles(reading, file)
+    problems = reading.problems + find_doubles(reading, file) + find_unread(reading, file)
     for problem in problems:
         print(f"{'error' if problem.fatal else 'warning'}: {problem}")
     fatal = sum(problem.fatal for problem in problems)

@@ -1,5 +1,5 @@
 """`pal cron`: jobs for later. Asks the running gateway; without one it reads and changes the jobs on disk, which run
-when the gateway is started again.
+when the gateway is started again. Not by `reach_program`: to list jobs, the whole program need not be loaded.
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "devices": ("palinurus.cli.access.devices:run_devices", "who may connect: list, approve, reject, revoke, rotate"),
     "sandbox": ("palinurus.cli.look.sandbox:run_sandbox", "what holds the agent's commands: explain it, test it"),
+    "extras": ("palinurus.cli.extras:run_extras", "optional parts of this installation: list, add"),
     "config": ("palinurus.cli.config:run_config", "get, set, explain and validate settings"),
     "acp": ("palinurus.cli.bridges.acp:run_acp", "serve an editor over the Agent Client Protocol"),
     "trace": ("palinurus.cli.look.why:run_trace", "follow one message from arrival to receipt"),
@@ -67,10 +68,14 @@ PARTS: dict[str, str] = {
     "first": "palinurus.cli.setup.questions:open_terminal_questions",  # the questions of `pal setup`
     "tried": "palinurus.cli.setup.questions:try_current_model",  # one word from the model, for `pal doctor --ask`
     "tui": "palinurus.cli.tui.app:run_chat_screen",  # needs the extra `tui`
+    "connect": "palinurus.gateway.client:connect_gateway",  # the gateway's protocol, with aiohttp
+    "login": "palinurus.gateway.client:LoginOptions",
+    "identity": "palinurus.gateway.client:load_identity",
     "link": "palinurus.cli.reach.gateway:find_connection_source",  # the screen's way to the agent, once it stands
     "open": "palinurus.cli.reach.embedded:open_program",  # the whole program with nothing running, for one command
     "own": "palinurus.cli.reach.embedded:start_embedded_gateway",  # the whole program, for the screen
     "local": "palinurus.cli.reach.local:start_local_client",  # the whole program, when no gateway runs
+    "brought": "palinurus.app.plugins:load_contributions",  # the whole program, for what plugins bring
     "other": "palinurus.cli.plugins:run_plugin_command",  # commands that plugins bring
 }
 
@@ -94,7 +99,7 @@ def main(argv: list[str] | None = None) -> int:
         if not equals:
             value = args.pop(0) if args else ""
         if not value:
-            return _usage(f"{name} needs a directory")
+            return _say(f"{name} needs a directory", "`pal --help`", 64)
         os.environ["PALINURUS_HOME"] = value
     if args and args[0] in ("--version", "-V"):
         print(f"palinurus {__version__}")
@@ -138,17 +143,21 @@ def _run(where: str, args: list[str]) -> int:
         sys.stdout.flush()
         return int(code)
     except expected as exc:
-        message, fix = getattr(exc, "message", str(exc)), getattr(exc, "fix", "")
-        print(f"pal: {message}" + (f"\n  fix: {fix}" if fix else ""), file=sys.stderr)
-        return int(getattr(exc, "exit_code", 1))
+        return _say(getattr(exc, "message", str(exc)), getattr(exc, "fix", ""), getattr(exc, "exit_code", 1))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         # The reader has gone (`pal … | head`); what Python still wants to flush goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as exc:
+        if not exc.filename:  # not the machine's files, but a mistake of ours
+            raise
+        return _say(
+            f"{exc.filename}: {exc.strerror}", "check owner, mode and free space; PALINURUS_HOME may be elsewhere", 73
+        )
 
 
-def _usage(message: str, fix: str = "`pal --help`") -> int:
-    print(f"pal: {message}\n  fix: {fix}", file=sys.stderr)
-    return 64
+def _say(message: str, fix: str, code: int) -> int:
+    print(f"pal: {message}" + (f"\n  fix: {fix}" if fix else ""), file=sys.stderr)
+    return code

@@ -41,7 +41,7 @@ from palinurus.tools.web.egress import EgressGuard
 # What a program says when it cannot start -> what helps.
 FIXES: tuple[tuple[str, str], ...] = (
     ("is not there", "install it, or write its whole path; tools see only the PATH that `pal mcp test --json` shows"),
-    ("extra that is not installed", f"`{sys.executable} -m pip install 'palinurus[mcp]'`"),
+    ("extra that is not installed", "`pal extras add mcp`"),
     ("permission denied", 'it runs in a cell: open folders with sandbox: {read: ["…"], write: ["…"]}'),
     ("eacces", 'it runs in a cell: open folders with sandbox: {read: ["…"], write: ["…"]}'),
     ("operation not permitted", 'it runs in a cell: open folders with sandbox: {read: ["…"], write: ["…"]}'),
@@ -104,7 +104,7 @@ def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
 async def _tried(here: Any, name: str) -> tuple[dict[str, Any], bool]:
     table: dict[str, Tool] = {}
     made = mcp.make_mcp_servers(
-        here, os.environ, SystemClock(), EgressGuard(here.web.fetch.rules), f"test {os.getpid()}"
+        here, os.environ, SystemClock(), EgressGuard(here.web.fetch.rules), life=f"test {os.getpid()}"
     )
     made.attach(table, lambda: None)
     server = made.all[name]

@@ -48,7 +48,7 @@ def run_memory(argv: list[str]) -> int:
     loaded = load_settings(os.environ).settings
     agent = find_agent(loaded, options.agent)
     embedder = Embedder(loaded.home)
-    memory = AgentMemory(loaded.home, agent.id, agent.workspace, agent.memory, SystemClock(), embedder)
+    memory = AgentMemory(loaded.home, agent.id, agent.workspace, agent.memory, clock=SystemClock(), embedder=embedder)
     try:
         sys.stdout.write(strip_controls(options.run(MemoryCommand(memory, loaded.home, options))) + "\n")
     finally:

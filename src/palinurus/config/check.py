@@ -5,11 +5,14 @@ The declarations of `schema` are the only source. No message quotes a secret.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
+from palinurus.config.declare import SectionKind
 from palinurus.config.findings import ConfigFinding
 from palinurus.config.keypath import Path
-from palinurus.config.kinds import Kind, KindReport, make_kind, name_kind
+from palinurus.config.kinds import KeyNote, Kind, KindReport, ListKind, MapKind, Written, make_kind, name_kind
 from palinurus.config.schema import Config
 
 
@@ -36,3 +39,38 @@ def list_keys_below(path: Path) -> list[str]:
     """The keys that can stand directly below `path`."""
     kind = describe_key(path)
     return kind.list_keys() if kind is not None else []
+
+
+def find_note(path: Path) -> KeyNote:
+    """What is declared of the key at `path`."""
+    around = describe_key(path[:-1]) if path else None
+    return (around.find_note(path[-1]) if around else None) or KeyNote()
+
+
+def show_default(kind: Kind | None, note: KeyNote) -> Any:
+    """What applies where a key is not written, in the form in which it would be written; None: cannot be said."""
+    default = list(note.default) if isinstance(note.default, tuple) else note.default
+    known = isinstance(default, str | int | float | list) and not isinstance(kind, Written)
+    return default if kind is not None and known and kind.fits(default) else None
+
+
+def walk_keys(
+    kind: Kind | None = None, path: Path = (), *, loose: bool = False
+) -> Iterator[tuple[Path, Kind, KeyNote]]:
+    """Every declared key, the one around others first; `loose`: also those of free-form sections. `*` stands for any
+    name, `[]` for any item of a list."""
+    for option in (kind or make_kind(Config)).options:
+        around = option.tree if isinstance(option, SectionKind) and loose else option
+        for name in around.list_keys():
+            below = around.step(name) or Kind()
+            yield (*path, name), below, around.find_note(name) or KeyNote()
+            yield from walk_keys(below, (*path, name), loose=loose)
+        if isinstance(option, ListKind | MapKind):
+            part = "[]" if isinstance(option, ListKind) else "*"
+            yield from walk_keys(option.item, (*path, part), loose=loose)
+
+
+@cache
+def list_restart_keys() -> tuple[Path, ...]:
+    """The keys that are read only when the gateway starts."""
+    return tuple(path for path, _, note in walk_keys() if note.restart)

@@ -1,43 +1,44 @@
 """Sections of the config: a class is a section, a field is a key. The field is the only declaration a key has.
 
 Its annotation says how it is written and what it becomes (`kinds.py`), its default what applies when it is left out;
-`key` adds what else there is to say. Everything that is known of keys (checks, forms, explanations) is read from here.
+`option` adds what else there is to say. Everything known of keys (checks, forms, explanations) is read from here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, ClassVar, NamedTuple, TypeVar, get_type_hints
+from functools import cache, cached_property
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import msgspec
 from msgspec import NODEFAULT
 
 from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_nearest
 from palinurus.config.keypath import Path
-from palinurus.config.kinds import Kind, KindReport, Schema, make_kind
+from palinurus.config.kinds import KeyNote, Kind, KindReport, Schema, make_kind
 
 S = TypeVar("S", bound="Section")
 
 
 class KeySpec(NamedTuple):
-    """What `key` said."""
+    """What `option` said."""
 
     default: Any
     about: str = ""
     at: str | None = ""
 
 
-def key(default: Any = NODEFAULT, about: str = "", at: str | None = "") -> Any:
+def option(default: Any = NODEFAULT, about: str = "", at: str | None = "") -> Any:
     """A field: its default, one sentence for people, and its place in the section (a.b.c) if that is not its own name.
 
     `a:b.c`: what stands below `a` is free-form, and not checked. None: no key; the section fills the field in itself.
+    `.`: no key either, but the name that the section stands under. `*`: a section whose keys stand among the others.
     """
     return KeySpec(default, about, at)
 
 
 class SectionMeta(msgspec.StructMeta):
-    """Takes the words of `key` out of the class body, so that msgspec sees plain defaults."""
+    """Takes the words of `option` out of the class body, so that msgspec sees plain defaults."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], body: dict[str, Any], /, **options: Any) -> SectionMeta:
         specs = {field: spec for field, spec in body.items() if isinstance(spec, KeySpec)}
@@ -56,16 +57,21 @@ class SectionKind(Kind):
     """An object with known keys."""
 
     word = "an object"
+    holds = dict
 
-    def __init__(self, cls: type[Section]) -> None:
-        self.cls = cls
+    def __init__(
+        self, cls: type[Section], without: frozenset[str] = frozenset(), about: Mapping[str, str] | None = None
+    ) -> None:
+        self.cls, self.without, self.about = cls, without, about or {}
 
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, dict)
+    @property
+    def tree(self) -> KeyTree:
+        """Its keys, but for those that cannot stand here."""
+        return list_declared(self.cls, self.without)
 
     def inspect(self, value: Any, path: Path, report: KindReport) -> None:
         if not self.cls.LOOSE:
-            list_declared(self.cls).inspect(value, path, report)
+            self.tree.inspect(value, path, report)
 
     def read(self, value: Any, here: ConfigPlace) -> Any:
         return fill_section(self.cls, value, here)
@@ -74,61 +80,94 @@ class SectionKind(Kind):
         if self.cls.LOOSE:
             return {"type": "object"}
         about = {"description": self.cls.__doc__} if self.cls.__dict__.get("__doc__") else {}
-        return {"title": self.cls.__name__, **about, **list_declared(self.cls).describe()}
+        return {"title": self.cls.__name__, **about, **self.tree.describe()}
 
     def step(self, part: str | int) -> Kind | None:
-        return Kind() if self.cls.LOOSE else list_declared(self.cls).step(part)
+        return Kind() if self.cls.LOOSE else self.tree.step(part)
 
     def list_keys(self) -> list[str]:
-        return [] if self.cls.LOOSE else list_declared(self.cls).list_keys()
+        return [] if self.cls.LOOSE else self.tree.list_keys()
+
+    def find_note(self, part: str | int) -> KeyNote | None:
+        note = None if self.cls.LOOSE else self.tree.find_note(part)
+        return note._replace(about=self.about[str(part)]) if note and part in self.about else note
+
+
+class Unfilled(SectionKind):
+    """A section that is checked here and stays as written: it is one layer of several, read when they are merged."""
+
+    def read(self, value: Any, here: ConfigPlace) -> Any:
+        return value
 
 
 class Section(msgspec.Struct, frozen=True, metaclass=SectionMeta):
     """A part of the config file. A key that is absent or null has its default."""
 
     __specs__: ClassVar[dict[str, KeySpec]]
+    ALWAYS: ClassVar[bool] = False  # `settle` has a say even if the section is not written
     LOOSE: ClassVar[bool] = False  # free-form: what does not fit counts as not written
     KNOWN: ClassVar[Mapping[str, Any]] = {}  # key -> how it is written; `settle` or somebody above reads it
     UNREAD: ClassVar[Mapping[str, Any]] = {}  # the same; nobody reads it
+    GROUPS: ClassVar[Mapping[str, str]] = {}  # objects that hold several of the keys -> one sentence
+    RESTART: ClassVar[tuple[str, ...]] = ()  # keys that are read only when the gateway starts
 
-    def settle(self: S, raw: Mapping[str, Any], here: ConfigPlace) -> S:
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         """Itself once more, with what follows from several keys; what is wrong is noted at `here`."""
         return self
 
 
-class DeclaredKey(NamedTuple):
-    """A key of a section."""
+class NameKind(Kind):
+    """No value of the file, but the name that a section stands under."""
 
-    field: str
-    at: Path
-    kind: Kind
-    default: Any = NODEFAULT
-    about: str = ""
-    loose: bool = False  # not checked: what does not fit counts as not written
+    def read(self, value: Any, here: ConfigPlace) -> Any:
+        return str(here.path[-1])
+
+
+class DeclaredKey:
+    """A key of a section: field `field`, at `at` in the file."""
+
+    def __init__(self, field: str, form: Any, spec: KeySpec, default: Any, loose: bool) -> None:
+        place = spec.at or camel_case(field)
+        self.field, self.form, self.about, self.default = field, form, spec.about, default
+        self.place, colon, _ = place.partition(":")  # what is checked; below it, everything goes
+        self.at: Path = () if place in (".", "*") else tuple(place.replace(":", ".").split("."))
+        self.free = bool(colon)
+        self.loose = loose or self.free  # not checked: what does not fit counts as not written
+
+    @cached_property
+    def kind(self) -> Kind:
+        return NameKind() if self.place == "." else make_kind(self.form)
+
+    @property
+    def always(self) -> bool:
+        """Is it read even if it is not written?"""
+        return isinstance(self.form, SectionMeta) and bool(self.form.ALWAYS)  # type: ignore[attr-defined]
 
 
 class KeyTree(Kind):
     """An object inside a section that is no section itself: its keys are fields of the section around it."""
 
     word = "an object"
+    holds = dict
 
     def __init__(self) -> None:
         self.keys: dict[str, Kind] = {}
-        self.fields: list[DeclaredKey] = []  # of the whole section; only at its top
         self.required: list[str] = []
+        self.notes: dict[str, KeyNote] = {}
 
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, dict)
-
-    def put(self, at: Path, kind: Kind) -> None:
+    def put(self, at: Path, kind: Kind, note: KeyNote) -> None:
         """Have `kind` stand at `at`."""
         name = str(at[0])
+        if len(at) == 1 and isinstance(kind, KeyTree):
+            for key, inner in kind.keys.items():
+                self.put((name, key), inner, kind.notes.get(key, KeyNote()))
+            return
         if len(at) == 1:
-            self.keys[name] = kind
+            self.keys[name], self.notes[name] = kind, note
             return
         below = self.keys.setdefault(name, KeyTree())
         assert isinstance(below, KeyTree), f"{name} is a value, nothing can stand below it"
-        below.put(at[1:], kind)
+        below.put(at[1:], kind, note)
 
     def inspect(self, value: Any, path: Path, report: KindReport) -> None:
         for name, below in value.items():
@@ -144,9 +183,9 @@ class KeyTree(Kind):
 
     def describe(self) -> Schema:
         made = {name: kind.describe() for name, kind in self.keys.items()}
-        for key in self.fields:
-            if len(key.at) == 1 and isinstance(key.default, str | int | float):
-                made[str(key.at[0])]["default"] = key.default
+        for name, note in self.notes.items():
+            if isinstance(note.default, str | int | float) and self.keys[name].fits(note.default or None):
+                made[name]["default"] = note.default
         return {"type": "object", "properties": made, "required": self.required, "additionalProperties": False}
 
     def step(self, part: str | int) -> Kind | None:
@@ -155,27 +194,49 @@ class KeyTree(Kind):
     def list_keys(self) -> list[str]:
         return list(self.keys)
 
+    def find_note(self, part: str | int) -> KeyNote | None:
+        return self.notes.get(str(part))
+
 
 @cache
-def list_declared(cls: type[Section]) -> KeyTree:
+def list_fields(cls: type[Section]) -> tuple[DeclaredKey, ...]:
+    """The fields of a section that are keys."""
+    forms = {
+        name: form for base in reversed(cls.__mro__) for name, form in vars(base).get("__annotations__", {}).items()
+    }
+    missing = len(cls.__struct_fields__) - len(cls.__struct_defaults__)
+    defaults = dict(zip(cls.__struct_fields__, (*[NODEFAULT] * missing, *cls.__struct_defaults__), strict=True))
+    specs = {field: cls.__specs__.get(field, KeySpec(default)) for field, default in defaults.items()}
+    return tuple(
+        DeclaredKey(field, forms[field], spec, defaults[field], loose=cls.LOOSE)
+        for field, spec in specs.items()
+        if spec.at is not None
+    )
+
+
+@cache
+def list_declared(cls: type[Section], without: frozenset[str] = frozenset()) -> KeyTree:
     """The keys of a section, as the file has them."""
-    tree, hints = KeyTree(), get_type_hints(cls, include_extras=True)
-    defaults = (NODEFAULT,) * len(cls.__struct_fields__) + cls.__struct_defaults__
-    defaults = defaults[-len(cls.__struct_fields__) :]
-    for field, name, default in zip(cls.__struct_fields__, cls.__struct_encode_fields__, defaults, strict=True):
-        spec = cls.__specs__.get(field, KeySpec(default))
-        if spec.at is None:
-            continue
-        place = spec.at or (name if name != field else camel_case(field))
-        top, colon, _below = place.partition(":")
-        at: Path = tuple(place.replace(":", ".").split("."))
-        declared = DeclaredKey(field, at, make_kind(hints[field]), default, spec.about, bool(colon) or cls.LOOSE)
-        tree.fields.append(declared)
-        tree.put(tuple(top.split(".")), make_kind(dict[str, Any]) if colon else declared.kind)
-        if default is NODEFAULT:
-            tree.required.append(str(at[0]))
+    tree = KeyTree()
+    for key in list_fields(cls):
+        note = KeyNote(key.about, key.default, restart=key.place in cls.RESTART)
+        if not key.at:
+            for below in key.kind.list_keys():
+                tree.put((below,), key.kind.step(below) or Kind(), key.kind.find_note(below) or KeyNote())
+        elif key.free:
+            tree.put(tuple(key.place.split(".")), make_kind(dict[str, Any]), KeyNote())
+        else:
+            tree.put(key.at, key.kind, note)
+        if key.at and key.default is NODEFAULT:
+            tree.required.append(str(key.at[0]))
     for name, form in {**cls.KNOWN, **cls.UNREAD}.items():
-        tree.put(tuple(name.split(".")), make_kind(form))
+        about = next((mark for mark in getattr(form, "__metadata__", ()) if isinstance(mark, str)), "")
+        note = KeyNote(about, acts=name not in cls.UNREAD, restart=name in cls.RESTART)
+        tree.put(tuple(name.split(".")), make_kind(form), note)
+    for name, about in cls.GROUPS.items():
+        tree.notes[name] = KeyNote(about)
+    for name in without:
+        del tree.keys[name], tree.notes[name]
     return tree
 
 
@@ -185,14 +246,23 @@ def camel_case(name: str) -> str:
     return first + "".join(word.title() for word in rest)
 
 
-def fill_section(cls: type[S], raw: Mapping[str, Any], here: ConfigPlace) -> S:
-    """The section that `raw` says. It has been checked, unless the section is loose."""
-    values: dict[str, Any] = {}
-    for key in list_declared(cls).fields:
+def same_form(form: Any, names: str) -> dict[str, Any]:
+    """Several keys that are written in the same form, for `KNOWN` and `UNREAD`."""
+    return dict.fromkeys(names.split(), form)
+
+
+def fill_section(cls: type[S], raw: Mapping[str, Any], here: ConfigPlace, **values: Any) -> S:
+    """The section that `raw` says, and `values` that are no keys. It has been checked, unless the section is loose."""
+    for key in list_fields(cls):
         found: Any = raw
         for part in key.at:
             found = found.get(part) if isinstance(found, dict) else None
-        if found is None or (key.loose and not key.kind.fits(found)):
+        if found is None and key.always:
+            found = {}
+        if found is None:
+            continue
+        if key.loose and not key.kind.fits(found):
+            key.kind.refuse(found, key.default, here.below(*key.at))
             continue
         value = key.kind.read(found, here.below(*key.at))
         if value is not msgspec.UNSET:

@@ -70,7 +70,7 @@ def put_text(text: str, path: Path, value: Any) -> str | None:
         body = put_value(None, below, value)
     except ValueError:
         return None
-    return _insert(text, found, around, new, body)
+    return _insert(text, found, around, new, body=body)
 
 
 def _insert(text: str, found: JsonScan, around: Path, new: str | int, body: Any) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
 
 from palinurus import crashpoints
 from palinurus.config.findings import ConfigFinding
+from palinurus.files import write_whole_file
 
 MAX_BYTES = 4 * 1024 * 1024  # an avatar may be embedded, hence not smaller
 
@@ -77,28 +77,7 @@ def replace_file(file: str, data: bytes, *, crash: bool = False) -> None:
 
     A symbolic link stays one: what it points at is replaced. `crash` passes the crash points; copies have none.
     """
-    file = os.path.realpath(file)
-    folder, name = os.path.split(file)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    placed = False
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if crash:
-            crashpoints.pass_crashpoint("config.before")
-        os.rename(temporary, file)
-        placed = True
-    finally:
-        if not placed:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-    folder_handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder_handle)
-    finally:
-        os.close(folder_handle)
+    before = (lambda: crashpoints.pass_crashpoint("config.before")) if crash else None
+    write_whole_file(file, data, follow=True, ready=before)
     if crash:
         crashpoints.pass_crashpoint("config.after")

@@ -40,10 +40,20 @@ class KindReport(NamedTuple):
     late: list[ConfigFinding]
 
 
+class KeyNote(NamedTuple):
+    """What a declaration says besides the kind."""
+
+    about: str = ""  # one sentence
+    default: Any = msgspec.UNSET  # as the program uses it
+    acts: bool = True  # False: known, and nobody reads it
+    restart: bool = False  # a change takes effect only when the gateway starts again
+
+
 class Kind:
     """Anything: the base of all others."""
 
     word: ClassVar[str] = ""  # in "expected …"
+    holds: ClassVar[type] = object  # the JSON kind of the value
 
     @property
     def options(self) -> tuple[Kind, ...]:
@@ -52,7 +62,7 @@ class Kind:
 
     def accepts(self, value: Any) -> bool:
         """Is the value of the right JSON kind? What it holds is not looked at."""
-        return True
+        return isinstance(value, self.holds)
 
     def check(self, value: Any, path: Path, report: KindReport) -> None:
         """Report everything wrong with the value at `path`."""
@@ -91,6 +101,9 @@ class Kind:
         """The value as the program uses it; UNSET: the default applies."""
         return value
 
+    def refuse(self, value: Any, default: Any, here: ConfigPlace) -> None:
+        """Note that a value of a free-form section does not fit, if that is worth a word."""
+
     def describe(self) -> Schema:
         """As JSON schema."""
         return {}
@@ -103,6 +116,10 @@ class Kind:
         """The keys that are known below."""
         return []
 
+    def find_note(self, part: str | int) -> KeyNote | None:
+        """What is declared of a key below."""
+        return None
+
 
 class LeafKind(Kind):
     """A single value: nothing can stand below it."""
@@ -113,9 +130,7 @@ class LeafKind(Kind):
 
 class BoolKind(LeafKind):
     word = "true or false"
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, bool)
+    holds = bool
 
     @staticmethod
     def advise(value: Any) -> str:
@@ -157,12 +172,10 @@ class NumberKind(LeafKind):
 
 class TextKind(LeafKind):
     word = "a text"
+    holds = str
 
     def __init__(self, least: int = 0) -> None:
         self.least = least
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, str)
 
     @staticmethod
     def advise(value: Any) -> str:
@@ -177,11 +190,10 @@ class TextKind(LeafKind):
 
 
 class WordKind(LeafKind):
+    holds = str
+
     def __init__(self, words: tuple[str, ...]) -> None:
         self.words = words
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, str)
 
     def list_words(self) -> list[str]:
         return [f"'{word}'" for word in self.words]
@@ -198,12 +210,10 @@ class WordKind(LeafKind):
 
 class ListKind(Kind):
     word = "a list"
+    holds = list
 
     def __init__(self, item: Kind, make: Callable[[Iterator[Any]], Any] = list) -> None:
         self.item, self.make = item, make
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, list)
 
     @staticmethod
     def advise(value: Any) -> str:
@@ -227,12 +237,10 @@ class ListKind(Kind):
 
 class MapKind(Kind):
     word = "an object"
+    holds = dict
 
     def __init__(self, item: Kind) -> None:
         self.item = item
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, dict)
 
     def inspect(self, value: Any, path: Path, report: KindReport) -> None:
         for name, below in value.items():
@@ -248,6 +256,20 @@ class MapKind(Kind):
 
     def step(self, part: str | int) -> Kind | None:
         return self.item if isinstance(part, str) else None
+
+
+class NotedMap(MapKind):
+    """An object with names that nobody checks; of some of them there is something to say."""
+
+    def __init__(self, item: Any, **words: str) -> None:
+        super().__init__(make_kind(item))
+        self.words = words
+
+    def list_keys(self) -> list[str]:
+        return list(self.words)
+
+    def find_note(self, part: str | int) -> KeyNote | None:
+        return KeyNote(self.words[part]) if isinstance(part, str) and part in self.words else None
 
 
 class UnionKind(Kind):
@@ -274,15 +296,15 @@ class UnionKind(Kind):
     def list_keys(self) -> list[str]:
         return [name for kind in self.kinds for name in kind.list_keys()]
 
+    def find_note(self, part: str | int) -> KeyNote | None:
+        return next((note for kind in self.kinds if (note := kind.find_note(part))), None)
 
-class Written(Kind):
-    """A value that is written as `form` (an annotation) and used as what `make` makes of it.
 
-    UNSET from `make`: the default applies. ValueError: what `message` and `hint` say is wrong with it.
-    """
+class WrappedKind(Kind):
+    """A value that is written in the form of another kind, and read in its own way."""
 
-    def __init__(self, form: Any, make: Callable[[Any], Any], message: str = "", hint: str = "") -> None:
-        self.form, self.make, self.message, self.hint = make_kind(form), make, message, hint
+    def __init__(self, form: Any) -> None:
+        self.form = make_kind(form)
 
     @property
     def options(self) -> tuple[Kind, ...]:
@@ -290,22 +312,6 @@ class Written(Kind):
 
     def accepts(self, value: Any) -> bool:
         return self.form.accepts(value)
-
-    def check(self, value: Any, path: Path, report: KindReport) -> None:
-        before = len(report.wrong)
-        super().check(value, path, report)
-        if len(report.wrong) > before or not self.message:
-            return
-        try:
-            self.make(value)
-        except ValueError:
-            report.late.append(ConfigFinding(path, self.message, self.hint))
-
-    def read(self, value: Any, here: ConfigPlace) -> Any:
-        try:
-            return self.make(value)
-        except ValueError:
-            return msgspec.UNSET
 
     def describe(self) -> Schema:
         return self.form.describe()
@@ -315,6 +321,36 @@ class Written(Kind):
 
     def list_keys(self) -> list[str]:
         return self.form.list_keys()
+
+    def find_note(self, part: str | int) -> KeyNote | None:
+        return self.form.find_note(part)
+
+
+class Written(WrappedKind):
+    """A value that is written as `form` (an annotation) and used as what `make` makes of it.
+
+    UNSET from `make`: the default applies. ValueError: what `message` and `hint` say is wrong with it.
+    """
+
+    def __init__(self, form: Any, make: Callable[[Any], Any], message: str = "", hint: str = "") -> None:
+        super().__init__(form)
+        self.make, self.message, self.hint = make, message, hint
+
+    def check(self, value: Any, path: Path, report: KindReport) -> None:
+        before = len(report.wrong)
+        super().check(value, path, report)
+        if len(report.wrong) == before and self.message and self._make(value) is ValueError:
+            report.late.append(ConfigFinding(path, self.message, self.hint))
+
+    def read(self, value: Any, here: ConfigPlace) -> Any:
+        made = self._make(value)
+        return msgspec.UNSET if made is ValueError else made
+
+    def _make(self, value: Any) -> Any:
+        try:
+            return self.make(value)
+        except ValueError:
+            return ValueError
 
 
 _ADVISERS: tuple[type[Kind], ...] = (NumberKind, BoolKind, ListKind, TextKind)

@@ -109,7 +109,7 @@ class _Scanner:
         if first in ("{", "["):
             # Entered before its members, so that a fault inside can still name the line around it.
             kind = "object" if first == "{" else "array"
-            self.nodes[path] = JsonNode(self.line(key), key, start, start, kind, quoted)
+            self.nodes[path] = JsonNode(self.line(key), key, start, start, kind=kind, quoted=quoted)
             self.members(path, kind, start)
         elif first in ('"', "'") and first:
             self.string(path)
@@ -120,7 +120,7 @@ class _Scanner:
             if found is None:
                 raise self.stop(start, path, "a value is missing or cannot be read", "text needs quotes around it")
             self.at = found.end()
-        self.nodes[path] = JsonNode(self.line(key), key, start, self.at, kind, quoted)
+        self.nodes[path] = JsonNode(self.line(key), key, start, self.at, kind=kind, quoted=quoted)
 
     def string(self, path: Path) -> str:
         found = _STRING.match(self.text, self.at)

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.config import files, lines, paths, relaxed
-from palinurus.config.check import check_config
+from palinurus.config.check import check_config, find_note
 from palinurus.config.expand import collect_variables, expand_variables
 from palinurus.config.findings import ConfigFinding, ConfigPlace
-from palinurus.config.keypath import show_path
+from palinurus.config.keypath import Path, show_path
 from palinurus.config.resolve import resolve_settings
 from palinurus.config.schema import Config, convert_config
 from palinurus.config.settings import Settings
@@ -62,14 +62,14 @@ def load_config(home: str, environ: Mapping[str, str]) -> LoadedConfig:
         if reading.data is not None:
             _keep(file, reading.data)
         source = file if reading.data is not None else ""
-        return LoadedConfig(reading.settings, reading.raw, reading.problems, file, "", source)
+        return LoadedConfig(reading.settings, reading.raw, reading.problems, file, fallback="", source=source)
     copy = paths.locate_last_good(file)
     good = read_config(copy, home, environ)
     if good.settings is None or good.data is None:
         raise ConfigError(reading.problems, fix=FIX)
     first = next(p for p in reading.problems if p.fatal)
     why = f"{file} cannot be used, running on the last good copy {copy}: {first}"
-    return LoadedConfig(good.settings, good.raw, reading.problems, file, why, copy)
+    return LoadedConfig(good.settings, good.raw, reading.problems, file, fallback=why, source=copy)
 
 
 def read_config(file: str, home: str, environ: Mapping[str, str]) -> ConfigReading:
@@ -96,11 +96,12 @@ def judge_config(text: str, file: str, home: str, environ: Mapping[str, str]) ->
     findings: list[ConfigFinding] = []
     env = collect_variables(raw, environ)
     value = expand_variables(raw, env, findings)
-    config = _convert(value, ConfigPlace(home, environ, findings))
+    here = ConfigPlace(home, environ, findings)
+    config = _convert(value, here)
     settings = None
     if config is not None:
         version = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
-        settings = resolve_settings(config, home, environ, version, findings)
+        settings = resolve_settings(config, here, version)
     if any(finding.fatal for finding in findings):
         settings = None
     problems = locate_findings(findings, text, file) if findings else ()
@@ -112,16 +113,37 @@ def _convert(value: Any, here: ConfigPlace) -> Config | None:
     here.findings.extend(report.wrong)
     if any(finding.fatal for finding in report.wrong):
         return None
+    for unknown in report.wrong:
+        _drop(value, unknown.path)
     here.findings.extend(report.late)
     return convert_config(value, here)
+
+
+def _drop(value: Any, path: Path) -> None:
+    for part in path[:-1]:
+        value = value[part]
+    del value[path[-1]]
 
 
 def find_doubles(reading: ConfigReading, file: str) -> tuple[Problem, ...]:
     """Keys that stand twice. Parsers take the last one silently; `pal config validate` does not stay silent."""
     found = lines.scan_json(reading.text).doubles
     return tuple(
-        Problem(show_path(path), "stands twice, the last one counts", file, line, "", False) for path, line in found
+        Problem(show_path(path), "stands twice, the last one counts", file, line, hint="", fatal=False)
+        for path, line in found
     )
+
+
+def find_unread(reading: ConfigReading, file: str) -> tuple[Problem, ...]:
+    """Keys of the file that are known and not acted on: whoever wrote them should know."""
+    found: dict[Path, int] = {}
+    for path, node in sorted(lines.scan_json(reading.text).nodes.items(), key=lambda item: item[1].line):
+        around = any(path[:size] in found for size in range(len(path)))
+        if path and not around and not find_note(path).acts:
+            found[path] = node.line
+    said, told = "is known, but not acted on", {problem.path for problem in reading.problems}
+    made = (Problem(show_path(path), said, file, line, hint="", fatal=False) for path, line in found.items())
+    return tuple(problem for problem in made if problem.path not in told)
 
 
 def locate_findings(findings: list[ConfigFinding], text: str, file: str) -> tuple[Problem, ...]:
@@ -132,13 +154,13 @@ def locate_findings(findings: list[ConfigFinding], text: str, file: str) -> tupl
 
 
 def _problem(finding: ConfigFinding, file: str, line: int) -> Problem:
-    return Problem(show_path(finding.path), finding.message, file, line, finding.hint, finding.fatal)
+    return Problem(show_path(finding.path), finding.message, file, line, hint=finding.hint, fatal=finding.fatal)
 
 
 def _syntax(text: str, file: str, error: Exception) -> Problem:
     fault = lines.scan_json(text).fault
     if fault is not None:
-        return Problem(show_path(fault.path), fault.message, file, fault.line, fault.hint)
+        return Problem(show_path(fault.path), fault.message, file, fault.line, hint=fault.hint)
     # The parser is stricter than the scanner in places; its message may quote a value, its position is safe.
     near = _NEAR.search(str(error.args[0] if error.args else ""))
     return Problem("", "this is not valid JSON5", file, lines.find_line(text, int(near[1]) if near else 0))

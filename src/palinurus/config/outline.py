@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from palinurus.config.explain import KEY_MEANINGS, needs_restart
+from palinurus.config.check import describe_key, find_note, walk_keys
+from palinurus.config.explain import needs_restart
 from palinurus.config.keypath import Path, parse_path
-from palinurus.config.kinds import make_kind
+from palinurus.config.kinds import Kind, make_kind
 from palinurus.config.schema import Config
 from palinurus.config.secrets import is_secret
 
@@ -24,11 +24,11 @@ def build_json_schema() -> dict[str, Any]:
 @cache
 def build_hints() -> dict[str, dict[str, Any]]:
     """By key path (`*` for any item): what it means, and whether it is a secret."""
-    return {key.replace("[]", ".*"): _hint(key, words) for key, words in KEY_MEANINGS.items()}
+    found = (([str(part).replace("[]", "*") for part in path], note) for path, _, note in walk_keys())
+    return {".".join(path): _hint(tuple(path), note.about) for path, note in found if note.about}
 
 
-def _hint(key: str, words: str) -> dict[str, Any]:
-    path = tuple(key.replace("[]", "").split("."))
+def _hint(path: Path, words: str) -> dict[str, Any]:
     hint: dict[str, Any] = {"label": path[-1], "help": words}
     return {**hint, "sensitive": True} if is_secret(path) else hint
 
@@ -39,56 +39,30 @@ def lookup_key(key: str) -> dict[str, Any] | None:
         path = parse_path(key) if key.strip(". ") else ()
     except ValueError:
         return None
-    options = [build_json_schema()]
-    for part in path:
-        options = [found for option in options for found in _step(option, part)]
-    if not options:
+    kind = describe_key(path)
+    if kind is None:
         return None
-    children = {name: body for option in options for one in _flat(option) for name, body in _properties(one).items()}
-    made: dict[str, Any] = {"path": key, "schema": _own(options), "reloadKind": _reload(path)}
-    made |= _hinted(path)
-    return {**made, "children": [_child(path, name, body) for name, body in children.items()]}
+    made: dict[str, Any] = {"path": key, "schema": _own(kind), "reloadKind": _reload(path), **_hinted(path)}
+    return {**made, "children": [_child(path, name, kind.step(name) or Kind()) for name in kind.list_keys()]}
 
 
-def _flat(option: Any) -> list[dict[str, Any]]:
-    """The alternatives a schema is made of."""
-    if not isinstance(option, dict):
-        return []
-    inner = [found for one in option.get("anyOf", ()) for found in _flat(one)]
-    return inner or [option]
-
-
-def _step(option: dict[str, Any], part: str | int) -> list[dict[str, Any]]:
-    found = []
-    for one in _flat(option):
-        below = one.get("items") if isinstance(part, int) else one.get("properties", {}).get(part)
-        if below is None and isinstance(part, str) and one.get("type") == "object":
-            below = one.get("additionalProperties")
-        if isinstance(below, dict):
-            found.append(below)
-    return found
-
-
-def _properties(one: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(one.get("properties", {}))
-
-
-def _own(options: list[dict[str, Any]]) -> dict[str, Any]:
+def _own(kind: Kind) -> dict[str, Any]:
     """The schema of the key itself, what is below it left out."""
-    found = [{name: one[name] for name in _SHOWN if name in one} for option in options for one in _flat(option)]
+    bodies = [option.describe() for option in kind.options]
+    found = [{name: body[name] for name in _SHOWN if name in body} for body in bodies]
     return found[0] if len(found) == 1 else {"anyOf": found}
 
 
-def _child(path: Path, name: str, body: dict[str, Any]) -> dict[str, Any]:
+def _child(path: Path, name: str, kind: Kind) -> dict[str, Any]:
     below = (*path, name)
     key = ".".join(str(part) for part in below)
-    flat = _flat(body)
-    kinds = list(dict.fromkeys(one["type"] for one in flat if "type" in one and one["type"] != "null"))
+    flat = [option.describe() for option in kind.options]
+    kinds = list(dict.fromkeys(one["type"] for one in flat if "type" in one))
     made: dict[str, Any] = {
         "key": name,
         "path": key,
         "required": False,
-        "hasChildren": any("properties" in one or one.get("type") in ("object", "array") for one in flat),
+        "hasChildren": any(one in ("object", "array") for one in kinds),
         "reloadKind": _reload(below),
     }
     if kinds:
@@ -97,9 +71,9 @@ def _child(path: Path, name: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hinted(path: Path) -> dict[str, Any]:
-    key = ".".join("[]" if isinstance(part, int) else part for part in path).replace(".[]", "[]")
-    words = KEY_MEANINGS.get(key)
-    return {"hint": _hint(key, words), "hintPath": key.replace("[]", ".*")} if words else {}
+    words = find_note(path).about
+    shown = ".".join("*" if isinstance(part, int) else part for part in path)
+    return {"hint": _hint(path, words), "hintPath": shown} if words else {}
 
 
 def _reload(path: Path) -> str:

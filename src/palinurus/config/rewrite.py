@@ -1,7 +1,10 @@
-"""Change the whole config file at once: a new text, or a merge patch. Strict and atomic, as `patch` is for one key.
+"""Change the config file: one key, a merge patch, or the whole.
 
-Whoever writes names the version it has read (`base`); if the file is another by now, nothing is written. Only what
-differs is changed in the text, so that comments survive.
+Strict and atomic: the result is judged before a byte is written, and a change may not add a problem, while a file that
+was broken before can be repaired step by step.
+
+Whoever changes the whole names the version it has read (`base`); if the file is another by now, nothing is written.
+Only what differs is changed in the text, so that comments survive.
 """
 
 from __future__ import annotations
@@ -32,14 +35,12 @@ from palinurus.errors import (
     StateUnwritable,
 )
 
-# Set or remove one key of the config file. Strict and atomic: the whole result is judged before a byte is written.
-#
-# A change may not add a problem: unknown keys and wrong values are refused, while a file that was broken before can be
-# repaired step by step. The text is edited in place where that is safe, so that comments survive.
+GONE = object()
+ANY_VERSION = "any"  # this very object as a base: whatever version is there
 
 
 class KeyChange(msgspec.Struct, frozen=True):
-    """What a change did."""
+    """What a change of one key did."""
 
     file: str
     key: str
@@ -52,25 +53,15 @@ class KeyChange(msgspec.Struct, frozen=True):
 
 def set_config_key(home: str, environ: Mapping[str, str], key: str, value: Any) -> KeyChange:
     """Put `value` at `key`. Raises BadRequest (no such path), ConfigError (would not be valid), StateUnwritable."""
-    return _change(
-        home, environ, key, lambda raw, path: edit.put_value(raw, path, value), lambda t, p: edit.put_text(t, p, value)
-    )
+    return _change_key(home, environ, key, value)
 
 
 def unset_config_key(home: str, environ: Mapping[str, str], key: str) -> KeyChange:
-    """Remove `key`. Raises NotFound if it is not in the file, else as `set_key`."""
-    return _change(home, environ, key, _removed, edit.remove_text)
+    """Remove `key`. Raises NotFound if it is not in the file, else as `set_config_key`."""
+    return _change_key(home, environ, key, GONE)
 
 
-def _removed(raw: Any, path: Path) -> Any:
-    if not has_at(raw, path):
-        raise NotFound(
-            f"{show_path(path)} is not set in the config file", fix="`pal config explain` tells what applies"
-        )
-    return edit.remove_value(raw, path)
-
-
-def _change(home: str, environ: Mapping[str, str], key: str, apply: Any, apply_text: Any) -> KeyChange:
+def _change_key(home: str, environ: Mapping[str, str], key: str, value: Any) -> KeyChange:
     file = paths.locate_config_file(home)
     try:
         path = parse_path(key)
@@ -82,24 +73,36 @@ def _change(home: str, environ: Mapping[str, str], key: str, apply: Any, apply_t
             raise ConfigError(before.problems, fix="put the file right by hand first")
         raw = decode_reading(before, file)
         path = settle_path(path, raw)
-        try:
-            wanted = apply(raw, path)
-        except ValueError as error:
-            raise BadRequest(f"{show_path(path)}: {error}") from None
+        wanted = _with_key(raw, path, value)
+        name, restart = show_path(path), needs_restart(path)
         if wanted == raw and type(wanted) is type(raw) and before.data is not None:
-            return KeyChange(
-                file, show_path(path), lines.scan_json(before.text).line(path), False, restart=needs_restart(path)
-            )
-        text, lost = _patch_text(before, path, wanted, apply_text)
-        after = judge_config(text, file, home, environ)
-        _patch_refuse(before, after, path)
-        if before.data is not None:
-            files.replace_file(paths.locate_backup(file), before.data)
-        files.replace_file(file, text.encode(), crash=True)
-    line = lines.scan_json(text).line(path) if has_at(wanted, path) else 0
+            return KeyChange(file, name, lines.scan_json(before.text).line(path), False, restart=restart)
+        text = _text(before, [(path, value)], wanted, f"{name[:80]!r}: this value cannot be written as JSON")
+        after = _replace(before, text, [path], file=file, home=home, environ=environ)
+    scan = lines.scan_json(text)
+    lost = before.data is not None and lines.scan_json(before.text).comments and not scan.comments
+    line = scan.line(path) if has_at(wanted, path) else 0
     return KeyChange(
-        file, show_path(path), line, True, lost, needs_restart(path), tuple(p for p in after.problems if p.fatal)
+        file,
+        name,
+        line,
+        True,
+        comments_lost=lost,
+        restart=restart,
+        problems=tuple(p for p in after.problems if p.fatal),
     )
+
+
+def _with_key(raw: Any, path: Path, value: Any) -> Any:
+    if value is GONE:
+        if not has_at(raw, path):
+            fix = "`pal config explain` tells what applies"
+            raise NotFound(f"{show_path(path)} is not set in the config file", fix=fix)
+        return edit.remove_value(raw, path)
+    try:
+        return edit.put_value(raw, path, value)
+    except ValueError as error:
+        raise BadRequest(f"{show_path(path)}: {error}") from None
 
 
 def decode_reading(before: ConfigReading, file: str) -> Any:
@@ -109,25 +112,8 @@ def decode_reading(before: ConfigReading, file: str) -> Any:
     try:
         return relaxed.decode_json5(before.text)
     except ValueError:
-        raise ConfigError(
-            before.problems, fix=f"put {file} right by hand first; it cannot be edited like this"
-        ) from None
-
-
-def _patch_text(before: ConfigReading, path: Path, wanted: Any, apply_text: Any) -> tuple[str, bool]:
-    """The new text, and whether comments went missing. Raises BadRequest for what JSON cannot hold."""
-    try:
-        text = edit.render_json(wanted) + "\n"
-    except UnicodeEncodeError:
-        text = ""
-    if not says_same(text, wanted):
-        raise BadRequest(f"{show_path(path)[:80]!r}: this value cannot be written as JSON")
-    if before.data is None:
-        return text, False
-    edited = apply_text(before.text, path)
-    if edited is not None and says_same(edited, wanted):
-        return edited, False
-    return text, lines.scan_json(before.text).comments
+        fix = f"put {file} right by hand first; it cannot be edited like this"
+        raise ConfigError(before.problems, fix=fix) from None
 
 
 def says_same(text: str, wanted: Any) -> bool:
@@ -138,14 +124,16 @@ def says_same(text: str, wanted: Any) -> bool:
         return False
 
 
-def _patch_refuse(before: ConfigReading, after: ConfigReading, path: Path) -> None:
-    """Raise if the change brings a problem that was not there. Lines move, so they are not compared."""
-    old = {(p.path, p.message) for p in before.problems}
-    new = tuple(p for p in after.problems if (p.path, p.message) not in old)
-    mine = show_path(path)
-    bad = tuple(p for p in new if p.fatal or p.path == mine or p.path.startswith((mine + ".", mine + "[")))
-    if bad:
-        raise ConfigError(tuple(p._replace(line=0, file="") for p in bad), fix="nothing was written")
+def _replace(
+    before: ConfigReading, text: str, changed: list[Path], *, file: str, home: str, environ: Mapping[str, str]
+) -> ConfigReading:
+    """Judge the new text and put it in place, whole; the old one becomes the backup."""
+    after = judge_config(text, file, home, environ)
+    _refuse(before, after, changed)
+    if before.data is not None:
+        files.replace_file(paths.locate_backup(file), before.data)
+    files.replace_file(file, text.encode(), crash=True)
+    return after
 
 
 @contextlib.contextmanager
@@ -170,10 +158,6 @@ def _unwritable(file: str, error: OSError) -> StateError:
         return DiskFull(f"{file} is unchanged: {error.strerror}", fix="free some space and try again")
     fix = f"check owner and mode of {os.path.dirname(file)}"
     return StateUnwritable(f"{file} is unchanged, it cannot be written: {error.strerror}", fix=fix)
-
-
-GONE = object()
-ANY_VERSION = "any"  # this very object as a base: whatever version is there
 
 
 class StaleConfig(PalinurusError):
@@ -209,7 +193,7 @@ def replace_config(
 
     Raises Stale, BadRequest (no JSON5), ConfigError (not valid), StateError.
     """
-    return _rewrite(home, environ, base, lambda raw: restore_secrets(_object(text), raw), text, veto)
+    return _rewrite(home, environ, base, lambda raw: restore_secrets(_object(text), raw), given=text, veto=veto)
 
 
 def merge_config(
@@ -224,13 +208,13 @@ def merge_config(
     """Lay `text` (a JSON merge patch) over the config; objects at the paths in `whole` are replaced. Raises as
     `replace` does."""
     make = lambda raw: _merged(raw, restore_secrets(_object(text), raw), frozenset(whole))  # noqa: E731
-    return _rewrite(home, environ, base, make, "", veto)
+    return _rewrite(home, environ, base, make, given="", veto=veto)
 
 
 def adjust_config(home: str, environ: Mapping[str, str], make: Callable[[Any], Any]) -> ConfigChange:
     """Make what `make` makes of the config the config, whatever version is there. Raises as `replace` does, and
     whatever `make` raises; then nothing is written."""
-    return _rewrite(home, environ, ANY_VERSION, make, "")
+    return _rewrite(home, environ, ANY_VERSION, make, given="")
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -279,14 +263,15 @@ def _rewrite(
         if not changes and before.data is not None:
             return ConfigChange(file, wanted, digest_config(before.data))
         veto(tuple(show_path(leaf) for path, value in changes for leaf in _leaves(path, value)))
-        text = _text(before, changes, wanted, given)
-        _refuse(before, judge_config(text, file, home, environ), [path for path, _ in changes])
-        if before.data is not None:
-            files.replace_file(paths.locate_backup(file), before.data)
-        files.replace_file(file, text.encode(), crash=True)
+        text = _text(before, changes, wanted, "these values cannot be written as JSON", given=given)
+        _replace(before, text, [path for path, _ in changes], file=file, home=home, environ=environ)
     names = tuple(show_path(path) for path, _ in changes)
     return ConfigChange(
-        file, wanted, digest_config(text.encode()), names, tuple(show_path(p) for p, _ in changes if needs_restart(p))
+        file,
+        wanted,
+        digest_config(text.encode()),
+        names,
+        restart=tuple(show_path(p) for p, _ in changes if needs_restart(p)),
     )
 
 
@@ -314,23 +299,22 @@ def _leaves(path: Path, value: Any) -> Iterator[Path]:
         yield from _leaves((*path, key), below)
 
 
-def _text(before: ConfigReading, changes: list[tuple[Path, Any]], wanted: Any, given: str) -> str:
-    """The text to write: what the client wrote if it has comments of its own, else the old one, edited."""
+def _text(before: ConfigReading, changes: list[tuple[Path, Any]], wanted: Any, refusal: str, given: str = "") -> str:
+    """The text to write: what the client wrote if it has comments of its own, else the old one, edited. Raises
+    BadRequest (`refusal`) for what JSON cannot hold."""
     if given and lines.scan_json(given).comments and says_same(given, wanted):
         return given
-    text: str | None = before.text if before.data is not None else None
-    for path, value in changes:
-        if text is not None:
-            text = edit.remove_text(text, path) if value is GONE else edit.put_text(text, path, value)
-    if text is not None and says_same(text, wanted):
-        return text
     try:
         fresh = edit.render_json(wanted) + "\n"
     except UnicodeEncodeError:
         fresh = ""
     if not says_same(fresh, wanted):
-        raise BadRequest("these values cannot be written as JSON")
-    return fresh
+        raise BadRequest(refusal)
+    text: str | None = before.text if before.data is not None else None
+    for path, value in changes:
+        if text is not None:
+            text = edit.remove_text(text, path) if value is GONE else edit.put_text(text, path, value)
+    return text if text is not None and says_same(text, wanted) else fresh
 
 
 def _refuse(before: ConfigReading, after: ConfigReading, changed: list[Path]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 MAX_IMAGE_SIDE = 1200  # pixels: more of them cost tokens and show models nothing
 MAX_IMAGE_PIXELS = 25_000_000  # what is decoded at most
 MAX_IMAGE_SOURCE = 25 << 20  # bytes of an image that is to be made smaller
-IMAGES_EXTRA_HINT = "pip install 'palinurus[images]' and it is made smaller"
+IMAGES_EXTRA_HINT = "`pal extras add images` and it is made smaller"
 _OPUS = 48_000  # samples a second that Opus counts in, whatever was recorded
 
 

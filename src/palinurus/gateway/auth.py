@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from palinurus.config.settings import GatewaySettings, TrustedProxySettings
+from palinurus.config.sections.gateway import GatewaySettings, TrustedProxySettings
 from palinurus.errors import ConfigError, Problem
 from palinurus.gateway.http import HttpFault, make_bad_request
 from palinurus.gateway.limits import LoginFailures, canonicalize_address
@@ -74,7 +74,8 @@ class GatewayAuth:
         self._names = LOOPBACK | {settings.bind.lower()} | {_name(h) for h in settings.allowed_hosts}
         self._origins = frozenset(o.rstrip("/").lower() for o in settings.allowed_origins)
         self._proxy = settings.proxy
-        self._tries = LoginFailures(monotonic)
+        self._scheme = "https" if settings.tls.enabled else "http"
+        self._tries = LoginFailures(monotonic, settings.login_limits)
 
     def check_request(self, peer: GatewayPeer) -> HttpFault | None:
         """The checks every request must pass, also those that need no credential."""
@@ -107,7 +108,7 @@ class GatewayAuth:
         if len(peer.credentials) != 1:
             return _REFUSED
         if not peer.known:
-            wait = self.wait(peer.address)
+            wait = self.wait(peer)
             if wait > 0:
                 text, after = "too many wrong credentials; try again later", {"Retry-After": str(int(wait) + 1)}
                 return HttpFault(429, text, "rate_limit_error", code="auth_locked", headers=after, close=True)
@@ -117,7 +118,7 @@ class GatewayAuth:
         holder = self.holder(secret) if scheme.lower() == "bearer" and secret else None
         if holder is not None:
             return HttpCaller(f"device:{holder.device}", _routes(holder.scopes), peer.address, "device")
-        self.count_failure(peer.address)
+        self.count_failure(peer)
         return _REFUSED
 
     def is_secret(self, secret: str) -> bool:
@@ -135,19 +136,19 @@ class GatewayAuth:
         user = peer.headers.get(rules.user_header, "").strip()
         return user if user and (rules.users is None or user in rules.users) else None
 
-    def wait(self, address: str) -> float:
-        """Seconds until this address may try a credential; 0 when it may now. Asked before anything is compared."""
-        return self._tries.wait(address)
+    def wait(self, peer: GatewayPeer) -> float:
+        """Seconds until its address may try a credential; 0 when it may now. Asked before anything is compared."""
+        return self._tries.wait(peer.address, bool(peer.origins))
 
-    def count_failure(self, address: str) -> None:
+    def count_failure(self, peer: GatewayPeer) -> None:
         """Count a wrong credential."""
-        self._tries.count_failure(address)
+        self._tries.count_failure(peer.address, bool(peer.origins))
 
     def _own(self, peer: GatewayPeer) -> bool:
         if len(peer.origins) != 1:
             return False
         origin = peer.origins[0].lower()
-        return origin in self._origins or "*" in self._origins or origin == f"http://{peer.hosts[0].lower()}"
+        return origin in self._origins or "*" in self._origins or origin == f"{self._scheme}://{peer.hosts[0].lower()}"
 
 
 def narrow_scopes(peer: GatewayPeer, scopes: frozenset[str]) -> frozenset[str]:

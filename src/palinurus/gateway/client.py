@@ -80,6 +80,7 @@ class LoginOptions(msgspec.Struct, frozen=True):
     resume: Mapping[str, Any] | None = None
     version: int = 3  # of the signature
     origin: str = ""
+    fingerprint: str = ""  # of the only certificate that is trusted; "": those of known issuers
 
 
 class GatewayLink:
@@ -209,13 +210,13 @@ def make_connect_params(options: LoginOptions, nonce: str, now: int) -> dict[str
     return params
 
 
-async def open_link(url: str, clock: Clock, origin: str = "") -> GatewayLink:
+async def open_link(url: str, clock: Clock, origin: str = "", fingerprint: str = "") -> GatewayLink:
     """A connection that has not logged in yet. Raises GatewayUnreachable."""
+    pinned = aiohttp.Fingerprint(bytes.fromhex(fingerprint)) if fingerprint else True
+    headers = {"Origin": origin} if origin else None
     session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(connect=OPEN_SECONDS))
     try:
-        ws = await session.ws_connect(
-            url, max_msg_size=frames.FRAME, compress=0, headers={"Origin": origin} if origin else None
-        )
+        ws = await session.ws_connect(url, max_msg_size=frames.FRAME, compress=0, headers=headers, ssl=pinned)
     except (aiohttp.ClientError, OSError) as exc:
         await session.close()
         raise GatewayUnreachable(f"no gateway answers at {url}: {exc}", fix="`pal gateway` starts it") from None
@@ -224,7 +225,7 @@ async def open_link(url: str, clock: Clock, origin: str = "") -> GatewayLink:
 
 async def connect_gateway(url: str, clock: Clock, options: LoginOptions) -> GatewayLink:
     """A connection that is logged in. Raises MethodError when it is refused, GatewayUnreachable."""
-    link = await open_link(url, clock, options.origin)
+    link = await open_link(url, clock, options.origin, options.fingerprint)
     try:
         await link.login(options)
     except BaseException:

@@ -1,4 +1,5 @@
-"""POST /tools/invoke: one tool, without a model. A fixed list of tools is never reachable this way."""
+"""POST /tools/invoke: one tool, without a model. A list of tools is not reachable this way, unless `gateway.tools` says
+so, nor is what it denies."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 from aiohttp import web
 
+from palinurus.config.sections.gateway import InvokeRules
+from palinurus.core.policy.groups import matches_tool, normalize_tool_name
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.model import ModelFailure
@@ -75,11 +78,20 @@ class ToolRefusal(NamedTuple):
     status: int  # of HTTP
 
 
+def is_tool_denied(name: str, rules: InvokeRules) -> bool:
+    """May the tool never be called without a run, however it is spelled?"""
+    plain = normalize_tool_name(name)
+    if any(matches_tool(normalize_tool_name(word), plain, "") for word in rules.deny):
+        return True
+    named = {normalize_tool_name(word) for word in rules.allow}
+    return (name in DENIED_TOOLS or plain in DENIED_TOOLS) and plain not in named
+
+
 async def call_tool(
     host: GatewayHost, key: SessionKey, name: str, args: Mapping[str, Any], *, sender: Sender
 ) -> dict[str, Any] | ToolRefusal:
     """What the tool says, called outside any run."""
-    found = None if name in DENIED_TOOLS else await host.invoke(key, name, args, sender)
+    found = None if is_tool_denied(name, host.settings.gateway.tools) else await host.invoke(key, name, args, sender)
     if found is None:
         return ToolRefusal("not_found", f"Tool not available: {name[:80]}", 404)
     if isinstance(found, ModelFailure):

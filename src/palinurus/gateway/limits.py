@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from palinurus.config.sections.gateway import LoginLimits
 from palinurus.core.window import SlidingWindow
 
 BODY = 20 * 1024 * 1024  # bytes of one request
@@ -16,9 +17,10 @@ FRESH_SECONDS = 5.0
 IDLE_SECONDS = 75.0
 BUFFER = 4 * 1024 * 1024  # bytes waiting for a client that does not read
 KEEPALIVE = 15.0  # seconds of silence after which a stream gets a comment line
-TRIES = 10  # wrong credentials a minute, per address
+USUAL = LoginLimits()
+TRIES = USUAL.attempts  # wrong credentials a minute, per address
 TRIES_ALL = 100  # … and over all addresses
-WINDOW = 60.0
+WINDOW = USUAL.window
 ADDRESSES = 4096  # addresses remembered
 STRANGERS = 256  # WebSocket connections that have not logged in; the oldest goes first
 REQUESTS = 256  # requests of one client under way at once
@@ -44,23 +46,41 @@ def canonicalize_address(address: str) -> str:
 
 
 class LoginFailures:
-    """Wrong credentials of the last minute. Asked before anything is compared."""
+    """Wrong credentials of the last minute (or as `rules` has it). Asked before anything is compared."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
+    def __init__(self, monotonic: Callable[[], float], rules: LoginLimits = USUAL) -> None:
         self._now = monotonic
-        self._by = SlidingWindow(TRIES, WINDOW, ADDRESSES)
-        self._all = SlidingWindow(TRIES_ALL, WINDOW)
+        self._rules = rules
+        self._by = SlidingWindow(rules.attempts, rules.window, ADDRESSES)
+        self._all = SlidingWindow(max(TRIES_ALL, rules.attempts), rules.window)
+        self._locked: OrderedDict[str, float] = OrderedDict()  # until when
 
-    def wait(self, address: str) -> float:
-        """Seconds until this address may try again; 0 when it may now."""
-        now = self._now()
-        return max(self._all.wait("", now), self._by.wait(canonicalize_address(address), now))
+    def wait(self, address: str, page: bool = False) -> float:
+        """Seconds until this address, or web pages on it, may try again; 0 when it may now."""
+        key, now = self._key(address, page), self._now()
+        if key is None:
+            return 0.0
+        return max(self._all.wait("", now), self._by.wait(key, now), self._locked.get(key, now) - now)
 
-    def count_failure(self, address: str) -> None:
+    def count_failure(self, address: str, page: bool = False) -> None:
         """Count one."""
-        now = self._now()
-        self._by.count(canonicalize_address(address), now)
+        key, now = self._key(address, page), self._now()
+        if key is None:
+            return
+        self._by.count(key, now)
         self._all.count("", now)
+        if self._rules.lockout and self._by.wait(key, now):
+            self._locked[key] = now + self._rules.lockout
+            self._locked.move_to_end(key)
+            if len(self._locked) > ADDRESSES:
+                self._locked.popitem(last=False)
+
+    def _key(self, address: str, page: bool) -> str | None:
+        """None: not counted. A page of a stranger that runs in a browser here is no program of this machine."""
+        key = canonicalize_address(address)
+        if not self._rules.exempt_loopback or key != "loopback":
+            return key
+        return "page" if page else None
 
 
 class FreshConnections(Generic[K]):

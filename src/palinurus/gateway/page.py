@@ -45,7 +45,7 @@ def make_page_config(visit: RouteRequest) -> web.Response:
     agent = settings.agents[settings.default_agent]
     return http.reply_json(
         {
-            "basePath": "",
+            "basePath": settings.gateway.page_base,
             "assistantName": agent.name or settings.default_agent,
             "assistantAvatar": None,
             "assistantAvatarSource": None,
@@ -132,14 +132,16 @@ class PageFile(NamedTuple):
 class WebPage:
     """The built page. Read on the first request; a new build is seen after a restart."""
 
-    def __init__(self, folder: str = PAGE_FOLDER) -> None:
+    def __init__(self, folder: str = PAGE_FOLDER, base: str = "") -> None:
+        """`base`: the path that it stands under, without a slash at the end."""
+        self._base = base
         self._folder = folder
         self._files: dict[str, PageFile] | None = None
 
     def answer(self, visit: RouteRequest) -> web.Response:
         """The `file` of the path, or the page itself; 304 to a browser that has it, 404 for what is not there."""
         if self._files is None:
-            self._files = _read(self._folder)
+            self._files = _read(self._folder, self._base)
         found, asked = self._files.get(visit.match["file"] or "index.html"), visit.request.headers
         if found is None:
             return http.reply_bytes(b"there is no such file", "text/plain", 404)
@@ -159,7 +161,7 @@ class WebPage:
         return web.Response(body=found.packed if packed else found.body, content_type=found.type, headers=headers)
 
 
-def _read(folder: str) -> dict[str, PageFile]:
+def _read(folder: str, base: str) -> dict[str, PageFile]:
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -168,7 +170,10 @@ def _read(folder: str) -> dict[str, PageFile]:
     for name in names:
         if os.path.splitext(name)[1] in TYPES:
             with open(os.path.join(folder, name), "rb") as file:
-                found[name] = _file(name, file.read())
+                body = file.read()
+            if base and name == "index.html":
+                body = body.replace(b'="/', f'="{base}/'.encode())  # the page itself looks where its script is from
+            found[name] = _file(name, body)
     return found
 
 

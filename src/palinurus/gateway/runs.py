@@ -95,6 +95,7 @@ class RunView:
     def _start(self, event: events.AgentStart, now: int) -> list[RunPush]:
         self.started = event.started
         self._live = LiveText(event.reasoning)
+        self._live.feed(event)
         return [
             self._agent("lifecycle", {"phase": "start", "startedAt": event.started}, now),
             RunPush("session", "sessions.changed", {"phase": "start", "runId": self.id, "ts": now}),

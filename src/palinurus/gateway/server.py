@@ -8,12 +8,14 @@ import asyncio
 import errno
 import logging
 import re
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from palinurus.clock import Clock
+from palinurus.config.sections.gateway import GatewaySettings
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import http, limits, page
@@ -28,6 +30,7 @@ from palinurus.gateway.openai.completions import find_model, list_models
 from palinurus.gateway.openai.endpoints import OutcomeWaits
 from palinurus.gateway.page import PAGE_PATHS, WebPage
 from palinurus.gateway.port import GatewayHost
+from palinurus.gateway.tls import load_certificate
 from palinurus.gateway.webhooks import ChannelEndpoint, WebhookEndpoint, to_local_path
 
 log = logging.getLogger(__name__)
@@ -107,6 +110,28 @@ class _Doors(web.Server):
         return web.BaseRequest(message, payload, protocol, writer, task, self._running, client_max_size=limits.BODY)
 
 
+class _Site(web.TCPSite):
+    """aiohttp's, but a client that does not come to an end with its TLS handshake goes as soon as a silent one."""
+
+    def __init__(self, runner: web.ServerRunner, bind: str, port: int, context: ssl.SSLContext | None) -> None:
+        super().__init__(runner, bind, port, ssl_context=context, backlog=512)
+
+    async def start(self) -> None:
+        if self._ssl_context is None:
+            await super().start()
+            return
+        await web.BaseSite.start(self)
+        assert self._runner.server is not None
+        self._server = await asyncio.get_running_loop().create_server(
+            self._runner.server,
+            self._host,
+            self._port,
+            ssl=self._ssl_context,
+            backlog=self._backlog,
+            ssl_handshake_timeout=limits.FRESH_SECONDS,
+        )
+
+
 class GatewayServer:
     """The server. `start` listens, `close` stops listening, `stop` ends what is open."""
 
@@ -117,8 +142,9 @@ class GatewayServer:
         self.auth = GatewayAuth(host.settings.gateway, token, clock.monotonic)
         self._started = clock.monotonic()
         self.port = 0
+        self.fingerprint = ""  # of its certificate; "": plain HTTP
         self.waits = OutcomeWaits()
-        self.page = WebPage()
+        self.page = WebPage(base=host.settings.gateway.page_base)
         self.metrics = GatewayMetrics()
         self.posts = WebhookEndpoint(clock.monotonic)
         self.calls = ChannelEndpoint(clock.monotonic)
@@ -134,7 +160,11 @@ class GatewayServer:
         return self.clock.monotonic() - self._started
 
     async def start(self, bind: str, port: int) -> int:
-        """Listen; returns the port. Raises GatewayUnreachable when the address cannot be had."""
+        """Listen; returns the port. Raises GatewayUnreachable when the address cannot be had, ConfigError for bad
+        certificates."""
+        settings = self.host.settings
+        served = await asyncio.to_thread(load_certificate, settings) if settings.gateway.tls.enabled else None
+        self.fingerprint = served.fingerprint if served else ""
         await self.clients.start()
         self._unfollow = self.host.follow(self.metrics)
         self._doors = _Doors(
@@ -146,7 +176,7 @@ class GatewayServer:
         )
         self._runner = web.ServerRunner(self._doors, shutdown_timeout=2.0)
         await self._runner.setup()
-        self._site = web.TCPSite(self._runner, bind, port, backlog=512)
+        self._site = _Site(self._runner, bind, port, served.context if served else None)
         try:
             await self._site.start()
         except (OSError, OverflowError) as exc:
@@ -192,7 +222,7 @@ class GatewayServer:
         if request.headers.get("Upgrade", "").lower() == "websocket":
             return "ws", await self._socket(request, peer)
         path = to_local_path(request.path, self.host.settings.webhooks)
-        rows = [(row, match) for row in ROUTES if (match := row.pattern.fullmatch(path))]
+        rows = _find_rows(path, self.host.settings.gateway)
         if not rows:
             return "-", HttpFault(404, "there is nothing here", "not_found", code="not_found")
         wanted = "GET" if request.method == "HEAD" else request.method
@@ -242,6 +272,14 @@ class GatewayServer:
             known=request.protocol in self._doors.known,
             headers=headers,
         )
+
+
+def _find_rows(path: str, gateway: GatewaySettings) -> list[tuple[HttpRoute, re.Match[str]]]:
+    """The rows of a path. Those of the page stand under its base path, if there is a page at all."""
+    base = gateway.page_base
+    inside = (path[len(base) :] or "/") if f"{path}/".startswith(f"{base}/") and gateway.page else ""
+    found = ((row, row.pattern.fullmatch(inside if row.name in PAGE_ROUTES else path)) for row in ROUTES)
+    return [(row, match) for row, match in found if match]
 
 
 def _taken(bind: str, port: int, exc: Exception) -> GatewayUnreachable:
@@ -301,6 +339,7 @@ async def _kill(visit: RouteRequest) -> RouteAnswer:
 
 
 CHANNELS = re.compile(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
+PAGE_ROUTES = frozenset({"config", "avatar", "media", "page"})  # served for the page, and under its base path
 ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", re.compile(r"/health|/healthz"), "health", None, _health),
     HttpRoute("GET", re.compile(r"/ready|/readyz"), "ready", None, _ready),

@@ -27,6 +27,7 @@ class GatewayLocation(msgspec.Struct, frozen=True):
     port: int
     pid: int
     started: int = 0
+    fingerprint: str = ""  # of its certificate, SHA-256 in hex; "": plain HTTP
 
 
 def read_token(home: str) -> str:
@@ -52,11 +53,11 @@ def ensure_token(home: str) -> str:
     token = read_token(home)
     if token:
         return token
-    os.makedirs(home, mode=0o700, exist_ok=True)
     path = os.path.join(home, TOKEN_FILE)
     fresh = secrets.token_urlsafe(32)
     temp = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
     try:
+        os.makedirs(home, mode=0o700, exist_ok=True)
         write_whole_file(temp, fresh.encode() + b"\n")
         try:
             os.link(temp, path)  # fails if another start was faster; rename would replace its token

@@ -28,8 +28,7 @@ from palinurus.core.types.keys import SessionKey, escape_key_part
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest
 from palinurus.inbox.commands.table import parse_command
-from palinurus.inbox.message import InboxMessage, MessageReader
-from palinurus.inbox.overheard import OverheardMessages
+from palinurus.inbox.message import InboxMessage, MessageReader, OverheardMessages
 from palinurus.inbox.pairing import ChatPairing, PairingStanding, make_notice_id
 from palinurus.inbox.route import resolve_identity
 from palinurus.sessions.record import SessionRecord
@@ -290,7 +289,7 @@ class ChannelAccess:
         pace = self._pace(inbound, account, verdict)
         if pace is None:
             return None
-        step = pace.flood.step(pace.key, self._clock.monotonic(), pace.most, pace.window, pace.rest)
+        step = pace.flood.step(pace.key, self._clock.monotonic(), pace.most, pace.window, rest=pace.rest)
         if step == "fine":
             return None
         text = f"That was more than {pace.most} messages in a minute. I read on when you have paused for one."
@@ -306,10 +305,10 @@ class ChannelAccess:
         target, sender, loop = inbound.target, inbound.sender, account.loop
         if sender.bot:
             key = f"{_place(inbound)}{sender.id}"
-            return _Pace(self._loops, key, loop.most, loop.window, loop.rest) if loop.enabled else None
+            return _Pace(self._loops, key, loop.most, loop.window, rest=loop.rest) if loop.enabled else None
         if verdict.owner or verdict.allowed:
             return None
-        return _Pace(self._flood, f"{target.channel}/{target.account}/{sender.id}", account.rate, 60.0, 60.0)
+        return _Pace(self._flood, f"{target.channel}/{target.account}/{sender.id}", account.rate, 60.0, rest=60.0)
 
 
 def find_group_settings(account: AccountSettings, inbound: Inbound) -> GroupSettings | None:

@@ -106,7 +106,7 @@ class _Asked(NamedTuple):
         """For the outbox. A number is queued once, whoever queues it first."""
         if not self.inbound.push or not text:
             return ()
-        return (Reply(self.inbound.target, text, f"{self.claim.id}.{number}", "final", self.inbound.reply_to),)
+        return (Reply(self.inbound.target, text, f"{self.claim.id}.{number}", "final", reply_to=self.inbound.reply_to),)
 
 
 class CommandController:
@@ -143,7 +143,7 @@ class CommandController:
         ident = make_session_id(claim.id)
         row = await program.store.session(str(key))
         moment = MessageMoment(claim.at, find_zone(settings.agents[key.agent].user_timezone), inbound.target.channel)
-        found = await find_current_session(row, key, settings.session, moment, ident, settings.home)
+        found = await find_current_session(row, key, settings.session, moment, ident=ident, home=settings.home)
         table = {**TABLE, **program.commands}
         call = CommandCall(program, claim, inbound, key, record=found.record, stored=found.stored, table=table)
         answer = await _do(call, message)
@@ -264,7 +264,8 @@ def _directives(call: CommandCall, parsed: ParsedDirectives) -> CommandAnswer:
             else:
                 after = gather_facts(program, call.key, call.record, wanted)
     applied = apply_directives(
-        parsed.directives, DirectiveContext(before, after, call.inbound, program.settings, problem, models)
+        parsed.directives,
+        DirectiveContext(before, after, call.inbound, program.settings, problem=problem, models=models),
     )
     record = change_record(call.record, applied.changes, program.clock.now()) if applied.changes else None
     text = applied.text

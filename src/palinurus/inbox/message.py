@@ -5,11 +5,14 @@ and what its directives ask. Pure. Nobody else routes a message or looks for dir
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict, deque
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import msgspec
 
 from palinurus.config.settings import Settings
+from palinurus.core import untrusted
 from palinurus.core.levels.parse import ParsedDirectives, collect_inline_options, parse_directives
 from palinurus.core.types.inbound import (
     NO_INLINE,
@@ -27,6 +30,51 @@ from palinurus.inbox.commands.command import ChatCommand
 from palinurus.inbox.commands.table import TypedCommand, parse_command
 from palinurus.inbox.route import route_inbound
 from palinurus.store.port import InboxRow, RunClaim
+
+CHATS = 1_000  # the longest silent chat is forgotten first
+
+_Said: TypeAlias = tuple[str, str]  # event, line
+
+
+class OverheardMessages:
+    """What people said in groups without meaning us: context for the message that does. Bounded, and in memory only.
+
+    Killed: it is lost, and the next answer knows a little less. Kept per chat and thread, for every account by itself.
+    """
+
+    def __init__(self, chats: int = CHATS) -> None:
+        self._chats = chats
+        self._said: OrderedDict[Target, deque[_Said]] = OrderedDict()
+
+    def note(self, inbound: Inbound, most: int) -> None:
+        """Remember a message; the same event counts once. Nothing with `most` 0."""
+        text = inbound.text.strip() or " ".join(f"[{one.mime}]" for one in inbound.files)
+        if most <= 0 or not text:
+            return
+        said = self._said.setdefault(inbound.target, deque())
+        self._said.move_to_end(inbound.target)
+        if not any(event == inbound.event for event, _ in said):
+            said.append(
+                (inbound.event, untrusted.frame_earlier_message(inbound.sender.name or inbound.sender.id, text))
+            )
+        while len(said) > most:
+            said.popleft()
+        while len(self._said) > self._chats:
+            self._said.popitem(last=False)
+
+    def before(self, target: Target, event: str) -> tuple[str, ...]:
+        """What was said in the chat since the last answer, oldest first; not the event itself."""
+        return tuple(line for one, line in self._said.get(target, ()) if one != event)
+
+    def forget(self, target: Target, count: int) -> None:
+        """The oldest `count` lines are part of a conversation now."""
+        said = self._said.get(target)
+        for _ in range(min(count, len(said)) if said else 0):
+            assert said is not None
+            said.popleft()
+        if not said:
+            self._said.pop(target, None)
+
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +148,7 @@ def decode_stored(ident: str, body: bytes, at: int) -> Inbound:
         return decode_inbound(body)
     except msgspec.DecodeError as exc:
         log.error("message %s: the stored row cannot be read: %s", ident, exc)
-        return Inbound(Target("unknown"), Sender(""), "", "", at, push=False)
+        return Inbound(Target("unknown"), Sender(""), "", "", at=at, push=False)
 
 
 def is_stop_word(text: str) -> bool:

@@ -136,7 +136,7 @@ class ChatPairing:
                 return None
             name = clean_label(sender.name, 60)
             code = _code({one.code for one in waiting})
-            made = PairingStranger(target.channel, target.account, sender.id, now, name, target, code)
+            made = PairingStranger(target.channel, target.account, sender.id, now, name=name, target=target, code=code)
             await self._asking.put(made.key, made)
             return made
 
@@ -170,7 +170,7 @@ class ChatPairing:
                     return "too many wrong codes; wait a minute"
                 return "no stranger has this code now (codes are good for one hour, and once)"
             one = found[0]
-            made = PairedPerson(one.channel, one.account, one.id, now, one.name, one.target, by)
+            made = PairedPerson(one.channel, one.account, one.id, now, name=one.name, target=one.target, by=by)
             if not self._owned and first:
                 await self._store.put_record(OWNER, FIRST, made.key.encode(), expect=None)
                 held = await self._store.get_record(OWNER, FIRST)

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import msgspec
 
-from palinurus.config.settings import QueueSettings
+from palinurus.config.sections.session import QueueSettings
 from palinurus.core.levels.spellings import QUEUE_WORDS
 from palinurus.core.types.inbound import Inbound
 

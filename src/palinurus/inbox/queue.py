@@ -195,7 +195,7 @@ Stepped: TypeAlias = tuple[SessionQueue, tuple[Effect, ...]]
 def make_row(ident: str, inbound: Inbound, policy: QueuePolicy, now: float) -> QueueRow:
     """What the queue needs to know of a message."""
     until = now + policy.debounce if policy.mode == "collect" else 0.0
-    return QueueRow(ident, get_place(inbound), policy.mode, until, policy.cap, shorten_line(inbound.text))
+    return QueueRow(ident, get_place(inbound), policy.mode, until, full=policy.cap, line=shorten_line(inbound.text))
 
 
 def get_place(inbound: Inbound) -> QueuePlace:

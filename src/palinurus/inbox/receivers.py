@@ -1,6 +1,6 @@
 """What commands and the gateway see of the chat channels: who is let in, which accounts run, a way to say something.
 
-`app/lines.py` implements the port.
+`app/receivers.py` implements the port.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.config.settings import AgentBinding, Settings
+from palinurus.config.sections.bindings import AgentBinding
+from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.keys import SessionKey, escape_key_part, parse_agent_id, parse_session_key
 from palinurus.errors import BadRequest
@@ -31,7 +32,8 @@ def build_item(inbound: Inbound, where: Route, clock: Clock) -> InboxItem:
         raise BadRequest(f"the event id or idempotency key is longer than {MAX_EVENT} characters")
     now = clock.now()
     ident = make_id(now)
-    return InboxItem(ident, make_dedupe(inbound) or f"id/{ident}", str(where.key), where.lane, _encode(inbound), now)
+    dedupe = make_dedupe(inbound) or f"id/{ident}"
+    return InboxItem(ident, dedupe, str(where.key), where.lane, body=_encode(inbound), at=now)
 
 
 def make_dedupe(inbound: Inbound) -> str:

@@ -12,7 +12,7 @@ from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.settle import settle_until_stored, to_outgoing_rows
 from palinurus.agent.turn import ClaimedMessage
 from palinurus.clock import Clock
-from palinurus.core.types.events import AgentEnd, RunEvent
+from palinurus.core.types.events import AgentEnd, RunEndReason, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.core.types.outbound import Reply
@@ -101,13 +101,14 @@ class ClaimFinisher:
 def make_notice(ident: str, inbound: Inbound, note: str) -> tuple[Reply, ...]:
     """What the sender of a message is told that gets no answer."""
     text = f"⚠️ {note[:1].upper()}{note[1:]}."
-    return (Reply(inbound.target, text, f"{ident}.end", "notice", inbound.reply_to),) if inbound.push else ()
+    return (Reply(inbound.target, text, f"{ident}.end", "notice", reply_to=inbound.reply_to),) if inbound.push else ()
 
 
 def make_refused_end(outcome: TurnOutcome, note: str, now: int) -> AgentEnd:
     """The last event of a message that got no run."""
     kind: FailureKind = "aborted" if outcome == "aborted" else "refused"
-    return AgentEnd((), "aborted" if outcome == "aborted" else "error", TokenUsage(), ModelFailure(kind, note), now)
+    end: RunEndReason = "aborted" if outcome == "aborted" else "error"
+    return AgentEnd((), end, TokenUsage(), ModelFailure(kind, note), ended=now)
 
 
 class ActiveRun:

@@ -15,9 +15,10 @@ from palinurus.core.policy.card import parse_card_buttons
 from palinurus.core.stream import progress
 from palinurus.core.stream.answer import MESSAGE_GAP, VisibleAnswer, read_answer
 from palinurus.core.stream.chunk import BlockSettings
-from palinurus.core.stream.marks import NO_REPLY_MARKS, ReplyMarks, allow_beneath, is_web_address
+from palinurus.core.stream.marks import NO_REPLY_MARKS, ReplyMarks, is_web_address
 from palinurus.core.types.events import (
     AgentEnd,
+    AgentStart,
     MessageEnd,
     MessageStart,
     MessageUpdate,
@@ -51,8 +52,8 @@ TOLD = (STOP, "interrupt")  # who stopped a run so is answered himself, or goes 
 class BlockSpeaker:
     """The speaker of one run. With `push` off nobody is spoken to: the client reads the events itself.
 
-    With `blocks` a long text goes out in parts while it grows. `enforce`: the model was told to put its answer
-    into <final>. `roots`: directories of which it may send files. `trace`: the lines of plugins for /trace.
+    With `blocks` a long text goes out in parts while it grows. `files`: those the model may send. `trace`: the lines
+    of plugins for /trace.
     """
 
     def __init__(
@@ -62,16 +63,15 @@ class BlockSpeaker:
         show: Callable[[], RunVisibility] = RunVisibility,
         blocks: BlockSettings | None = None,
         *,
-        enforce: bool = False,
-        roots: Sequence[str] = (),
+        files: Callable[[str], bool] = is_web_address,
         trace: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._inbound = inbound
         self._item = item
         self._show = show
         self._blocks = blocks
-        self._enforce = enforce
-        self._files = allow_beneath(roots)
+        self._tagged = False  # the model was told to put its answer into <final>
+        self._files = files
         self._given = [inbound.text]
         self._trace = trace
         self._growing: GrowingMessage | None = None
@@ -104,6 +104,9 @@ class BlockSpeaker:
 
     # --- what the model says
 
+    def _start(self, event: AgentStart) -> None:
+        self._tagged = event.tagged
+
     def _begin(self, event: MessageStart) -> None:
         self._growing = None
 
@@ -111,7 +114,7 @@ class BlockSpeaker:
         if self._blocks is None:
             return
         if self._growing is None:
-            self._growing = GrowingMessage(self._blocks, self._allowed, enforce=self._enforce)
+            self._growing = GrowingMessage(self._blocks, self._allowed, enforce=self._tagged)
         if event.kind == "thinking":
             self._growing.think(event.delta)
         elif parts := self._growing.feed(event.delta):
@@ -139,10 +142,10 @@ class BlockSpeaker:
         """A complete message: what of it was not sent yet waits for the next flush, or the end."""
         self._heard.append(message)
         if self._blocks is None:
-            said = read_answer(message.text, enforce=self._enforce, allowed=self._allowed)
+            said = read_answer(message.text, allowed=self._allowed)
             self._think(f"{message.thinking}\n{said.thinking}")
         else:
-            growing = self._growing or GrowingMessage(self._blocks, self._allowed, enforce=self._enforce)
+            growing = self._growing or GrowingMessage(self._blocks, self._allowed, enforce=self._tagged)
             parts, said = growing.close(message.text)
             self._grown(growing, parts)
             self._think(growing.take_thoughts() or ("" if self._growing else message.thinking))
@@ -288,7 +291,7 @@ class BlockSpeaker:
     def _reply(self, text: str, kind: ReplyKind, ident: str, found: ReplyMarks = NO_REPLY_MARKS) -> Reply:
         inbound = self._inbound
         to = found.reply_to or (inbound.event if found.current else "")
-        return Reply(inbound.target, text, ident, kind, to, found.media, found.voice)
+        return Reply(inbound.target, text, ident, kind, reply_to=to, media=found.media, voice=found.voice)
 
     def _id(self, tail: str) -> str:
         """Unique in the run also where two things are the same."""
@@ -297,6 +300,7 @@ class BlockSpeaker:
 
 
 _STEPS: dict[type, Callable[..., None]] = {
+    AgentStart: BlockSpeaker._start,
     MessageStart: BlockSpeaker._begin,
     MessageUpdate: BlockSpeaker._update,
     MessageEnd: BlockSpeaker._end,

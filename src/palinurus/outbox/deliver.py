@@ -64,7 +64,7 @@ class Deliverer:
 
     def start(self) -> None:
         self._workers = {
-            name: _Worker(channel, self._store, self._hooks, self._clock, self._aids)
+            name: _Worker(channel, self._store, self._hooks, self._clock, aids=self._aids)
             for name, channel in self._channels.items()
         }
         self._tasks = [asyncio.ensure_future(worker.work()) for worker in self._workers.values()]

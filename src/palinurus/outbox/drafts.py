@@ -151,7 +151,7 @@ class LiveDrafts:
         channel = self._channels.get(target.channel)
         if channel is None or "edit" not in channel.abilities.acts:
             return None
-        made = self._open[item] = LiveDraft(self, item, channel, Reply(target, "", "", "draft", reply_to))
+        made = self._open[item] = LiveDraft(self, item, channel, Reply(target, "", "", "draft", reply_to=reply_to))
         return made
 
     async def known(self, item: str, channel: Channel) -> DraftRecord | None:

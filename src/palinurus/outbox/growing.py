@@ -21,7 +21,6 @@ class GrowingMessage:
     def __init__(self, settings: BlockSettings, allowed: Callable[[str], bool], *, enforce: bool = False) -> None:
         self._settings = settings
         self._allowed = allowed
-        self._enforce = enforce
         self._tags = TagReader(enforce=enforce)
         self._marks = MarkReader(allowed)
         self._hush = SilenceFilter()
@@ -54,7 +53,7 @@ class GrowingMessage:
             parts += self._said(self._hush.feed(piece))
         parts += self._said(self._hush.close())
         last = self._chunks.close()
-        if not self._spoke and read_answer(text, enforce=self._enforce, allowed=self._allowed).silent:
+        if not self._spoke and read_answer(text, allowed=self._allowed).silent:
             return [], VisibleAnswer("", found=self._new(), silent=True)
         parts += [VisibleAnswer(chunk.rstrip(), found=self._new()) for chunk in last[:-1]]
         return parts, VisibleAnswer(last[-1].strip() if last else "", found=self._new())

@@ -1,7 +1,7 @@
 """When a block of a growing answer goes, and which small ones go as one message. Decisions only, for `deliver.py`.
 
 All blocks are rows on disk before they come here. What is held is held in memory: after a crash nothing waits and
-nothing is joined, so nothing is lost. What is about to be sent as one message is written down first (`Joined`).
+nothing is joined, so nothing is lost. What is about to be sent as one message is written down first (`JoinedBlocks`).
 """
 
 from __future__ import annotations

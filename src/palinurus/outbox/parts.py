@@ -75,7 +75,7 @@ def cut_text(text: str, fit: ChannelFit, *, plain: bool = False) -> list[str]:
     most = fit.most
     if not fit.newline and (len(text) * SAFE <= most or fit.size(text, plain=plain) <= most):
         return [text]
-    return _cut(text, most, lambda piece: fit.size(piece, plain=plain), fit, 0)
+    return _cut(text, most, lambda piece: fit.size(piece, plain=plain), fit, deep=0)
 
 
 def _cut(text: str, size: int, measure: Callable[[str], int], fit: ChannelFit, deep: int) -> list[str]:
@@ -86,7 +86,7 @@ def _cut(text: str, size: int, measure: Callable[[str], int], fit: ChannelFit, d
         if found <= fit.most:
             made.append(piece)
         elif deep < DEEPEST and smaller >= LEAST:
-            made += _cut(piece, smaller, measure, fit, deep + 1)
+            made += _cut(piece, smaller, measure, fit, deep=deep + 1)
         else:
             made += _counted(piece, measure, fit.most)
     return made

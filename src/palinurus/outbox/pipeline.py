@@ -4,15 +4,18 @@ workspace only; and what people see meanwhile (drafts, typing, a reaction).
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Mapping
 
 import msgspec
 
+from palinurus.agent.plan.sandbox import allow_files
 from palinurus.clock import Clock
 from palinurus.config.sections.channels import AccountSettings, Streaming
 from palinurus.config.sections.delivery import PresenceSettings
 from palinurus.config.settings import Settings
+from palinurus.core.stream.marks import is_web_address
 from palinurus.core.stream.silent import HEARTBEAT_TOKEN
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.inbound import Inbound, Target
@@ -33,6 +36,8 @@ from palinurus.tasks import TaskSet
 
 TELEGRAM = "telegram"  # follows the defaults for blocks and drafts; any other channel must ask for them itself
 
+log = logging.getLogger(__name__)
+
 
 class ReplyPipeline:
     """All that runs and the outbox share. `speaker` is for turns, `fitted` for replies that come without a run."""
@@ -52,6 +57,11 @@ class ReplyPipeline:
     def speaker(self, inbound: Inbound, item: str, key: SessionKey, show: Callable[[], RunVisibility]) -> ReplyBuilder:
         """The run's own; (message, inbox id, its session, how much to show)."""
         settings, target = self._settings, inbound.target
+        if inbound.push and not settings.session.send_policy.allows(
+            str(key), target.channel, inbound.kind, show().send
+        ):
+            log.info("what %s says is not sent: session.sendPolicy or /send", key)
+            return _Silent()
         name, agent = key.agent, settings.agents.get(key.agent)
         beat = inbound.options.heartbeat if inbound.system else None
         channel, account = self._channels.get(target.channel), self._account(target)
@@ -62,7 +72,7 @@ class ReplyPipeline:
             item,
             show,
             settings.delivery.block_sizes(account, fit.most if fit else 4000) if blocks else None,
-            roots=(agent.workspace,) if agent else (),
+            files=allow_files(agent, inbound.shared) if agent else is_web_address,
             trace=lambda: self._hooks.list_trace(str(key)),
         )
         if beat is not None:
@@ -72,7 +82,7 @@ class ReplyPipeline:
         parted = FittingSpeaker(said, fit, "" if inbound.system or inbound.pressed else inbound.event)
         if blocks:
             self.pace.begin(target, self._rules(account, name, fit.most))
-        staged = LiveSpeaker(parted, inbound, item, self.drafts, self.pace)
+        staged = LiveSpeaker(parted, inbound, item, self.drafts, pace=self.pace)
         if beat is None and "edit" in channel.abilities.acts:
             mode: Streaming = "off" if blocks else self._streaming(account)
             staged.preview = DraftPreview(mode, show)

@@ -7,7 +7,8 @@ from __future__ import annotations
 import asyncio
 
 from palinurus.clock import Clock
-from palinurus.config.sections.delivery import PresenceSettings, TypingMode
+from palinurus.config.forms import Typing
+from palinurus.config.sections.delivery import PresenceSettings
 from palinurus.core.types.channel import Channel, ChannelAction, ReactAction, TypingAction
 from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
@@ -17,7 +18,7 @@ from palinurus.tasks import TaskSet
 LONGEST = 600.0  # seconds of typing without any event: then the run is not what people should wait for
 
 
-def choose_typing_mode(inbound: Inbound, said: TypingMode | None) -> TypingMode:
+def choose_typing_mode(inbound: Inbound, said: Typing | None) -> Typing:
     """When typing begins: as configured, else at once for those who certainly get an answer."""
     if said is not None:
         return said

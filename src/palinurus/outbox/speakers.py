@@ -11,7 +11,7 @@ import msgspec
 
 from palinurus.core.stream.answer import MESSAGE_GAP, LiveText
 from palinurus.core.stream.heartbeat import find_last_word, judge_heartbeat_reply
-from palinurus.core.types.events import AgentEnd, MessageEnd, MessageStart, MessageUpdate, RunEvent
+from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import HeartbeatOptions, Inbound
 from palinurus.core.types.messages import AssistantMessage
 from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
@@ -71,10 +71,10 @@ LABEL = "Thinking"
 class DraftPreview:
     """Fed with a run's events; `now` is the text that the draft should have."""
 
-    def __init__(self, mode: PreviewMode, show: Callable[[], RunVisibility], *, enforce: bool = False) -> None:
+    def __init__(self, mode: PreviewMode, show: Callable[[], RunVisibility]) -> None:
         self._mode = mode
         self._show = show
-        self._live = LiveText("stream", enforce=enforce)
+        self._live = LiveText("stream")
         self._said: list[str] = []  # messages that are complete
         self._text = ""
         self._thoughts = ""
@@ -82,7 +82,7 @@ class DraftPreview:
 
     def feed(self, event: RunEvent) -> bool:
         """True if there is something else to be seen."""
-        if not isinstance(event, (MessageStart, MessageUpdate, MessageEnd)):
+        if not isinstance(event, (AgentStart, MessageStart, MessageUpdate, MessageEnd)):
             return False
         if isinstance(event, MessageStart):
             self._text = self._thoughts = ""

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.config.settings import BudgetLimitSettings, BudgetSettings
+from palinurus.config.sections.credentials import BudgetLimitSettings, BudgetSettings
 from palinurus.config.zones import find_zone
 from palinurus.core.history import tokens
 from palinurus.core.types.keys import parse_session_key

@@ -1,6 +1,6 @@
 """Which models there are, and what is known about each: vendor facts, then config, then the agent's parameters.
 
-Resolved once per message into a frozen `ModelInfo`. Knows no network; what a probe found is handed in.
+Resolved once per message into a frozen `ModelSpec`. Knows no network; what a probe found is handed in.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.settings import AgentSettings, ModelSettings, ProviderSettings, Secret, Settings
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
+from palinurus.config.settings import AgentSettings, Secret, Settings
 from palinurus.core.types.keys import ModelRef, parse_model_ref
 from palinurus.core.types.model import ModelFailure, ModelSpec, TokenPrice
 from palinurus.core.types.vendor import Vendor, VendorModel
@@ -93,7 +94,8 @@ class Catalog:
         """Every model that is known and could be used: configured ones first, then those of vendors with a key."""
         agent = agent or self.settings.agents[self.settings.default_agent]
         ready = [name for name in self._names() if name == DEMO_REF.provider or self.key_source(name)]
-        pulled = (ModelRef("local", name) for name in list_pulled(self.settings.home))
+        home = None if self.settings.only_listed else self.settings.home
+        pulled = (ModelRef("local", name) for name in (list_pulled(home) if home else ()))
         return [self._info(ref, agent) for ref in dict.fromkeys((*self._every(ready), *pulled))]
 
     # --- facts about providers ---------------------------------------------------------------------------------
@@ -164,7 +166,8 @@ class Catalog:
         """Vendors add models faster than files change, so theirs are taken as written; a listed provider's not."""
         settings = self.provider(ref.provider)
         listed = [m.id for m in settings.models] if settings else []
-        closed = ref.provider == DEMO_REF.provider or (self.vendor(ref.provider) is None and listed)
+        own = self.settings.only_listed or self.vendor(ref.provider) is None
+        closed = ref.provider == DEMO_REF.provider or (own and listed)
         if closed and ref.model not in (listed or [DEMO_REF.model]):
             hint = _close(ref.model, listed or [DEMO_REF.model])
             return ModelFailure(
@@ -190,8 +193,8 @@ class Catalog:
         return ""
 
     def _names(self) -> tuple[str, ...]:
-        """Every provider that has a file of facts."""
-        return (*VENDORS, *self.vendors)
+        """Every provider that has a file of facts, unless only those of the config count."""
+        return () if self.settings.only_listed else (*VENDORS, *self.vendors)
 
     def _configured(self) -> list[ModelRef]:
         return [ModelRef(p.id, m.id) for p in self.settings.providers.values() for m in p.models]
@@ -200,7 +203,8 @@ class Catalog:
         """Configured, whatever the files of these vendors list, and what Ollama has."""
         vendors = [(name, self.vendor(name)) for name in names]
         listed = [ModelRef(name, model.id) for name, vendor in vendors if vendor for model in vendor.models]
-        return list(dict.fromkeys((*self._configured(), *listed, *(ModelRef("ollama", m) for m in self.ollama))))
+        probed = () if self.settings.only_listed else self.ollama
+        return list(dict.fromkeys((*self._configured(), *listed, *(ModelRef("ollama", m) for m in probed))))
 
     def _by_id(self, text: str) -> list[ModelRef]:
         """Who has this id: among what is configured; else among vendors with a key; else among all."""

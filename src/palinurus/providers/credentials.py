@@ -13,7 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.config.settings import ProviderSettings, Secret, Settings
+from palinurus.config.sections.models import ProviderSettings
+from palinurus.config.settings import Secret, Settings
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.wire import SigningKeys

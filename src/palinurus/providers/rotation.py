@@ -17,7 +17,7 @@ from typing import TypeAlias
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.config.settings import AuthSettings
+from palinurus.config.sections.credentials import AuthSettings
 from palinurus.core.types.model import FailureKind, ModelFailure, ModelRequest
 from palinurus.files import write_whole_file
 from palinurus.providers import backoff

@@ -169,7 +169,7 @@ class ApprovalBoard:
 
     def _row(self, ask: ApprovalRequest, wanted: str) -> ApprovalRow:
         now = self._clock.now()
-        return ApprovalRow(str(uuid.uuid4()), wanted, ask, now, now + round(ask.timeout * 1000))
+        return ApprovalRow(str(uuid.uuid4()), wanted, ask, now, expires=now + round(ask.timeout * 1000))
 
     async def _end(self, ident: str, state: State, by: str) -> bool:
         """Close a pending question without an answer. False if it has been answered."""

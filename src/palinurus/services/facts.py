@@ -51,7 +51,7 @@ def gather_facts(
     model = model or find_session_model(program.catalog, agent, record)
     vendor = program.catalog.vendor(model.ref.provider)
     asked = LevelRequest(
-        None, record.thinkingLevel, agent.thinking_default, model.params.get("thinking"), agent.thinking_shared
+        None, record.thinkingLevel, agent.thinking_default, model.params.get("thinking"), defaults=agent.thinking_shared
     )
     hurry = LevelRequest(None, record.fastMode, agent.fast_default)
     offered = thinking.find_thinking_profile(model, vendor)
@@ -60,10 +60,10 @@ def gather_facts(
         record,
         agent,
         model,
-        vendor,
-        offered,
-        resolve_thinking(model, asked, vendor),
-        resolve_fast_mode(model, hurry),
+        vendor=vendor,
+        offered=offered,
+        level=resolve_thinking(model, asked, vendor),
+        fast=resolve_fast_mode(model, hurry),
     )
 
 

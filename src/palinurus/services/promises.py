@@ -99,8 +99,8 @@ class PromiseFollower:
             place = inbound.target
             source = ", ".join(taint.collect_taint(event.messages))[:80]
             made = OpenPromise(
-                f"{item}-{at}", session, key.agent, promise, event.ended, place.channel, place.to, place.account,
-                source,
+                f"{item}-{at}", session, key.agent, promise, at=event.ended,
+                channel=place.channel, to=place.to, account=place.account, source=source,
             )  # fmt: skip
             self._tasks.start(self._keep(made))
 

@@ -152,7 +152,7 @@ class SessionDirectory:
         cleaner = HistoryCleaner(self._secrets)
         messages = cleaner.messages(await self._said(seen), tools=tools)
         older = len(messages) > limit
-        return SessionHistory(str(seen.key), tuple(messages[-limit:]), older, cleaner.cut, cleaner.blanked)
+        return SessionHistory(str(seen.key), tuple(messages[-limit:]), older, cleaner.cut, blanked=cleaner.blanked)
 
     async def _row(self, seen: _Seen, wanted: SessionFilter) -> dict[str, Any]:
         whole = make_session_row(seen.record, seen.key)
@@ -224,6 +224,7 @@ class SessionDirectory:
             system=True,
             push=told,
             source=f"session {message.caller}",
+            shared=message.shared,
         )
 
     async def _addressed(self, message: SessionMessage) -> _Seen | None:

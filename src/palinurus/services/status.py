@@ -5,6 +5,7 @@ A session sees itself and those it started; the rest does not exist for it.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import NamedTuple
@@ -58,7 +59,11 @@ class SessionStatusReader:
         record, agent = seen.record, seen.agent
         model = find_session_model(self._catalog, agent, record)
         asked = LevelRequest(
-            None, record.thinkingLevel, agent.thinking_default, model.params.get("thinking"), agent.thinking_shared
+            None,
+            record.thinkingLevel,
+            agent.thinking_default,
+            model.params.get("thinking"),
+            defaults=agent.thinking_shared,
         )
         spent = await self._store.list_usage(0, str(seen.key))
         priced = [entry.cost for entry in spent if entry.cost is not None]
@@ -108,6 +113,8 @@ class SessionStatusReader:
         key = parse_session_key(session, start.agent if start else self._settings.default_agent)
         agent = self._settings.agents.get(key.agent) if key else None
         record = await self._record(str(key)) if key else None
+        if record is None and key is not None and key == start and await self._store.session(caller) is None:
+            record = SessionRecord.fresh(key, self._clock.now(), str(uuid.uuid4()))  # its first message is to come
         if key is None or agent is None or record is None:
             return None
         above, at = record, str(key)

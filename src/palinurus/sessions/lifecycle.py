@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.config.settings import SessionSettings
+from palinurus.config.sections.session import SessionSettings
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import BadRequest, StateBroken
 from palinurus.sessions import files, search, tree

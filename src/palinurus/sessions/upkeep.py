@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from palinurus.config.settings import UpkeepSettings
+from palinurus.config.sections.schedule import UpkeepSettings
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import StateBroken, StateUnwritable
 from palinurus.sessions import files, search

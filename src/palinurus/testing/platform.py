@@ -13,7 +13,7 @@ from palinurus.app.media import ChannelFiles
 from palinurus.channels import make_channel
 from palinurus.channels.kit import ChannelKit
 from palinurus.clock import Clock, SystemClock
-from palinurus.config.schema import Config
+from palinurus.config.findings import ConfigPlace
 from palinurus.config.secrets import wrap_secrets
 from palinurus.config.sections.channels import resolve_accounts
 from palinurus.core.types.channel import Channel, SendTrouble
@@ -173,7 +173,7 @@ def make_channel_kit(name: str, folder: str, own: dict[str, Any], clock: Clock |
     """A kit for one account in tests: files and records below `folder`; `own` is its section of the config. Every
     message is wanted, and no second try waited for."""
     section = wrap_secrets(own, ("channels", name))
-    settings = resolve_accounts(Config(), {name: section}, {}, [])[name]["default"]
+    settings = resolve_accounts({name: section}, {}, {}, ConfigPlace("", {}, []))[name]["default"]
     now = clock or FastClock()
     files = ChannelFiles(os.path.join(folder, "inbound"), (folder,), settings.media, EgressGuard(), clock=now)
     menu = (("help", "what you can say"), ("status", "how it goes"))

@@ -262,7 +262,10 @@ class Webhooks:
         if asked.action == "wake" and not asked.now:
             await self._later(asked, key, held, digest)
             return WebhookAnswer(200, {"ok": True, "mode": "next-heartbeat"})
-        made = await self._port.inbox.submit(self._message(asked, key, held, digest or uuid.uuid4().hex))
+        message = self._message(asked, key, held, digest or uuid.uuid4().hex)
+        # the answer of a turn goes where the request says; a wake is told to its session, and answered there
+        message = msgspec.structs.replace(message, shared=asked.action != "wake")
+        made = await self._port.inbox.submit(message)
         told = {"ok": True, "mode": "now"} if asked.action == "wake" else {"ok": True}
         return WebhookAnswer(200, {**told, "runId": made.id, **({"duplicate": True} if made.duplicate else {})})
 

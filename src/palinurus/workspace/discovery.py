@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from palinurus.config.settings import AgentSettings, Settings, SkillSettings
+from palinurus.config.sections.session import SkillSettings
+from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.skills.offer import BUNDLED_SOURCE
 from palinurus.core.skills.skill import SKILL_FILE, BrokenSkill, Skill, parse_skill
 from palinurus.plugins.manifest import list_skill_folders

@@ -1,6 +1,6 @@
 """Images a message names, loaded for models that see. Only from the workspace and roots the owner allowed; what is
-not loaded is said in a note. Nothing is fetched from the network. What is larger than helps is made smaller where
-that can be done, and refused where it is too large otherwise.
+not loaded is said in a note. Addresses are asked of whoever may fetch them, or left alone. What is larger than helps is
+made smaller where that can be done, and refused where it is too large otherwise.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ import asyncio
 import base64
 import binascii
 import os
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Iterable
+from typing import NamedTuple, TypeAlias
 
-from palinurus.core.history.images import find_image_mentions
+from palinurus.core.history.images import ImageMentions, find_image_addresses, find_image_mentions
 from palinurus.core.media import MAX_IMAGE_SIDE, MAX_IMAGE_SOURCE, is_large_image
 from palinurus.core.types.messages import ImageBlock
 from palinurus.files import NotPlainFile, read_plain_file
 from palinurus.workspace.shrink import shrink_image
 from palinurus.workspace.texts import is_inside
+
+# An address and how many bytes at most -> what is there, or why not.
+FetchImage: TypeAlias = Callable[[str, int], Awaitable[bytes | str]]
 
 
 class ImageLimits(NamedTuple):
@@ -31,6 +34,7 @@ class ImageLimits(NamedTuple):
     side: int = MAX_IMAGE_SIDE  # pixels
     # A smaller one, by size and side, or why there is none.
     shrink: Callable[[bytes, int, int], bytes | str] = shrink_image
+    fetch: FetchImage | None = None  # None: addresses are only text
 
 
 class LoadedImages(NamedTuple):
@@ -39,6 +43,7 @@ class LoadedImages(NamedTuple):
     images: tuple[ImageBlock, ...]
     notes: tuple[str, ...]
     text: str
+    fetched: tuple[str, ...] = ()  # the addresses that were asked
 
 
 _CONVERTED = (b"BM", b"II*\x00", b"MM\x00*")  # BMP and TIFF: models do not read them, our decoder does
@@ -56,9 +61,12 @@ async def find_images(text: str, workspace: str, limits: ImageLimits, vision: bo
     if not vision or ("/" not in text and "[" not in text):
         return LoadedImages((), (), text)
     named = find_image_mentions(text)
-    if not named.paths and not named.inline:
+    asked = find_image_addresses(named.text)[: limits.most] if limits.fetch is not None else ()
+    if not named.paths and not named.inline and not asked:
         return LoadedImages((), (), text)
-    return await asyncio.to_thread(_load, named.paths, named.inline, named.text, workspace, limits)
+    got = await asyncio.gather(*(limits.fetch(url, MAX_IMAGE_SOURCE) for url in asked)) if limits.fetch else []
+    seen = await asyncio.to_thread(_load, named, list(zip(asked, got, strict=True)), workspace, limits)
+    return seen._replace(fetched=asked)
 
 
 async def resize_images(images: tuple[ImageBlock, ...], limits: ImageLimits) -> LoadedImages:
@@ -83,15 +91,15 @@ def _resized(images: tuple[ImageBlock, ...], limits: ImageLimits) -> LoadedImage
 
 
 def _load(
-    paths: Iterable[str], inline: Iterable[ImageBlock], text: str, workspace: str, limits: ImageLimits
+    named: ImageMentions, fetched: list[tuple[str, bytes | str]], workspace: str, limits: ImageLimits
 ) -> LoadedImages:
     images: dict[str, ImageBlock] = {}
     notes: list[str] = []
     used = 0
-    given = [(f"an inline image ({image.mimeType})", _decoded(image.data, MAX_IMAGE_SOURCE)) for image in inline]
+    given = [(f"an inline image ({image.mimeType})", _decoded(image.data, MAX_IMAGE_SOURCE)) for image in named.inline]
     allowed = [os.path.realpath(root) for root in (workspace, *limits.roots)]
-    real = dict.fromkeys(_real(path, workspace, limits.home) for path in paths)
-    for name, raw in (*given, *((path, _read(path, allowed, MAX_IMAGE_SOURCE)) for path in real)):
+    real = dict.fromkeys(_real(path, workspace, limits.home) for path in named.paths)
+    for name, raw in (*given, *fetched, *((path, _read(path, allowed, MAX_IMAGE_SOURCE)) for path in real)):
         data = raw if isinstance(raw, str) else _fitting(raw, limits)
         if isinstance(data, str):
             notes.append(f"{name}: {data}")
@@ -103,7 +111,7 @@ def _load(
             encoded = base64.b64encode(data).decode()
             used += len(data) if encoded not in images else 0
             images[encoded] = ImageBlock(encoded, kind)
-    return LoadedImages(tuple(images.values()), tuple(notes), text)
+    return LoadedImages(tuple(images.values()), tuple(notes), named.text)
 
 
 def _fitting(data: bytes, limits: ImageLimits) -> bytes | str:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from palinurus.config import paths
-from palinurus.config.settings import AgentSettings, Secret, Settings, SkillSettings
+from palinurus.config.sections.session import SkillSettings
+from palinurus.config.settings import AgentSettings, Secret, Settings
 from palinurus.core.prompt import bootstrap
 from palinurus.core.prompt.bootstrap import BootstrapFile, BootstrapInjection, BootstrapWeight
 from palinurus.core.prompt.facts import FileFact, SkillFact

@@ -23,7 +23,8 @@ from palinurus.agent.plan.prompt import (
     take_first_sentence,
 )
 from palinurus.agent.plan.runplan import ModelCandidate
-from palinurus.config.settings import AgentSettings, PromptSettings, Secret, Settings
+from palinurus.config.sections.agents import PromptSettings
+from palinurus.config.settings import AgentSettings, Secret, Settings
 from palinurus.core.levels.resolve import ThinkingDecision
 from palinurus.core.prompt.facts import HEARTBEAT_PROMPT, FileFact, PromptContribution, SkillFact
 from palinurus.core.prompt.render import render_prompt

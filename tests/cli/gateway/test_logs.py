@@ -7,7 +7,9 @@ import logging
 import pytest
 
 from palinurus.cli.gateway.logs import ScrubbingFormatter, collect_secrets, start_logging
-from palinurus.config.settings import AgentSettings, GatewaySettings, ProviderSettings, Secret, Settings
+from palinurus.config.sections.gateway import GatewaySettings
+from palinurus.config.sections.models import ProviderSettings
+from palinurus.config.settings import AgentSettings, Secret, Settings
 
 
 def line(text: str, *known: str) -> str:

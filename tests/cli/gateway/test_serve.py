@@ -139,3 +139,10 @@ def test_a_second_signal_does_not_wait_and_the_message_goes_on_after_the_restart
     again = Process(gateway.port)
     assert "stopped before it finished" in asking.communicate(timeout=20)[0]
     assert again.stop()[0] == 0
+
+
+def test_where_the_gateway_is_elsewhere_none_starts(demo: Path, quiet: None) -> None:
+    (demo / "palinurus.json").write_text('{gateway: {mode: "remote"}}')
+    with pytest.raises(ConfigError, match=r"gateway.mode: 'remote' says .* elsewhere; set gateway.mode to 'local'"):
+        run_gateway(["--port", "0"])
+    assert not (demo / "gateway.json").exists()

@@ -10,7 +10,7 @@ import pytest
 
 from palinurus.cli.models.catalog import run_models
 from palinurus.cli.models.thinking import describe_thinking, diff_bodies, format_thinking
-from palinurus.config.settings import ModelSettings, ProviderSettings
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
 from palinurus.core.levels import spellings
 from palinurus.errors import NotFound
 from palinurus.providers import VENDORS, load_row

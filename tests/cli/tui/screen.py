@@ -105,5 +105,5 @@ async def seat(
         chat = ChatScreen(start, here.app.clock)
         async with chat.run_test(size=size) as pilot:
             found = Seat(chat, pilot, here, house)
-            await found.until(lambda: chat.desk.models)
+            await found.until(lambda: chat.remote.models)
             yield found

@@ -43,7 +43,7 @@ async def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as home:
         async with seat(Path(home), model, size=(80, 32), **THINKER) as here:
             await here.type("fix the flaky test, please")
-            await here.until(lambda: len(here.said("words")) == 2 and not here.chat.desk.talk.run)
+            await here.until(lambda: len(here.said("words")) == 2 and not here.chat.remote.talk.run)
             await here.pilot.pause(0.5)
             drawn = here.chat.export_screenshot(title="pal chat")
     # The fonts of the picture would be fetched from elsewhere.

@@ -32,7 +32,7 @@ THINKER = {
 async def test_a_message_is_answered_as_markdown_and_the_status_line_tells_where(tmp_path: Path) -> None:
     async with seat(tmp_path, ScriptedModel([say("# Hello\n\nall **good**, see NOTES.md")])) as here:
         await here.type("hi there")
-        await here.until(lambda: here.said("words") and not here.chat.desk.talk.run)
+        await here.until(lambda: here.said("words") and not here.chat.remote.talk.run)
         assert here.said("user") == ["hi there"]
         assert here.said("words") == ["# Hello\n\nall **good**, see NOTES.md"]
         assert here.chat.composer.text == ""
@@ -63,7 +63,7 @@ async def test_a_tool_is_a_card_that_unfolds_and_escape_sequences_are_text(tmp_p
 async def test_lines_stay_lines_and_files_are_no_addresses(tmp_path: Path) -> None:
     async with seat(tmp_path, ScriptedModel([say("see NOTES.md\nand then")])) as here:
         await here.type("hi")
-        await here.until(lambda: here.said("words") and not here.chat.desk.talk.run)
+        await here.until(lambda: here.said("words") and not here.chat.remote.talk.run)
         drawn = str(here.chat.query_one("MarkdownParagraph").render())
         assert drawn == "see NOTES.md\nand then"
         assert "@click" not in repr(here.chat.query_one("MarkdownParagraph").render())
@@ -100,11 +100,11 @@ async def test_escape_stops_a_run(tmp_path: Path) -> None:
     async with seat(tmp_path, ScriptedModel([hold_at(say("never"), gate), say("again")])) as here:
         await here.type("go")
         await gate.wait_reached()
-        await here.until(lambda: here.chat.desk.talk.run)
+        await here.until(lambda: here.chat.remote.talk.run)
         await here.until(lambda: "Esc stops" in here.status)
         await here.pilot.press("escape")
         await here.until(lambda: here.said("note") == ["stopped"])
-        assert not here.chat.desk.talk.run
+        assert not here.chat.remote.talk.run
         await here.type("and now")
         await here.until(lambda: here.said("words")[-1:] == ["again"])
 
@@ -115,11 +115,11 @@ async def test_what_is_said_while_it_works_is_steered_in(tmp_path: Path) -> None
     async with seat(tmp_path, model) as here:
         await here.type("first")
         await gate.wait_reached()
-        await here.until(lambda: here.chat.desk.talk.run)
+        await here.until(lambda: here.chat.remote.talk.run)
         await here.type("second")
         await here.until(lambda: here.blocks[-1].state == "waiting")
         gate.open()
-        await here.until(lambda: here.said("words") == ["both done"] and not here.chat.desk.talk.run)
+        await here.until(lambda: here.said("words") == ["both done"] and not here.chat.remote.talk.run)
         assert [b.text for b in here.blocks if b.kind == "user"] == ["first", "second"]
         assert all(b.state in ("done", "taken") for b in here.blocks if b.kind == "user")
 
@@ -133,7 +133,7 @@ async def test_thoughts_are_shown_folded_and_a_failure_says_why(tmp_path: Path) 
         await here.until(lambda: here.said("words") == ["yes"])
         assert here.said("thought") == ["one\ntwo"]
         assert "two" not in str(here.chat.query_one(".thought").render())
-        await here.until(lambda: not here.chat.desk.talk.run)
+        await here.until(lambda: not here.chat.remote.talk.run)
         await here.type("fail")
         await here.until(lambda: here.said("error"))
         assert "no such thing" in here.said("error")[0]
@@ -168,7 +168,7 @@ async def test_model_and_level_are_picked(tmp_path: Path) -> None:
         shown = [choice.label for choice in here.chat.screen._shown]  # type: ignore[attr-defined]
         assert shown[0].startswith("Inherited: ") and "high" in shown
         await here.pick("high")
-        await here.until(lambda: here.chat.desk.row.get("thinkingLevel") == "high")
+        await here.until(lambda: here.chat.remote.row.get("thinkingLevel") == "high")
         await here.pilot.press("ctrl+l")
         await here.until(lambda: isinstance(here.chat.screen, Picker))
         await here.pick("fake/n")
@@ -177,7 +177,7 @@ async def test_model_and_level_are_picked(tmp_path: Path) -> None:
         await here.until(lambda: isinstance(here.chat.screen, Picker))
         await here.pick("inherit")
         await here.until(lambda: "fake/m" in here.status)
-        assert "modelOverride" not in here.chat.desk.row
+        assert "modelOverride" not in here.chat.remote.row
         await here.pilot.press("ctrl+t", "escape")
         await here.until(lambda: not isinstance(here.chat.screen, Picker))
 
@@ -187,14 +187,14 @@ async def test_sessions_are_switched_and_begun(tmp_path: Path) -> None:
         await here.type("in the first")
         await here.until(lambda: here.said("words") == ["one"])
         await here.pilot.press("ctrl+n")
-        await here.until(lambda: here.chat.desk.session != KEY and not here.blocks)
+        await here.until(lambda: here.chat.remote.session != KEY and not here.blocks)
         await here.type("in the second")
         await here.until(lambda: here.said("words") == ["two"])
         await here.pilot.press("ctrl+p")
         await here.until(lambda: isinstance(here.chat.screen, Picker))
         await here.pick("first")
         await here.until(lambda: here.said("words") == ["one"])
-        assert here.chat.desk.session == KEY and here.said("user") == ["in the first"]
+        assert here.chat.remote.session == KEY and here.said("user") == ["in the first"]
 
 
 async def test_another_agent_is_a_session_away(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ async def test_another_agent_is_a_session_away(tmp_path: Path) -> None:
         await here.pilot.press("ctrl+p")
         await here.until(lambda: isinstance(here.chat.screen, Picker))
         await here.pick("with other")
-        await here.until(lambda: here.chat.desk.session.startswith("agent:other:") and here.chat.desk.row)
+        await here.until(lambda: here.chat.remote.session.startswith("agent:other:") and here.chat.remote.row)
         await here.type("who")
         await here.until(lambda: here.said("words") == ["I am other"])
         assert here.status.startswith("other/") or "Esc stops  other/" in here.status
@@ -212,7 +212,7 @@ async def test_another_agent_is_a_session_away(tmp_path: Path) -> None:
 async def test_a_session_that_is_begun_anew_is_empty_but_for_the_answer(tmp_path: Path) -> None:
     async with seat(tmp_path, ScriptedModel([say("one")])) as here:
         await here.type("hello")
-        await here.until(lambda: here.said("words") == ["one"] and not here.chat.desk.talk.run)
+        await here.until(lambda: here.said("words") == ["one"] and not here.chat.remote.talk.run)
         await here.type("/new")
         await here.until(lambda: not here.said("words") and here.said("note"))
         assert here.said("user") == ["/new"]
@@ -269,7 +269,7 @@ async def test_a_broken_line_is_made_again_and_nothing_is_lost_or_doubled(tmp_pa
     async with seat(tmp_path, model) as here:
         await here.type("tell me")
         await gate.wait_reached()
-        await here.until(lambda: here.chat.desk.talk.run)
+        await here.until(lambda: here.chat.remote.talk.run)
         await here.house.cut()
         await here.until(lambda: "reconnecting" in here.status)
         await here.type("and then")
@@ -310,7 +310,7 @@ async def test_broken_markdown_and_markup_break_nothing(tmp_path: Path) -> None:
     async with seat(tmp_path, ScriptedModel([say(text) for text in answers])) as here:
         for count, text in enumerate(answers, 1):
             await here.type(f"{text} {count}")
-            await here.until(lambda count=count: len(here.said("words")) == count and not here.chat.desk.talk.run)
+            await here.until(lambda count=count: len(here.said("words")) == count and not here.chat.remote.talk.run)
         assert here.said("words") == answers and here.chat.is_running
 
 

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from configs import read_settings
 from palinurus.config.findings import ConfigFinding
-from palinurus.config.schema import convert_config
-from palinurus.config.sections.audio import AudioSettings, TranscriptionMethod, resolve_audio
+from palinurus.config.sections.audio import AudioSettings, TranscriptionMethod
 
 
 def read(raw: dict[str, Any]) -> tuple[AudioSettings, list[ConfigFinding]]:
-    findings: list[ConfigFinding] = []
-    return resolve_audio(convert_config(raw), findings), findings
+    settings, findings = read_settings(raw)
+    return settings.audio, findings
 
 
 def test_nothing_written_is_nobody_who_hears() -> None:
@@ -36,7 +36,7 @@ def test_what_cannot_be_used_is_told_and_left_out() -> None:
     section = {"models": [{"provider": "mine"}, "x"], "maxBytes": -1}
     found, findings = read({"tools": {"media": {"audio": section}}})
     assert found == AudioSettings()
-    assert [finding.path[-1] for finding in findings] == [0, 1, "maxBytes"] and not any(f.fatal for f in findings)
+    assert [finding.path[-1] for finding in findings] == ["maxBytes", 0, 1] and not any(f.fatal for f in findings)
 
 
 def test_off_is_off_and_the_older_key_counts_where_the_new_one_is_silent() -> None:

@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
+from configs import read_settings
 from palinurus.config.findings import ConfigFinding
-from palinurus.config.schema import convert_config
-from palinurus.config.sections.bindings import map_identity_links, resolve_bindings
-from palinurus.config.settings import AgentBinding
+from palinurus.config.sections.bindings import AgentBinding
+from palinurus.config.sections.session import map_identity_links
 
 AGENTS = ("main", "work")
 
 
 def made(*raw: dict[str, Any], **config: Any) -> tuple[tuple[AgentBinding, ...], list[ConfigFinding]]:
-    findings: list[ConfigFinding] = []
-    return resolve_bindings(convert_config({"bindings": list(raw), **config}), AGENTS, findings), findings
+    agents = {"list": [{"id": name} for name in AGENTS]}
+    settings, findings = read_settings({"agents": agents, "bindings": list(raw), **config})
+    return settings.bindings, findings
 
 
 def test_everything_a_binding_can_say() -> None:

@@ -8,17 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.config.findings import ConfigFinding
-from palinurus.config.schema import Config, convert_config
+from configs import read_settings
+from palinurus.config.findings import ConfigFinding, ConfigPlace
 from palinurus.config.sections.channels import AccountSettings, BotLoopSettings, resolve_accounts
 
 
 def read(
     section: dict[str, Any], name: str = "telegram", **rest: Any
 ) -> tuple[dict[str, AccountSettings], list[ConfigFinding]]:
-    findings: list[ConfigFinding] = []
-    config: Config = convert_config(rest)
-    return resolve_accounts(config, {name: section}, rest.pop("defaults", {}), findings)[name], findings
+    settings, findings = read_settings({**rest, "channels": {name: section}})
+    return settings.accounts[name], findings
 
 
 def one(section: dict[str, Any], name: str = "telegram", **rest: Any) -> AccountSettings:
@@ -75,7 +74,7 @@ def test_an_accounts_keys_go_before_its_channels_and_those_before_the_defaults()
     section = {"dmPolicy": "allowlist", "accounts": {"a": {"dmPolicy": "disabled"}, "b": {}, "c": {"enabled": False}}}
     findings: list[ConfigFinding] = []
     usual = {"groupPolicy": "disabled", "dmPolicy": "open"}
-    found = resolve_accounts(convert_config({}), {"telegram": section}, usual, findings)["telegram"]
+    found = resolve_accounts({"telegram": section}, usual, {}, ConfigPlace("", {}, findings))["telegram"]
     assert {name: own.dm for name, own in found.items()} == {"a": "disabled", "b": "allowlist"}
     assert all(own.group == "disabled" for own in found.values())
 

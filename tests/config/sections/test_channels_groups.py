@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from palinurus.config.findings import ConfigFinding
-from palinurus.config.schema import convert_config
+from palinurus.config.findings import ConfigFinding, ConfigPlace
 from palinurus.config.sections.channels import AccessGroups, GroupSettings, resolve_accounts
 
 EVERY = ("*",)
@@ -11,7 +10,8 @@ EVERY = ("*",)
 
 def made(channel: str, section: dict[str, object]) -> tuple[dict[str, GroupSettings], list[ConfigFinding]]:
     findings: list[ConfigFinding] = []
-    return resolve_accounts(convert_config({}), {channel: section}, {}, findings)[channel]["default"].groups, findings
+    found = resolve_accounts({channel: section}, {}, {}, ConfigPlace("", {}, findings))
+    return found[channel]["default"].groups, findings
 
 
 def test_groups_and_their_topics() -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
-from palinurus.config.schema import Config
-from palinurus.config.sections.context import ContextSettings, resolve_context
+from configs import read_settings
+from palinurus.config.sections.context import ContextSettings
 from palinurus.core.history.fit import TurnLimits
 from palinurus.core.history.prune import PruningRules
 
 
 def resolved(**body: Any) -> ContextSettings:
-    return resolve_context(msgspec.convert(body, Config))
+    return read_settings(body)[0].context
 
 
 def pruning(**body: Any) -> PruningRules:

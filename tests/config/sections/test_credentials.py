@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from configs import read_settings
 from palinurus.config.findings import ConfigFinding
-from palinurus.config.schema import convert_config
-from palinurus.config.sections.credentials import resolve_auth, resolve_budgets
-from palinurus.config.settings import AuthSettings, BudgetLimitSettings, BudgetSettings, Secret
+from palinurus.config.sections.credentials import AuthSettings, BudgetLimitSettings, BudgetSettings
+from palinurus.config.settings import Secret
 
 
 def made(raw: dict[str, Any], environ: dict[str, str] | None = None) -> tuple[AuthSettings, list[ConfigFinding]]:
-    findings: list[ConfigFinding] = []
-    return resolve_auth(convert_config({"auth": raw}), environ or {}, findings), findings
+    settings, findings = read_settings({"auth": raw}, environ)
+    return settings.auth, findings
 
 
 def test_openclaw_s_section_is_taken_as_it_is() -> None:
@@ -61,8 +61,8 @@ def test_what_cannot_be_meant_is_said() -> None:
 
 
 def spend(raw: dict[str, Any]) -> tuple[BudgetSettings, list[ConfigFinding]]:
-    findings: list[ConfigFinding] = []
-    return resolve_budgets(convert_config({"budgets": raw}), {"main", "work"}, findings), findings
+    settings, findings = read_settings({"budgets": raw, "agents": {"list": [{"id": "main"}, {"id": "work"}]}})
+    return settings.budgets, sorted(findings, key=lambda finding: finding.path[:2])
 
 
 def test_budgets() -> None:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
-from palinurus.config.schema import Config
+from configs import read_settings
 from palinurus.config.sections.channels import AccountSettings
-from palinurus.config.sections.delivery import ACK, DeliverySettings, PresenceSettings, resolve_delivery
+from palinurus.config.sections.delivery import ACK, DeliverySettings, PresenceSettings
 from palinurus.core.stream.chunk import BlockSettings, CoalesceSettings, HumanDelay
 
 
 def read(**config: Any) -> DeliverySettings:
-    made = msgspec.convert(config, Config)
-    listed = (made.agents.listed if made.agents else None) or []
-    return resolve_delivery(made, {str(one.id): one for one in listed})
+    return read_settings(config)[0].delivery
 
 
 def defaults(**said: Any) -> DeliverySettings:

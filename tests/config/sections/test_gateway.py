@@ -2,17 +2,16 @@ from typing import Any
 
 import pytest
 
+from configs import read_settings
 from palinurus.config.findings import ConfigFinding
-from palinurus.config.schema import convert_config
-from palinurus.config.sections.gateway import is_loopback, resolve_gateway
-from palinurus.config.settings import GatewaySettings
+from palinurus.config.sections.gateway import GatewaySettings, is_loopback
 
 CANARY = "canary-6931471"
 
 
 def made(section: dict[str, Any], environ: dict[str, str] | None = None) -> tuple[GatewaySettings, list[ConfigFinding]]:
-    findings: list[ConfigFinding] = []
-    return resolve_gateway(convert_config({"gateway": section}), environ or {}, findings), findings
+    settings, findings = read_settings({"gateway": section}, environ)
+    return settings.gateway, findings
 
 
 def test_nothing_configured_is_a_token_on_loopback() -> None:

@@ -6,23 +6,22 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.findings import ConfigFinding
-from palinurus.config.schema import convert_config
-from palinurus.config.sections.maintenance import parse_size, resolve_upkeep
-from palinurus.config.settings import UpkeepSettings
+from configs import read_settings
+from palinurus.config.check import check_config
+from palinurus.config.forms import parse_size
+from palinurus.config.sections.schedule import UpkeepSettings
 
 DAY = 86_400.0
 
 
 def made(maintenance: dict[str, Any], **more: Any) -> UpkeepSettings:
-    findings: list[ConfigFinding] = []
-    settings = resolve_upkeep(convert_config({"session": {"maintenance": maintenance}, **more}), findings)
+    settings, findings = read_settings({"session": {"maintenance": maintenance}, **more})
     assert findings == []
-    return settings
+    return settings.session.upkeep
 
 
 def test_defaults() -> None:
-    assert resolve_upkeep(convert_config({}), []) == made({}) == UpkeepSettings()
+    assert read_settings({})[0].session.upkeep == made({}) == UpkeepSettings()
     base = UpkeepSettings()
     assert (base.enforce, base.prune_after, base.max_entries, base.archive_after) == (True, 30 * DAY, 500, 30 * DAY)
     assert (base.max_disk, base.high_water, base.cron_after) == (None, None, DAY)
@@ -66,6 +65,5 @@ def test_sizes(text: str | int, expected: int | None) -> None:
 
 
 def test_a_size_that_cannot_be_read_is_a_finding() -> None:
-    findings: list[ConfigFinding] = []
-    resolve_upkeep(convert_config({"session": {"maintenance": {"maxDiskBytes": "lots"}}}), findings)
+    findings = check_config({"session": {"maintenance": {"maxDiskBytes": "lots"}}}).late
     assert [f.path for f in findings] == [("session", "maintenance", "maxDiskBytes")]

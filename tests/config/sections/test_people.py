@@ -6,19 +6,16 @@ from typing import Any
 
 import pytest
 
+from configs import read_settings
 from palinurus.config.findings import ConfigFinding
-from palinurus.config.schema import convert_config
-from palinurus.config.schema.agents import AgentEntry, AgentsSection
-from palinurus.config.sections.people import PeopleSettings, resolve_people
+from palinurus.config.sections.people import PeopleSettings
 
 
 def made(**raw: Any) -> tuple[PeopleSettings, list[ConfigFinding]]:
-    findings: list[ConfigFinding] = []
-    config = convert_config(raw)
-    written: dict[str, AgentEntry] = {
-        entry.id or "": entry for entry in (config.agents or AgentsSection()).listed or ()
-    }
-    return resolve_people(config, written, ("main", "work"), findings), findings
+    listed = raw.pop("agents", {}).get("list", [])
+    named = [{"id": name} for name in ("main", "work") if all(entry["id"] != name for entry in listed)]
+    settings, findings = read_settings({**raw, "agents": {"list": [*listed, *named]}})
+    return settings.people, findings
 
 
 @pytest.mark.parametrize(

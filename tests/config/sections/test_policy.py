@@ -212,6 +212,7 @@ QUESTIONS = st.builds(
     callable=st.just(True),
     narrow=st.none(),
     exec_denied=st.just(False),
+    shared=st.just(False),
     inherited=st.none(),
 )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from palinurus.config.load import load_config
-from palinurus.config.settings import PromptSettings
+from palinurus.config.sections.agents import PromptSettings
 
 
 def prompt(home: Path, config: dict[str, Any], agent: str = "main") -> PromptSettings:

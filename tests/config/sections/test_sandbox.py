@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.findings import ConfigFinding
-from palinurus.config.schema import convert_config
-from palinurus.config.sections.sandbox import SandboxContext, find_guarded, join_ports, remove_port, resolve_sandbox
+from configs import read_settings
+from palinurus.config.findings import ConfigFinding, ConfigPlace
+from palinurus.config.sections.sandbox import find_guarded, join_ports, remove_port
 from palinurus.core.types.sandbox import ANY_PORT, DEFAULT_PORTS, ContainerMount, SandboxSettings
 
 
@@ -22,10 +22,9 @@ def made(shared: dict[str, Any], own: dict[str, Any] | None = None, home: str = 
 def tried(
     shared: dict[str, Any], own: dict[str, Any] | None = None, home: str = "/s"
 ) -> tuple[SandboxSettings, list[ConfigFinding]]:
-    config = convert_config({"agents": {"defaults": {"sandbox": shared}, "list": [{"id": "a", "sandbox": own or {}}]}})
-    assert config.agents and config.agents.defaults and config.agents.listed
-    where = SandboxContext(("agents", "defaults", "sandbox"), home, {"HOME": "/home/me"}, [])
-    return resolve_sandbox(config.agents.listed[0].sandbox, config.agents.defaults.sandbox, where), where.findings
+    config = {"agents": {"defaults": {"sandbox": shared}, "list": [{"id": "a", "sandbox": own or {}}]}}
+    settings, findings = read_settings(config, {"HOME": "/home/me"}, home)
+    return settings.agents["a"].sandbox, findings
 
 
 def test_defaults() -> None:
@@ -106,7 +105,7 @@ def test_a_link_is_judged_by_where_it_leads(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()
     (tmp_path / "innocent").symlink_to(state)
-    where = SandboxContext((), str(state), {"HOME": "/home/me"}, [])
+    where = ConfigPlace(str(state), {"HOME": "/home/me"}, [])
     assert find_guarded(str(tmp_path / "innocent"), where)
     assert find_guarded(str(tmp_path / "innocent" / "missing"), where)
     assert find_guarded(str(tmp_path), where)  # above it

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from palinurus.config.load import judge_config
-from palinurus.config.sections.subagents import ReachSettings
+from palinurus.config.settings import ReachSettings
 
 
 def read(**raw: Any) -> ReachSettings:

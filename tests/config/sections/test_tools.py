@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
-from palinurus.config.schema.tools import ExecSection
-from palinurus.config.sections.tools import ProcessSettings, confines_patches, resolve_processes
+from configs import read_settings
+from palinurus.config.sections.tools import ExecSettings, ProcessSettings
 
 
-def section(**told: Any) -> ExecSection:
-    return msgspec.convert(told, ExecSection)
+def read(**told: Any) -> ExecSettings:
+    return read_settings({"tools": {"exec": told}})[0].tools.exec
 
 
 @pytest.mark.parametrize(
@@ -28,9 +27,9 @@ def section(**told: Any) -> ExecSection:
     ],
 )
 def test_defaults_and_ranges(told: dict[str, Any], expected: ProcessSettings) -> None:
-    assert resolve_processes(section(**told)) == expected
+    assert read(**told).process == expected
 
 
 def test_patches_stay_in_the_workspace_unless_told() -> None:
-    assert confines_patches(section()) and confines_patches(section(applyPatch={"enabled": True}))
-    assert not confines_patches(section(applyPatch={"workspaceOnly": False}))
+    assert read().patch_workspace_only and read(applyPatch={"enabled": True}).patch_workspace_only
+    assert not read(applyPatch={"workspaceOnly": False}).patch_workspace_only

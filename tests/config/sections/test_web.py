@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.findings import ConfigFinding
+from configs import read_settings
 from palinurus.config.load import load_config
-from palinurus.config.schema import Config
-from palinurus.config.sections.web import ENGINES, resolve_web
-from palinurus.config.settings import WebFetchSettings, WebSearchSettings, WebSettings
+from palinurus.config.sections.web import ENGINES, WebFetchSettings, WebSearchSettings, WebSettings
 from palinurus.core.policy.address import OpenHosts
 from palinurus.tools.web.search import ENGINES as BUILT
 
@@ -25,7 +23,7 @@ def made(tmp_path: Path, section: Any, environ: dict[str, str] | None = None, **
 
 
 def test_defaults() -> None:
-    settings = resolve_web(Config(), {}, [])
+    settings = read_settings({})[0].web
     assert settings == WebSettings(WebFetchSettings(), WebSearchSettings())
     fetch = settings.fetch
     assert (fetch.chars, fetch.chars_cap, fetch.size, fetch.redirects, fetch.timeout, fetch.cache) == (
@@ -69,11 +67,8 @@ def test_fetch_keys(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_used_is_said_and_opens_nothing(section: dict[str, Any], named: str) -> None:
-    import msgspec
-
-    config = msgspec.convert({"tools": {"web": section}}, Config)
-    findings: list[ConfigFinding] = []
-    settings = resolve_web(config, {}, findings)
+    made, findings = read_settings({"tools": {"web": section}})
+    settings = made.web
     assert [f.path[-1] for f in findings][:1] == [named] and not any(f.fatal for f in findings)
     assert settings.fetch.rules == OpenHosts() and settings.search.results == 5
 

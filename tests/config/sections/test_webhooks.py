@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
+from configs import read_settings
 from palinurus.config.findings import ConfigFinding
-from palinurus.config.schema import Config
-from palinurus.config.sections.webhooks import PRESETS, WebhookSettings, resolve_webhooks
+from palinurus.config.sections.webhooks import PRESETS, WebhookSettings
 
 TOKEN = "a-long-random-token"
 
 
 def made(environ: dict[str, str] | None = None, **hooks: Any) -> tuple[WebhookSettings, list[ConfigFinding]]:
-    findings: list[ConfigFinding] = []
-    config = msgspec.convert({"hooks": {"enabled": True, **hooks}}, Config)
-    return resolve_webhooks(config, environ or {}, findings), findings
+    settings, findings = read_settings({"hooks": {"enabled": True, **hooks}}, environ)
+    return settings.webhooks, findings
 
 
 def test_off_unless_enabled() -> None:
-    assert resolve_webhooks(Config(), {}, []) == WebhookSettings()
+    assert read_settings({})[0].webhooks == WebhookSettings()
     assert not made(enabled=False, token=TOKEN)[0].enabled
 
 
@@ -66,11 +64,8 @@ def test_what_cannot_work_is_said() -> None:
     assert keys(token=TOKEN, mappings=[{"signature": "gitlab", "secret": "x"}]) == [(f"{at}.signature", True)]
     assert keys(token=TOKEN, mappings=[{"transform": {"module": "x.js"}}]) == [(f"{at}.transform", False)]
     assert keys(token=TOKEN, mappings=[{"to": "{{from}}"}]) == [(f"{at}.to", True)]
-    config = msgspec.convert(
-        {"gateway": {"auth": {"token": TOKEN}}, "hooks": {"enabled": True, "token": TOKEN}}, Config
-    )
-    findings: list[ConfigFinding] = []
-    resolve_webhooks(config, {}, findings)
+    config = {"gateway": {"auth": {"token": TOKEN}}, "hooks": {"enabled": True, "token": TOKEN}}
+    _, findings = read_settings(config)
     assert [f.message for f in findings] == ["is the gateway's own token"]
 
 

@@ -12,14 +12,31 @@ from palinurus.core.stream.silent import SilenceFilter, is_silent, strip_silence
 
 
 @pytest.mark.parametrize(
-    "text", ["NO_REPLY", " no_reply\n", "NO_REPLY\nNO_REPLY", '{"action":"NO_REPLY"}', '{ "action" : "NO_REPLY" }\n']
+    "text",
+    [
+        "NO_REPLY",
+        " no_reply\n",
+        "NO_REPLY\nNO_REPLY",
+        '{"action":"NO_REPLY"}',
+        '{ "action" : "NO_REPLY" }\n',
+        "NO_REPLY.",
+        "no_reply.",
+        "**NO_REPLY**",
+        "`NO_REPLY`.",
+        "**NO_REPLY.**",
+        "<b>HEARTBEAT_OK</b>",
+        "`HEARTBEAT_OK`",
+        "**HEARTBEAT_OK**",
+        "_HEARTBEAT_OK_!\n\n**NO_REPLY**",
+    ],
 )
 def test_silent(text: str) -> None:
     assert is_silent(text) and strip_silence(text) == ""
 
 
 @pytest.mark.parametrize(
-    "text", ["NO_REPLY.", "**NO_REPLY**", '{"action":"no_reply"}', "NO_REPLYING", "xNO_REPLY", "", "NO"]
+    "text",
+    ['{"action":"no_reply"}', "NO_REPLYING", "xNO_REPLY", "", "NO", "`NO_REPLY` is a token", "**NO_REPLY** is one too"],
 )
 def test_not_silent(text: str) -> None:
     assert not is_silent(text) and strip_silence(text) == text
@@ -45,7 +62,11 @@ def test_the_token_at_the_edges_goes() -> None:
         ("OK, not_HEARTBEAT_OK", None),
         ("heartbeat_ok", None),
         ("The token is `HEARTBEAT_OK`.", None),
-        ("**HEARTBEAT_OK**", None),
+        ("**HEARTBEAT_OK**", ""),
+        ("Wet.\n\n**HEARTBEAT_OK**", "Wet."),
+        ("<b>HEARTBEAT_OK</b>.\nWet.", "Wet."),
+        ("Wet. NO_REPLY.", "Wet."),
+        ("Answer with **HEARTBEAT_OK**", None),
     ],
 )
 def test_the_token_of_heartbeats_that_strayed_into_a_reply(text: str, rest: str | None) -> None:
@@ -59,7 +80,9 @@ def heard(deltas: Iterable[str]) -> str:
     return "".join(hush.feed(d) for d in deltas) + hush.close()
 
 
-@pytest.mark.parametrize("text", ["NO_REPLY", " NO_REPLY NO_REPLY\n", '{"action": "NO_REPLY"}'])
+@pytest.mark.parametrize(
+    "text", ["NO_REPLY", " NO_REPLY NO_REPLY\n", '{"action": "NO_REPLY"}', "NO_REPLY.", "<b>**HEARTBEAT_OK**</b>!"]
+)
 def test_letter_by_letter_nothing_comes_out(text: str) -> None:
     hush = SilenceFilter()
     assert [hush.feed(c) for c in text] == [""] * len(text)
@@ -81,7 +104,25 @@ def test_what_only_looked_like_it_is_let_go() -> None:
 @given(
     st.lists(
         st.sampled_from(
-            ["NO_REPLY", "NO", "N", "HEARTBEAT_OK", "HEART", "H", "!", " ", "\n", "a", "_", ".", '{"action":"']
+            [
+                "NO_REPLY",
+                "NO",
+                "N",
+                "HEARTBEAT_OK",
+                "HEART",
+                "H",
+                "!",
+                " ",
+                "\n",
+                "a",
+                "_",
+                ".",
+                '{"action":"',
+                "*",
+                "<b>",
+                "</",
+                "`",
+            ]
         ),
         max_size=8,
     ),

@@ -27,7 +27,13 @@ CASES = {
     "a < b and <b>bold</b>": ("a < b and <b>bold</b>", ""),
     "a <th": ("a <th", ""),
     "<final>a</final>": ("a", ""),
-    "x <final>a</final> y": ("x a y", ""),
+    "x <final>a</final> y": ("a", "x  y"),  # used once, it is the whole answer
+    "<think>t</think>x<final>a": ("a", "tx"),
+    "x</think>y<final>a</final>": ("a", "xy"),
+    "a</final> b": ("a b", ""),  # never opened
+    "x<final> </final>y": ("x", "y"),  # nothing stood in it
+    "<final></final>y": ("y", ""),
+    "`<final>`a": ("`<final>`a", ""),
     # never opened
     "x</think>b": ("b", "x"),
     "a</think>": ("a", ""),
@@ -62,6 +68,7 @@ ENFORCED = {
     "no tag at all": "no tag at all",
     "<think>x</think>no tag": "no tag",
     "<think>never closed": "never closed",
+    "pre <final> </final>": "pre",
 }
 TOKENS = ["<think>", "</think>", "<final>", "</final>", "< Thought a=1>", "<", "</", "`", "```\n", "\n~~~\n", "\n\n"]
 
@@ -86,9 +93,14 @@ def test_what_is_shown(text: str, expected: tuple[str, str]) -> None:
 
 @pytest.mark.seed(310)
 @pytest.mark.parametrize(("text", "expected"), ENFORCED.items())
-def test_only_final_counts_where_it_is_asked_for(text: str, expected: str) -> None:
-    assert split_reasoning(text, enforce=True).visible == expected
+def test_only_final_counts_once_it_is_used(text: str, expected: str) -> None:
+    assert split_reasoning(text).visible == expected
     assert fold_pieces(heard([text], enforce=True)).visible == expected
+
+
+def test_where_it_was_asked_for_nothing_is_given_out_before_it() -> None:
+    tags = TagReader(enforce=True)
+    assert tags.feed("mumble") == [] and tags.feed("<final>a") == [TagPiece("text", "a")]
 
 
 @pytest.mark.seed(314)

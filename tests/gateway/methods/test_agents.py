@@ -49,3 +49,11 @@ async def test_two_writers_of_one_file_never_mix(tmp_path: Path) -> None:
         assert all(done["ok"] for done in await asyncio.gather(*calls))
         assert (workspace / "SOUL.md").read_text() in texts
         assert [one.name for one in workspace.iterdir() if "tmp" in one.name] == []
+
+
+async def test_a_change_of_a_config_that_is_broken_says_where_and_what_to_do(tmp_path: Path) -> None:
+    home = tmp_path / "h"
+    async with place(home) as here:
+        (home / "palinurus.json").write_text("{\n  agents: {},\n  gateway: {port: }\n}")
+        error = await here.refused("agents.create", name="helper", workspace=str(tmp_path / "w"))
+        assert error.message.startswith("invalid config: ") and "palinurus.json:3)" in error.message

@@ -54,6 +54,7 @@ async def test_a_patch_changes_what_it_names_and_keeps_comments(tmp_path: Path) 
         assert done["config"]["session"] == {"scope": "global"} and done["restartRequired"] == ["gateway"]
         bad = await here.refused("config.patch", raw='{"gateway": {"port": "abc"}}', baseHash=done["hash"])
         assert bad.message.startswith("invalid config: gateway.port: ")
+        assert bad.message.endswith("; write the number without quotes")
         assert bad.details["issues"][0]["path"] == "gateway.port"
         typo = await here.refused("config.patch", raw='{"gatway": {}}', baseHash=done["hash"])
         assert typo.details["issues"][0]["path"] == "gatway"
@@ -73,3 +74,20 @@ async def test_the_schema_can_be_walked(tmp_path: Path) -> None:
     assert {"mode", "token", "password"} <= {child["key"] for child in auth["children"]}
     assert port["schema"]["type"] == "integer" and port["reloadKind"] == "restart"
     assert missing.message == "config schema path not found"
+
+
+async def test_models_mode_replace_leaves_only_what_is_listed(tmp_path: Path) -> None:
+    listed = {"fake": {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": [{"id": "m"}, {"id": "n"}]}}
+    known = {"providers": {**listed, "openai": {"apiKey": "k", "models": [{"id": "gpt-5"}]}}}
+    for mode, more in (("merge", True), ("replace", False)):
+        async with place(tmp_path / mode, models={**known, "mode": mode}) as here:
+            found = {f"{row['provider']}/{row['id']}" for row in (await here.call("models.list", view="all"))["models"]}
+            assert {"fake/m", "fake/n", "openai/gpt-5"} <= found and (len(found) > 3) is more, found
+            if more:
+                assert (await here.call("sessions.patch", key="main", model="openai/gpt-5-mini"))["ok"]
+            else:
+                error = await here.refused("sessions.patch", key="main", model="openai/gpt-5-mini")
+                assert "has no model 'gpt-5-mini'" in error.message
+                error = await here.refused("sessions.patch", key="main", model="groq/x")
+                assert "unknown provider" in error.message
+            assert (await here.call("sessions.patch", key="main", model="fake/n"))["ok"]

@@ -112,7 +112,8 @@ def test_options_and_flags() -> None:
         stream=True,
         stream_options={"include_usage": True},
     )
-    assert found.inbound.options == TurnOptions(thinking="high", max_tokens=5, temperature=0.5)
+    assert found.inbound.options == TurnOptions(thinking="high", max_tokens=5, temperature=0.5, strict=True)
+    assert good(reasoning_effort="high").inbound.options == TurnOptions(thinking="high")  # of others it is fitted
     assert (found.stream, found.usage, found.events, found.keyed) == (True, True, True, True)
     assert found.inbound.event == "key:k"
     assert good(temperature=0).inbound.options == TurnOptions(temperature=0.0)

@@ -11,7 +11,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from gateway.host import TOKEN, Ledger, settings
-from palinurus.config.settings import Secret, TrustedProxySettings
+from palinurus.config.sections.gateway import TrustedProxySettings
+from palinurus.config.settings import Secret
 from palinurus.gateway.auth import GatewayAuth, GatewayPeer
 from palinurus.gateway.client import DeviceIdentity, LoginOptions, make_connect_params, make_identity
 from palinurus.gateway.pairing import DevicePairing

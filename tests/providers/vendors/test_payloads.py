@@ -352,7 +352,6 @@ def test_a_model_that_does_not_reason_is_told_nothing(ref: str) -> None:
     assert added(ref, "off", reasoning=False) == {}
 
 
-@pytest.mark.seed(66)
 @pytest.mark.parametrize("provider", [p for p in VENDORS if load_row(VENDORS, p).models and p != "builtin"])
 def test_the_level_that_was_resolved_is_the_level_that_is_sent(provider: str) -> None:
     """Resolution, request and body in one process: a changed session level changes the body, or nothing is offered."""

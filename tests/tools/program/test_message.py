@@ -108,9 +108,10 @@ MEMBER, STRANGER, OWNER = Sender("m", allowed=True), Sender("s"), Sender("o", ow
 # what is offered
 
 
-def test_no_channel_no_tool(post: Fake) -> None:
+async def test_without_a_channel_it_says_so(post: Fake, do: Do) -> None:
     post.every = {}
-    assert make_message_tool(post, MessageToolRules()) == {}
+    told = await do(target="fake:1", message="hi")
+    assert told.isError and "no channel is set up" in told.text
 
 
 def test_only_actions_that_some_channel_can_do_are_offered(post: Fake) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from palinurus.config.settings import WebFetchSettings, WebSettings
+from palinurus.config.sections.web import WebFetchSettings, WebSettings
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.plugins.hooks import Hooks
 from palinurus.testing.clock import FakeClock

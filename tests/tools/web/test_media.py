@@ -90,7 +90,7 @@ async def test_addresses_and_inline_data_and_each_once(ctx: Any, workspace: Path
         ({"image": "missing.png"}, "does not exist"),
         ({"image": "text.png"}, "is not a PNG"),
         ({"image": "huge.png"}, "pixels"),
-        ({"image": "big.png"}, "larger than 5 MB: pip install 'palinurus[images]'"),
+        ({"image": "big.png"}, "larger than 5 MB: `pal extras add images`"),
         ({"image": "big.png", "maxBytesMb": 0.5}, "larger than 0.5 MB"),
         ({"image": "a.png", "maxBytesMb": 0.01}, ""),
         ({"image": "link.png"}, "Palinurus' own state"),

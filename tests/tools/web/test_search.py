@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from palinurus.config.settings import Secret, WebSearchSettings, WebSettings
+from palinurus.config.sections.web import WebSearchSettings, WebSettings
+from palinurus.config.settings import Secret
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.plugins.hooks import Hooks
 from palinurus.testing.clock import FakeClock

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.config.settings import SkillSettings
+from palinurus.config.sections.session import SkillSettings
 from palinurus.core.skills.danger import SkillFile
 from palinurus.errors import BadRequest, NotFound, StateLocked
 from palinurus.workspace.discovery import SkillRoot, scan_skills

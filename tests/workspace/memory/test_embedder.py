@@ -104,4 +104,4 @@ def test_without_the_extras_the_program_says_which(tmp_path: Path) -> None:
     tiny.model(tmp_path)
     argv = [sys.executable, "-I", "-S", "-c", code, source, str(tmp_path)]
     said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    assert "palinurus[memory]" in said.split("|")[0] and "palinurus[images]" in said.split("|")[1]
+    assert "extras add memory" in said.split("|")[0] and "extras add images" in said.split("|")[1]

@@ -124,17 +124,18 @@ class Compactor:
         self._room = drafts.measure_room(resolve_window(agent, plan.model), self._overhead, self._settings)
         models = tuple(choice.model for choice in plan.choices)
         writes = WRITER in plan.tools and plan.route.lane == "main" and plan.workspace == agent.workspace
+        writes = writes and not plan.inbound.shared  # the notes are the owner's
         subject = CompactionSubject(
             plan.route.key,
             agent,
             scene.session,
             transcript,
-            models,
-            self._room,
-            scene.abort,
-            writes,
-            plan.scale,
-            plan.id,
+            models=models,
+            room=self._room,
+            abort=scene.abort,
+            writes=writes,
+            scale=plan.scale,
+            run=plan.id,
         )
         self._shortener = Shortener(shared.services, subject)
         newer = len(transcript.messages()) - transcript.older_count
@@ -152,7 +153,7 @@ class Compactor:
             count, size = 0, 0
         size += estimate_tokens(messages[count:])
         self._sized = (len(messages), size)
-        return count_request_tokens(messages, self._kept, self._overhead, self._scene.plan.scale, size)
+        return count_request_tokens(messages, self._kept, self._overhead, self._scene.plan.scale, size=size)
 
     def due(self, messages: Sequence[Message], *, first: bool) -> str:
         """Why room is to be made before the next request; "" if not. `first`: it is the first of the turn."""
@@ -198,14 +199,14 @@ class Compactor:
         if not self._shared.resting(self._session) or reason == "manual":
             draft = self._shortener.draft(keeping)
             if draft is not None:
-                done = await self._shortener.shorten(draft, reason, used, self._write, asked)
+                done = await self._shortener.shorten(draft, reason, used, self._write, asked=asked)
                 if isinstance(done, CompactionResult):
                     return self._replaced(used, reason)
                 failure = done
                 if done.kind != "aborted":
                     self._shared.rest(self._session)
         if self._scene.abort.reason is None:
-            self._without(messages, used, reason, keeping, failure)
+            self._without(messages, used, reason, keeping, failure=failure)
         return False
 
     async def _write(self, entry: CompactionEntry) -> None:
@@ -242,7 +243,7 @@ class Compactor:
                 self._helpless(used, told=reason == "bytes")
             return
         path = self._scene.transcript.path_to_leaf()
-        made = drafts.cut_mechanically(messages, path, keeping, self._room, self._shortener.plan)
+        made = drafts.cut_mechanically(messages, path, keeping, self._room, plan=self._shortener.plan)
         if made is None:
             self._helpless(used)
             return
@@ -268,7 +269,7 @@ class Compactor:
         if fields and touch is not None:
             data = msgspec.json.encode({**msgspec.json.decode(touch.data, type=dict), **fields})
             touch = msgspec.structs.replace(touch, data=data)
-        costs = to_ledger_rows(self._shortener.spent, plan.item, plan.id, plan.route.key, plan.started)
+        costs = to_ledger_rows(self._shortener.spent, plan.item, plan.id, plan.route.key, at=plan.started)
         return msgspec.structs.replace(made, touch=touch, spent=(*made.spent, *costs))
 
 
@@ -293,6 +294,7 @@ class CompactionRequest(NamedTuple):
     specs: tuple[ToolSpec, ...]
     instructions: str = ""
     busy: Callable[[], bool] = lambda: False  # has a run of it begun meanwhile?
+    shared: bool = False  # others than the owner write there: no notes are made of it
 
 
 async def compact_by_hand(
@@ -306,13 +308,13 @@ async def compact_by_hand(
         resolve_window(agent, wish.models[0]), count_overhead_tokens(wish.prompt, wish.specs), settings
     )
     subject = CompactionSubject(
-        wish.key, agent, wish.session, transcript, wish.models, room, Abort(),
-        any(spec.name == WRITER for spec in wish.specs),
+        wish.key, agent, wish.session, transcript, models=wish.models, room=room, abort=Abort(),
+        writes=any(spec.name == WRITER for spec in wish.specs) and not wish.shared,
     )  # fmt: skip
     made = Shortener(shared.services, subject)
     seen, fixed = transcript.messages(), count_overhead_tokens(wish.prompt, wish.specs)
     before = max(
-        count_request_tokens(seen, transcript.older_count, fixed, 1.0, estimate_tokens(seen)),
+        count_request_tokens(seen, transcript.older_count, fixed, 1.0, size=estimate_tokens(seen)),
         fixed + estimate_tokens(seen),
     )
 
@@ -335,15 +337,15 @@ async def compact_by_hand(
         if draft is None:
             return CompactionOutcome(None, before, "there is nothing to compact")
         try:
-            done = await made.shorten(draft, "manual", before, write, wish.instructions)
+            done = await made.shorten(draft, "manual", before, write, asked=wish.instructions)
         except StaleClaim:
             shared.ask(str(wish.key), wish.instructions)
             return CompactionOutcome(None, before, "a message came meanwhile; its run compacts the conversation")
-    costs = to_ledger_rows(made.spent, claim.id, claim.id, wish.key, clock.now())
+    costs = to_ledger_rows(made.spent, claim.id, claim.id, wish.key, at=clock.now())
     if isinstance(done, ModelFailure):
-        return CompactionOutcome(None, before, done.message, made.fields, costs)
+        return CompactionOutcome(None, before, done.message, made.fields, spent=costs)
     done = done._replace(after=done.after + fixed)
-    return CompactionOutcome(done, before, "", made.fields, costs)
+    return CompactionOutcome(done, before, "", made.fields, spent=costs)
 
 
 def count_request_tokens(messages: Sequence[Message], kept: int, fixed: int, scale: float, size: int) -> int:
@@ -371,8 +373,9 @@ def to_ledger_rows(
     """Lines of the ledger."""
     return tuple(
         UsageRow(
-            item, run, str(key), key.agent, a.provider, a.model, a.timestamp or at, a.usage.input, a.usage.output,
-            a.usage.cacheRead, a.usage.cacheWrite, a.usage.cost.total if a.usage.cost else None,
+            item, run, str(key), key.agent, provider=a.provider, model=a.model, at=a.timestamp or at,
+            input=a.usage.input, output=a.usage.output, cache_read=a.usage.cacheRead, cache_write=a.usage.cacheWrite,
+            cost=a.usage.cost.total if a.usage.cost else None,
         )
         for a in answers
     )  # fmt: skip

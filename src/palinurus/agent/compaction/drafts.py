@@ -59,7 +59,7 @@ def measure_room(window: int, overhead: int, settings: CompactionSettings) -> Co
     left = max(0, limit - overhead)
     text = min(compaction.MAX_SUMMARY, max(TEXT_LEAST, int(left * TEXT_SHARE) * CHARS))
     kept = min(KEPT_MOST, max(KEPT_LEAST, int(left * KEPT_SHARE) * CHARS))
-    return CompactionRoom(window, limit, left, text, kept)
+    return CompactionRoom(window, limit, left, text, kept=kept)
 
 
 def choose_kept_tokens(where: CompactionRoom, settings: CompactionSettings, level: int = 0, size: int = 0) -> int:
@@ -87,10 +87,10 @@ def draft_compaction(
         messages[turn : found.first],
         messages[found.first :],
         find_earlier_summary(seen),
-        collect_must_keep(path, seen, gone, where.kept),
-        seen[found.first].entry.id if found.first < len(seen) else None,
-        (seen[start].entry.id, seen[found.first - 1].entry.id),
-        () if found.first < len(seen) else _last(gone, turns),
+        kept=collect_must_keep(path, seen, gone, where.kept),
+        first=seen[found.first].entry.id if found.first < len(seen) else None,
+        span=(seen[start].entry.id, seen[found.first - 1].entry.id),
+        recent=() if found.first < len(seen) else _last(gone, turns),
     )
 
 

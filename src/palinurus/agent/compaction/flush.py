@@ -56,7 +56,7 @@ async def flush_memory(
     """Let the agent write its notes. Returns "" or why nothing came of it; never raises but CancelledError."""
     try:
         async with asyncio.timeout(TIMEOUT):
-            return await _flush(messages, asker, roots, path, settings)
+            return await _flush(messages, asker, roots, path, settings=settings)
     except TimeoutError:
         return f"not done after {TIMEOUT:g} s"
     except Aborted as exc:

@@ -116,7 +116,7 @@ class Shortener:
         if isinstance(said, ModelFailure):
             log.warning("session %s: not compacted: %s", of.key, said.message)
             return said
-        entry = self._entry(made, said, reason, before, asked)
+        entry = self._entry(made, said, reason, before, asked=asked)
         size = drafts.weigh_messages((make_summary_message(entry.summary, 0), *made.tail), of.scale)
         if (
             estimate_tokens((make_summary_message(entry.summary, 0),))
@@ -149,7 +149,9 @@ class Shortener:
         path = locate_daily_notes(now, find_zone(of.agent.user_timezone))
         rules = s.settings.flush
         await self._marked(os.path.join(os.path.realpath(of.agent.workspace), path))
-        failed = await flush_memory(messages, self._asker(rules.model), MemoryRoots(of.agent.workspace), path, rules)
+        failed = await flush_memory(
+            messages, self._asker(rules.model), MemoryRoots(of.agent.workspace), path, settings=rules
+        )
         self.fields |= {"memoryFlushAt": now, "memoryFlushCompactionCount": self._count}
         if failed:
             log.info("session %s: memory flush: %s", of.key, failed)
@@ -182,7 +184,7 @@ class Shortener:
         found = s.catalog.find(chosen, of.agent) if chosen else None
         own = tuple(m for m in of.models if not isinstance(found, ModelSpec) or m.ref != found.ref)
         models = (found, *own) if isinstance(found, ModelSpec) else own
-        return SummaryClient(s.model, s.clock, of.abort, models, str(of.key), self.spent)
+        return SummaryClient(s.model, s.clock, of.abort, models, owner=str(of.key), spent=self.spent)
 
     def _job(self, made: CompactionDraft, asked: str) -> SummaryJob:
         settings = self._s.settings
@@ -190,13 +192,13 @@ class Shortener:
             settings.identifiers, settings.identifier_text, settings.instructions, asked
         )
         most = max(500, min(int(settings.reserve_for(self._of.room.window) * 0.8), self._of.room.text // drafts.CHARS))
-        return SummaryJob(made.history, made.prefix, made.before, wishes, most)
+        return SummaryJob(made.history, made.prefix, made.before, wishes, tokens=most)
 
     def _entry(
         self, made: CompactionDraft, said: HistorySummary, reason: str, before: int, asked: str
     ) -> CompactionEntry:
         parts = compaction.CompactionParts(
-            said.text, verbatim.render_kept_lines(made.kept), said.turn, made.recent, self.plan
+            said.text, verbatim.render_kept_lines(made.kept), said.turn, made.recent, standing=self.plan
         )
         text = compaction.write_compaction(parts, self._of.room.text)
         size = drafts.weigh_messages((make_summary_message(text, 0), *made.tail), self._of.scale)

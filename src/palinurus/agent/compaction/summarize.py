@@ -72,13 +72,13 @@ async def _summarize(
     room = max(2_000, int((window * CHUNK - min(OVERHEAD, window // 8)) * CHARS))
     record = job.before
     for chunk in compaction.split_into_texts(job.history, room):
-        made = await _asked(chunk, record, job, asker, settings, prefix=False)
+        made = await _asked(chunk, record, job, asker, settings=settings, prefix=False)
         if isinstance(made, ModelFailure):
             return made
         record = made
     turn = ""
     for chunk in compaction.split_into_texts(job.prefix, room)[-1:]:
-        made = await _asked(chunk, "", job, asker, settings, prefix=True)
+        made = await _asked(chunk, "", job, asker, settings=settings, prefix=True)
         if isinstance(made, ModelFailure):
             return made
         turn = made

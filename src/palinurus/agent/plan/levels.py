@@ -64,7 +64,8 @@ def resolve_show(inline: InlineDirectives, record: SessionRecord, base: RunVisib
         _first(("off", "on", "stream"), base.reasoning, inline.reasoning, record.reasoningLevel),
         _first(("off", "on"), "off", inline.trace, record.traceLevel) == "on",
         base.detail,
-        base.answer,
+        answer=base.answer,
+        send=record.sendPolicy,
     )
 
 

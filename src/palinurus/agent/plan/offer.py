@@ -13,6 +13,8 @@ import msgspec
 from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.agent.plan.sandbox import is_sandboxed
 from palinurus.config.settings import Settings
+from palinurus.core.policy.admission import EVERYBODY, parse_allowlist
+from palinurus.core.policy.audience import ADMIN, is_shared
 from palinurus.core.policy.decide import ToolVerdict, decide_tools
 from palinurus.core.policy.layers import ChatPlace, ToolAsker, ToolLists, ToolQuestion
 from palinurus.core.types.inbound import ClientTool, Inbound, TurnOptions
@@ -55,8 +57,16 @@ def restrict_tools(offer: ToolOffer, options: TurnOptions) -> ToolOffer:
     return offer._replace(tools=tools, specs=tuple(tool.spec for tool in tools.values()))
 
 
+def list_insiders(settings: Settings) -> frozenset[str]:
+    """Who counts as the owner where memory is concerned, as channel:id: those the owner named, and whoever is the only
+    one on a channel's list (inbox/access.py takes them for the one the assistant belongs to)."""
+    accounts = (account for named in settings.accounts.values() for account in named.values())
+    lists = ((account.channel, parse_allowlist(account.allow_from, account.channel)) for account in accounts)
+    alone = (f"{channel}:{next(iter(listed))}" for channel, listed in lists if len(listed) == 1)
+    return settings.people.memory.union(one for one in alone if not one.endswith(f":{EVERYBODY}"))
+
+
 KEPT = 512  # answers; senders of a busy group may each have a question of their own
-ADMIN = "operator.admin"
 
 
 class ToolOffer(NamedTuple):
@@ -75,6 +85,7 @@ class ToolOffers:
         self._settings = settings
         self._catalog = catalog
         self._tools = tools
+        self.insiders = list_insiders(settings)
         self._kept: dict[ToolQuestion, ToolOffer] = {}
 
     def offer(self, question: ToolQuestion) -> ToolOffer:
@@ -105,13 +116,14 @@ class ToolOffers:
             (model.ref.provider, *(vendor.aliases if vendor else ())),
             model.ref.model,
             max(key.depth, session.spawnDepth or 0),
-            ToolAsker(sender.id, sender.name, sender.owner or ADMIN in sender.scopes, inbound.roles),
-            _place(key, inbound),
-            is_sandboxed(self._settings.agents[key.agent], key),
-            model.tools,
-            tuple(names) if isinstance(names, list) else None,
-            session.extra.get("execSecurity") == "deny",
-            _inherited(session),
+            asker=ToolAsker(sender.id, sender.name, sender.owner or ADMIN in sender.scopes, inbound.roles),
+            place=_place(key, inbound),
+            sandboxed=is_sandboxed(self._settings.agents[key.agent], key),
+            callable=model.tools,
+            narrow=tuple(names) if isinstance(names, list) else None,
+            exec_denied=session.extra.get("execSecurity") == "deny",
+            inherited=_inherited(session),
+            shared=is_shared(inbound, key, session.extra, (), insiders=self.insiders),
         )
 
     def fit_choices(

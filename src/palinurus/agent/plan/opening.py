@@ -1,6 +1,5 @@
-"""Turns that nobody wrote for (jobs, heartbeats, wakes): what their messages' options ask of a run.
-
-The options come from the program only; no face hands them on from outside.
+"""How a run begins: what is new in it and what came before; and for turns that nobody wrote for (jobs, heartbeats,
+wakes) what their messages' options ask. These come from the program only; no face hands them on from outside.
 """
 
 from __future__ import annotations
@@ -13,10 +12,13 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from palinurus.agent.plan.runplan import RunLimits
-from palinurus.core.types.inbound import TurnOptions
-from palinurus.core.types.messages import TextBlock, ToolResult, UserMessage
+from palinurus.core.history.fit import HistoryLimits, fit_history
+from palinurus.core.history.repair import repair_history
+from palinurus.core.types.inbound import Inbound, TurnOptions
+from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.startup import DEFAULT_PRELUDE, choose_daily_notes, render_prelude
+from palinurus.sessions.transcript import Transcript
 
 # The first turn after a bare /new or /reset may begin with the notes of the last days. Reads memory/, once.
 
@@ -74,3 +76,46 @@ def prepend_preface(opening: Opening, text: str, source: str = "") -> Opening:
         return opening
     source = ", ".join(dict.fromkeys(word for word in (source, last.source) if word))
     return (*opening[:-1], UserMessage((TextBlock(text + "\n\n"), *last.blocks), last.timestamp, source))
+
+
+def collect_context(inbound: Inbound) -> tuple[Message, ...]:
+    """Earlier messages that a stateless client sends along."""
+    return tuple(
+        AssistantMessage((TextBlock(one.content),)) if one.role == "assistant" else UserMessage(one.content)
+        for one in inbound.options.context
+        if one.content or one.role == "assistant"
+    )
+
+
+def view_history(inbound: Inbound, transcript: Transcript, rules: HistoryLimits) -> tuple[Message, ...]:
+    """What the model sees of the conversation as it stands."""
+    seen = repair_history(collect_context(inbound) + transcript.messages())
+    return fit_history(seen, rules, count_pinned(inbound, transcript))
+
+
+def count_pinned(inbound: Inbound, transcript: Transcript) -> int:
+    """How many messages at the beginning no limit drops: the summary of what came before, if there is one."""
+    return len(collect_context(inbound)) + 1 if transcript.older_count else 0
+
+
+def split_opening(
+    inbound: Inbound, transcript: Transcript, *, resumed: bool, now: int
+) -> tuple[tuple[UserMessage | ToolResult, ...], tuple[Message, ...], AssistantMessage | None]:
+    """What is new in this run, the history before it, and the answer if the turn had one already.
+
+    A turn that was cut off goes on where it was: its user message is in the history, and calls whose results
+    are missing get "outcome unknown" results, which are written down like any other.
+    """
+    history = collect_context(inbound) + transcript.messages()
+    mended = repair_history(history)
+    if not resumed:
+        return (inbound.message(now),), mended, None
+    last = history[-1] if history else None
+    if isinstance(last, AssistantMessage) and not last.calls and not last.failed:
+        return (), mended, last
+    tail = len(mended)
+    known = {id(m) for m in history}
+    while tail and id(mended[tail - 1]) not in known:
+        tail -= 1
+    unknown = tuple(m for m in mended[tail:] if isinstance(m, ToolResult))
+    return unknown, mended[: len(mended) - len(unknown)], None

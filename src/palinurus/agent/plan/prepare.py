@@ -21,10 +21,13 @@ from palinurus.agent.plan.offer import ToolOffers
 from palinurus.agent.plan.opening import (
     Opening,
     Tell,
+    count_pinned,
     limit_timeout,
     needs_startup_notes,
     prepend_preface,
     read_startup_notes,
+    split_opening,
+    view_history,
 )
 from palinurus.agent.plan.prompt import PromptBuilder, make_occasion
 from palinurus.agent.plan.runplan import ModelCandidate, RunLimits, RunPlan
@@ -33,6 +36,7 @@ from palinurus.agent.plan.sandbox import (
     ToolSandbox,
     ToolSandboxes,
     apply_sandbox,
+    describe_box,
     locate_inbound_folder,
     open_inbound_files,
 )
@@ -40,13 +44,13 @@ from palinurus.agent.plan.window import TokenCalibration, limit_tool_results, re
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.config.zones import find_zone
-from palinurus.core.history.fit import HistoryLimits, fit_history
-from palinurus.core.history.repair import repair_history
+from palinurus.core.history.fit import fit_history
 from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
-from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
+from palinurus.core.levels.thinking import check_level, find_thinking_profile, list_level_ids
+from palinurus.core.policy.audience import is_shared
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target, TurnOptions
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
+from palinurus.core.types.messages import AssistantMessage, Message, UserMessage
 from palinurus.core.types.model import ModelFailure, ModelSpec, Prompt
 from palinurus.core.types.tool import Tool, ToolSettings
 from palinurus.plugins.hooks import Hooks
@@ -63,7 +67,7 @@ from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
 from palinurus.store.port import RunClaim, Store, make_id
 from palinurus.tools.persona import get_persona_watches
-from palinurus.workspace.images import ImageLimits, find_images, resize_images
+from palinurus.workspace.images import FetchImage, ImageLimits, find_images, resize_images
 from palinurus.workspace.sources import PromptSources
 
 
@@ -109,6 +113,7 @@ class PreparerParts(NamedTuple):
     tell: Tell | None = None  # what a session is told before the message itself
     ready: Callable[[], Awaitable[None]] | None = None  # awaited before tools are chosen: those of servers elsewhere
     attach: AttachFiles | None = None  # what files of a message say
+    fetch: FetchImage | None = None  # images whose addresses a person writes
 
 
 class RunPreparer:
@@ -129,28 +134,28 @@ class RunPreparer:
         """The plan for one claimed message, or why there is none. `inline`: what the directives asked that it held."""
         if (base := self._bases.get(route.agent)) is None:
             return RunRefusal(ModelFailure("config", f"unknown agent '{route.agent}'"))
-        found = await self._session(claim, inbound, route)
-        session = found.record
+        session = (found := await self._session(claim, inbound, route)).record
         model = self._model(_asked(inbound, inline).model, session, base.agent, await self._wanted(inbound, route.key))
+        model = self._check_level(model, inbound.options) if not inline.thinking else model
         if isinstance(model, ModelFailure):
             return RunRefusal(model)
         choices = self._choices(model, _asked(inbound, inline), session, base.agent)
-        inbound = await self._pictured(inbound, base.agent) if model.vision else inbound
         transcript = await self._parts.transcripts.load(session.path(route.agent), base.agent.workspace)
-        rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route)
+        inbound = self._shared(inbound, route.key, session, transcript)
+        rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route=route)
         now = self._parts.clock.now()
         resumed = bool(transcript.entries_of(claim.id))
-        inbound = inbound if resumed else await self._attached(inbound, route.key, base.agent, model.vision)
-        opening, history, finished = _opening(inbound, transcript, resumed=resumed, now=now)
-        remembered = needs_startup_notes(session) and not resumed
+        inbound = inbound if resumed else await self._attached(inbound, route, base.agent, model.vision)
+        opening, history, finished = split_opening(inbound, transcript, resumed=resumed, now=now)
+        remembered = needs_startup_notes(session) and not resumed and not inbound.shared
         if not resumed and (inbound.text or inbound.images):  # a tool called from outside is told nothing
             opening = await self._noted(opening, claim, route, now if remembered else None)
         levels = resolve_show(inline, session, read_show(base.agent))
-        cell = await self._lay_out(base.agent, route)
+        cell = await self._lay_out(base.agent, route, inbound.shared)
         occasion = make_occasion(inbound, route.key, choices[0], session)
-        occasion = occasion._replace(reasoning=levels.reasoning, sandbox=cell.box)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
-        judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline)
+        judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline=inline)
+        occasion = occasion._replace(reasoning=levels.reasoning, sandbox=describe_box(cell.box, judged, offer.tools))
         used = apply_exec_rules(self._settings(base, cell, offer.tools, route.key), judged, base.settings.exec_env)
         plan = RunPlan(
             id=make_id(now),
@@ -162,7 +167,7 @@ class RunPreparer:
             choices=choices,
             sampling=_sampling(inbound.options),
             prompt=self._parts.prompts.prompt(route.agent, offer.tools.values(), occasion),
-            history=fit_history(history, rules, _pinned(inbound, transcript), None if resumed else now),
+            history=fit_history(history, rules, count_pinned(inbound, transcript), None if resumed else now),
             opening=opening,
             tools=offer.tools,
             specs=offer.specs,
@@ -181,12 +186,12 @@ class RunPreparer:
             taint=await self.marks.taint(transcript, cell.workspace, notes=remembered),
         )
         plan = await hookcalls.change_prompt(self._parts.hooks, plan)
-        view = partial(_view, inbound, transcript, rules)
+        view = partial(view_history, inbound, transcript, rules)
         return PreparedRun(plan, transcript, session, found.stored, finished=finished, view=view)
 
-    async def _lay_out(self, agent: AgentSettings, route: Route) -> ToolSandbox:
+    async def _lay_out(self, agent: AgentSettings, route: Route, shared: bool) -> ToolSandbox:
         """Where its tools work; everything that a run finds there is where it belongs."""
-        cell = self.sandboxes.of(agent, route.key)
+        cell = self.sandboxes.of(agent, route.key, shared=shared)
         get_persona_watches().undo_strays(cell.workspace)
         await self._parts.sources.ready(agent, route.key)
         if self._parts.ready is not None:
@@ -208,26 +213,44 @@ class RunPreparer:
         base = self._bases[key.agent]
         row = await self._parts.store.session(str(key))
         session = SessionRecord.decode(row.data) if row else SessionRecord.fresh(key, 0, "preview")
-        nobody = Inbound(Target(session.lastChannel or "terminal"), Sender("", owner=key.kind != "group"), "", "", 0)
+        sender, channel = Sender("", owner=key.kind != "group"), session.lastChannel or "terminal"
+        nobody = Inbound(Target(channel), sender, "", "", at=0, session=str(key))
+        transcript = await self._parts.transcripts.load(session.path(key.agent), base.agent.workspace)
+        nobody = self._shared(nobody, key, session, transcript)
         model = self._model("", session, base.agent)
         if isinstance(model, ModelFailure):
             model = self._parts.catalog.default(base.agent)
         choice = self._choice(model, NO_INLINE, session, base.agent)
         tools = self.offers.offer(self.offers.question(key, nobody, model, session)).tools
-        return self._parts.prompts.prompt(key.agent, tools.values(), make_occasion(nobody, key, choice, session))
+        judged = resolve_exec_rules(self._parts.settings, key.agent, session, nobody, inline=NO_INLINE)
+        box = describe_box(self.sandboxes.of(base.agent, key).box, judged, tools)
+        occasion = make_occasion(nobody, key, choice, session)._replace(sandbox=box)
+        return self._parts.prompts.prompt(key.agent, tools.values(), occasion)
 
-    async def _pictured(self, inbound: Inbound, agent: AgentSettings) -> Inbound:
-        """With the images it came with and those its text names, as models that see take them."""
-        limits = ImageLimits(side=agent.image_side)
+    def _shared(self, inbound: Inbound, key: SessionKey, session: SessionRecord, transcript: Transcript) -> Inbound:
+        """With the word on whether others than the owner see what comes of it."""
+        said = (e.message for e in transcript.path_to_leaf() if isinstance(e, MessageEntry))
+        words = (message.source for message in said if isinstance(message, UserMessage) and message.source)
+        shared = is_shared(inbound, key, session.extra, words, insiders=self.offers.insiders)
+        return msgspec.structs.replace(inbound, shared=True) if shared else inbound
+
+    async def _pictured(self, inbound: Inbound, route: Route, agent: AgentSettings) -> Inbound:
+        """With the images it came with and those its text names, as models that see take them.
+
+        Only a person's own words make us fetch: an address that a model wrote could carry away what it knows."""
+        person = route.lane == "main" and not inbound.system and not inbound.source
+        limits = ImageLimits(side=agent.image_side, fetch=self._parts.fetch if person else None)
         came = await resize_images(inbound.images, limits)
         seen = await find_images(inbound.text, agent.workspace, limits)
         text = "\n".join([seen.text, *came.notes, *seen.notes])
-        return msgspec.structs.replace(inbound, text=text, images=(*came.images, *seen.images))
+        source = inbound.source or (f"web {seen.fetched[0]}" if seen.fetched else "")
+        return msgspec.structs.replace(inbound, text=text, images=(*came.images, *seen.images), source=source)
 
-    async def _attached(self, inbound: Inbound, key: SessionKey, agent: AgentSettings, vision: bool) -> Inbound:
-        """With what its files say."""
+    async def _attached(self, inbound: Inbound, route: Route, agent: AgentSettings, vision: bool) -> Inbound:
+        """With what its images show and its files say."""
+        inbound = await self._pictured(inbound, route, agent) if vision else inbound
         attach = self._parts.attach if inbound.files else None
-        where = locate_inbound_folder(self._parts.settings.home, key)
+        where = locate_inbound_folder(self._parts.settings.home, route.key)
         return inbound if attach is None else await attach(inbound, where, agent.image_side, vision)
 
     def _settings(self, base: AgentBase, cell: ToolSandbox, tools: Mapping[str, Tool], key: SessionKey) -> ToolSettings:
@@ -248,7 +271,7 @@ class RunPreparer:
         person = claim.attempts <= 1 and route.lane == "main" and not inbound.system
         moment = MessageMoment(claim.at, self._zones[route.agent], inbound.target.channel, person)
         found = await find_current_session(
-            row, route.key, parts.settings.session, moment, str(uuid.uuid4()), parts.settings.home
+            row, route.key, parts.settings.session, moment, ident=str(uuid.uuid4()), home=parts.settings.home
         )
         if found.ended is not None:
             parts.hooks.observe("session_end", make_end_payload(route.key, found.ended, found.record.sessionId))
@@ -272,6 +295,14 @@ class RunPreparer:
         asked = asked or wanted or chosen
         return self._parts.catalog.find(asked, agent) if asked else self._parts.catalog.default(agent)
 
+    def _check_level(self, model: ModelSpec | ModelFailure, options: TurnOptions) -> ModelSpec | ModelFailure:
+        """The model, or which levels it has where the message insists on one that it has not."""
+        if isinstance(model, ModelFailure) or not options.strict:
+            return model
+        offered = find_thinking_profile(model, self._parts.catalog.vendor(model.ref.provider))
+        why = check_level(options.thinking, model, offered)[1]
+        return ModelFailure("config", why) if why else model
+
     def _choices(
         self, model: ModelSpec, asked: InlineDirectives, session: SessionRecord, agent: AgentSettings
     ) -> tuple[ModelCandidate, ...]:
@@ -290,7 +321,7 @@ class RunPreparer:
             session.thinkingLevel,
             agent.thinking_default,
             model.params.get("thinking"),
-            agent.thinking_shared,
+            defaults=agent.thinking_shared,
         )
         hurry = LevelRequest(asked.fast, session.fastMode, agent.fast_default)
         vendor = self._parts.catalog.vendor(model.ref.provider)
@@ -340,44 +371,3 @@ def _asked(inbound: Inbound, inline: InlineDirectives) -> InlineDirectives:
 def _sampling(options: TurnOptions) -> dict[str, Any]:
     known = ("max_tokens", "temperature", "tool_choice")
     return {name: value for name in known if (value := getattr(options, name)) is not None}
-
-
-def _context(inbound: Inbound) -> tuple[Message, ...]:
-    """Earlier messages that a stateless client sends along."""
-    return tuple(
-        AssistantMessage((TextBlock(one.content),)) if one.role == "assistant" else UserMessage(one.content)
-        for one in inbound.options.context
-        if one.content or one.role == "assistant"
-    )
-
-
-def _view(inbound: Inbound, transcript: Transcript, rules: HistoryLimits) -> tuple[Message, ...]:
-    return fit_history(repair_history(_context(inbound) + transcript.messages()), rules, _pinned(inbound, transcript))
-
-
-def _pinned(inbound: Inbound, transcript: Transcript) -> int:
-    """How many messages at the beginning no limit drops: the summary of what came before, if there is one."""
-    return len(_context(inbound)) + 1 if transcript.older_count else 0
-
-
-def _opening(
-    inbound: Inbound, transcript: Transcript, *, resumed: bool, now: int
-) -> tuple[tuple[UserMessage | ToolResult, ...], tuple[Message, ...], AssistantMessage | None]:
-    """What is new in this run, the history before it, and the answer if the turn had one already.
-
-    A turn that was cut off goes on where it was: its user message is in the history, and calls whose results
-    are missing get "outcome unknown" results, which are written down like any other.
-    """
-    history = _context(inbound) + transcript.messages()
-    mended = repair_history(history)
-    if not resumed:
-        return (inbound.message(now),), mended, None
-    last = history[-1] if history else None
-    if isinstance(last, AssistantMessage) and not last.calls and not last.failed:
-        return (), mended, last
-    tail = len(mended)
-    known = {id(m) for m in history}
-    while tail and id(mended[tail - 1]) not in known:
-        tail -= 1
-    unknown = tuple(m for m in mended[tail:] if isinstance(m, ToolResult))
-    return unknown, mended[: len(mended) - len(unknown)], None

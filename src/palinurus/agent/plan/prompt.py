@@ -1,11 +1,13 @@
 """The one facade of the system prompt: settings, tools and the occasion in, prompt out.
 
 Runs, previews and exports all come here, so that what is shown is what is sent. Looks at the world once, when it is
-made (host, repository, docs); what workspace files and skills there are comes from a `Supplier`.
+made (host, repository, docs); what workspace files and skills there are comes from a `PromptSupply`.
 """
 
 from __future__ import annotations
 
+import glob
+import itertools
 import os
 import platform
 from collections.abc import Callable, Iterable, Mapping
@@ -15,9 +17,11 @@ import msgspec
 
 import palinurus
 from palinurus.agent.plan.runplan import ModelCandidate
-from palinurus.config.settings import AgentSettings, PromptSettings, Settings
+from palinurus.config.sections.agents import PromptSettings
+from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.prompt import facts
 from palinurus.core.prompt import facts as words
+from palinurus.core.prompt.bootstrap import hide_memory
 from palinurus.core.prompt.facts import (
     DocsFact,
     FileFact,
@@ -41,6 +45,11 @@ from palinurus.sessions.record import SessionRecord
 # What can be reached from everywhere; a field is filled in when the thing exists.
 LINKS = DocsFact(hub="https://clawhub.ai")  # skills in the format we read
 SETTINGS_PAGES = ("configuration.md", "configuration-reference.md")  # named once they are written
+# The names that packages give to addresses -> what they are to us.
+PROJECT_LINKS = {
+    "documentation": "site", "docs": "site", "repository": "repository", "source": "repository",
+    "docs mirror": "mirror", "community": "community", "discord": "community",
+}  # fmt: skip
 SHELL = "sh"  # what exec runs commands with
 _ZONES = "/etc/localtime"
 
@@ -75,6 +84,7 @@ class PromptOccasion(NamedTuple):
     mode: PromptMode | None = None  # None: as the session key says
     sandbox: SandboxFact | None = None
     pushed: bool = True  # replies are posted on a channel; False: a client reads them itself
+    shared: bool = False  # others than the owner see what comes of it
 
 
 def make_occasion(inbound: Inbound, key: SessionKey, choice: ModelCandidate, session: SessionRecord) -> PromptOccasion:
@@ -84,11 +94,12 @@ def make_occasion(inbound: Inbound, key: SessionKey, choice: ModelCandidate, ses
         choice.model,
         choice.level.level,
         inbound.target.channel,
-        inbound.kind,
-        session.reasoningLevel or "off",
-        inbound.options.system,
-        inbound.options.prompt_mode,
+        kind=inbound.kind,
+        reasoning=session.reasoningLevel or "off",
+        extra=inbound.options.system,
+        mode=inbound.options.prompt_mode,
         pushed=inbound.push,
+        shared=inbound.shared,
     )
 
 
@@ -123,12 +134,12 @@ class PromptBuilder:
         settings, base = self._settings.agents[agent], self._bases[agent]
         seen = find_surface(now.channel, self._settings.channels.get(now.channel, {}))
         supplied = self._supply(settings, now.key)
-        offered = tuple(ToolFact(tool.name, take_first_sentence(tool.description)) for tool in tools)
+        offered = tuple(ToolFact(tool.name, take_first_sentence(tool.description)) for tool in tools if not tool.idle)
         return msgspec.structs.replace(
             base,
             mode=now.mode or now.model.compat.get("promptMode") or choose_prompt_mode(now.key),
             tools=offered,
-            files=supplied.files,
+            files=hide_memory(supplied.files) if now.shared else supplied.files,
             pending=supplied.pending,
             skills=supplied.skills,
             skills_left=supplied.skills_left,
@@ -159,6 +170,7 @@ class PromptBuilder:
             repo=agent.prompt.repo_root or find_repository(agent.workspace),
             default_model=str(self._catalog.default(agent).ref),
             knobs=resolve_knobs(self._settings, agent),
+            wake=self._settings.tools.exec.process.notify,
         )
 
     def _contribution(self, model: ModelSpec, set_to: PromptOptions) -> PromptContribution:
@@ -221,11 +233,26 @@ def find_repository(start: str) -> str:
         at = above
 
 
-def find_documentation() -> DocsFact:
-    """Docs and source of this very installation: a checkout's own besides what is public."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(palinurus.__file__))))
-    if not (os.path.isdir(os.path.join(root, "docs")) and os.path.isfile(os.path.join(root, "pyproject.toml"))):
-        return LINKS
-    local = os.path.join(root, "docs")
+def find_documentation(package: str = os.path.dirname(os.path.abspath(palinurus.__file__))) -> DocsFact:
+    """Docs and source of this very installation: a checkout's own, or those of the wheel, besides what is public."""
+    root = os.path.dirname(os.path.dirname(package))
+    checkout = os.path.isdir(os.path.join(root, "docs")) and os.path.isfile(os.path.join(root, "pyproject.toml"))
+    links = LINKS if checkout else read_project_links(package)
+    local = os.path.join(root if checkout else package, "docs")
+    if not os.path.isdir(local):
+        return links
     pages = tuple(os.path.join(local, page) for page in SETTINGS_PAGES if os.path.isfile(os.path.join(local, page)))
-    return msgspec.structs.replace(LINKS, local=local, source=root, settings=pages)
+    return msgspec.structs.replace(links, local=local, source=root if checkout else "", settings=pages)
+
+
+def read_project_links(package: str) -> DocsFact:
+    """Where an installed package says that docs, source and people are (Project-URL of its METADATA). One that says
+    nothing of its source has it beside it: it is Python."""
+    found: dict[str, str] = {}
+    for file in glob.glob(os.path.join(glob.escape(os.path.dirname(package)), "palinurus-*.dist-info", "METADATA")):
+        with open(file, encoding="utf-8", errors="replace") as lines:
+            for line in itertools.takewhile(str.strip, lines):  # the headers
+                name, _, address = line.removeprefix("Project-URL:").partition(",")
+                if line.startswith("Project-URL:") and (field := PROJECT_LINKS.get(name.strip().lower())):
+                    found.setdefault(field, address.strip())
+    return msgspec.structs.replace(LINKS, **{"repository": package, **found})

@@ -1,6 +1,6 @@
 """Which cell the commands of a session run in, and which workspace: from the settings and what this machine has.
 
-One `Cells` per configuration. Makes the few folders a cell needs; starts and restricts nothing itself.
+One `ToolSandboxes` per configuration. Makes the few folders a cell needs; starts and restricts nothing itself.
 """
 
 from __future__ import annotations
@@ -9,17 +9,20 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from palinurus.config.sections.sandbox import GUARDED, remove_port
 from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.policy.audience import MEMORY_PATHS
 from palinurus.core.prompt.facts import SandboxFact
+from palinurus.core.stream.marks import allow_beneath
+from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.sandbox import EPHEMERAL_PORTS, ContainerMount, PortRanges, SandboxSpec
+from palinurus.core.types.sandbox import EPHEMERAL_PORTS, ContainerMount, PortRanges, SandboxSpec, is_inside
 from palinurus.core.types.tool import ToolSettings
 from palinurus.tools.sandbox import system
 from palinurus.tools.sandbox.probe import SandboxSupport, detect_support
@@ -76,8 +79,13 @@ class ToolSandboxes:
         self._system: tuple[str, ...] | None = None
         self._hosts: dict[str, ToolSandbox] = {}
 
-    def of(self, agent: AgentSettings, key: SessionKey) -> ToolSandbox:
-        """The session's. Raises OSError if a folder cannot be made."""
+    def of(self, agent: AgentSettings, key: SessionKey, *, shared: bool = False) -> ToolSandbox:
+        """The session's; without the owner's memory where others see what comes of it. Raises OSError if a folder
+        cannot be made."""
+        found = self._find(agent, key)
+        return hide_paths(found, list_memory_paths(agent)) if shared else found
+
+    def _find(self, agent: AgentSettings, key: SessionKey) -> ToolSandbox:
         if is_sandboxed(agent, key):
             return self._sandboxed(agent, key)
         if agent.id not in self._hosts:
@@ -153,7 +161,7 @@ class ToolSandboxes:
         seen = agent.workspace if box.access == "ro" else ""
         if box.backend != "docker":
             base = SandboxSpec(kind=box.backend, connect=(), limits=box.limits)  # type: ignore[arg-type]
-            found = self._furnished(agent, base, workspace, f"box-{name}", seen)
+            found = self._furnished(agent, base, workspace, f"box-{name}", read=seen)
             return found._replace(box=SandboxFact(workspace, box.access, seen))
         mounts = (ContainerMount(os.path.realpath(workspace), box.box.workdir, True), *box.box.mounts)
         if seen:
@@ -170,6 +178,42 @@ class ToolSandboxes:
         return ToolSandbox(workspace, cell, {}, note)
 
 
+def list_memory_paths(agent: AgentSettings) -> tuple[str, ...]:
+    """Where the owner's memory is: real paths."""
+    paths = (*MEMORY_PATHS, *(os.path.expanduser(path.strip()) for path in agent.memory.extra))
+    return tuple(os.path.realpath(os.path.join(agent.workspace, path)) for path in paths)
+
+
+def allow_files(agent: AgentSettings, shared: bool) -> Callable[[str], bool]:
+    """Which files an answer may send: those of the workspace, without the owner's memory where others see it."""
+    beneath, hidden = allow_beneath((agent.workspace,)), list_memory_paths(agent) if shared else ()
+
+    def allowed(reference: str) -> bool:
+        real = os.path.realpath(reference.removeprefix("file://")) if hidden else ""
+        return beneath(reference) and not any(is_inside(real, path) for path in hidden)
+
+    return allowed
+
+
+def hide_paths(found: ToolSandbox, hidden: tuple[str, ...]) -> ToolSandbox:
+    """The same without these paths. Where nothing holds commands, a person has to look at each."""
+    cell = msgspec.structs.replace(found.cell, hide=hidden, accepted=False)
+    if (box := cell.box) is not None:  # a container of its own, in which something else stands there
+        seen = [
+            (one.target + path[len(one.source) :], os.path.isdir(path))
+            for path in hidden
+            for one in box.mounts
+            if is_inside(path, one.source) and os.path.exists(path)
+        ]
+        box = msgspec.structs.replace(
+            box,
+            name=f"{box.name}-shared",
+            mounts=(*box.mounts, *(ContainerMount(os.devnull, target) for target, folder in seen if not folder)),
+            tmpfs=(*box.tmpfs, *(target for target, folder in seen if folder)),
+        )
+    return found._replace(cell=msgspec.structs.replace(cell, box=box))
+
+
 def apply_sandbox(settings: ToolSettings, where: ToolSandbox, declared: Mapping[str, str]) -> ToolSettings:
     """The settings of tools with the cell. What the owner declared for commands goes over what the cell sets."""
     return msgspec.structs.replace(
@@ -178,6 +222,11 @@ def apply_sandbox(settings: ToolSettings, where: ToolSandbox, declared: Mapping[
         exec_env={**settings.exec_env, **where.env, **declared},
         workspace_only=settings.workspace_only or where.box is not None,
     )
+
+
+def describe_box(box: SandboxFact | None, rules: ExecRules, tools: Collection[str]) -> SandboxFact | None:
+    """With the word on whether commands of this turn may leave it."""
+    return box and msgspec.structs.replace(box, elevated="exec" in tools and not rules.gates)
 
 
 def is_sandboxed(agent: AgentSettings, key: SessionKey) -> bool:

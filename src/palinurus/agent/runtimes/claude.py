@@ -241,14 +241,18 @@ def parse_claude_usage(result: dict[str, Any]) -> TokenUsage:
         return TokenUsage()
     read, made = told.cache_read_input_tokens, told.cache_creation_input_tokens
     total = told.input_tokens + told.output_tokens + read + made
-    return TokenUsage(told.input_tokens, told.output_tokens, read, made, total)
+    return TokenUsage(told.input_tokens, told.output_tokens, read, made, totalTokens=total)
 
 
 def _split(total: TokenUsage, last: TokenUsage) -> tuple[TokenUsage, ...]:
     """A turn's usage with that of its last call apart: the last call tells how full the context is."""
     read, made = total.cacheRead - last.cacheRead, total.cacheWrite - last.cacheWrite
     rest = TokenUsage(
-        total.input - last.input, total.output - last.output, read, made, total.totalTokens - last.totalTokens
+        total.input - last.input,
+        total.output - last.output,
+        read,
+        made,
+        totalTokens=total.totalTokens - last.totalTokens,
     )
     return (rest, last) if min(rest.input, rest.output, read, made) >= 0 and rest != TokenUsage() else (total,)
 

@@ -1,6 +1,6 @@
 """What runs by other programs share: start, steer, stop, a second start when the program dies, the end.
 
-A `Talk` knows one program's protocol; here is when it is spoken. One program process serves one run: it is started
+A `ProgramTalk` knows one program's protocol; here is when it is spoken. One process serves one run: it is started
 with the run and gone with it, and finds its conversation again by an id that is kept in the session's record.
 """
 
@@ -59,8 +59,8 @@ PostItem: TypeAlias = Callable[[DriveItem], None]
 
 
 class ProgramTalk(Protocol):
-    """One program process. `open` starts it and says the first words; all its messages are posted as `Heard`, its end
-    as `Gone`."""
+    """One program process. `open` starts it and says the first words; its messages are posted as `ProgramMessage`, its
+    end as `ProgramGone`."""
 
     over: ProgramTurnEnd | None  # set by `hear` when a turn has ended
 
@@ -142,7 +142,7 @@ class _Drive:
         # The opening message is this run's news; without one the program had it before we were interrupted.
         seen = not any(isinstance(m, UserMessage) for m in self._plan.opening) or (again and self.mirror.acted)
         try:
-            talk = self._make(TalkSetting(self._plan, self._ports, self.mirror, bridge, self.post))
+            talk = self._make(TalkSetting(self._plan, self._ports, self.mirror, bridge, post=self.post))
             await self._ports.abort.wait(talk.open(seen))
             async for event in self._turns(talk):
                 yield event
@@ -216,7 +216,7 @@ class _Drive:
             [m for m in made[-1].messages if isinstance(m, AssistantMessage)] if isinstance(made[-1], AgentEnd) else []
         )
         hookcalls.report_answer(
-            self._ports.hooks, self._plan, self.request, said[-1] if said else AssistantMessage(()), failure
+            self._ports.hooks, self._plan, self.request, said[-1] if said else AssistantMessage(()), failure=failure
         )
         return made
 

@@ -110,7 +110,7 @@ def parse_codex_usage(last: dict[str, Any]) -> TokenUsage:
         told.outputTokens,
         told.cachedInputTokens,
         told.cacheWriteInputTokens,
-        told.inputTokens + told.outputTokens,
+        totalTokens=told.inputTokens + told.outputTokens,
     )
 
 

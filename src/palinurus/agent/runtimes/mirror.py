@@ -68,7 +68,9 @@ class RunMirror:
 
     def begin(self) -> list[RunEvent]:
         plan = self._plan
-        start = AgentStart(plan.id, str(plan.route.key), str(plan.model.ref), plan.started, plan.show.reasoning)
+        start = AgentStart(
+            plan.id, str(plan.route.key), str(plan.model.ref), plan.started, reasoning=plan.show.reasoning
+        )
         made: list[RunEvent] = [start]
         for message in plan.opening:
             self._add(message)
@@ -140,7 +142,7 @@ class RunMirror:
             what = {"toolName": name, "toolCallId": ident, "params": going.call.arguments, "durationMs": took}
             hooks.observe("after_tool_call", {**what, **whose, **outcome})
         self._add(result)
-        return [ToolEnd(ident, name, result, error, took), MessageEnd(result)]
+        return [ToolEnd(ident, name, result, error, took_ms=took), MessageEnd(result)]
 
     def add_usage(self, usage: TokenUsage) -> None:
         """What one model call of the program used."""
@@ -161,7 +163,9 @@ class RunMirror:
         stop: StopReason = "stop" if end == "stop" else "aborted" if end in ("aborted", "timeout") else "error"
         if self._blocks:
             made.append(self._message(stop, ()))
-        made.append(AgentEnd(self._counted(), end, self._total, failure, self._ports.clock.now(), notices))
+        made.append(
+            AgentEnd(self._counted(), end, self._total, failure, ended=self._ports.clock.now(), notices=notices)
+        )
         return made
 
     def _counted(self) -> tuple[Message, ...]:

@@ -7,6 +7,7 @@ A sandboxed session is never handed to a program that would run outside the sand
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import NamedTuple
@@ -24,6 +25,8 @@ from palinurus.agent.runtimes.codex import CodexTalk
 from palinurus.agent.runtimes.drive import ProgramGone, ProgramTalk, TalkSetting, drive_program
 from palinurus.config.sections.runtimes import ACP, CLAUDE, CODEX
 from palinurus.config.settings import Settings
+from palinurus.core.policy.audience import KEY
+from palinurus.core.prompt.bootstrap import hide_memory
 from palinurus.core.types.events import RunEvent
 from palinurus.sessions.record import SessionRecord
 from palinurus.store.port import SessionRow, Store
@@ -67,6 +70,10 @@ class ProgramRunner:
         sort = PROGRAM_KINDS[program.kind]
         if is_sandboxed(self._settings.agents[plan.route.agent], plan.route.key):
             raise ProgramGone("it would run outside this session's sandbox", "config", final=True)
+        if plan.inbound.shared and any(map(os.path.exists, plan.settings.cell.hide)):
+            raise ProgramGone(
+                f"it could read the owner's memory for others ({KEY} names who may)", "config", final=True
+            )
         passed = {key: self._environ[key] for key in ("PATH", *sort.variables) if self._environ.get(key)}
         declared = {key: value.reveal() for key, value in program.env.items()}
         env = {**build_child_env(self._environ, {}), **passed, **declared}
@@ -76,7 +83,9 @@ class ProgramRunner:
         started = msgspec.structs.replace(program, command=(found, *program.command[1:]))
         threads = ProgramThreads(self._store, plan, name)
         mark = hashlib.sha256(f"{self._settings.home} {name} {plan.route.key}".encode()).hexdigest()[:24]
-        return sort.talk(setting, TalkKit(started, env, self._brief(plan, sort), threads.known, threads.keep, mark))
+        return sort.talk(
+            setting, TalkKit(started, env, self._brief(plan, sort), threads.known, keep=threads.keep, mark=mark)
+        )
 
     def _brief(self, plan: RunPlan, sort: ProgramKind) -> ProgramBrief:
         inbound = plan.inbound
@@ -86,6 +95,7 @@ class ProgramRunner:
             *([inbound.options.system] if inbound.options.system else ()),
         ]
         files = self._files(plan.route.agent, plan.route.key)
+        files = hide_memory(files) if inbound.shared else files
         return write_brief(files, sort.finds, who, beat=is_heartbeat(plan))
 
 
@@ -116,4 +126,6 @@ class ProgramThreads:
         plan = self._plan
         bound = {BINDINGS: {self._name: {"sessionId": ident, "of": plan.session_id}}}
         data = msgspec.json.encode({"sessionId": plan.session_id, **bound})
-        await self._store.touch(SessionRow(str(plan.route.key), plan.route.agent, plan.session_id, plan.started, data))
+        await self._store.touch(
+            SessionRow(str(plan.route.key), plan.route.agent, plan.session_id, plan.started, data=data)
+        )

@@ -136,7 +136,7 @@ def list_attachments(raw: Mapping[str, Any]) -> list[RemoteFile]:
 
 
 def to_history_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Messages as the act `Read` answers with them; Discord lists the newest first."""
+    """Messages as the act `ReadAction` answers with them; Discord lists the newest first."""
     told = [(row["id"], _name(row["author"], {}), str(row.get("content") or "")) for row in rows]
     return [{"id": ident, "from": who, "text": text, "at": read_id_time(ident)} for ident, who, text in told[::-1]]
 

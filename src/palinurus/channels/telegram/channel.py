@@ -107,7 +107,9 @@ class TelegramChannel(AccountChannel):
             proxy=kit.text("proxy") or None,
             httpx_kwargs={"verify": _authorities()},
         )
-        self._bot = TelegramClient(token.reveal(), f"{root}/bot", f"{root}/file/bot", self._request, self._request)
+        self._bot = TelegramClient(
+            token.reveal(), f"{root}/bot", f"{root}/file/bot", self._request, get_updates_request=self._request
+        )
         self._out = TelegramPoster(self._bot, kit, self._chat, self._migrated)
         self._names = {_listed(name): name for name, _ in kit.commands}
         self._me: inbound.TelegramIdentity | None = None

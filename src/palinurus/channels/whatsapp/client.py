@@ -41,7 +41,7 @@ _AWAY: dict[Any, str] = {
 _OUT: dict[Any, str] = {
     ev.LoggedOutEv: "the phone has unlinked us",
     ev.StreamReplacedEv: "another program uses this session",
-    ev.ClientOutdatedEv: "WhatsApp does not take this version of neonize any more: update palinurus[whatsapp]",
+    ev.ClientOutdatedEv: "WhatsApp does not take this version of neonize any more: a newer Palinurus is needed",
     ev.TemporaryBanEv: "WhatsApp has banned the account for a while",
 }
 

@@ -93,7 +93,7 @@ def _allowlist(asked: ApprovalsCommand) -> tuple[str, int]:
         gone = approvals.remove_rules(asked.file, agent, options.rule[0])
         return (f"Removed {gone}." if gone else "There is no such rule."), 0 if gone else 1
     rule = _rule(options.rule)
-    new = approvals.add_rules(asked.file, agent, (rule,), "cli", SystemClock().now())
+    new = approvals.add_rules(asked.file, agent, (rule,), "cli", now=SystemClock().now())
     return (f"Added: {_shown(rule)}" if new else "It was there already."), 0
 
 

@@ -37,7 +37,7 @@ def run_devices(argv: list[str]) -> int:
         parser.error(f"`{options.what}` needs an id; `pal devices` shows them")
     settings = load_settings(dict(os.environ)).settings
     sys.stdout.write(
-        asyncio.run(perform_device_command(settings, SystemClock(), options.what, options.id, options.json)) + "\n"
+        asyncio.run(perform_device_command(settings, SystemClock(), options.what, options.id, json=options.json)) + "\n"
     )
     return 0
 

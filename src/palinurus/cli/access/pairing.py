@@ -76,10 +76,10 @@ def _shown(what: str, found: dict[str, Any], now: int, json: bool) -> str:
 
 def _asking(row: dict[str, Any]) -> PairingStranger:
     return PairingStranger(
-        row["channel"], row["accountId"], row["id"], row["createdAtMs"], row["name"], code=row["code"]
+        row["channel"], row["accountId"], row["id"], row["createdAtMs"], name=row["name"], code=row["code"]
     )
 
 
 def _paired(row: dict[str, Any]) -> PairedPerson:
     at, by = row["approvedAtMs"], row["by"]
-    return PairedPerson(row["channel"], row["accountId"], row["id"], at, row["name"], by=by, owner=row["owner"])
+    return PairedPerson(row["channel"], row["accountId"], row["id"], at, name=row["name"], by=by, owner=row["owner"])

@@ -1,6 +1,6 @@
 """`pal acp`: the agent for editors that speak the Agent Client Protocol, on standard input and output.
 
-Finds the gateway of this home and hands over to `bridge`, which needs the extra `acp`.
+Finds the gateway of this home and hands over to `editor.py`, which needs the extra `acp`.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from palinurus import __version__
 from palinurus.core.types.keys import SessionKey
 from palinurus.gateway.client import GatewayLink
 from palinurus.gateway.rpc import MethodError
+from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class AcpBridge:
         self._keys: dict[str, str] = {}  # the editor's session -> ours
         self._places: dict[str, str] = {}  # … -> where the editor is open, until the agent has been told
         self._turns: dict[str, _Turn] = {}  # by run id
-        self._asking: set[asyncio.Task[None]] = set()
+        self._asking = TaskSet("a question to the editor")
 
     def on_connect(self, conn: Any) -> None:
         """The editor's end."""
@@ -198,9 +199,7 @@ class AcpBridge:
         turn = next((t for t in self._turns.values() if t.key == request.get("sessionKey")), None)
         if turn is None:
             return  # a question of another face's run
-        task = asyncio.get_running_loop().create_task(self._permit(family, turn.session, str(payload["id"]), request))
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
+        self._asking.start(self._permit(family, turn.session, str(payload["id"]), request))
 
     async def _permit(self, family: str, session: str, ident: str, request: dict[str, Any]) -> None:
         """Have the editor ask. An editor that cannot, or goes away, has said no."""

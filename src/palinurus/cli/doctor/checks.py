@@ -1,4 +1,6 @@
-"""Checks of the parts of the program: door, model, containment, workspace, plugins, approvals, jobs, the two faces."""
+"""Checks of the state directory (who may read it, who holds it, is it sound, is there room) and of the parts of the
+program: port, model, containment, workspace, plugins, approvals, jobs, page and screen.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import os
 import socket
 import stat
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -35,8 +38,6 @@ from palinurus.triggers.jobs import JOB, STATE
 from palinurus.workspace import bootstrap
 from palinurus.workspace.sources import PromptSources
 
-# Checks of the state directory: who may read it, who holds it, whether it is sound, whether there is room.
-
 LOW_DISK = 200_000_000
 TRANSCRIPTS = 500  # newest files that are read
 
@@ -44,8 +45,23 @@ TRANSCRIPTS = 500  # newest files that are read
 def check_modes(case: DoctorCase) -> Iterator[DoctorFinding]:
     """Everything of ours must be readable by its owner only; the workspace's files are the owner's business."""
     home = case.home
-    if not os.path.isdir(home):
-        yield DoctorFinding("warn", f"home: {home} does not exist yet", "`pal setup`")
+    if not os.path.exists(home):
+        above = next(str(folder) for folder in Path(home).parents if folder.exists())
+        if os.access(above, os.W_OK | os.X_OK):
+            yield DoctorFinding("warn", f"home: {home} does not exist yet", "`pal setup`")
+        else:
+            yield DoctorFinding(
+                "fail", f"home: {home} cannot be made in {above}", "set PALINURUS_HOME to a place of yours"
+            )
+        return
+    uid = os.stat(home).st_uid
+    wrong = (
+        (not os.path.isdir(home), "is not a directory", "move it away, or set PALINURUS_HOME"),
+        (uid != os.geteuid(), f"belongs to user {uid}, you are {os.geteuid()}", "run as its owner"),
+        (not os.access(home, os.R_OK | os.W_OK | os.X_OK), "cannot be written", f"chmod 700 {home}"),
+    )
+    if why := next((why for why in wrong if why[0]), None):
+        yield DoctorFinding("fail", f"home: {home} {why[1]}", why[2])
         return
     loose = [path for path in (home, *_ours(home)) if _mode(path) & 0o077]
     if not loose:
@@ -58,9 +74,6 @@ def check_modes(case: DoctorCase) -> Iterator[DoctorFinding]:
             f"chmod {mode:o} {path}",
             lambda path=path, mode=mode: os.chmod(path, mode),  # type: ignore[misc]
         )
-    uid = os.stat(home).st_uid
-    if uid != os.geteuid():
-        yield DoctorFinding("fail", f"home: {home} belongs to user {uid}, you are {os.geteuid()}", "run as its owner")
 
 
 def _ours(home: str) -> Iterator[str]:
@@ -269,11 +282,11 @@ def check_prompt_files(case: DoctorCase) -> Iterator[DoctorFinding]:
     if case.loaded is None:
         return
     settings = case.loaded.settings
-    shelf = PromptSources(settings, case.environ, case.loaded.raw, path=build_search_path())
+    sources = PromptSources(settings, case.environ, case.loaded.raw, path=build_search_path())
     for agent in settings.agents.values():
         if not os.path.isdir(agent.workspace):
             continue
-        report = shelf.report(agent, SessionKey(agent.id, settings.session.main_key))
+        report = sources.report(agent, SessionKey(agent.id, settings.session.main_key))
         cut = [file for file in report.files if file.state in ("shortened", "left out", "refused")]
         for file in cut:
             what = f"prompt of {agent.id}: {file.name} has {file.raw} characters, {file.injected} are sent"
@@ -366,6 +379,4 @@ def check_screen(case: DoctorCase) -> Iterator[DoctorFinding]:
     if importlib.util.find_spec("textual") is not None:
         yield DoctorFinding("ok", "chat: full screen")
     else:
-        yield DoctorFinding(
-            "warn", "chat: line by line; the full screen is not installed", "pip install 'palinurus[tui]'"
-        )
+        yield DoctorFinding("warn", "chat: line by line; the full screen is not installed", "`pal extras add tui`")

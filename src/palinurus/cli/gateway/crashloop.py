@@ -31,9 +31,13 @@ def locate_proven_config(home: str) -> str:
 
 
 def count_start(home: str, now: int) -> int:
-    """Count this start. Returns how many there were lately, this one included."""
+    """Count this start, which may be the first in this home. Returns how many there were lately, this one included."""
     starts = [at for at in _starts(home) if now - WINDOW_MS < at <= now]
-    write_whole_file(os.path.join(home, FILE), msgspec.json.encode([*starts[-20:], now]), sync=False)
+    try:
+        os.makedirs(home, mode=0o700, exist_ok=True)
+        write_whole_file(os.path.join(home, FILE), msgspec.json.encode([*starts[-20:], now]), sync=False)
+    except OSError:
+        pass  # what needs the home more, the token and the store, says what is wrong with it
     return len(starts) + 1
 
 
@@ -70,7 +74,7 @@ def choose_config(loaded: LoadedConfig, count: int, environ: Mapping[str, str]) 
     if good.settings is None:
         return loaded
     why = f"{count - 1} starts in five minutes did not last; running on the config that did, {file}"
-    return LoadedConfig(good.settings, good.raw, loaded.problems, loaded.file, why, file)
+    return LoadedConfig(good.settings, good.raw, loaded.problems, loaded.file, fallback=why, source=file)
 
 
 def _starts(home: str) -> list[int]:

@@ -280,7 +280,7 @@ def find_running_gateway(home: str) -> token.GatewayLocation | None:
 
 
 def _address(place: token.GatewayLocation) -> str:
-    return f"{GatewayEndpoint(place.host, place.port).url}/ (process {place.pid})"
+    return f"{GatewayEndpoint(place.host, place.port, '', place.fingerprint).url}/ (process {place.pid})"
 
 
 def _lives(pid: int) -> bool:

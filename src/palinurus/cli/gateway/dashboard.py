@@ -12,12 +12,12 @@ from palinurus.cli.args import CommandParser, load_settings
 from palinurus.cli.gateway.daemon import find_running_gateway
 from palinurus.cli.reach.http import GatewayEndpoint
 from palinurus.config.settings import Settings
-from palinurus.errors import GatewayUnreachable
+from palinurus.errors import BadRequest, GatewayUnreachable
 from palinurus.gateway import token
 
 
 def run_dashboard(argv: list[str]) -> int:
-    """Print the link. Raises GatewayUnreachable when no gateway of this home runs."""
+    """Print the link. Raises GatewayUnreachable when no gateway of this home runs, BadRequest without a page."""
     parser = CommandParser("dashboard", "Print the link to the web page, and open it in a browser.")
     parser.add_argument("--no-open", action="store_true", help="only print it")
     args = parser.parse_args(argv)
@@ -32,9 +32,12 @@ def run_dashboard(argv: list[str]) -> int:
 
 def build_dashboard_link(settings: Settings) -> str:
     """Where the page of the running gateway is; the page takes the token out of its address at once."""
+    if not settings.gateway.page:
+        raise BadRequest("the web page is switched off", fix="set gateway.controlUi.enabled to true")
     place = find_running_gateway(settings.home)
     if place is None:
         raise GatewayUnreachable("no gateway of this home is running", fix="start it: `pal gateway`")
     secret = settings.gateway.token.reveal() or token.read_token(settings.home)
     fragment = f"#token={secret}" if settings.gateway.auth_mode == "token" and secret else ""
-    return f"{GatewayEndpoint(place.host, place.port).url}/{fragment}"
+    address = GatewayEndpoint(place.host, place.port, "", place.fingerprint)
+    return f"{address.url}{settings.gateway.page_base}/{fragment}"

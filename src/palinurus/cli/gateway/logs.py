@@ -16,21 +16,34 @@ from typing import TextIO
 
 import msgspec
 
+from palinurus.config.sections.session import LoggingSettings, compile_pattern
 from palinurus.config.settings import Secret
 
 _SHAPES = re.compile(r"(?i)(bearer\s+)[\w.~+/=-]{8,}|\b(?:sk|pk|ghp|gho|xox[abpr]|AIza)[-_]?[\w-]{16,}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-FILE_BYTES = 20 * 1024 * 1024
+LEVELS = {
+    "silent": logging.CRITICAL + 10,
+    "fatal": logging.CRITICAL,
+    "error": logging.ERROR,
+    "warn": logging.WARNING,
+    "info": logging.INFO,
+    "debug": logging.DEBUG,
+    "trace": logging.DEBUG,
+}
+USUAL = LoggingSettings()
 MIN_SECRET = 6  # shorter values would blank ordinary words
 
 
 class ScrubbingFormatter(logging.Formatter):
     """A line that can be shown to anyone."""
 
-    def __init__(self, secrets: Iterable[str]) -> None:
+    def __init__(self, secrets: Iterable[str], rules: LoggingSettings = USUAL) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
         known = sorted({s for s in secrets if len(s) >= MIN_SECRET}, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, known))) if known else None
+
+        self._guess = rules.redact != "off"
+        self._patterns = [compile_pattern(word) for word in rules.patterns]
 
     def format(self, record: logging.LogRecord) -> str:
         return self.scrub(super().format(record))
@@ -39,8 +52,17 @@ class ScrubbingFormatter(logging.Formatter):
         """`text` on one line and without secrets."""
         if self._known is not None:
             text = self._known.sub("***", text)
-        text = _SHAPES.sub(lambda m: (m[1] or "") + "***", text)
+        if self._guess:
+            text = _SHAPES.sub(lambda m: (m[1] or "") + "***", text)
+            for pattern in self._patterns:
+                text = pattern.sub(_blank, text)
         return _CONTROL.sub(lambda m: "\\n" if m[0] == "\n" else f"\\x{ord(m[0]):02x}", text)
+
+
+def _blank(found: re.Match[str]) -> str:
+    """Without the last group that says something; without all of it if there is none."""
+    secret = next((group for group in reversed(found.groups()) if group), found[0])
+    return found[0].replace(secret, "***") if secret else found[0]
 
 
 class JsonLogFormatter(ScrubbingFormatter):
@@ -65,24 +87,32 @@ class JsonLogFormatter(ScrubbingFormatter):
 
 
 def start_logging(
-    level: int, secrets: Iterable[str], stream: TextIO | None = None, *, structured: bool = False, file: str = ""
+    level: int,
+    secrets: Iterable[str],
+    stream: TextIO | None = None,
+    *,
+    structured: bool = False,
+    file: str = "",
+    rules: LoggingSettings = USUAL,
 ) -> None:
-    """Log to `stream` (stderr) from here on, and as JSON lines to `file`, which is kept small."""
+    """Log to `stream` (stderr) from here on, and as `rules` has it as JSON lines to `file`, which is kept small."""
     known = list(secrets)
     shown = logging.StreamHandler(stream or sys.stderr)
-    shown.setFormatter((JsonLogFormatter if structured else ScrubbingFormatter)(known))
+    shown.setFormatter((JsonLogFormatter if structured else ScrubbingFormatter)(known, rules))
+    shown.setLevel(level)
     handlers: list[logging.Handler] = [shown]
     if file:
         os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
-        kept = RotatingFileHandler(file, maxBytes=FILE_BYTES, backupCount=2, encoding="utf-8", errors="replace")
-        kept.setFormatter(JsonLogFormatter(known))
+        kept = RotatingFileHandler(file, maxBytes=rules.file_bytes, backupCount=2, encoding="utf-8", errors="replace")
+        kept.setFormatter(JsonLogFormatter(known, rules))
+        kept.setLevel(LEVELS[rules.level])
         handlers.append(kept)
     root = logging.getLogger()
     for old in root.handlers:
         if isinstance(old, RotatingFileHandler):
             old.close()
     root.handlers[:] = handlers
-    root.setLevel(level)
+    root.setLevel(min(handler.level for handler in handlers))
 
 
 def collect_secrets(value: object) -> list[str]:

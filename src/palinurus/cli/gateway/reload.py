@@ -24,7 +24,9 @@ EVERY = 1.0  # seconds between two looks
 SETTLE = 0.3  # a file must be this long as it is: editors write in steps
 
 # Settings whose reader asks for them at every request, so a new value acts at once.
-LIVE = frozenset({"gateway.chat_completions", "gateway.responses", "gateway.drain", "gateway.reload", "version"})
+LIVE = frozenset(
+    f"gateway.{name}" for name in ("chat_completions", "responses", "drain", "reload", "tools", "page")
+) | {"version"}
 
 
 class ConfigReload(NamedTuple):

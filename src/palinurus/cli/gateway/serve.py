@@ -26,9 +26,10 @@ from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig, load_config
 from palinurus.config.settings import Settings
-from palinurus.errors import PalinurusError
+from palinurus.errors import ConfigError, PalinurusError, Problem
 from palinurus.gateway import token
 from palinurus.gateway.server import GatewayServer
+from palinurus.gateway.tls import format_fingerprint
 from palinurus.tools.commands.environ import hide_process
 from palinurus.workspace import bootstrap
 
@@ -50,12 +51,15 @@ def run_gateway(argv: list[str]) -> int:
     loaded = crashloop.choose_config(loaded, crashloop.count_start(loaded.settings.home, SystemClock().now()), environ)
     loaded = _with(loaded, args.bind, args.port)
     settings = loaded.settings
+    if settings.gateway.mode == "remote":  # two gateways would answer the same chats
+        hint = "set gateway.mode to 'local' to run it here"
+        raise ConfigError((Problem("gateway.mode", "'remote' says that the gateway runs elsewhere", hint=hint),))
     hide_process()
     secret = settings.gateway.token.reveal() or token.ensure_token(settings.home)
-    _log(logging.DEBUG if args.verbose else logging.INFO, secret, settings)
+    _log(args.verbose, secret, settings)
     _report(loaded)
     bootstrap.make_new_workspaces(settings.agents.values())
-    return asyncio.run(serve_until_stopped(loaded, environ, secret))
+    return asyncio.run(serve_until_stopped(loaded, environ, secret, verbose=args.verbose))
 
 
 def _contained(settings: Settings) -> None:
@@ -67,13 +71,15 @@ def _contained(settings: Settings) -> None:
             log.warning("commands of %s: %s; fix: %s", agent.id, gap.what, gap.fix)
 
 
-async def serve_until_stopped(loaded: LoadedConfig, environ: Mapping[str, str], secret: str) -> int:
+async def serve_until_stopped(
+    loaded: LoadedConfig, environ: Mapping[str, str], secret: str, *, verbose: bool = False
+) -> int:
     """Serve until a signal; a config that needs it, or SIGUSR1, makes it begin again in the same process."""
     clock, stop = SystemClock(), _signals()
     before: LoadedConfig | None = None
     while True:
         try:
-            after = await _life(loaded, environ, secret, clock, stop)
+            after = await _life(loaded, environ, secret, clock, stop=stop)
         except PalinurusError as exc:
             if before is None:
                 raise
@@ -84,7 +90,7 @@ async def serve_until_stopped(loaded: LoadedConfig, environ: Mapping[str, str], 
             return 0
         before, loaded = (None if after is before else loaded), after
         secret = loaded.settings.gateway.token.reveal() or token.ensure_token(loaded.settings.home)
-        _log(logging.getLogger().level, secret, loaded.settings)
+        _log(verbose, secret, loaded.settings)
 
 
 async def _life(
@@ -102,18 +108,17 @@ async def _life(
         traced = _traced(app, settings)
         port = await gateway.start(settings.gateway.bind, settings.gateway.port)
         loaded = _with(loaded, None, port)  # clients look for us where we were
-        token.announce_location(
-            settings.home,
-            token.GatewayLocation(token.to_reachable_host(settings.gateway.bind), port, os.getpid(), clock.now()),
-        )
-        _welcome(app, settings, port)
+        host = token.to_reachable_host(settings.gateway.bind)
+        place = token.GatewayLocation(host, port, os.getpid(), clock.now(), fingerprint=gateway.fingerprint)
+        token.announce_location(settings.home, place)
+        _welcome(app, settings, place)
         await asyncio.to_thread(_contained, settings)  # starts a program to see; nobody need wait for that
         # What start-up made lives as long as the process: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
         proving = asyncio.ensure_future(_proved(loaded, clock))
-        after = await _reason(app, loaded, environ, clock, stop)
+        after = await _reason(app, loaded, environ, clock, stop=stop)
         log.info("stopping: running turns get %g s; a second signal ends them at once", settings.gateway.drain)
     finally:
         if proving is not None:
@@ -133,7 +138,7 @@ def _traced(app: App, settings: Settings) -> Callable[[], None] | None:
     try:
         spans: Any = load_part(PARTS["spans"])
     except ModuleNotFoundError as exc:
-        log.warning("diagnostics.otel: %s is not installed; fix: pip install 'palinurus[otel]'", exc.name)
+        log.warning("diagnostics.otel: %s is not installed; fix: `pal extras add otel`", exc.name)
         return None
     made = spans()
     app.follow(made)
@@ -226,10 +231,11 @@ def _with(loaded: LoadedConfig, bind: str | None, port: int | None) -> LoadedCon
     return replace(loaded, settings=replace(loaded.settings, gateway=gateway))
 
 
-def _log(level: int, secret: str, settings: Settings) -> None:
-    known = [secret, *logs.collect_secrets(settings)]
-    file = str(settings.logging.get("file") or paths.locate_log_file(settings.home))
-    logs.start_logging(level, known, structured=settings.gateway.json_logs, file=file)
+def _log(verbose: bool, secret: str, settings: Settings) -> None:
+    known, rules = [secret, *logs.collect_secrets(settings)], settings.logging
+    level = logging.DEBUG if verbose else logs.LEVELS[rules.console_level or rules.level]
+    file = rules.file or paths.locate_log_file(settings.home)
+    logs.start_logging(level, known, structured=settings.gateway.json_logs, file=file, rules=rules)
 
 
 def _report(loaded: LoadedConfig) -> None:
@@ -239,17 +245,22 @@ def _report(loaded: LoadedConfig) -> None:
         log.warning("config: %s", problem)
 
 
-def _welcome(app: App, settings: Settings, port: int) -> None:
+def _welcome(app: App, settings: Settings, place: token.GatewayLocation) -> None:
     """What a person needs to know now. The token itself is never printed."""
-    shown = GatewayEndpoint(token.to_reachable_host(settings.gateway.bind), port).url
+    shown = GatewayEndpoint(place.host, place.port, "", place.fingerprint).url
+    proof = f"  SHA-256   {format_fingerprint(place.fingerprint)}  (its certificate)\n" if place.fingerprint else ""
+    page = f"{shown}{settings.gateway.page_base}/  (signed in: pal dashboard)"
+    if not settings.gateway.page:
+        page = "no web page (gateway.controlUi.enabled is false)"
     model = app.catalog.default(settings.agents[settings.default_agent]).ref
     key = "gateway.auth in the config" if settings.gateway.token else paths.locate_token_file(settings.home)
     how = {"token": f"token in {key}", "password": "password in the config", "none": "NO AUTHENTICATION"}
     print(
         f"Palinurus {__version__} is running\n"
-        f"  open      {shown}/  (signed in: pal dashboard)\n"
+        f"  open      {page}\n"
         f"  chat      pal chat          (in another terminal)\n"
         f"  OpenAI    {shown}/v1, model openclaw, {how.get(settings.gateway.auth_mode, '?')}\n"
+        f"{proof}"
         f"  model     {model}\n"
         f"  workspace {settings.agents[settings.default_agent].workspace}\n"
         f"  stop      Ctrl-C",

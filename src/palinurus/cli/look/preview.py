@@ -20,8 +20,8 @@ from palinurus.agent.plan.prepare import PreparerParts, RunPreparer, RunRefusal
 from palinurus.agent.plan.prompt import PromptBuilder, PromptSupply
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.app.channels import open_channels
+from palinurus.app.parts import make_web_tools
 from palinurus.app.plugins import load_contributions
-from palinurus.app.tools import make_web_tools
 from palinurus.cli.args import JSON, CommandParser, Verb, load_settings, make_arg, parse_verb, to_json
 from palinurus.clock import SystemClock
 from palinurus.config.sections.policy import find_key_source
@@ -210,13 +210,13 @@ async def preview_run(
     except BadRequest as exc:
         raise BadRequest(exc.message, fix="`pal prompt show --help`") from None
     message = reader.read(inbound, where)
-    store = cast(Store, _Shelf(settings.home))  # all a plan asks of the store is one session
+    store = cast(Store, _StateOnDisk(settings.home))  # all a plan asks of the store is one session
     clock = SystemClock()
-    shelf = PromptSources(settings, environ, raw, path=build_search_path())
+    sources = PromptSources(settings, environ, raw, path=build_search_path())
     family = WebToolset(settings.web, clock)
     web = make_web_tools(settings, catalog, family, cast(Model, None))
-    lines = open_channels(settings, store, clock, family.egress, others, _unwanted)
-    chats = OutboxPost(settings, store, lines, clock, lambda _: None)
+    lines = open_channels(settings, store, clock, family.egress, given=others, wanted=_unwanted)
+    chats = OutboxPost(settings, store, lines, clock, wake=lambda _: None)
     parts = PreparerParts(
         settings,
         catalog,
@@ -234,14 +234,14 @@ async def preview_run(
             **gateway.make_gateway_tool(gateway.GatewayControl(settings.home, environ)),
         },
         store,
-        Transcripts(settings.home),
-        clock,
-        build_child_env(environ, {}),
-        Hooks(),
-        PromptBuilder(settings, catalog, lambda a, k: PromptSupply(*shelf(a, k))),
-        shelf,
+        transcripts=Transcripts(settings.home),
+        clock=clock,
+        env=build_child_env(environ, {}),
+        hooks=Hooks(),
+        prompts=PromptBuilder(settings, catalog, lambda a, k: PromptSupply(*sources(a, k))),
+        sources=sources,
     )
-    claim = RunClaim("preview", str(where.key), where.lane, b"", clock.now(), 1)
+    claim = RunClaim("preview", str(where.key), where.lane, b"", at=clock.now(), attempts=1)
     preparer = RunPreparer(parts)
     prepared = await preparer.prepare(claim, message.said, where, message.inline)
     if isinstance(prepared, RunRefusal):
@@ -255,7 +255,7 @@ async def _unwanted(inbound: Inbound) -> bool:
     return False  # nothing is received for a preview
 
 
-class _Shelf:
+class _StateOnDisk:
     """The state as it stands on disk, if there is any."""
 
     def __init__(self, home: str) -> None:

@@ -72,7 +72,7 @@ def run_sandbox(argv: list[str]) -> int:
     if options.command == "explain":
         print(_json(where) if options.json else "\n".join(_explained(agent, key, where, view)))
         return 0
-    return _tested(settings, where, {**env, **where.env}, options.json, view)
+    return _tested(settings, where, {**env, **where.env}, options.json, view=view)
 
 
 def _parser() -> CommandParser:

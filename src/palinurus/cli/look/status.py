@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from palinurus import __version__
-from palinurus.app.plugins import load_contributions
-from palinurus.cli.args import CommandParser, load_settings, to_json
+from palinurus.cli.args import CommandParser, load_settings, load_vendors, to_json
 from palinurus.cli.look.sandbox import describe_containment
 from palinurus.cli.reach import http
 from palinurus.cli.render import TerminalView, strip_controls
@@ -22,6 +21,7 @@ from palinurus.config.settings import Settings
 from palinurus.core.schedule.heartbeat import HeartbeatState
 from palinurus.core.text import format_bytes, format_span
 from palinurus.errors import GatewayUnreachable, NotFound, StateError
+from palinurus.gateway.tls import format_fingerprint
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
 from palinurus.store.sqlite.reader import open_reader
@@ -43,6 +43,7 @@ class ProgramStatus(msgspec.Struct, frozen=True, rename="camel"):
     ready: bool
     failing: list[str]
     address: str
+    fingerprint: str  # of its certificate; "": plain HTTP
     uptime_ms: int
     model: str
     key: str  # where the model's key comes from
@@ -89,6 +90,7 @@ async def collect_status(loaded: LoadedConfig, environ: Mapping[str, str]) -> Pr
         ready=bool(ready and ready.get("ready")),
         failing=list(ready.get("failing", [])) if ready else [],
         address=address.url,
+        fingerprint=format_fingerprint(address.fingerprint) if ready is not None else "",
         uptime_ms=int(ready.get("uptimeMs", 0)) if ready else 0,
         model=model,
         key=key,
@@ -106,7 +108,7 @@ async def find_model_in_use(settings: Settings, environ: Mapping[str, str]) -> t
     """The default agent's model, and where its key comes from ("" when it needs none or has none)."""
     agent = settings.agents[settings.default_agent]
     catalog = Catalog(settings, environ)
-    catalog.vendors = load_contributions(settings).vendors
+    catalog.vendors = load_vendors(settings)
     if catalog.wants_probe(agent):
         catalog.ollama = await probe_ollama()
     info = catalog.default(agent)
@@ -193,6 +195,7 @@ def _print(status: ProgramStatus, view: TerminalView) -> None:
         gateway = f"{view.style('running', 'green')} at {status.address}, up {format_span(status.uptime_ms // 1000)}"
     rows = [
         ("gateway", gateway),
+        *([("SHA-256", f"{status.fingerprint} (its certificate)")] if status.fingerprint else ()),
         ("model", status.model + (f" (key from {status.key})" if status.key else "")),
         ("sessions", str(status.sessions)),
         ("jobs", f"{status.jobs} (`pal cron list`)" if status.jobs else "none"),

@@ -11,8 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from palinurus.app.plugins import load_contributions
-from palinurus.cli.args import CommandParser, load_settings, to_json
+from palinurus.cli.args import CommandParser, load_settings, load_vendors, to_json
 from palinurus.cli.models import pull, thinking
 from palinurus.clock import SystemClock
 from palinurus.config import load, paths
@@ -92,7 +91,7 @@ def load_catalog(environ: Mapping[str, str]) -> Catalog:
     """The catalog of this home, an Ollama that is running included. Raises PalinurusError."""
     loaded = load.load_config(paths.find_home(environ), environ)
     catalog = Catalog(loaded.settings, environ, ollama=asyncio.run(probe_ollama()))
-    catalog.vendors = load_contributions(loaded.settings).vendors
+    catalog.vendors = load_vendors(loaded.settings)
     return catalog
 
 

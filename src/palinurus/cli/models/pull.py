@@ -36,7 +36,7 @@ def run_models_pull(argv: list[str]) -> int:
     print(f"{weights.title} ({weights.licence}) is at {path}, size and SHA-256 are right; {took:.0f} s")
     print(f'use it: pal agent --model local/{weights.name} -m "Say hello in five words"')
     if importlib.util.find_spec("xllamacpp") is None:
-        print("its runtime is missing: pip install 'palinurus[local]'")
+        print("its runtime is missing: `pal extras add local`")
     return 0
 
 

@@ -114,7 +114,7 @@ def list_level_payloads(model: ModelSpec, vendor: Vendor, offered: ThinkingProfi
 
 def _sent(model: ModelSpec, level: str, wire: ModelWire, vendor: Vendor) -> tuple[dict[str, Any], dict[str, str]]:
     """What the vendor makes of a body because of this level, and the vendor's headers."""
-    request = ModelRequest(model, Prompt("prompt"), (UserMessage("hello"),), (_TOOL,), level)
+    request = ModelRequest(model, Prompt("prompt"), (UserMessage("hello"),), (_TOOL,), level=level)
     common = load_row(FALLBACK_VENDORS, "custom")
     before, after = wire.encode(request), compose_body(request, wire, vendor, common)
     headers = build_vendor_headers(request, vendor, common)

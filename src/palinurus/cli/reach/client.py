@@ -31,6 +31,7 @@ class CliMessage(msgspec.Struct, frozen=True):
     session: str  # a whole key
     agent: str
     model: str = ""
+    thinking: str = ""
 
 
 class CliOutcome(msgspec.Struct, frozen=True):
@@ -99,9 +100,8 @@ class HttpAgentClient:
         }
         if message.model:
             headers["x-openclaw-model"] = message.model
-        body = msgspec.json.encode(
-            {"model": "openclaw", "stream": True, "messages": [{"role": "user", "content": message.text}]}
-        )
+        asked = {"model": "openclaw", "stream": True, "messages": [{"role": "user", "content": message.text}]}
+        body = msgspec.json.encode({**asked, "reasoning_effort": message.thinking or None})
         for left in range(TRIES, 0, -1):
             try:
                 async for piece in self._ask(body, headers, message):
@@ -118,7 +118,7 @@ class HttpAgentClient:
         self, body: bytes, headers: dict[str, str], message: CliMessage
     ) -> AsyncIterator[RunEvent | CliOutcome]:
         """One request. Ends without an Outcome if the connection breaks off."""
-        answer = await http.send_request(self._address, "POST", "/v1/chat/completions", body, headers)
+        answer = await http.send_request(self._address, "POST", "/v1/chat/completions", body, headers=headers)
         try:
             if answer.status != 200:
                 _refused(answer.status, await answer.read_body())

@@ -21,6 +21,7 @@ from palinurus.cli.reach.local import start_app
 from palinurus.clock import Clock
 from palinurus.config import paths
 from palinurus.config.load import LoadedConfig
+from palinurus.config.sections.gateway import TlsSettings
 from palinurus.errors import BadRequest, PalinurusError
 from palinurus.gateway.auth import GatewayAuth
 from palinurus.gateway.client import LoginOptions, connect_gateway, load_identity
@@ -52,7 +53,7 @@ class OpenedProgram:
 
     async def call(self, method: str, params: Any = None, *, final: bool = False) -> Any:
         """As a client's call; what the method returns last. Raises PalinurusError kinds, as the method did."""
-        call = MethodCall(self._clients, _US, "local", method, lambda payload: None)
+        call = MethodCall(self._clients, _US, "local", method, reply=lambda payload: None)
         given = msgspec.Raw(msgspec.json.encode(params or {}))
         try:
             return msgspec.to_builtins(await serve_call(self._clients.methods[method], call, given))
@@ -106,10 +107,10 @@ class EmbeddedGateway:
 async def start_embedded_gateway(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> EmbeddedGateway:
     """Start it. Raises StateError kinds, ConfigError."""
     settings = loaded.settings
-    file = str(settings.logging.get("file") or paths.locate_log_file(settings.home))
-    logs.start_logging(logging.WARNING, logs.collect_secrets(settings), file=file)
-    door = replace(settings.gateway, bind=LOOPBACK, auth_mode="token")
-    app = await start_app(replace(loaded, settings=replace(settings, gateway=door)), environ, clock)
+    file = settings.logging.file or paths.locate_log_file(settings.home)
+    logs.start_logging(logging.WARNING, logs.collect_secrets(settings), file=file, rules=settings.logging)
+    ours = replace(settings.gateway, bind=LOOPBACK, auth_mode="token", tls=TlsSettings())
+    app = await start_app(replace(loaded, settings=replace(settings, gateway=ours)), environ, clock)
     secret = secrets.token_urlsafe(32)
     gateway = GatewayServer(app, clock, secret)
     try:

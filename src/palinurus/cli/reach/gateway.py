@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from palinurus.cli.main import PARTS, load_part
 from palinurus.cli.reach.http import find_gateway_address, is_gateway_running
@@ -15,11 +15,11 @@ from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked, Unauthorized
-from palinurus.gateway.client import GatewayLink, LoginOptions, connect_gateway, load_identity
 from palinurus.gateway.rpc import MethodError
 
 if TYPE_CHECKING:
     from palinurus.cli.tui.session import ConnectionSource
+    from palinurus.gateway.client import GatewayLink
 
 
 class Program(Protocol):
@@ -61,10 +61,12 @@ async def open_link(
     Raises Unauthorized, GatewayUnreachable."""
     address = find_gateway_address(settings)
     kind = "password" if settings.gateway.auth_mode == "password" else "token"
-    options |= {kind: secret if url else address.token}
-    login = LoginOptions(identity=load_identity(settings.home), **options)
+    options |= {kind: secret} if url else {kind: address.token, "fingerprint": address.fingerprint}
+    connect, login, identity = (cast(Any, load_part(PARTS[name])) for name in ("connect", "login", "identity"))
+    options["identity"] = identity(settings.home)
     try:
-        return await connect_gateway(url or address.url.replace("http", "ws", 1), clock, login)
+        link: GatewayLink = await connect(url or address.url.replace("http", "ws", 1), clock, login(**options))
+        return link
     except MethodError as error:
         raise Unauthorized(
             f"the gateway refused us: {error.message}", fix="is it a gateway of another PALINURUS_HOME?"

@@ -7,6 +7,9 @@ Exists because importing a full client costs more than the whole request. Not fo
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
+import ssl
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
@@ -17,6 +20,7 @@ from palinurus.gateway import token
 LIMIT = 64 * 1024 * 1024  # bytes of one server-sent event
 CONNECT_SECONDS = 5.0
 ALIVE_SECONDS = 2.0
+NOBODY = "0" * 64  # the fingerprint of no certificate
 
 
 class GatewayEndpoint(NamedTuple):
@@ -25,11 +29,12 @@ class GatewayEndpoint(NamedTuple):
     host: str
     port: int
     token: str = ""
+    fingerprint: str = ""  # of its certificate; "": plain HTTP
 
     @property
     def url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return f"{'https' if self.fingerprint else 'http'}://{host}:{self.port}"
 
 
 class GatewayHttpAnswer:
@@ -70,12 +75,12 @@ async def send_request(
     """Send one request and read the head of the answer. Raises GatewayUnreachable; ConnectionError if it breaks off."""
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            reader, writer = await asyncio.open_connection(address.host, address.port, limit=LIMIT)
+            reader, writer = await _connect(address)
     except (OSError, TimeoutError) as exc:
         raise GatewayUnreachable(
             f"no gateway answers at {address.url}: {exc or 'timed out'}", fix="`pal gateway` starts one"
         ) from None
-    host = address.url.removeprefix("http://")
+    host = address.url.partition("://")[2]
     lines = [f"{method} {path} HTTP/1.0", f"Host: {host}", f"Content-Length: {len(body)}"]
     if address.token:
         lines.append(f"Authorization: Bearer {address.token}")
@@ -87,6 +92,20 @@ async def send_request(
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, IndexError):
         writer.close()
         raise ConnectionResetError("the gateway broke off") from None
+
+
+async def _connect(address: GatewayEndpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Nothing is sent to a server that has another certificate than the one we know. Raises OSError."""
+    if not address.fingerprint:
+        return await asyncio.open_connection(address.host, address.port, limit=LIMIT)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the fingerprint says more than an issuer
+    reader, writer = await asyncio.open_connection(address.host, address.port, limit=LIMIT, ssl=context)
+    found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True) or b""
+    if hmac.compare_digest(hashlib.sha256(found).hexdigest(), address.fingerprint):
+        return reader, writer
+    writer.close()
+    raise ConnectionRefusedError("it has another certificate than the gateway of this home")
 
 
 async def is_gateway_alive(address: GatewayEndpoint) -> bool:
@@ -111,8 +130,9 @@ def find_gateway_address(settings: Settings) -> GatewayEndpoint:
     else:
         secret = gateway.token.reveal() or token.read_token(settings.home)
     if place is not None:
-        return GatewayEndpoint(place.host, place.port, secret)
-    return GatewayEndpoint(token.to_reachable_host(gateway.bind), gateway.port, secret)
+        return GatewayEndpoint(place.host, place.port, secret, place.fingerprint)
+    unknown = NOBODY if gateway.tls.enabled else ""
+    return GatewayEndpoint(token.to_reachable_host(gateway.bind), gateway.port, secret, unknown)
 
 
 async def is_gateway_running(settings: Settings) -> bool:

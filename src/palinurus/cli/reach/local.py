@@ -63,7 +63,7 @@ class LocalAgentClient:
         if error and end is not None and end.failure is not None:
             error = end.failure.message
         usage = end.usage if end is not None else TokenUsage()
-        yield CliOutcome(row.id, row.session, str(row.outcome), extract_answer(end, row), usage, error)
+        yield CliOutcome(row.id, row.session, str(row.outcome), extract_answer(end, row), usage=usage, error=error)
 
     def _inbound(self, message: CliMessage) -> Inbound:
         return Inbound(
@@ -74,7 +74,7 @@ class LocalAgentClient:
             at=self._clock.now(),
             session=message.session,
             agent=message.agent,
-            options=TurnOptions(model=message.model),
+            options=TurnOptions(message.model, message.thinking, strict=bool(message.thinking)),
             push=False,
         )
 

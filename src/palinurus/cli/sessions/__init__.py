@@ -1,6 +1,7 @@
 """`pal sessions`: look at conversations, search and export them, and change their tree.
 
-The table below is the command line. What only looks works beside a running gateway; what changes something refuses.
+The table below is the command line. What only looks reads the state itself; what changes something
+asks the gateway, if one runs.
 """
 
 from __future__ import annotations

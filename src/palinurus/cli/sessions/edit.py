@@ -102,7 +102,7 @@ def clean_sessions(home: str, asked: argparse.Namespace) -> None:
         with open_reader(home) as reader:
             rows = reader.sessions()
             busy = {row.session for state in ("queued", "running") for row in reader.items(10_000, None, state)}
-        actions = plan_upkeep(rows, files.list_session_files(home), rules, SystemClock().now(), busy).actions
+        actions = plan_upkeep(rows, files.list_session_files(home), rules, SystemClock().now(), busy=busy).actions
     else:
         done = _change("clean up", "sessions.cleanup", {})["actions"]
         actions = tuple(UpkeepAction(**action) for action in done)

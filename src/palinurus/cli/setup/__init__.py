@@ -1,5 +1,5 @@
 """`pal setup`: makes what is missing (config, workspace files, token), changes nothing that is there, and says
-what it did. At a terminal it asks at most three questions (`first.py`) and ends in a chat.
+what it did. At a terminal it asks at most three questions (`questions.py`) and ends in a chat.
 """
 
 from __future__ import annotations

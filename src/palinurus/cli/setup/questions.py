@@ -17,7 +17,8 @@ from palinurus.cli.render import strip_controls
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
 from palinurus.config.rewrite import set_config_key
-from palinurus.config.settings import ModelSettings, ProviderSettings, Secret, Settings
+from palinurus.config.sections.models import ModelSettings, ProviderSettings
+from palinurus.config.settings import Secret, Settings
 from palinurus.errors import PalinurusError
 from palinurus.providers import VENDORS
 from palinurus.providers.catalog import Catalog
@@ -73,7 +74,7 @@ async def ask_server(address: str) -> SetupCandidate | str:
         return found
     ref = f"{SERVER}/{found.models[0]}"
     written = {f"models.providers.{SERVER}": found.entry, DEFAULT: ref}
-    return SetupCandidate(SERVER, ref, written, True, found.base, found.models)
+    return SetupCandidate(SERVER, ref, written, True, address=found.base, models=found.models)
 
 
 async def try_candidate(settings: Settings, environ: Mapping[str, str], candidate: SetupCandidate) -> str:

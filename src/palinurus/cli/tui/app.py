@@ -1,6 +1,6 @@
 """The screen: who is where, what a key does, what an event changes. Stands before the agent is reached.
 
-Drawing is the widgets' affair, what is to be seen `talk`'s (ConversationLog), what goes over the line `desk`'s
+Drawing is the widgets' affair, what is to be seen `talk`'s (ConversationLog), what goes over the line `remote`'s
 (ScreenSession).
 """
 
@@ -104,7 +104,7 @@ class ChatScreen(App[None]):
     def __init__(self, start: ScreenStart, clock: Clock) -> None:
         super().__init__()
         self.trouble: PalinurusError | None = None  # why it ended, if not because somebody left
-        self.desk = ScreenSession(start.enter, start.session, start.model, clock, self._told)
+        self.remote = ScreenSession(start.enter, start.session, start.model, clock, tell=self._told)
         self._start = start
         self._clock = clock
         self._shell = UserShell(start.environ)
@@ -130,18 +130,18 @@ class ChatScreen(App[None]):
         self.run_worker(self._live(), name="live", exit_on_error=True)
 
     async def on_unmount(self) -> None:
-        """Leave the house in order."""
+        """Leave things in order."""
         self._shell.stop()
-        await self.desk.close()
+        await self.remote.close()
 
     async def _live(self) -> None:
         try:
-            await self.desk.live()
+            await self.remote.live()
         except PalinurusError as exc:
             self.trouble = exc
             self.exit(return_code=1)
 
-    # --- what the desk tells ---------------------------------------------------------------------------------
+    # --- what the remote tells ---------------------------------------------------------------------------------
 
     async def _told(self, told: ScreenChange) -> None:
         """Something changed. Nobody looks any more once the screen is taken down."""
@@ -149,18 +149,20 @@ class ChatScreen(App[None]):
             return
         if told.fresh:
             await self.talk.clear()
-            await self.talk.show([self.desk.talk.note(self._greeting())])
+            await self.talk.show([self.remote.talk.note(self._greeting())])
         await self.talk.show(told.blocks)
         if told.asked is not None:
-            asked = parse_question(told.asked, self.desk.session)
+            asked = parse_question(told.asked, self.remote.session)
             self._questions[asked.id] = asked
         self._questions.pop(told.answered, None)
         self._card()
         if told.lists:
-            desk = self.desk
-            names = [f"{m['provider']}/{m['id']}" for m in desk.models]
-            self.composer.known = gather_completion_words(desk.commands, names, [str(one["id"]) for one in desk.levels])
-        running = bool(self.desk.talk.run)
+            remote = self.remote
+            names = [f"{m['provider']}/{m['id']}" for m in remote.models]
+            self.composer.known = gather_completion_words(
+                remote.commands, names, [str(one["id"]) for one in remote.levels]
+            )
+        running = bool(self.remote.talk.run)
         if running and self._since is None:
             self._since = self._clock.monotonic()
         elif not running and self._since is not None:
@@ -169,9 +171,9 @@ class ChatScreen(App[None]):
         self._beat()
 
     def _greeting(self) -> str:
-        demo = self.desk.row.get("modelProvider") == "builtin"
+        demo = self.remote.row.get("modelProvider") == "builtin"
         hint = "\nThis is the built-in demo; `pal setup` connects a real model." if demo else ""
-        return f"Palinurus {__version__}, {self.desk.where}. F1 tells the keys.{hint}"
+        return f"Palinurus {__version__}, {self.remote.where}. F1 tells the keys.{hint}"
 
     def _card(self) -> None:
         card = self.card
@@ -183,9 +185,11 @@ class ChatScreen(App[None]):
 
     def _beat(self) -> None:
         going = None if self._since is None else self._clock.monotonic() - self._since
-        desk = self.desk
-        scene = status.StatusBarFacts(desk.session, desk.row, going, desk.line, len(self._questions), desk.cost)
-        self._status.update(strip_controls(status.render_status_line(scene, max(20, self.size.width - 2))))
+        remote = self.remote
+        facts = status.StatusBarFacts(
+            remote.session, remote.row, going, remote.line, waiting=len(self._questions), cost=remote.cost
+        )
+        self._status.update(strip_controls(status.render_status_line(facts, max(20, self.size.width - 2))))
 
     # --- typing ----------------------------------------------------------------------------------------------
 
@@ -199,7 +203,7 @@ class ChatScreen(App[None]):
             self.run_worker(self._line(text[1:].strip()))
         else:
             self.talk.anchor()
-            await self.desk.send(text)
+            await self.remote.send(text)
 
     async def on_composer_key(self, event: Composer.Key) -> None:
         """A key that the box has no use for."""
@@ -231,12 +235,12 @@ class ChatScreen(App[None]):
         if self._shell.busy:
             self._shell.stop()
             return True
-        return await self.desk.stop()
+        return await self.remote.stop()
 
     async def on_question_card_decided(self, event: QuestionCard.Decided) -> None:
         """An answer for the agent."""
         self.composer.box.focus()
-        await self.desk.decide(event.question.id, event.decision)
+        await self.remote.decide(event.question.id, event.decision)
 
     async def on_markdown_link_clicked(self, event: Markdown.LinkClicked) -> None:
         """An address is copied, never opened: what the model writes starts no program here."""
@@ -267,37 +271,37 @@ class ChatScreen(App[None]):
 
     async def action_keys(self) -> None:
         """What the keys do."""
-        await self.talk.show([self.desk.talk.note(KEYS)])
+        await self.talk.show([self.remote.talk.note(KEYS)])
 
     async def action_begin(self) -> None:
         """A new session."""
-        await self.desk.begin()
+        await self.remote.begin()
 
     def action_models(self) -> None:
         """Choose a model for this session."""
-        row = self.desk.row
+        row = self.remote.row
         now = f"{row.get('providerOverride')}/{row.get('modelOverride')}" if row.get("modelOverride") else ""
-        choices = [PickerChoice("", f"Inherited: {self.desk.inherited}")]
+        choices = [PickerChoice("", f"Inherited: {self.remote.inherited}")]
         choices += [
             PickerChoice(f"{m['provider']}/{m['id']}", f"{m['provider']}/{m['id']}", _about(m))
-            for m in self.desk.models
+            for m in self.remote.models
         ]
-        self._ask(Picker("Model", choices, now), lambda value: self.desk.patch(model=value or None))
+        self._ask(Picker("Model", choices, now), lambda value: self.remote.patch(model=value or None))
 
     def action_levels(self) -> None:
         """Choose how much it thinks."""
-        row = self.desk.row
+        row = self.remote.row
         choices = [PickerChoice("", f"Inherited: {row.get('thinkingDefault') or 'off'}")]
-        choices += [PickerChoice(str(one["id"]), str(one["label"])) for one in self.desk.levels]
+        choices += [PickerChoice(str(one["id"]), str(one["label"])) for one in self.remote.levels]
         picker = Picker("Thinking", choices, str(row.get("thinkingLevel") or ""))
-        self._ask(picker, lambda value: self.desk.patch(thinkingLevel=value or None))
+        self._ask(picker, lambda value: self.remote.patch(thinkingLevel=value or None))
 
     async def action_sessions(self) -> None:
         """Go elsewhere."""
         now = self._clock.now()
         choices = [PickerChoice("+", "+ new session")]
-        choices += [PickerChoice(f"+{name}", f"+ new session with {name}") for name in await self.desk.agents()]
-        for row in await self.desk.sessions():
+        choices += [PickerChoice(f"+{name}", f"+ new session with {name}") for name in await self.remote.agents()]
+        for row in await self.remote.sessions():
             title = strip_controls(str(row.get("label") or row.get("derivedTitle") or row["key"]))
             going = "working, " if row.get("hasActiveRun") else ""
             choices.append(
@@ -305,9 +309,9 @@ class ChatScreen(App[None]):
             )
 
         async def go(value: str) -> None:
-            await (self.desk.begin(value[1:]) if value.startswith("+") else self.desk.go(value))
+            await (self.remote.begin(value[1:]) if value.startswith("+") else self.remote.go(value))
 
-        self._ask(Picker("Sessions", choices, self.desk.session), go)
+        self._ask(Picker("Sessions", choices, self.remote.session), go)
 
     def _ask(self, picker: Picker, then: Callable[[str], Awaitable[None]]) -> None:
         async def chosen(value: str | None) -> None:
@@ -329,13 +333,13 @@ class ChatScreen(App[None]):
         if not self._trusted:
             return
         ident = f"shell:{uuid.uuid4()}"
-        shown = ConversationBlock(ident, "tool", "", f"! {strip_controls(line)}", "running")
+        shown = ConversationBlock(ident, "tool", "", f"! {strip_controls(line)}", state="running")
         await self.talk.show([shown])
         heard: list[str] = [""]
 
         def show(text: str) -> None:
             heard[0] = strip_controls(text)
-            self.run_worker(self.talk.show([ConversationBlock(ident, "tool", heard[0], shown.head, "running")]))
+            self.run_worker(self.talk.show([ConversationBlock(ident, "tool", heard[0], shown.head, state="running")]))
 
         began = self._clock.monotonic()
         try:
@@ -344,7 +348,7 @@ class ChatScreen(App[None]):
             code, heard[0] = 127, str(exc)
         took = int(1000 * (self._clock.monotonic() - began))
         await self.talk.show(
-            [ConversationBlock(ident, "tool", heard[0], shown.head, "failed" if code else "done", took)]
+            [ConversationBlock(ident, "tool", heard[0], shown.head, state="failed" if code else "done", took=took)]
         )
 
 
@@ -385,7 +389,7 @@ def run_chat_screen(loaded: LoadedConfig, environ: Mapping[str, str], blank: Cli
         return found
 
     history = os.path.join(loaded.settings.home, "history")
-    screen = ChatScreen(ScreenStart(enter, blank.session, blank.model, history, environ), clock)
+    screen = ChatScreen(ScreenStart(enter, blank.session, blank.model, history, environ=environ), clock)
     terminal.watch_hangup()
     screen.run()
     if screen.trouble is not None:

@@ -237,7 +237,7 @@ class ScreenConversation:
 
     def _called(self, ident: str, name: str, args: Any, at: Any) -> ConversationBlock:
         block = ConversationBlock(
-            f"tool:{ident}", "tool", "", f"{strip_controls(name)} {summarize_arguments(args)}".strip(), "running"
+            f"tool:{ident}", "tool", "", f"{strip_controls(name)} {summarize_arguments(args)}".strip(), state="running"
         )
         self._tools[ident] = (block, int(at or 0))
         return block

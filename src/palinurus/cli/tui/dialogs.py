@@ -129,7 +129,7 @@ def parse_question(payload: Mapping[str, Any], session: str = "") -> ScreenQuest
     title = (strip_controls(str(asked.get("title") or "")) or f"The agent wants to run{where}:") + elsewhere
     why = strip_controls(str(asked.get("warningText") or ""))
     return ScreenQuestion(
-        str(payload["id"]), title, body, why, tuple(asked.get("allowedDecisions") or ("allow-once", "deny"))
+        str(payload["id"]), title, body, why, allowed=tuple(asked.get("allowedDecisions") or ("allow-once", "deny"))
     )
 
 

@@ -1,7 +1,7 @@
 """The other end of the screen: one session over one connection that is made again when it breaks. Draws nothing.
 
-What it learns it tells as `Told`, in order. A message that was sent when the line broke is sent again under the same
-id, so it arrives once.
+What it learns it tells as `ScreenChange`, in order. A message that was sent when the line broke is sent again under
+the same id, so it arrives once.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from palinurus.cli.tui.status import format_model as named
 from palinurus.clock import Clock
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import GatewayUnreachable, PalinurusError
-
-# What the screen needs of the world: a house with a door to the gateway. Who opens it is `cli/link.py`'s business.
+from palinurus.tasks import TaskSet
 
 
 class ScreenConnection(Protocol):
@@ -26,7 +25,7 @@ class ScreenConnection(Protocol):
     events: asyncio.Queue[dict[str, Any]]
 
     async def call(self, method: str, params: Any = None) -> Any:
-        """The payload of the answer. Raises RpcError with the refusal, GatewayUnreachable when the line is cut."""
+        """The payload of the answer. Raises BadRequest with the refusal, GatewayUnreachable when the line is cut."""
         ...
 
     async def wait_closed(self) -> int | None:
@@ -93,10 +92,10 @@ class ScreenSession:
         self._clock = clock
         self._tell = tell
         self._why = ""  # the last refusal that was shown
-        self._house: ConnectionSource | None = None
+        self._source: ConnectionSource | None = None
         self._wire: ScreenConnection | None = None
         self._open = asyncio.Event()  # there is a connection, and the session is on the screen
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet("the screen's work")
 
     @property
     def levels(self) -> list[dict[str, Any]]:
@@ -107,12 +106,12 @@ class ScreenSession:
 
     async def live(self) -> None:
         """Until cancelled. Raises PalinurusError when the first connection cannot be made."""
-        self._house = await self._enter()
-        self.where = self._house.where
+        self._source = await self._enter()
+        self.where = self._source.where
         tries = 0
         while True:
             try:
-                self._wire = await self._house.open()
+                self._wire = await self._source.open()
                 await self._joined(self._wire)
                 tries = 0
                 await self._listen(self._wire)
@@ -137,12 +136,11 @@ class ScreenSession:
 
     async def close(self) -> None:
         """Hang up."""
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
         if self._wire is not None:
             await self._wire.close()
-        if self._house is not None:
-            await self._house.close()
+        if self._source is not None:
+            await self._source.close()
 
     async def _joined(self, wire: ScreenConnection) -> None:
         await wire.call("sessions.subscribe")
@@ -250,7 +248,7 @@ class ScreenSession:
         """Say something. Goes out when there is a connection; a refusal is shown."""
         run = str(uuid.uuid4())
         await self._tell(ScreenChange([self.talk.send(run, text, self._clock.now())]))
-        self._spawn(self._sent(run, text))
+        self._tasks.start(self._sent(run, text))
 
     async def _sent(self, run: str, text: str) -> None:
         params = {"sessionKey": self.session, "message": text, "idempotencyKey": run}
@@ -335,8 +333,3 @@ class ScreenSession:
     def _agent(self) -> str:
         key = parse_session_key(self.session)
         return key.agent if key is not None else ""
-
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

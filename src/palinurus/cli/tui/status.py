@@ -30,31 +30,31 @@ def format_level(row: Mapping[str, Any]) -> str:
     return str(row.get("thinkingLevel") or row.get("thinkingDefault") or "off")
 
 
-def list_status_parts(scene: StatusBarFacts) -> list[str]:
+def list_status_parts(facts: StatusBarFacts) -> list[str]:
     """The words of the line, most important first."""
-    key = parse_session_key(scene.session)
-    row = scene.row
-    place = f"{key.agent}/{key.rest}" if key is not None else scene.session
+    key = parse_session_key(facts.session)
+    row = facts.row
+    place = f"{key.agent}/{key.rest}" if key is not None else facts.session
     name = str(row.get("label") or "")
-    shown = [scene.line] if scene.line else []
-    if scene.running is not None:
-        shown.append(f"working {scene.running:.0f} s, Esc stops")
-    if scene.waiting:
-        shown.append(f"{scene.waiting} to decide")
+    shown = [facts.line] if facts.line else []
+    if facts.running is not None:
+        shown.append(f"working {facts.running:.0f} s, Esc stops")
+    if facts.waiting:
+        shown.append(f"{facts.waiting} to decide")
     shown += [f"{place} ({name})" if name else place]
     if format_model(row):
         shown += [format_model(row), f"think {format_level(row)}"]
     used, room = row.get("totalTokens") or 0, row.get("contextTokens") or 0
     if room:
         shown.append(f"{format_tokens(used)}/{format_tokens(room)} tokens")
-    if scene.cost:
-        shown.append(f"${scene.cost:.4f}" if scene.cost < 1 else f"${scene.cost:.2f}")
+    if facts.cost:
+        shown.append(f"${facts.cost:.4f}" if facts.cost < 1 else f"${facts.cost:.2f}")
     return shown
 
 
-def render_status_line(scene: StatusBarFacts, width: int) -> str:
+def render_status_line(facts: StatusBarFacts, width: int) -> str:
     """One line of at most `width` characters; what matters least is left out first."""
-    shown = list_status_parts(scene)
+    shown = list_status_parts(facts)
     while len(shown) > 2 and len("  ".join(shown)) > width:
         shown.pop()
     return cut_end("  ".join(shown), width)

@@ -17,11 +17,9 @@ from typing import Any
 import msgspec
 
 from palinurus.config import files
-from palinurus.config.schema import Config
-from palinurus.config.schema.agents import AgentDefaults, AgentEntry
-from palinurus.config.schema.tools import AgentToolsSection, ElevatedSection, ExecSection, ToolsSection
+from palinurus.config.sections.tools import AgentToolsSection, ElevatedSection, ExecWords
 from palinurus.core.policy.exec import EXEC_MODES
-from palinurus.core.types.approval import CommandRule, ExecRules
+from palinurus.core.types.approval import CommandRule, Elevated, ExecRules
 from palinurus.errors import StateError
 
 APPROVALS_FILE = "exec-approvals.json"
@@ -37,36 +35,31 @@ class AgentExecRules(msgspec.Struct, frozen=True):
 
 
 def resolve_approvals(
-    config: Config, written: Mapping[str, AgentEntry], agents: Mapping[str, Any], home: str
+    shared: AgentToolsSection, tools: Mapping[str, AgentToolsSection], elevated: Elevated | None, home: str
 ) -> dict[str, AgentExecRules]:
-    """The rules of every agent in `agents`; `written` are their entries in the file."""
-    shared = config.tools or ToolsSection()
-    defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
-    file = os.path.join(home, APPROVALS_FILE)
+    """The rules of every agent in `tools`, which has what each says itself."""
+    base = _exec(shared.exec.words, ExecRules(file=os.path.join(home, APPROVALS_FILE), elevated=elevated))
     found: dict[str, AgentExecRules] = {}
-    for ident in agents:
-        entry = next((body for key, body in written.items() if key.strip().lower() == ident), None)
-        own = (entry.tools if entry else None) or AgentToolsSection()
-        base = _exec(own.exec or ExecSection(), _exec(shared.exec or ExecSection(), ExecRules(file=file)))
+    for ident, own in tools.items():
         gates = [section for section in (shared.elevated, own.elevated) if section is not None]
         found[ident] = AgentExecRules(
-            msgspec.structs.replace(base, elevated=defaults.elevated_default),
-            all(section.enabled is not False for section in gates),
+            _exec(own.exec.words, base),
+            all(section.enabled for section in gates),
             tuple(_from(section) for section in gates if section.allow_from is not None),
         )
     return found
 
 
-def _exec(section: ExecSection, base: ExecRules) -> ExecRules:
+def _exec(words: ExecWords, base: ExecRules) -> ExecRules:
     """The section over what holds without it. `mode` says both at once; the single words go before it."""
-    security, ask = EXEC_MODES[section.mode] if section.mode else (None, None)
+    security, ask = EXEC_MODES[words.mode] if words.mode else (None, None)
     return msgspec.structs.replace(
         base,
-        security=section.security or security or base.security,
-        ask=section.ask or ask or base.ask,
-        host=section.host or base.host,
-        safe_bins=base.safe_bins if section.safe_bins is None else tuple(section.safe_bins),
-        safe_dirs=(*base.safe_dirs, *(section.safe_bin_trusted_dirs or ())),
+        security=words.security or security or base.security,
+        ask=words.ask or ask or base.ask,
+        host=words.host or base.host,
+        safe_bins=base.safe_bins if words.safe_bins is None else words.safe_bins,
+        safe_dirs=(*base.safe_dirs, *words.safe_dirs),
     )
 
 
@@ -136,7 +129,7 @@ def _entry(one: Mapping[str, Any]) -> AllowlistEntry:
         CommandRule(pattern, None if argv is None or problem else tuple(argv)),
         used if isinstance(used, int) else 0,
         str(one.get("lastUsedCommand") or ""),
-        problem,
+        problem=problem,
     )
 
 

@@ -4,16 +4,16 @@ An account's own keys go before its channel's, those before channels.defaults. W
 `own` for that channel to read. Knows no platform.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.config.findings import ConfigFinding, suggest_nearest
+from palinurus.config.declare import Section, fill_section, option, same_form
+from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_nearest
+from palinurus.config.forms import Count, Size, ToldWord, list_ids
 from palinurus.config.keypath import Path
-from palinurus.config.schema import Config
+from palinurus.config.kinds import Written
 from palinurus.core.policy.admission import EVERYBODY
 
 # Where a channel's section speaks of group chats, and of lists of people. Pure.
@@ -67,7 +67,7 @@ class AccessGroups:
     def ids(self, written: Any, channel: str, path: Path) -> tuple[str, ...]:
         """The list as texts; numbers are what JSON made of ids."""
         found: list[str] = []
-        for entry in _texts(written):
+        for entry in list_ids(written):
             if entry.startswith(TEAM):
                 found += self._members(entry.removeprefix(TEAM), channel, path)
                 continue
@@ -87,12 +87,7 @@ class AccessGroups:
             return []
         members = team.get("members")
         by = members if isinstance(members, dict) else {}
-        return [*_texts(by.get("*")), *_texts(by.get(channel))]
-
-
-def _texts(written: Any) -> list[str]:
-    values = written if isinstance(written, list) else []
-    return [str(v).strip() for v in values if isinstance(v, (str, int)) and not isinstance(v, bool) and str(v).strip()]
+        return [*list_ids(by.get("*")), *list_ids(by.get(channel))]
 
 
 def _maps(section: Any) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -107,83 +102,97 @@ Streaming: TypeAlias = Literal["off", "partial", "block"]
 ReplyTo: TypeAlias = Literal["off", "first", "all"]
 Bots: TypeAlias = Literal["off", "mentions", "on"]
 Visibility: TypeAlias = Literal["all", "allowlist", "allowlist_quote"]
-T = TypeVar("T", bound=str)
-U = TypeVar("U", bound=str | None)
-
-DMS: tuple[DmPolicy, ...] = ("pairing", "allowlist", "open", "disabled")
-GROUPS: tuple[GroupPolicy, ...] = ("open", "allowlist", "disabled")
-STREAMS: tuple[Streaming, ...] = ("off", "partial", "block")
-REPLIES: tuple[ReplyTo, ...] = ("off", "first", "all")
-SIGHTS: tuple[Visibility, ...] = ("all", "allowlist", "allowlist_quote")
+GROUPS = ToldWord("open", "allowlist", "disabled")
 
 
-class GroupSettings(msgspec.Struct, frozen=True):
-    """One chat; see `config/groups.py` for how its row is found. Tools per group: `Settings.policy`."""
+def _bots(value: Any) -> Bots:
+    return "mentions" if value == "mentions" else "on" if value is True else "off"
+
+
+class GroupSettings(Section, frozen=True):
+    """One chat; see `list_group_rows` for how its row is found. Tools per group: `Settings.policy`."""
 
     enabled: bool = True
     require_mention: bool = True
-    allow_from: tuple[str, ...] | None = None  # None: the account's groupAllowFrom
-    prompt: str = ""
-    roles: tuple[str, ...] = ()  # by id; who has one of them is as good as listed
-    policy: GroupPolicy | None = None  # None: the account's groupPolicy
+    allow_from: tuple[str, ...] | None = option(None, at=None)  # None: the account's groupAllowFrom
+    prompt: Annotated[str, Written(Any, lambda text: str(text or ""))] = option("", at="systemPrompt")
+    roles: tuple[str, ...] = option((), at=None)  # by id; who has one of them is as good as listed
+    policy: Annotated[GroupPolicy | None, GROUPS] = option(None, at="groupPolicy")  # None: the account's
+
+    LOOSE: ClassVar = True
 
 
-class BotLoopSettings(msgspec.Struct, frozen=True):
+class BotLoopSettings(Section, frozen=True):
     """botLoopProtection: at most so many messages of one bot in a chat, then a rest. Times in seconds."""
 
     enabled: bool = True
-    most: int = 20
-    window: float = 60.0
-    rest: float = 60.0
+    most: Count = option(20, at="maxEventsPerWindow")
+    window: Annotated[float, Written(Size, float)] = option(60.0, at="windowSeconds")
+    rest: Annotated[float, Written(Size, float)] = option(60.0, at="cooldownSeconds")
+
+    LOOSE: ClassVar = True
 
 
-class AccountSettings(msgspec.Struct, frozen=True):
+class AccountSettings(Section, frozen=True):
     """One account. `own`: the platform's keys, merged; secrets in it are `Secret`."""
 
-    channel: str
-    account: str = "default"
-    dm: DmPolicy = "pairing"
-    allow_from: tuple[str, ...] = ()
-    group: GroupPolicy = "allowlist"
-    group_allow_from: tuple[str, ...] = ()
-    groups: dict[str, GroupSettings] = {}  # by chat, chat:topic:thread, guild:server, or "*" for all others
-    streaming: Streaming = "off"
-    blocks: bool | None = None  # blockStreaming; None: not said
-    limit: int = 0  # textChunkLimit; 0: the channel's own
-    newline: bool = False  # chunkMode newline: paragraphs go out one by one
-    media: int = 20 * 1024 * 1024  # mediaMaxMb, in bytes
-    history: int = 50  # unmentioned messages of a group kept as context
-    reply_to: ReplyTo = "first"
-    ack: str = ""  # ackReaction: an emoji on messages that were taken
-    bots: Bots = "off"  # allowBots
-    loop: BotLoopSettings = BotLoopSettings()
-    visibility: Visibility = "all"  # contextVisibility: whose words are context in groups
-    rate: int = 20  # messages a minute of somebody whom only "*" lets in
-    own: dict[str, Any] = {}
+    channel: str = option(at=None)
+    account: str = option("default", at=None)
+    dm: Annotated[DmPolicy, ToldWord("pairing", "allowlist", "open", "disabled")] = option("pairing", at="dmPolicy")
+    allow_from: tuple[str, ...] = option((), at=None)
+    group: Annotated[GroupPolicy, GROUPS] = option("allowlist", at="groupPolicy")
+    group_allow_from: tuple[str, ...] = option((), at=None)
+    # by chat, chat:topic:thread, guild:server, or "*" for all others
+    groups: dict[str, GroupSettings] = option({}, at=None)
+    streaming: Annotated[Streaming, ToldWord("off", "partial", "block")] = "off"
+    blocks: bool | None = option(None, at="blockStreaming")  # None: not said
+    limit: Size = option(0, at="textChunkLimit")  # 0: the channel's own
+    newline: Annotated[bool, Written(Any, lambda word: word == "newline")] = option(
+        False, at="chunkMode"
+    )  # by paragraph
+    media: Annotated[int, Written(Size, lambda mb: mb << 20)] = option(20 << 20, at="mediaMaxMb")  # bytes
+    history: Size = option(50, at="historyLimit")  # unmentioned messages of a group kept as context
+    reply_to: Annotated[ReplyTo, ToldWord("off", "first", "all")] = option("first", at="replyToMode")
+    # an emoji on messages that were taken
+    ack: Annotated[str, Written(Any, lambda text: str(text or ""))] = option("", at="ackReaction")
+    bots: Annotated[Bots, Written(Any, _bots)] = option("off", at="allowBots")
+    loop: BotLoopSettings = option(BotLoopSettings(), at="botLoopProtection")
+    # whose words are context in groups
+    visibility: Annotated[Visibility, ToldWord("all", "allowlist", "allowlist_quote")] = option(
+        "all", at="contextVisibility"
+    )
+    rate: Count = option(20, at="messagesPerMinute")  # messages a minute of somebody whom only "*" lets in
+    own: dict[str, Any] = option({}, at=None)
+
+    LOOSE: ClassVar = True
+
+
+class ChannelSection(AccountSettings, frozen=True):
+    """channels.<id>: what all its accounts share, and the accounts."""
+
+    KNOWN: ClassVar = {
+        "accounts": dict[str, AccountSettings],
+        "enabled": bool,
+        "defaultAccount": str,
+        **same_form(list[str], "allowFrom groupAllowFrom"),
+        **same_form(dict[str, GroupSettings], "groups channels rooms guilds"),
+        "requireMention": bool,
+    }
 
 
 def resolve_accounts(
-    config: Config, channels: Mapping[str, dict[str, Any]], defaults: Mapping[str, Any], findings: list[ConfigFinding]
+    channels: Mapping[str, dict[str, Any]], usual: Mapping[str, Any], groups: Mapping[str, Any], here: ConfigPlace
 ) -> dict[str, dict[str, AccountSettings]]:
-    """By channel and account. A channel without `accounts` is one account, "default"."""
-    chat = config.messages.group_chat if config.messages else None
-    usual = {"historyLimit": chat.history_limit, **defaults} if chat and chat.history_limit else defaults
-    teams = AccessGroups(config.accessGroups or {}, findings)
+    """By channel and account. A channel without `accounts` is one account, "default". `usual` goes below each,
+    `groups` are the `accessGroups`."""
+    teams = AccessGroups(groups, here.findings)
     return {
         name: {
-            account: _account(name, account, {**usual, **body}, AccountContext(path, findings, teams))
+            account: _account(name, account, {**usual, **body}, teams, here=here.below(*path))
             for account, body, path in _sections(name, section)
         }
         for name, section in channels.items()
     }
-
-
-class AccountContext(NamedTuple):
-    """Where a section stands, and what its reading needs."""
-
-    path: Path
-    findings: list[ConfigFinding]
-    teams: AccessGroups
 
 
 def _sections(name: str, section: dict[str, Any]) -> list[tuple[str, dict[str, Any], Path]]:
@@ -198,70 +207,51 @@ def _sections(name: str, section: dict[str, Any]) -> list[tuple[str, dict[str, A
     return found
 
 
-def _account(name: str, account: str, body: dict[str, Any], scene: AccountContext) -> AccountSettings:
-    usual, path, findings = AccountSettings(name, account), scene.path, scene.findings
-    bots = body.get("allowBots")
-    streaming = body.get("streaming")
-    if isinstance(streaming, dict):
-        streaming = streaming.get("mode")
+def _account(name: str, account: str, body: dict[str, Any], teams: AccessGroups, here: ConfigPlace) -> AccountSettings:
     older = body["dm"] if isinstance(body.get("dm"), dict) else {}
-    dm = _word({"dmPolicy": body.get("dmPolicy") or older.get("policy")}, "dmPolicy", DMS, usual.dm, path, findings)
-    allow = scene.teams.ids(body.get("allowFrom", older.get("allowFrom")), name, (*path, "allowFrom"))
-    _open(dm, allow, scene)
-    return AccountSettings(
-        name,
-        account,
-        dm="disabled" if older.get("enabled") is False else dm,
+    streaming = body.get("streaming")
+    told = {
+        **body,
+        "dmPolicy": body.get("dmPolicy") or older.get("policy"),
+        "streaming": streaming.get("mode") if isinstance(streaming, dict) else streaming,
+    }
+    allow = teams.ids(body.get("allowFrom", older.get("allowFrom")), name, (*here.path, "allowFrom"))
+    made = fill_section(
+        AccountSettings,
+        told,
+        here,
+        channel=name,
+        account=account,
         allow_from=allow,
-        group=_word(body, "groupPolicy", GROUPS, usual.group, path, findings),
-        group_allow_from=scene.teams.ids(body.get("groupAllowFrom"), name, (*path, "groupAllowFrom")),
-        groups=_groups(name, body, scene),
-        streaming=_word({"streaming": streaming}, "streaming", STREAMS, usual.streaming, path, findings),
-        blocks=body["blockStreaming"] if isinstance(body.get("blockStreaming"), bool) else None,
-        limit=_count(body.get("textChunkLimit"), 0),
-        newline=body.get("chunkMode") == "newline",
-        media=_count(body.get("mediaMaxMb"), 20) * 1024 * 1024,
-        history=_count(body.get("historyLimit"), usual.history),
-        reply_to=_word(body, "replyToMode", REPLIES, usual.reply_to, path, findings),
-        ack=str(body.get("ackReaction") or ""),
-        bots="mentions" if bots == "mentions" else "on" if bots is True else "off",
-        loop=_loop(body.get("botLoopProtection")),
-        visibility=_word(body, "contextVisibility", SIGHTS, usual.visibility, path, findings),
-        rate=_count(body.get("messagesPerMinute"), usual.rate) or usual.rate,
+        group_allow_from=teams.ids(body.get("groupAllowFrom"), name, (*here.path, "groupAllowFrom")),
+        groups=_groups(name, body, teams, here),
         own=body,
     )
-
-
-def _open(dm: DmPolicy, allow: tuple[str, ...], scene: AccountContext) -> None:
-    """Letting everybody in takes both words: one alone is a slip, and nobody is let in by it."""
-    if dm == "open" and EVERYBODY not in allow:
+    # Letting everybody in takes both words: one alone is a slip, and nobody is let in by it.
+    if made.dm == "open" and EVERYBODY not in allow:
         text = "'open' lets in only whom allowFrom lists, and it does not list everybody"
-        scene.findings.append(
-            ConfigFinding((*scene.path, "dmPolicy"), text, 'add "*" to allowFrom, or use allowlist', False)
-        )
-    if dm in ("pairing", "allowlist") and EVERYBODY in allow:
-        text, hint = f'"*" does nothing while dmPolicy is {dm!r}', "dmPolicy 'open' lets everybody in"
-        scene.findings.append(ConfigFinding((*scene.path, "allowFrom"), text, hint, False))
+        here.odd("dmPolicy", text, 'add "*" to allowFrom, or use allowlist')
+    if made.dm in ("pairing", "allowlist") and EVERYBODY in allow:
+        here.odd("allowFrom", f'"*" does nothing while dmPolicy is {made.dm!r}', "dmPolicy 'open' lets everybody in")
+    return msgspec.structs.replace(made, dm="disabled") if older.get("enabled") is False else made
 
 
-def _groups(name: str, body: dict[str, Any], scene: AccountContext) -> dict[str, GroupSettings]:
+def _groups(name: str, body: dict[str, Any], teams: AccessGroups, here: ConfigPlace) -> dict[str, GroupSettings]:
     shared = body.get("requireMention") is not False
     made: dict[str, GroupSettings] = {}
     for row in list_group_rows(body):
-        where: Path = (*scene.path, *row.path)
-        if _named(name, row.path[-1]):
-            text = "is a name, and names change hands; it fits no chat"
-            scene.findings.append(ConfigFinding(where, text, "write the chat's id", fatal=False))
-        own = row.body
+        place, own = here.below(*row.path), row.body
+        if str(row.path[-1])[:1] in NAMES.get(name, "\0"):
+            place.odd("", "is a name, and names change hands; it fits no chat", "write the chat's id")
         people = own.get("allowFrom", own.get("users"))
         mention = own.get("requireMention")
-        made[row.key] = GroupSettings(
-            row.on and own.get("enabled") is not False and own.get("allow") is not False,
-            mention if isinstance(mention, bool) else shared,
-            scene.teams.ids(people, name, where) if isinstance(people, list) else _unlisted(row, own),
-            str(own.get("systemPrompt") or ""),
-            scene.teams.ids(own.get("roles"), "", where),
-            _word(own, "groupPolicy", GROUPS, None, where, scene.findings),
+        told = {**own, "enabled": row.on and own.get("enabled") is not False and own.get("allow") is not False}
+        made[row.key] = fill_section(
+            GroupSettings,
+            {**told, "requireMention": mention if isinstance(mention, bool) else shared},
+            place,
+            allow_from=teams.ids(people, name, place.path) if isinstance(people, list) else _unlisted(row, own),
+            roles=teams.ids(own.get("roles"), "", place.path),
         )
     return made
 
@@ -271,35 +261,3 @@ def _unlisted(row: GroupRow, own: dict[str, Any]) -> tuple[str, ...] | None:
     if isinstance(own.get("roles"), list):
         return ()
     return (EVERYBODY,) if row.all else None
-
-
-def _named(channel: str, key: str | int) -> bool:
-    return str(key)[:1] in NAMES.get(channel, "\0")
-
-
-def _loop(written: Any) -> BotLoopSettings:
-    own, usual = (written if isinstance(written, dict) else {}), BotLoopSettings()
-    return BotLoopSettings(
-        own.get("enabled") is not False,
-        _count(own.get("maxEventsPerWindow"), usual.most) or usual.most,
-        float(_count(own.get("windowSeconds"), int(usual.window))),
-        float(_count(own.get("cooldownSeconds"), int(usual.rest))),
-    )
-
-
-def _word(
-    body: Mapping[str, Any], key: str, words: tuple[T, ...], usual: U, path: Path, findings: list[ConfigFinding]
-) -> T | U:
-    value = body.get(key)
-    if value is None or value in words:
-        return cast("T", value) if value is not None else usual
-    shown = ", ".join(words)
-    findings.append(
-        ConfigFinding((*path, key), f"{str(value)[:40]!r} is none of {shown}", suggest_nearest(str(value), words))
-    )
-    return usual
-
-
-def _count(value: Any, usual: int) -> int:
-    whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return int(value) if whole else usual

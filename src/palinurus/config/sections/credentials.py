@@ -1,74 +1,99 @@
-"""The `auth` and `budgets` sections as settings. Findings go into the list handed in."""
-
-from __future__ import annotations
+"""auth: several keys per provider, their order, how long a key rests. budgets: what may be spent."""
 
 from collections.abc import Collection, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from palinurus.config.expand import resolve_secret
-from palinurus.config.findings import ConfigFinding, suggest_nearest
-from palinurus.config.keypath import Path
-from palinurus.config.schema import Config
-from palinurus.config.schema.credentials import AuthSection, BudgetLimitSection, BudgetsSection, CooldownsSection
-from palinurus.config.settings import AuthProfileSettings, AuthSettings, BudgetLimitSettings, BudgetSettings
+import msgspec
+
+from palinurus.config.declare import Section, option
+from palinurus.config.findings import ConfigPlace, suggest_nearest
+from palinurus.config.forms import Amount, Lower, Names, OptionalSecret, Size
+from palinurus.config.kinds import Written
+from palinurus.config.secrets import Secret
+
+Hours = Annotated[float, Written(Amount, lambda hours: float(hours) or msgspec.UNSET)]  # 0: the usual
 
 
-def resolve_auth(config: Config, environ: Mapping[str, str], findings: list[ConfigFinding]) -> AuthSettings:
-    """Profiles, their order and the cool-downs."""
-    section = config.auth or AuthSection()
-    profiles: dict[str, AuthProfileSettings] = {}
-    for ident, body in (section.profiles or {}).items():
-        path: Path = ("auth", "profiles", ident)
-        provider = body.provider.strip().lower()
-        if not provider:
-            findings.append(ConfigFinding((*path, "provider"), "names no provider", "such as anthropic", False))
-            continue
-        key = resolve_secret(body.key, (*path, "key"), environ, findings, fatal=False)
-        profiles[ident] = AuthProfileSettings(ident, provider, body.mode or "api_key", key)
-    for provider, idents in (section.order or {}).items():
-        for at, ident in enumerate(idents):
-            found = profiles.get(ident)
-            if found is not None and found.provider != provider.strip().lower():
-                where: Path = ("auth", "order", provider, at)
-                findings.append(ConfigFinding(where, f"this profile belongs to {found.provider!r}", "", False))
-    rules = section.cooldowns or CooldownsSection()
-    base = AuthSettings()
-    return AuthSettings(
-        profiles=profiles,
-        order={provider.strip().lower(): tuple(idents) for provider, idents in (section.order or {}).items()},
-        billing_hours=rules.billing_backoff_hours or base.billing_hours,
-        billing_by_provider={k.lower(): v for k, v in (rules.billing_backoff_hours_by_provider or {}).items() if v},
-        billing_most_hours=rules.billing_max_hours or base.billing_most_hours,
-        window_hours=rules.failure_window_hours or base.window_hours,
+class AuthProfileSettings(Section, frozen=True):
+    """auth.profiles.<id>. Without a key it stands for an entry of auth-profiles.json."""
+
+    id: str = option(at=".")
+    provider: Lower = option()
+    mode: Literal["api_key", "oauth", "token", "aws-sdk"] = "api_key"
+    key: OptionalSecret = Secret()
+
+    UNREAD: ClassVar = {"email": str, "displayName": str}
+
+
+class AuthSettings(Section, frozen=True):
+    """auth: the keys of each provider, which comes first, and how long one rests."""
+
+    profiles: dict[str, AuthProfileSettings] = option(
+        {}, "Keys by name: provider, mode and key (or the same name in auth-profiles.json)."
     )
+    order: dict[str, Names] = option({}, "Which profiles a provider uses, in this order.")
+    billing_hours: Hours = option(5.0, at="cooldowns.billingBackoffHours")
+    billing_by_provider: dict[str, Hours] = option({}, at="cooldowns.billingBackoffHoursByProvider")
+    billing_most_hours: Hours = option(24.0, at="cooldowns.billingMaxHours")
+    window_hours: Hours = option(24.0, at="cooldowns.failureWindowHours")
+
+    UNREAD: ClassVar = {
+        "cooldowns.authPermanentBackoffMinutes": Amount,
+        "cooldowns.authPermanentMaxMinutes": Amount,
+        "cooldowns.overloadedProfileRotations": Size,
+        "cooldowns.overloadedBackoffMs": Size,
+        "cooldowns.rateLimitedProfileRotations": Size,
+    }
+
+    GROUPS: ClassVar = {"cooldowns": "How long keys rest after a billing failure, and when failures are forgotten."}
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        for ident, profile in self.profiles.items():
+            if not profile.provider:
+                here.below("profiles", ident).odd("provider", "names no provider", "such as anthropic")
+        profiles = {ident: profile for ident, profile in self.profiles.items() if profile.provider}
+        for provider, idents in self.order.items():
+            for at, ident in enumerate(idents):
+                found = profiles.get(ident)
+                if found is not None and found.provider != provider.strip().lower():
+                    here.below("order", provider, at).odd("", f"this profile belongs to {found.provider!r}")
+        return msgspec.structs.replace(
+            self,
+            profiles=profiles,
+            order={provider.strip().lower(): idents for provider, idents in self.order.items()},
+            billing_by_provider={name.lower(): hours for name, hours in self.billing_by_provider.items()},
+        )
 
 
-def resolve_budgets(config: Config, agents: Collection[str], findings: list[ConfigFinding]) -> BudgetSettings:
-    """The limits; an agent that does not exist is a finding."""
-    section = config.budgets or BudgetsSection()
-    for name in section.agents or {}:
-        if name not in agents:
-            findings.append(
-                ConfigFinding(
-                    ("budgets", "agents", name), "there is no such agent", suggest_nearest(name, agents), False
-                )
-            )
-    return BudgetSettings(
-        day=_limit(section.day, ("budgets", "day"), findings),
-        session=_limit(section.session, ("budgets", "session"), findings),
-        agent=_limit(section.agent, ("budgets", "agent"), findings),
-        agents={k: _limit(v, ("budgets", "agents", k), findings) for k, v in (section.agents or {}).items()},
+class BudgetLimitSettings(Section, frozen=True):
+    """At `soft…` the person is told once; at `hard…` no model is asked any more. None: no limit. Tokens of every sort
+    together."""
+
+    soft_usd: Amount | None = None
+    hard_usd: Amount | None = None
+    soft_tokens: Size | None = None
+    hard_tokens: Size | None = None
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        pairs = (("softUsd", self.soft_usd, self.hard_usd), ("softTokens", self.soft_tokens, self.hard_tokens))
+        for name, soft, hard in pairs:
+            if soft is not None and hard is not None and soft > hard:
+                here.odd(name, "the warning would come after the stop", "make it smaller")
+        return self
+
+
+class BudgetSettings(Section, frozen=True):
+    """budgets. Ours; OpenClaw has no such section."""
+
+    day: BudgetLimitSettings = option(BudgetLimitSettings(), "Everything together, per calendar day.")
+    session: BudgetLimitSettings = option(
+        BudgetLimitSettings(), "One conversation and its sub-agents, until it is reset."
     )
+    agent: BudgetLimitSettings = option(BudgetLimitSettings(), "Each agent, per calendar day.")
+    agents: dict[str, BudgetLimitSettings] = option({}, "The same for single agents, by id.")
 
-
-def _limit(section: BudgetLimitSection | None, path: Path, findings: list[ConfigFinding]) -> BudgetLimitSettings:
-    if section is None:
-        return BudgetLimitSettings()
-    for soft, hard, name in (
-        (section.soft_usd, section.hard_usd, "softUsd"),
-        (section.soft_tokens, section.hard_tokens, "softTokens"),
-    ):
-        if soft is not None and hard is not None and soft > hard:
-            findings.append(
-                ConfigFinding((*path, name), "the warning would come after the stop", "make it smaller", False)
-            )
-    return BudgetLimitSettings(section.soft_usd, section.hard_usd, section.soft_tokens, section.hard_tokens)
+    def check_agents(self, agents: Collection[str], here: ConfigPlace) -> None:
+        """An agent that does not exist is a finding."""
+        for name in self.agents:
+            if name not in agents:
+                here.below("budgets", "agents", name).odd("", "there is no such agent", suggest_nearest(name, agents))

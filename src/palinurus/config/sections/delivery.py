@@ -4,19 +4,20 @@ agents.defaults.blockStreaming*, humanDelay, typingMode, typingIntervalSeconds; 
 Sizes and times that make no sense count as not said.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.config.schema import Config
-from palinurus.config.schema.agents import AgentDefaults, AgentEntry, SharedAgentSection
+from palinurus.config.declare import S, Section, fill_section, option
+from palinurus.config.findings import ConfigPlace
+from palinurus.config.forms import Count, Free, Typing, lay_over
+from palinurus.config.kinds import Written
+from palinurus.config.sections.agents import AgentLayers
 from palinurus.config.sections.channels import AccountSettings
+from palinurus.config.sections.session import MessagesSection
 from palinurus.core.stream.chunk import BlockSettings, CoalesceSettings, HumanDelay
 
-TypingMode: TypeAlias = Literal["instant", "message", "thinking", "never"]
 AckScope: TypeAlias = Literal["group-mentions", "group-all", "direct", "all", "off"]
 
 IDLE, IDLEST = 1000, 5000  # milliseconds
@@ -27,11 +28,38 @@ class PresenceSettings(msgspec.Struct, frozen=True):
     """Signs of life while a run goes. `typing` None: at once in direct chats and where the agent was mentioned, else
     with the first word of the answer."""
 
-    typing: TypingMode | None = None
+    typing: Typing | None = None
     interval: float = 6.0  # seconds between two signs of typing
     ack: str = ACK  # "" for none
     scope: AckScope = "group-mentions"
     remove: bool = False  # the reaction goes when the answer is there
+
+
+class BlockSection(Section, frozen=True):
+    """blockStreamingChunk and blockStreamingCoalesce, of all and of an account."""
+
+    min_chars: Count | None = None
+    max_chars: Count | None = None
+    prefer: Literal["paragraph", "newline", "sentence"] | None = option(None, at="breakPreference")
+    idle: Annotated[int, Written(int, lambda ms: min(max(ms, 0), IDLEST))] = option(IDLE, at="idleMs")
+
+    LOOSE: ClassVar = True
+
+    def fit_into(self, base: BlockSettings, limit: int) -> BlockSettings:
+        """`base` with these sizes, none of them above `limit`."""
+        made = lay_over(base, self)
+        most = min(made.max_chars, limit)
+        return msgspec.structs.replace(made, max_chars=most, min_chars=min(made.min_chars, most))
+
+
+class HumanDelaySection(Section, frozen=True):
+    """humanDelay"""
+
+    mode: Literal["natural", "custom"] | None = None
+    min_ms: Count | None = None
+    max_ms: Count | None = None
+
+    LOOSE: ClassVar = True
 
 
 class DeliverySettings(msgspec.Struct, frozen=True):
@@ -43,82 +71,59 @@ class DeliverySettings(msgspec.Struct, frozen=True):
     human: HumanDelay = HumanDelay()
     humans: dict[str, HumanDelay] = {}  # by agent, where it says its own
     presence: PresenceSettings = PresenceSettings()
-    typing: dict[str, TypingMode] = {}  # by agent, where it says its own
+    typing: dict[str, Typing] = {}  # by agent, where it says its own
 
     def block_sizes(self, account: AccountSettings | None, limit: int) -> BlockSettings:
         """The sizes of blocks on this account, which takes texts of `limit` at most."""
-        own = _section(account, "blockStreamingChunk")
-        base = self.blocks
-        most = min(_size(own.get("maxChars"), base.max_chars), limit)
-        least = min(_size(own.get("minChars"), base.min_chars), most)
+        made = _read(BlockSection, _section(account, "blockStreamingChunk")).fit_into(self.blocks, limit)
         if account is not None and account.newline:
-            return BlockSettings(1, most, "paragraph", base.at)
-        prefer = own.get("breakPreference")
-        return BlockSettings(least, most, prefer if prefer in _PREFER else base.prefer, base.at)
+            return BlockSettings(1, made.max_chars, "paragraph", made.at)
+        return made
 
     def coalesce_sizes(self, account: AccountSettings | None, limit: int) -> CoalesceSettings:
         """How small blocks are joined on this account."""
         chunk = self.block_sizes(account, limit)
-        own = {**self.coalesce, **_section(account, "blockStreamingCoalesce")}
-        most = min(_size(own.get("maxChars"), chunk.max_chars), limit)
-        least = min(_size(own.get("minChars"), chunk.min_chars), most)
-        idle = own.get("idleMs")
-        idle = min(max(idle, 0), IDLEST) if isinstance(idle, int) and not isinstance(idle, bool) else IDLE
+        own = _read(BlockSection, {**self.coalesce, **_section(account, "blockStreamingCoalesce")})
+        sizes = own.fit_into(chunk, limit)
         usual = CoalesceSettings.beside(chunk)
-        return CoalesceSettings(idle, least, most, usual.joiner, account is not None and account.newline)
+        newline = account is not None and account.newline
+        return CoalesceSettings(own.idle, sizes.min_chars, sizes.max_chars, usual.joiner, every=newline)
 
 
-_PREFER = ("paragraph", "newline", "sentence")
+def _read(cls: type[S], raw: Free | None) -> S:
+    return fill_section(cls, raw or {}, ConfigPlace("", {}, []))
 
 
-def resolve_delivery(config: Config, entries: Mapping[str, AgentEntry]) -> DeliverySettings:
-    """What the config says; `entries` are the agents as written, by id."""
-    defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
-    return DeliverySettings(
-        defaults.block_streaming_default == "on",
-        _blocks(defaults),
-        dict(defaults.block_streaming_coalesce or {}),
-        _human(defaults),
-        {name: _human(one) for name, one in entries.items() if one.human_delay},
-        _presence(config, defaults),
-        {name: one.typing_mode for name, one in entries.items() if one.typing_mode},
-    )
-
-
-def _blocks(defaults: AgentDefaults) -> BlockSettings:
-    usual = BlockSettings()
-    chunk: dict[str, Any] = dict(defaults.block_streaming_chunk or {})
-    most = _size(chunk.get("maxChars"), usual.max_chars)
-    least = min(_size(chunk.get("minChars"), usual.min_chars), most)
-    prefer = chunk.get("breakPreference")
-    chosen = prefer if prefer in _PREFER else usual.prefer
-    return BlockSettings(least, most, chosen, defaults.block_streaming_break or usual.at)
-
-
-def _human(said: SharedAgentSection) -> HumanDelay:
-    own: dict[str, Any] = dict(said.human_delay or {})
-    mode = own.get("mode")
-    usual = HumanDelay()
-    least = _size(own.get("minMs"), usual.min_ms)
-    most = max(least, _size(own.get("maxMs"), usual.max_ms))
-    return HumanDelay(mode if mode in ("natural", "custom") else "off", least, most)
-
-
-def _presence(config: Config, defaults: AgentDefaults) -> PresenceSettings:
-    messages, session = config.messages, config.session
-    typing = (session.typing_mode if session else None) or defaults.typing_mode
-    every = (session.typing_interval_seconds if session else None) or defaults.typing_interval_seconds or 6
-    ack = messages.ack_reaction if messages and messages.ack_reaction is not None else ACK
-    scope = (messages.ack_reaction_scope if messages else None) or "group-mentions"
-    remove = bool(messages and messages.remove_ack_after_reply)
-    return PresenceSettings(typing, float(every), ack, "off" if scope == "none" else scope, remove)
-
-
-def _section(account: AccountSettings | None, key: str) -> dict[str, Any]:
+def _section(account: AccountSettings | None, key: str) -> Free:
     found = account.own.get(key) if account is not None else None
     return found if isinstance(found, dict) else {}
 
 
-def _size(value: Any, fallback: int) -> int:
-    whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
-    return int(value) if whole else fallback
+def _human(written: Free | None) -> HumanDelay:
+    made = lay_over(HumanDelay(), _read(HumanDelaySection, written))
+    return msgspec.structs.replace(made, max_ms=max(made.min_ms, made.max_ms))
+
+
+def resolve_delivery(
+    agents: Mapping[str, AgentLayers], shared: Free, session: Free, messages: MessagesSection
+) -> DeliverySettings:
+    """What the config says; `session` as it is written."""
+    sizes = _read(BlockSection, shared.get("blockStreamingChunk"))
+    blocks = sizes.fit_into(BlockSettings(), sizes.max_chars or BlockSettings().max_chars)
+    scope = messages.ack_reaction_scope
+    presence = PresenceSettings(
+        session.get("typingMode") or shared.get("typingMode"),
+        float(session.get("typingIntervalSeconds") or shared.get("typingIntervalSeconds") or 6),
+        ACK if messages.ack_reaction is None else messages.ack_reaction,
+        "off" if scope == "none" else scope,
+        remove=messages.remove_ack_after_reply,
+    )
+    return DeliverySettings(
+        shared.get("blockStreamingDefault") == "on",
+        msgspec.structs.replace(blocks, at=shared.get("blockStreamingBreak") or blocks.at),
+        dict(shared.get("blockStreamingCoalesce") or {}),
+        _human(shared.get("humanDelay")),
+        humans={name: _human(one.own["humanDelay"]) for name, one in agents.items() if one.own.get("humanDelay")},
+        presence=presence,
+        typing={name: one.own["typingMode"] for name, one in agents.items() if one.own.get("typingMode")},
+    )

@@ -1,72 +1,29 @@
 """The `gateway` section: who can reach it and how they prove who they are.
 
-Refuses what would leave the door open: no authentication on an address that others can reach.
+Refuses what would let strangers in: no authentication on an address that others can reach.
 """
-
-from __future__ import annotations
 
 import ipaddress
 import re
 from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-from palinurus.config.expand import resolve_secret
-from palinurus.config.findings import ConfigFinding, suggest_nearest
-from palinurus.config.keypath import Path
-from palinurus.config.schema import Config
-from palinurus.config.schema.gateway import ControlUiSection, GatewayAuthSection, GatewaySection
-from palinurus.config.settings import AuthMode, GatewaySettings, Secret, TrustedProxySettings
+import msgspec
 
+from palinurus.config.declare import Section, fill_section, option, same_form
+from palinurus.config.findings import ConfigPlace, suggest_nearest
+from palinurus.config.forms import Count, Free, Millis, MillisOrNone, Names, NeededSecret, Port, Size, Text
+from palinurus.config.keypath import get_at
+from palinurus.config.secrets import Secret
+
+AuthMode: TypeAlias = Literal["token", "password", "none", "trusted-proxy"]
 BINDS: dict[str, str] = {"loopback": "127.0.0.1", "lan": "0.0.0.0", "auto": "127.0.0.1"}
 WORDS: tuple[str, ...] = ("loopback", "lan", "auto", "custom")
 
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]*:[0-9a-fA-F:.]*|localhost")
+_BASE = re.compile(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*", re.ASCII)
 _HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z.-]*[0-9A-Za-z])?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://(\[[0-9a-f:.]+\]|[^/\s:@]+)(:\d{1,5})?/?", re.IGNORECASE)
-
-
-def resolve_gateway(config: Config, environ: Mapping[str, str], findings: list[ConfigFinding]) -> GatewaySettings:
-    """The gateway's settings; what is wrong is added to `findings`."""
-    section = config.gateway or GatewaySection()
-    base = GatewaySettings()
-    bind = _bind(section, findings)
-    mode, token, password = _auth(section.auth or GatewayAuthSection(), environ, findings)
-    if mode == "none" and not is_loopback(bind):
-        findings.append(
-            ConfigFinding(
-                ("gateway", "auth", "mode"),
-                f"'none' would let everyone who can reach {bind} in",
-                "use 'token', or set gateway.bind to 'loopback'",
-            )
-        )
-    origins, hosts = _origins(section.control_ui or ControlUiSection(), findings)
-    endpoints = section.http.endpoints if section.http else None
-    completions = endpoints.chat_completions if endpoints else None
-    enabled = completions.enabled if completions else None
-    answers = endpoints.responses if endpoints else None
-    return GatewaySettings(
-        port=section.port or base.port,
-        bind=bind,
-        auth_mode=mode,
-        token=token,
-        password=password,
-        allowed_origins=origins,
-        allowed_hosts=hosts,
-        chat_completions=base.chat_completions if enabled is None else enabled,
-        reload=(section.reload.mode if section.reload else None) or base.reload,
-        json_logs=config.logging is not None and config.logging.console_style == "json",
-        spans=_traced(config),
-        responses=(answers or {}).get("enabled") is not False,
-        handshake=(section.handshake_timeout_ms or base.handshake * 1000) / 1000,
-        proxy=_proxy(section, findings) if mode == "trusted-proxy" else None,
-    )
-
-
-def _traced(config: Config) -> bool:
-    """diagnostics.enabled and diagnostics.otel.enabled; traces are not switched off there."""
-    told = config.diagnostics or {}
-    otel = told.get("otel")
-    wanted = isinstance(otel, dict) and otel.get("enabled") is True and otel.get("traces") is not False
-    return wanted and told.get("enabled") is not False
 
 
 def is_loopback(address: str) -> bool:
@@ -74,81 +31,209 @@ def is_loopback(address: str) -> bool:
     return address in ("localhost", "::1") or address.startswith("127.")
 
 
-def _bind(section: GatewaySection, findings: list[ConfigFinding]) -> str:
-    path: Path = ("gateway", "bind")
-    word = (section.bind or "loopback").strip()
-    if word in BINDS:
-        return BINDS[word]
+class TrustedProxySettings(msgspec.Struct, frozen=True):
+    """gateway.auth.trustedProxy and gateway.trustedProxies: who may name the user, and in which header."""
+
+    peers: tuple[str, ...]  # addresses or networks
+    user_header: str
+    required_headers: tuple[str, ...] = ()
+    users: tuple[str, ...] | None = None  # None = whoever the proxy names
+    loopback: bool = False  # may a proxy on this machine do it
+
+
+class TrustedProxySection(Section, frozen=True):
+    user_header: str
+    required_headers: Names = ()
+    users: Names | None = option(None, at="allowUsers")
+    loopback: bool = option(False, at="allowLoopback")
+
+    UNREAD: ClassVar = {"deviceAuth": Free}
+
+
+class TlsSettings(Section, frozen=True):
+    """gateway.tls. Paths are absolute; "" = our own, in the state directory."""
+
+    enabled: bool = option(False, "Serve HTTPS and WSS; plain HTTP is refused then.")
+    auto_generate: bool = option(True, "Make a self-signed certificate where there is none.")
+    cert_path: Text = option("", "The certificate (PEM), with those of its issuers behind it.")
+    key_path: Text = option("", "The private key of the certificate (PEM, no passphrase).")
+
+    UNREAD: ClassVar = {"caPath": str}
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        if bool(self.cert_path) != bool(self.key_path):
+            named, missing = ("certPath", "keyPath") if self.cert_path else ("keyPath", "certPath")
+            here.bad(missing, f"is missing beside {named}", "name both, or none to have a certificate made")
+        elif self.enabled and not self.cert_path and not self.auto_generate:
+            here.bad("certPath", "is missing while autoGenerate is false", "name a certificate and its key")
+        paths = {name: here.folder(told) for name in ("cert_path", "key_path") if (told := getattr(self, name))}
+        return msgspec.structs.replace(self, **paths)
+
+
+class LoginLimits(Section, frozen=True):
+    """gateway.auth.rateLimit: wrong credentials of one address. Times in seconds."""
+
+    attempts: Count = option(10, "How many wrong credentials an address may show in the window.", "maxAttempts")
+    window: Millis = option(60.0, "How long a wrong credential counts.", "windowMs")
+    lockout: MillisOrNone = option(
+        0.0, "How long an address is kept out; at least until the window has passed.", "lockoutMs"
+    )
+    exempt_loopback: bool = option(False, "Let programs of this machine (no web pages) guess without limit.")
+
+
+class InvokeRules(Section, frozen=True):
+    """gateway.tools: what POST /tools/invoke and tools.invoke may call besides what tool policies say."""
+
+    deny: Names = option((), "Tools and groups that are never called without a run.")
+    allow: Names = option((), "Tools to take off the list of those that are never called without a run.")
+
+
+class GatewaySettings(Section, frozen=True):
+    """gateway. Times in seconds."""
+
+    mode: Literal["local", "remote"] = option("local", "remote: the gateway is elsewhere, and none starts here.")
+    port: Port = option(18789, "The TCP port to listen on.")
+    bind: Text = option(
+        "127.0.0.1", "Who can reach it: loopback (this machine), lan (the network), auto, custom, or an address."
+    )
+    auth_mode: AuthMode = option("token", "token, password, trusted-proxy, or none (only on loopback).", "auth.mode")
+    # "" = the one made at first start (home/gateway.token)
+    token: NeededSecret = option(
+        Secret(), "The token clients send; without one, the gateway makes its own at the first start.", "auth.token"
+    )
+    password: NeededSecret = option(Secret(), "The password for auth mode password.", "auth.password")
+    allowed_origins: Names = option(
+        (), "Web origins that may connect, such as https://pal.example.org.", "controlUi.allowedOrigins"
+    )
+    allowed_hosts: Names = option((), at=None)  # names besides loopback and the bind address
+    chat_completions: bool = option(
+        True, "Serve the OpenAI-compatible POST /v1/chat/completions.", "http.endpoints.chatCompletions.enabled"
+    )
+    responses: bool = option(True, at="http.endpoints.responses:enabled")
+    reload: Literal["off", "restart", "hot", "hybrid"] = option(
+        "hybrid", at="reload.mode"
+    )  # what a changed file leads to
+    json_logs: bool = option(False, at=None)
+    spans: bool = option(False, at=None)  # OpenTelemetry (diagnostics.otel)
+    drain: float = option(30.0, at=None)  # seconds running turns get on SIGTERM
+    handshake: Millis = option(15.0, at="handshakeTimeoutMs")  # that a WebSocket client has to log in
+    login_limits: LoginLimits = option(LoginLimits(), at="auth.rateLimit")
+    tools: InvokeRules = option(InvokeRules(), "Tools that are called without a run.")
+    page: bool = option(True, "Serve the web page.", "controlUi.enabled")
+    page_base: Text = option("", "The path that the web page stands under, such as /pal.", "controlUi.basePath")
+    tls: TlsSettings = option(TlsSettings(), "HTTPS instead of HTTP.")
+    proxy: TrustedProxySettings | None = option(None, at=None)  # auth_mode trusted-proxy
+
+    ALWAYS: ClassVar = True
+    GROUPS: ClassVar = {"auth": "How clients prove who they are."}
+    RESTART: ClassVar = ("port", "bind", "customBindHost", "tls")
+    KNOWN: ClassVar = {
+        "customBindHost": Annotated[str, "The address to listen on when gateway.bind is custom."],
+        "trustedProxies": list[str],
+        "auth.trustedProxy": TrustedProxySection,
+    }
+    UNREAD: ClassVar = {
+        "controlUi.embedSandbox": Literal["strict", "scripts", "trusted"],
+        **same_form(
+            bool,
+            "auth.allowTailscale allowRealIpFallback "
+            "controlUi.allowExternalEmbedUrls controlUi.allowInsecureAuth controlUi.dangerouslyDisableDeviceAuth "
+            "controlUi.dangerouslyAllowHostHeaderOriginFallback",
+        ),
+        **same_form(str, "controlUi.root controlUi.chatMessageMaxWidth"),
+        **same_form(
+            Count,
+            "http.endpoints.chatCompletions.maxBodyBytes http.endpoints.chatCompletions.maxTotalImageBytes "
+            "channelStaleEventThresholdMinutes channelMaxRestartsPerHour",
+        ),
+        **same_form(
+            Size,
+            "http.endpoints.chatCompletions.maxImageParts channelHealthCheckMinutes reload.debounceMs "
+            "reload.deferralTimeoutMs",
+        ),
+        **same_form(
+            Free,
+            "http.endpoints.chatCompletions.images http.securityHeaders webchat tailscale remote push nodes",
+        ),
+    }
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        bind = _bind(self.bind, str(raw.get("customBindHost") or "").strip(), here)
+        token = self.token or Secret(here.environ.get("PALINURUS_GATEWAY_TOKEN", ""))
+        password = self.password or Secret(here.environ.get("PALINURUS_GATEWAY_PASSWORD", ""))
+        told = raw.get("auth") or {}
+        mode: AuthMode = self.auth_mode
+        if told.get("mode") is None:
+            if told.get("token") and told.get("password"):
+                here.bad("auth", "both a token and a password are set", "say which with gateway.auth.mode")
+            mode = "password" if password and not token else "token"
+        if mode == "password" and not password:
+            here.bad("auth.mode", "'password' needs gateway.auth.password", "set it, or use 'token'")
+        if mode == "trusted-proxy" and told.get("trustedProxy") is None:
+            here.bad("auth.mode", "'trusted-proxy' needs gateway.auth.trustedProxy.userHeader")
+        if mode == "none" and not is_loopback(bind):
+            hint = "use 'token', or set gateway.bind to 'loopback'"
+            here.bad("auth.mode", f"'none' would let everyone who can reach {bind} in", hint)
+        origins, hosts = _origins(self.allowed_origins, here.below("controlUi", "allowedOrigins"))
+        base = self.page_base.strip("/")
+        if base and not _BASE.fullmatch(base):
+            here.bad("controlUi.basePath", "is not a path", "letters, digits, -, _, . and /, such as /pal")
+        return msgspec.structs.replace(
+            self,
+            page_base=f"/{base}" if base else "",
+            bind=bind,
+            auth_mode=mode,
+            token=token,
+            password=password,
+            allowed_origins=origins,
+            allowed_hosts=hosts,
+            proxy=_proxy(raw, here) if mode == "trusted-proxy" else None,
+        )
+
+
+def _bind(word: str, custom: str, here: ConfigPlace) -> str:
+    if word in BINDS or not word:
+        return BINDS[word or "loopback"]
     if word == "custom":
-        host = (section.custom_bind_host or "").strip()
-        if not host:
-            findings.append(
-                ConfigFinding(path, "'custom' needs gateway.customBindHost", "name the address to listen on")
-            )
-        elif not _HOST.fullmatch(host):
-            findings.append(ConfigFinding(("gateway", "customBindHost"), "is not a host name or address"))
-        return host or "127.0.0.1"
+        if not custom:
+            here.bad("bind", "'custom' needs gateway.customBindHost", "name the address to listen on")
+        elif not _HOST.fullmatch(custom):
+            here.bad("customBindHost", "is not a host name or address")
+        return custom or "127.0.0.1"
     if word == "tailnet":
-        findings.append(ConfigFinding(path, "'tailnet' is not supported", "use 'custom' and gateway.customBindHost"))
+        here.bad("bind", "'tailnet' is not supported", "use 'custom' and gateway.customBindHost")
     elif _ADDRESS.fullmatch(word):
         return word
     else:
-        shown = ", ".join(WORDS)
-        findings.append(
-            ConfigFinding(path, f"{word[:40]!r} is neither an address nor one of {shown}", suggest_nearest(word, WORDS))
-        )
+        text = f"{word[:40]!r} is neither an address nor one of {', '.join(WORDS)}"
+        here.bad("bind", text, suggest_nearest(word, WORDS))
     return "127.0.0.1"
 
 
-def _auth(
-    section: GatewayAuthSection, environ: Mapping[str, str], findings: list[ConfigFinding]
-) -> tuple[AuthMode, Secret, Secret]:
-    path: Path = ("gateway", "auth")
-    token = resolve_secret(section.token, (*path, "token"), environ, findings)
-    password = resolve_secret(section.password, (*path, "password"), environ, findings)
-    token = token or Secret(environ.get("PALINURUS_GATEWAY_TOKEN", ""))
-    password = password or Secret(environ.get("PALINURUS_GATEWAY_PASSWORD", ""))
-    mode = section.mode
-    if mode is None:
-        if section.token and section.password:
-            findings.append(
-                ConfigFinding(path, "both a token and a password are set", "say which with gateway.auth.mode")
-            )
-        mode = "password" if password and not token else "token"
-    if mode == "password" and not password:
-        findings.append(
-            ConfigFinding((*path, "mode"), "'password' needs gateway.auth.password", "set it, or use 'token'")
-        )
-    if mode == "trusted-proxy" and section.trusted_proxy is None:
-        findings.append(ConfigFinding((*path, "mode"), "'trusted-proxy' needs gateway.auth.trustedProxy.userHeader"))
-    return mode, token, password
-
-
-def _proxy(section: GatewaySection, findings: list[ConfigFinding]) -> TrustedProxySettings | None:
+def _proxy(raw: Mapping[str, Any], here: ConfigPlace) -> TrustedProxySettings | None:
     """Who may name the user. No proxy listed = nobody may."""
-    rules = section.auth.trusted_proxy if section.auth else None
-    if rules is None:
+    told = get_at(raw, ("auth", "trustedProxy"))
+    if told is None:
         return None
     peers: list[str] = []
-    for index, written in enumerate(section.trusted_proxies or ()):
+    for index, written in enumerate(raw.get("trustedProxies") or ()):
         try:
             peers.append(str(ipaddress.ip_network(written.strip(), strict=False)))
         except ValueError:
-            findings.append(ConfigFinding(("gateway", "trustedProxies", index), "is neither an address nor a network"))
+            here.below("trustedProxies", index).bad("", "is neither an address nor a network")
     if not peers:
-        path: Path = ("gateway", "trustedProxies")
-        findings.append(ConfigFinding(path, "auth mode 'trusted-proxy' needs the proxy's address here"))
-    users = None if rules.allow_users is None else tuple(rules.allow_users)
+        here.bad("trustedProxies", "auth mode 'trusted-proxy' needs the proxy's address here")
+    rules = fill_section(TrustedProxySection, told, here)
     return TrustedProxySettings(
-        tuple(peers), rules.user_header, tuple(rules.required_headers or ()), users, bool(rules.allow_loopback)
+        tuple(peers), rules.user_header, rules.required_headers, rules.users, loopback=rules.loopback
     )
 
 
-def _origins(section: ControlUiSection, findings: list[ConfigFinding]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _origins(told: Names, here: ConfigPlace) -> tuple[Names, Names]:
     """Allowed origins, and the host names they imply."""
     origins: list[str] = []
     hosts: list[str] = []
-    for index, written in enumerate(section.allowed_origins or ()):
+    for index, written in enumerate(told):
         origin = written.strip().lower()
         found = _ORIGIN.fullmatch(origin)
         if found:
@@ -157,8 +242,5 @@ def _origins(section: ControlUiSection, findings: list[ConfigFinding]) -> tuple[
         elif origin == "*":
             origins.append(origin)
         else:
-            path: Path = ("gateway", "controlUi", "allowedOrigins", index)
-            findings.append(
-                ConfigFinding(path, "is not an origin", "write scheme and host, such as https://pal.example.org")
-            )
+            here.below(index).bad("", "is not an origin", "write scheme and host, such as https://pal.example.org")
     return tuple(origins), tuple(dict.fromkeys(hosts))

@@ -1,21 +1,19 @@
-"""`mcp.servers` with every default applied: programs and addresses that bring tools. Pure.
+"""`mcp.servers`: programs and addresses that bring tools.
 
 Entries are written as OpenClaw and desktop clients write them; what cannot be used is a finding and left out.
 Knows nothing of the protocol.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
 
-from palinurus.config import paths
-from palinurus.config.findings import ConfigFinding, suggest_nearest
-from palinurus.config.keypath import Path
-from palinurus.config.schema import Config
+from palinurus.config.declare import Section, fill_section, list_declared, option
+from palinurus.config.findings import ConfigPlace, suggest_nearest
+from palinurus.config.forms import Free, LooseMillis, find_variable
+from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
 
 McpTransport: TypeAlias = Literal["stdio", "http", "sse"]
@@ -29,30 +27,40 @@ WORDS: dict[str, tuple[McpTransport, ...]] = {
     "sse": ("sse",),
 }
 AUTO: tuple[McpTransport, ...] = ("http", "sse")  # an address without a word: the newer one first
-KNOWN = (
-    "command", "args", "env", "cwd", "workingDirectory", "url", "headers", "transport", "type", "enabled", "disabled",
-    "connectionTimeoutMs", "requestTimeoutMs", "sandbox", "trustHints",
-)  # fmt: skip
 
 
-class McpServerSettings(msgspec.Struct, frozen=True):
+Line: TypeAlias = Annotated[str, Written(Any, lambda value: str(value or "").strip())]
+Words: TypeAlias = Annotated[tuple[str, ...], Written(list[Any], lambda items: tuple(str(one) for one in items))]
+
+
+class McpServerSettings(Section, frozen=True):
     """One server. Either `command` is started, or `url` is spoken to."""
 
-    name: str
-    wires: tuple[McpTransport, ...] = ("stdio",)  # tried in this order
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: dict[str, Secret] = {}
-    cwd: str = ""
-    url: Secret = Secret()  # may carry a token
-    headers: dict[str, Secret] = {}
+    name: str = option(at=".")
+    wires: tuple[McpTransport, ...] = option(("stdio",), at=None)  # tried in this order
+    command: Line = ""
+    args: Words = ()
+    env: dict[str, Secret] = option({}, at=None)
+    cwd: Line = ""
+    url: Annotated[Secret, Written(Any, lambda value: Secret(str(value or "").strip()))] = Secret()  # may carry a token
+    headers: dict[str, Secret] = option({}, at=None)
     enabled: bool = True
-    start: float = 30.0  # seconds until it must have said which tools it has
-    timeout: float = 60.0  # seconds a call may take without a sign of life
-    contained: bool = True  # a started program runs in a cell of its own, where this machine can make one
-    read: tuple[str, ...] = ()  # sandbox.read: paths the cell shows besides the usual ones
-    write: tuple[str, ...] = ()
-    hints: bool = True  # what it calls read-only counts as such
+    start: LooseMillis = option(30.0, at="connectionTimeoutMs")  # seconds until it must have said which tools it has
+    timeout: LooseMillis = option(60.0, at="requestTimeoutMs")  # seconds a call may take without a sign of life
+    contained: bool = option(True, at="sandbox.enabled")  # it runs in a sandbox of its own, where this machine has one
+    read: Words = option((), at="sandbox.read")  # paths the sandbox shows besides the usual ones
+    write: Words = option((), at="sandbox.write")
+    hints: bool = option(True, at="trustHints")  # what it calls read-only counts as such
+
+    LOOSE: ClassVar = True
+    KNOWN: ClassVar = {
+        "env": Free,
+        "headers": Free,
+        "workingDirectory": str,
+        "transport": str,
+        "type": str,
+        "disabled": bool,
+    }
 
     @property
     def place(self) -> str:
@@ -62,119 +70,87 @@ class McpServerSettings(msgspec.Struct, frozen=True):
         parts = urlsplit(self.url.reveal())
         return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
-
-class McpSettings(msgspec.Struct, frozen=True):
-    """All servers, by name."""
-
-    servers: dict[str, McpServerSettings] = {}
-    wait: float = 5.0  # seconds the first runs wait for servers that are still starting
-
-
-def resolve_mcp(config: Config, home: str, environ: Mapping[str, str], findings: list[ConfigFinding]) -> McpSettings:
-    """The `mcp` section; an entry that cannot be used is a finding."""
-    section = (config.mcp or {}).get("servers")
-    made: dict[str, McpServerSettings] = {}
-    for name, body in (section if isinstance(section, dict) else {}).items():
-        path: Path = ("mcp", "servers", name)
-        if not isinstance(body, dict):
-            findings.append(ConfigFinding(path, "expected an object with command or url", "", False))
-            continue
-        server = _server(str(name), body, path, _Look(home, environ, findings))
-        if server is not None:
-            made[server.name] = server
-    return McpSettings(made)
-
-
-class _Look:
-    """What reading an entry needs besides the entry."""
-
-    def __init__(self, home: str, environ: Mapping[str, str], findings: list[ConfigFinding]) -> None:
-        self.home = home
-        self.environ = environ
-        self.findings = findings
-
-    def odd(self, path: Path, message: str, hint: str = "") -> None:
-        self.findings.append(ConfigFinding(path, message, hint, False))
-
-    def folder(self, path: str) -> str:
-        return paths.expand_path(path, self.environ, self.home)
-
-    def secrets(self, section: Any, path: Path) -> dict[str, Secret]:
-        """Texts, numbers and references to variables."""
-        made = {}
-        for name, value in (section if isinstance(section, dict) else {}).items():
-            if isinstance(value, dict) and value.get("source") == "env" and isinstance(value.get("id"), str):
-                found = self.environ.get(value["id"], "")
-                if not found:
-                    hint = suggest_nearest(value["id"], self.environ)
-                    self.odd((*path, name), f"the environment variable {value['id']} is not set", hint)
-                made[str(name)] = Secret(found)
-            elif isinstance(value, bool):
-                made[str(name)] = Secret("true" if value else "false")
-            elif isinstance(value, str | int | float):
-                made[str(name)] = Secret(str(value))
-            elif value is not None:
-                self.odd((*path, name), "expected a text", "or {source: 'env', id: 'NAME'}")
-        return made
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        known = list_declared(type(self)).list_keys()
+        for name in raw:
+            if name not in known:
+                here.below(name).odd("", "is not a setting of MCP servers", suggest_nearest(name, known))
+        wires = _wires(raw, self.command, here)
+        if wires == ("stdio",) and not self.command:
+            here.odd("", "names no command to start", "add command, or url for a server elsewhere")
+            wires = ()
+        elif wires and wires != ("stdio",) and urlsplit(self.url.reveal()).scheme not in ("http", "https"):
+            here.odd("url", "is not an http or https address")
+            wires = ()
+        if not wires:
+            return msgspec.structs.replace(self, wires=())
+        home = self.command.startswith("~") and wires == ("stdio",)
+        cwd = self.cwd or str(raw.get("workingDirectory") or "").strip()
+        return msgspec.structs.replace(
+            self,
+            wires=wires,
+            command=here.folder(self.command) if home else self.command,
+            env=_secrets(raw.get("env"), here.below("env")),
+            headers=_secrets(raw.get("headers"), here.below("headers")),
+            cwd=here.folder(cwd) if cwd else "",
+            url=Secret() if self.command else self.url,
+            enabled=self.enabled and raw.get("disabled") is not True,
+            contained=self.contained and raw.get("sandbox") is not False,
+            read=tuple(here.folder(path) for path in self.read),
+            write=tuple(here.folder(path) for path in self.write),
+        )
 
 
-def _server(name: str, body: Mapping[str, Any], path: Path, look: _Look) -> McpServerSettings | None:
-    for key in body:
-        if key not in KNOWN:
-            look.odd((*path, key), "is not a setting of MCP servers", suggest_nearest(key, KNOWN))
-    command, url = (str(body.get(key) or "").strip() for key in ("command", "url"))
-    wires = _wires(body, command, path, look)
-    if not wires:
-        return None
-    if wires == ("stdio",) and not command:
-        look.odd(path, "names no command to start", "add command, or url for a server elsewhere")
-        return None
-    if wires != ("stdio",) and urlsplit(url).scheme not in ("http", "https"):
-        look.odd((*path, "url"), "is not an http or https address")
-        return None
-    cwd = str(body.get("cwd") or body.get("workingDirectory") or "").strip()
-    box = body.get("sandbox")
-    rules = box if isinstance(box, dict) else {}
-    base = McpServerSettings(name)
-    return McpServerSettings(
-        name,
-        wires,
-        look.folder(command) if command.startswith("~") and wires == ("stdio",) else command,
-        tuple(str(one) for one in _listed(body.get("args"))),
-        look.secrets(body.get("env"), (*path, "env")),
-        look.folder(cwd) if cwd else "",
-        Secret("" if command else url),
-        look.secrets(body.get("headers"), (*path, "headers")),
-        body.get("enabled") is not False and body.get("disabled") is not True,
-        _seconds(body.get("connectionTimeoutMs"), base.start),
-        _seconds(body.get("requestTimeoutMs"), base.timeout),
-        box is not False and rules.get("enabled") is not False,
-        tuple(look.folder(str(one)) for one in _listed(rules.get("read"))),
-        tuple(look.folder(str(one)) for one in _listed(rules.get("write"))),
-        body.get("trustHints") is not False,
-    )
+def _secrets(section: Any, here: ConfigPlace) -> dict[str, Secret]:
+    """Texts, numbers and references to variables, by name."""
+    made: dict[str, Secret] = {}
+    for name, one in (section if isinstance(section, dict) else {}).items():
+        if isinstance(one, dict) and one.get("source") == "env" and isinstance(one.get("id"), str):
+            made[name] = Secret(find_variable(one["id"], here.below(name)))
+        elif isinstance(one, bool):
+            made[name] = Secret("true" if one else "false")
+        elif isinstance(one, str | int | float):
+            made[name] = Secret(str(one))
+        elif one is not None:
+            here.below(name).odd("", "expected a text", "or {source: 'env', id: 'NAME'}")
+    return made
 
 
-def _wires(body: Mapping[str, Any], command: str, path: Path, look: _Look) -> tuple[McpTransport, ...]:
+def _wires(body: Mapping[str, Any], command: str, here: ConfigPlace) -> tuple[McpTransport, ...]:
     """How it is spoken to; () if that cannot be known."""
-    key = "transport" if body.get("transport") else "type"
-    word = str(body.get(key) or "").strip().lower()
+    name = "transport" if body.get("transport") else "type"
+    word = str(body.get(name) or "").strip().lower()
     if not word:
         return ("stdio",) if command else AUTO
     if word not in WORDS:
-        look.odd((*path, key), f"{word[:40]!r} is no transport", "stdio, http or sse")
+        here.odd(name, f"{word[:40]!r} is no transport", "stdio, http or sse")
         return ()
     wires = WORDS[word]
     if (wires == ("stdio",)) != bool(command) and (command or body.get("url")):
-        look.odd((*path, key), f"{word!r} does not go with {'command' if command else 'url'}", "leave it out")
+        here.odd(name, f"{word!r} does not go with {'command' if command else 'url'}", "leave it out")
         return ("stdio",) if command else AUTO
     return wires
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+class McpSettings(Section, frozen=True):
+    """All servers, by name."""
 
+    servers: dict[str, McpServerSettings] = option({}, at=None)
+    named: tuple[str, ...] = option((), at=None)  # also those that cannot be used
+    wait: float = option(5.0, at=None)  # seconds the first runs wait for servers that are still starting
 
-def _seconds(value: Any, otherwise: float) -> float:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-    return value / 1000 if good else otherwise
+    LOOSE: ClassVar = True
+    KNOWN: ClassVar = {"servers": dict[str, McpServerSettings]}
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        section = raw.get("servers")
+        made: dict[str, McpServerSettings] = {}
+        for name, body in (section if isinstance(section, dict) else {}).items():
+            place = here.below("servers", name)
+            if not isinstance(body, dict):
+                place.odd("", "expected an object with command or url")
+                continue
+            server = fill_section(McpServerSettings, body, place)
+            if server.wires:
+                made[name] = server
+        return type(self)(made, named=tuple(section) if isinstance(section, dict) else ())

@@ -1,44 +1,67 @@
-"""`plugins` and `hooks.internal` with every default applied. Pure.
+"""`plugins` and `hooks.internal`: what the owner allows, by id.
 
-Knows what the owner allows, by id; what plugins there are is found by `plugins/manifest.py`. `entries` are free-form:
-what is not of the right kind there counts as not written.
+What plugins there are is found by `plugins/manifest.py`. `entries` are free-form: what is not of the right kind there
+counts as not written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import msgspec
 
-from palinurus.config import paths
-from palinurus.config.findings import ConfigFinding, suggest_nearest
-from palinurus.config.keypath import Path
-from palinurus.config.schema import Config
+from palinurus.config.declare import Section, option
+from palinurus.config.findings import ConfigPlace
+from palinurus.config.forms import FolderList, Free, LooseMillis, Names, find_variable
 
 
-class PluginEntry(msgspec.Struct, frozen=True):
+class PluginEntry(Section, frozen=True):
     """plugins.entries.<id>. `config` may hold secrets in plain text: it is left out of `repr`."""
 
     enabled: bool = True
-    config: dict[str, Any] = {}
-    prompt: bool = True  # hooks.allowPromptInjection
-    conversation: bool = False  # hooks.allowConversationAccess
-    deadline: float | None = None  # hooks.timeoutMs, in seconds
-    deadlines: dict[str, float] = {}  # hooks.timeouts, by hook point
+    config: Free = {}
+    prompt: bool = option(True, at="hooks.allowPromptInjection")
+    conversation: bool = option(False, at="hooks.allowConversationAccess")
+    deadline: LooseMillis | None = option(None, at="hooks.timeoutMs")  # in seconds
+    deadlines: dict[str, float] = option({}, at=None)  # hooks.timeouts, by hook point
+
+    LOOSE: ClassVar = True
 
     def __repr__(self) -> str:
         return f"PluginEntry(enabled={self.enabled})"
 
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        hooks = raw.get("hooks")
+        told = hooks.get("timeouts") if isinstance(hooks, dict) else None
+        each = {name: ms / 1000 for name, ms in told.items() if _positive(ms)} if isinstance(told, dict) else {}
+        config = _reveal(self.config, here.below("config"))
+        return msgspec.structs.replace(self, deadlines=each, config=config if isinstance(config, dict) else {})
 
-class PluginSettings(msgspec.Struct, frozen=True):
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _reveal(value: Any, here: ConfigPlace) -> Any:
+    """With references to secrets replaced by the secrets."""
+    if isinstance(value, list):
+        return [_reveal(one, here.below(at)) for at, one in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    if value.get("source") == "env" and isinstance(value.get("id"), str) and len(value) <= 3:
+        return find_variable(value["id"], here)
+    return {name: _reveal(one, here.below(name)) for name, one in value.items()}
+
+
+class PluginSettings(Section, frozen=True):
     """Which plugins may be loaded, from where."""
 
-    on: bool = True
-    allow: tuple[str, ...] = ()  # if any is named, nobody else is loaded
-    deny: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()  # plugins.load.paths: folders besides <home>/plugins
+    on: bool = option(True, at="enabled")
+    allow: Names = ()  # if any is named, nobody else is loaded
+    deny: Names = ()
+    paths: FolderList = option((), at="load:paths")  # folders besides <home>/plugins
     entries: dict[str, PluginEntry] = {}
+
+    UNREAD: ClassVar = {"slots": Free, "installs": Free, "bundledDiscovery": str}
 
     @property
     def enabled_ids(self) -> tuple[str, ...]:
@@ -60,77 +83,15 @@ class PluginSettings(msgspec.Struct, frozen=True):
         return "" if entry is not None or self.allow else f"not enabled: `pal plugins enable {ident}`"
 
 
-class HookScriptSettings(msgspec.Struct, frozen=True):
+class HookScriptSettings(Section, frozen=True):
     """hooks.internal: scripts in hooks folders."""
 
-    on: bool = True
-    folders: tuple[str, ...] = ()  # hooks.internal.load.extraDirs
-    entries: dict[str, bool] = {}  # name -> enabled
+    on: bool = option(True, at="enabled")
+    folders: FolderList = option((), at="load.extraDirs")
+    entries: dict[str, Any] = {}  # name -> enabled
 
+    LOOSE: ClassVar = True
 
-def resolve_plugins(
-    config: Config, home: str, environ: Mapping[str, str], findings: list[ConfigFinding]
-) -> PluginSettings:
-    """The `plugins` section; a secret that cannot be found is a finding."""
-    section = config.plugins
-    if section is None:
-        return PluginSettings()
-    where = _texts((section.load or {}).get("paths"))
-    return PluginSettings(
-        section.enabled is not False,
-        tuple(section.allow or ()),
-        tuple(section.deny or ()),
-        tuple(paths.expand_path(path, environ, home) for path in where),
-        {ident: _entry(ident, body, environ, findings) for ident, body in (section.entries or {}).items()},
-    )
-
-
-def resolve_scripts(config: Config, home: str, environ: Mapping[str, str]) -> HookScriptSettings:
-    """The `hooks.internal` section."""
-    section = _table(config.hooks and config.hooks.internal)
-    entries = {name: _table(body).get("enabled") is not False for name, body in _table(section.get("entries")).items()}
-    where = _texts(_table(section.get("load")).get("extraDirs"))
-    folders = tuple(paths.expand_path(path, environ, home) for path in where)
-    return HookScriptSettings(section.get("enabled") is not False, folders, entries)
-
-
-def _entry(ident: str, body: dict[str, Any], environ: Mapping[str, str], findings: list[ConfigFinding]) -> PluginEntry:
-    hooks = _table(body.get("hooks"))
-    path: Path = ("plugins", "entries", ident, "config")
-    each = {name: ms / 1000 for name, ms in _table(hooks.get("timeouts")).items() if _positive(ms)}
-    whole = hooks.get("timeoutMs")
-    return PluginEntry(
-        body.get("enabled") is not False,
-        _table(_revealed(_table(body.get("config")), path, environ, findings)),
-        hooks.get("allowPromptInjection") is not False,
-        hooks.get("allowConversationAccess") is True,
-        float(whole or 0) / 1000 if _positive(whole) else None,
-        each,
-    )
-
-
-def _revealed(value: Any, path: Path, environ: Mapping[str, str], findings: list[ConfigFinding]) -> Any:
-    """With references to secrets replaced by the secrets."""
-    if isinstance(value, list):
-        return [_revealed(one, (*path, at), environ, findings) for at, one in enumerate(value)]
-    if not isinstance(value, dict):
-        return value
-    if value.get("source") == "env" and isinstance(value.get("id"), str) and len(value) <= 3:
-        found = environ.get(value["id"], "")
-        if not found:
-            hint = suggest_nearest(value["id"], environ)
-            findings.append(ConfigFinding(path, f"the environment variable {value['id']} is not set", hint, False))
-        return found
-    return {name: _revealed(one, (*path, name), environ, findings) for name, one in value.items()}
-
-
-def _positive(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-
-
-def _table(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _texts(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str) and one.strip()] if isinstance(value, list) else []
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        told = {name: not (isinstance(one, dict) and one.get("enabled") is False) for name, one in self.entries.items()}
+        return msgspec.structs.replace(self, entries=told)

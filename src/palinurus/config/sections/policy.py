@@ -7,26 +7,21 @@ not known here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from palinurus.config import files, lines, paths
-from palinurus.config.findings import ConfigFinding
+from palinurus.config.declare import fill_section
+from palinurus.config.findings import ConfigFinding, ConfigPlace
 from palinurus.config.keypath import Path, parse_path, show_path
+from palinurus.config.kinds import make_kind
 from palinurus.config.schema import Config
-from palinurus.config.schema.agents import AgentDefaults, AgentEntry, AgentsSection, SharedAgentSection
-from palinurus.config.schema.tools import (
-    ApplyPatchSection,
-    ExecSection,
-    SharedToolsSection,
-    ToolPolicySection,
-    ToolProfileSection,
-    ToolsSection,
-)
+from palinurus.config.sections.agents import AgentLayers
+from palinurus.config.sections.tools import AgentToolsSection, ToolPolicySection, ToolProfileSection
 from palinurus.config.settings import Settings
 from palinurus.core.policy.groups import MCP_ORIGIN, is_known_word, names_builtin, suggest_word
 from palinurus.core.policy.layers import ChatPlace, ChatToolRules, PatchToolRules, ToolLists, ToolRules, ToolScope
-from palinurus.core.types.keys import escape_key_part, parse_agent_id
+from palinurus.core.types.keys import escape_key_part
 
 DEPTH = 1  # how deep sub-agents go when nobody says
 _CHATS = ("groups", "channels", "rooms")  # below a channel, an account, a guild or a team
@@ -36,46 +31,39 @@ _AROUND = ("guilds", "teams")
 class ToolPolicyReader:
     """Collects the lists of one config; what is odd about them is added to `findings`."""
 
-    def __init__(self, config: Config, findings: list[ConfigFinding]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        agents: Mapping[str, AgentLayers],
+        tools: Mapping[str, AgentToolsSection],
+        here: ConfigPlace,
+    ) -> None:
         self._config = config
-        self._findings = findings
-        plugins = (config.plugins.entries if config.plugins else None) or {}
-        servers = (config.mcp or {}).get("servers")
-        self._others = frozenset(name.lower() for name in (*plugins, *(servers if isinstance(servers, dict) else ())))
+        self._agents = agents
+        self._tools = tools
+        self._findings = here.findings
+        self._others = frozenset(name.lower() for name in (*config.plugins.entries, *config.mcp.named))
 
-    def rules(self, agents: Collection[str]) -> ToolRules:
+    def rules(self) -> ToolRules:
         """All of it."""
-        tools = self._config.tools or ToolsSection()
-        patch = (tools.exec or ExecSection()).apply_patch or ApplyPatchSection()
-        written = dict(self._written())
-        holder = tools.subagents.tools if tools.subagents else None
+        tools, words = self._config.tools, self._config.tools.exec.words
+        written = {name: layers for name, layers in self._agents.items() if layers.own.get("tools") is not None}
         return ToolRules(
             shared=self._scope(tools, ("tools",)),
-            agents={key: self._scope(e.tools, (*path, "tools")) for key, (path, e) in written.items() if e.tools},
+            agents={name: self._scope(self._tools[name], (*one.path, "tools")) for name, one in written.items()},
             chats=dict(self._chats()),
-            subagents=self._lists(holder, ("tools", "subagents", "tools")),
-            patch=PatchToolRules(patch.enabled is not False, _words(patch.allow_models)),
-            deepest={key: self._depth(written[key][1] if key in written else None) for key in agents},
+            subagents=self._lists(tools.subagents, ("tools", "subagents", "tools")),
+            patch=PatchToolRules(words.patch, words.patch_models),
+            deepest={n: one.merge("subagents").get("maxSpawnDepth") or DEPTH for n, one in self._agents.items()},
             narrowed=dict(self._narrowed()),
         )
 
-    def _written(self) -> Iterator[tuple[str, tuple[Path, AgentEntry]]]:
-        section = self._config.agents or AgentsSection()
-        for index, entry in enumerate(section.listed or ()):
-            yield parse_agent_id(entry.id or "") or "", (("agents", "list", index), entry)
-        for name, entry in (section.entries or {}).items():
-            yield parse_agent_id(name) or "", (("agents", "entries", name), entry)
-
-    def _scope(self, section: SharedToolsSection | None, path: Path) -> ToolScope:
-        section = section or SharedToolsSection()
-        sandbox = section.sandbox.tools if section.sandbox else None
+    def _scope(self, section: AgentToolsSection, path: Path) -> ToolScope:
         return ToolScope(
             own=self._lists(section, path),
-            providers={
-                key: self._lists(body, (*path, "byProvider", key)) for key, body in (section.by_provider or {}).items()
-            },
-            senders=self._senders(section.tools_by_sender or {}, (*path, "toolsBySender")),
-            sandbox=self._lists(sandbox, (*path, "sandbox", "tools")) if sandbox else None,
+            providers={key: self._lists(body, (*path, "byProvider", key)) for key, body in section.by_provider.items()},
+            senders=self._senders(section.tools_by_sender, (*path, "toolsBySender")),
+            sandbox=self._lists(section.sandbox, (*path, "sandbox", "tools")) if section.sandbox else None,
         )
 
     def _senders(self, section: Mapping[str, ToolPolicySection], path: Path) -> dict[str, ToolLists]:
@@ -89,10 +77,10 @@ class ToolPolicyReader:
         section = section or ToolPolicySection()
         made = ToolLists(
             show_path(path),
-            _words(section.allow),
-            _words(section.also_allow) or (),
-            _words(section.deny) or (),
-            (section.profile or "") if isinstance(section, ToolProfileSection) else "",
+            section.allow,
+            section.also,
+            section.deny,
+            profile=(section.profile or "") if isinstance(section, ToolProfileSection) else "",
         )
         if made.allow and made.also:
             beside = f"cannot stand beside {made.key}.allow"
@@ -121,7 +109,7 @@ class ToolPolicyReader:
     # chats
 
     def _chats(self) -> Iterator[tuple[ChatPlace, ChatToolRules]]:
-        for name, body in (self._config.channels or {}).items():
+        for name, body in self._config.channels.items():
             if name == "defaults":
                 continue
             yield from self._around(body, ("channels", name), ChatPlace(name))
@@ -163,39 +151,20 @@ class ToolPolicyReader:
 
     def _policy(self, body: Mapping[str, Any], path: Path) -> ToolPolicySection:
         """Channel sections are free-form: what is not a list of texts here would silently allow everything."""
-        made: dict[str, list[str] | None] = {}
+        kind = make_kind(list[str])
         for key in ("allow", "alsoAllow", "deny"):
-            value = body.get(key)
-            good = isinstance(value, list) and all(isinstance(word, str) for word in value)
-            if value is not None and not good:
+            if body.get(key) is not None and not kind.fits(body[key]):
                 self._findings.append(ConfigFinding((*path, key), "expected a list of texts", "put it in [ ]"))
-            made[key] = value if good else None
-        return ToolPolicySection(made["allow"], made["alsoAllow"], made["deny"])
-
-    # agents
-
-    def _defaults(self) -> AgentDefaults:
-        return (self._config.agents.defaults if self._config.agents else None) or AgentDefaults()
-
-    def _depth(self, entry: AgentEntry | None) -> int:
-        found = (s.subagents.max_spawn_depth for s in self._said(entry) if s.subagents)
-        return next((depth for depth in found if depth), DEPTH)
-
-    def _said(self, entry: AgentEntry | None) -> tuple[SharedAgentSection, ...]:
-        return (entry, self._defaults()) if entry is not None else (self._defaults(),)
+        told = {key: body[key] for key in ("allow", "alsoAllow", "deny") if kind.fits(body.get(key))}
+        return fill_section(ToolPolicySection, told, ConfigPlace("", {}, []))
 
     def _narrowed(self) -> Iterator[tuple[str, str]]:
         """Models that the config gives only some tools."""
-        for name, body in ((self._config.models.providers if self._config.models else None) or {}).items():
-            for index, model in enumerate(body.models or ()):
-                if "toolNames" in (model.compat or {}):
+        for name, body in self._config.models.providers.items():
+            for index, model in enumerate(body.models):
+                if "toolNames" in model.compat:
                     path: Path = ("models", "providers", name, "models", index, "compat", "toolNames")
                     yield f"{name}/{model.id}", show_path(path)
-
-
-def resolve_policy(config: Config, agents: Collection[str], findings: list[ConfigFinding]) -> ToolRules:
-    """The rules; what is odd is added to `findings`."""
-    return ToolPolicyReader(config, findings).rules(agents)
 
 
 def find_key_source(settings: Settings, key: str) -> str:
@@ -210,10 +179,6 @@ def find_key_source(settings: Settings, key: str) -> str:
             scan, path = lines.scan_json(text), parse_path(key)
             return f"{name}:{scan.line(path)}" if path in scan.nodes else ""
     return ""
-
-
-def _words(section: list[str] | None) -> tuple[str, ...] | None:
-    return None if section is None else tuple(section)
 
 
 def _maps(section: Any) -> Iterator[tuple[str, dict[str, Any]]]:

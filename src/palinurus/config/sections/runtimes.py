@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.schema import Config
-from palinurus.config.schema.agents import AgentDefaults, AgentEntry
+from palinurus.config.forms import Free
 from palinurus.config.secrets import Secret
+from palinurus.config.sections.agents import AgentLayers
+from palinurus.config.sections.models import ProviderSettings
 
 CODEX, CLAUDE, ACP = "codex", "claude-cli", "acp"
 OWN = frozenset({"", "auto", "pi", "openclaw", "palinurus", "embedded"})  # words for our own loop
@@ -61,21 +62,19 @@ _MAKERS: dict[str, frozenset[str]] = {
 }
 
 
-def resolve_runtimes(config: Config, written: Mapping[str, AgentEntry], agents: Mapping[str, Any]) -> RuntimeSettings:
-    """The settings."""
-    defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
-    shared = _named(defaults.agent_runtime)
-    entries = (config.plugins.entries if config.plugins else None) or {}
-    server = _part(_part(entries.get(CODEX), "config"), "appServer")
-    backends = defaults.cli_backends or {}
-    bodies = {name: {**(server if name == CODEX else {}), **_part(backends, name)} for name in COMMANDS}
+def resolve_runtimes(
+    agents: Mapping[str, AgentLayers], shared: Free, codex: Free, providers: Mapping[str, ProviderSettings]
+) -> RuntimeSettings:
+    """The settings. `codex` is plugins.entries.codex.config."""
+    backends = shared.get("cliBackends") or {}
+    bodies = {name: _part(backends, name) for name in COMMANDS}
+    bodies[CODEX] = {**_part(codex, "appServer"), **bodies[CODEX]}
     bodies |= {name: body for name, body in backends.items() if name not in COMMANDS and _speaks(body)}
-    own = {key: _chosen(entry) for key, entry in written.items() if entry.agent_runtime or entry.runtime}
-    chosen = {key: own.get(key, shared) for key in agents}
-    models = {name: _named(entry.agent_runtime) for name, entry in (defaults.models or {}).items()}
-    for ident, provider in ((config.models.providers if config.models else None) or {}).items():
-        models[ident] = _named(provider.agent_runtime)
-        models |= {f"{ident}/{model.id}": _named(model.agent_runtime) for model in provider.models or ()}
+    chosen = {key: _chosen(layers) for key, layers in agents.items()}
+    models = {name: _named(_part(entry, "agentRuntime")) for name, entry in (shared.get("models") or {}).items()}
+    for ident, provider in providers.items():
+        models[ident] = provider.runtime
+        models |= {f"{ident}/{model.id}": model.runtime for model in provider.models}
     return RuntimeSettings(
         {name: _program(name, body) for name, body in bodies.items()},
         {key: name for key, name in chosen.items() if name in bodies},
@@ -94,9 +93,9 @@ def _program(name: str, body: Mapping[str, Any]) -> RuntimeProgram:
         name if name in COMMANDS else ACP,
         env,
         _one(body.get("approvalPolicy"), APPROVALS),
-        _one(body.get("sandbox"), SANDBOXES),
-        _one(body.get("permissionMode"), PERMISSIONS),
-        str(body.get("mcpConfig") or ""),
+        sandbox=_one(body.get("sandbox"), SANDBOXES),
+        permission=_one(body.get("permissionMode"), PERMISSIONS),
+        mcp=str(body.get("mcpConfig") or ""),
     )
 
 
@@ -106,11 +105,14 @@ def _named(runtime: Any) -> str:
     return found if isinstance(found, str) and found not in OWN else ""
 
 
-def _chosen(entry: AgentEntry) -> str:
+def _chosen(layers: AgentLayers) -> str:
     """agents.list[].runtime {type: "acp", acp: {agent}}, else agentRuntime."""
-    runtime = entry.runtime or {}
+    own, shared, _ = layers
+    runtime = own.get("runtime") or {}
+    if not runtime and not own.get("agentRuntime"):
+        return _named(shared.get("agentRuntime"))
     named = _part(runtime, "acp").get("agent") if runtime.get("type") == ACP else None
-    return named if isinstance(named, str) else _named(entry.agent_runtime)
+    return named if isinstance(named, str) else _named(own.get("agentRuntime"))
 
 
 def _speaks(body: Any) -> bool:

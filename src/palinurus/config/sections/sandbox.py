@@ -1,31 +1,31 @@
-"""`agents.defaults.sandbox`, overlaid by an agent's own, with every default applied and every path judged. Pure.
+"""`agents.defaults.sandbox`, overlaid by an agent's own, with every path judged. Names are OpenClaw's, except those of
+the sandbox on the host.
 
 A path that would open what must stay closed (the state directory, keys of the user, sockets of container
 engines), or anything above such a path, is a finding and is left out.
 """
 
-from __future__ import annotations
-
 import os
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
 from palinurus.config import paths
-from palinurus.config.findings import ConfigFinding
-from palinurus.config.keypath import Path
-from palinurus.config.schema.sandbox import DockerSection, SandboxLimitsSection, SandboxSection
+from palinurus.config.declare import Section, fill_section, option, same_form
+from palinurus.config.findings import ConfigPlace
+from palinurus.config.forms import Amount, Count, Filled, Free, Names, Size, lay_over, merge_raw
+from palinurus.config.kinds import Written
 from palinurus.core.types.sandbox import (
     ANY_PORT,
     DEFAULT_PORTS,
     ContainerMount,
     ContainerSpec,
     PortRanges,
+    ProcessLimits,
     SandboxSettings,
 )
-from palinurus.core.types.sandbox import ProcessLimits as CellLimits
 
 # What opens other doors, in the user's home; and where programs listen that run commands for whoever asks.
 GUARDED = (
@@ -40,73 +40,153 @@ _SYSTEM = (
 _RANGE = re.compile(r"(\d{1,5})(?:\s*-\s*(\d{1,5}))?")
 _BACKENDS = ("docker", "landlock", "bubblewrap")
 
-
-class SandboxContext(msgspec.Struct, frozen=True):
-    """What the words in the section are seen from."""
-
-    path: Path
-    home: str  # the state directory
-    environ: Mapping[str, str]
-    findings: list[ConfigFinding]
-
-    def bad(self, key: str, message: str, hint: str = "") -> None:
-        self.findings.append(ConfigFinding((*self.path, *key.split(".")), message, hint))
+Megabytes = Annotated[int, Written(Size, lambda mb: mb << 20)]
+SizeText = Annotated[str, Written(str | int, lambda size: str(size or ""))]
 
 
-def resolve_sandbox(
-    own: SandboxSection | None, shared: SandboxSection | None, where: SandboxContext
-) -> SandboxSettings:
-    """The settings of one agent; what is wrong goes to the findings."""
-    told = _over(own, shared, SandboxSection())
-    base = SandboxSettings()
-    backend = told.backend or base.backend
-    if backend not in _BACKENDS:
-        where.bad("backend", f"there is no sandbox {backend!r} here", f"one of {', '.join(_BACKENDS)}")
-    scope = told.scope or ("session" if told.per_session else "shared" if told.per_session is False else base.scope)
-    return SandboxSettings(
-        mode=told.mode or base.mode,
-        backend=backend,
-        scope=scope,
-        access=told.workspace_access or base.access,
-        root=paths.expand_path(told.workspace_root or "sandboxes", where.environ, where.home),
-        contain=told.contain or base.contain,
-        read=_declared("read", told.read or (), where),
-        write=_declared("write", told.write or (), where),
-        connect=_connect(told.connect, where),
-        unix=bool(told.unix_sockets),
-        limits=_limits(_over(told.limits, None, SandboxLimitsSection())),
-        box=_box(_over(own.docker if own else None, shared.docker if shared else None, DockerSection()), where),
+def _lines(told: str | list[str]) -> str:
+    return "\n".join(told) if isinstance(told, list) else told
+
+
+def _ulimits(told: Free) -> tuple[str, ...]:
+    return tuple(_ulimit(name, value) for name, value in told.items())
+
+
+def _ulimit(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        soft = value.get("soft", value.get("hard", 0))
+        return f"{name}={soft}:{value.get('hard', soft)}"
+    return f"{name}={value}"
+
+
+class DockerSection(Section, frozen=True):
+    """sandbox.docker: `ContainerSpec` as the config writes it."""
+
+    name: Filled | None = option(None, at="containerPrefix")
+    image: Filled | None = None
+    workdir: Filled | None = None
+    network: Filled | None = None
+    user: str | None = None
+    read_only: bool | None = option(None, at="readOnlyRoot")
+    tmpfs: Names | None = None
+    cap_drop: Names | None = None
+    env: Annotated[tuple[tuple[str, str], ...], Written(dict[str, str], lambda env: tuple(env.items()))] | None = None
+    memory: SizeText | None = None
+    memory_swap: SizeText | None = None
+    cpus: Amount | None = None
+    pids: Size | None = option(None, at="pidsLimit")
+    dns: Names | None = None
+    hosts: Names | None = option(None, at="extraHosts")
+    ulimits: Annotated[Names, Written(Free, _ulimits)] | None = None
+    seccomp: str | None = option(None, at="seccompProfile")
+    apparmor: str | None = option(None, at="apparmorProfile")
+    setup: Annotated[str, Written(str | list[str], _lines)] | None = option(None, at="setupCommand")
+    binds: list[str] | None = None
+
+    def make_spec(self, here: ConfigPlace) -> ContainerSpec:
+        """The container; what would open the sandbox goes to the findings."""
+        made = lay_over(SandboxSettings().box, self)
+        if made.network == "host" or made.network.startswith("container:"):
+            here.bad("network", f"{made.network!r} would take the sandbox's network away", "none or bridge")
+        for name, value in (("seccompProfile", made.seccomp), ("apparmorProfile", made.apparmor)):
+            if value == "unconfined":
+                here.bad(name, "would switch off a part of the sandbox", "leave it out")
+        return msgspec.structs.replace(made, mounts=_binds(self.binds or (), here))
+
+
+class SandboxLimitsSection(Section, frozen=True):
+    """What one process of a contained command may use; 0 = as the gateway has it."""
+
+    files: Size | None = None
+    file_bytes: Megabytes | None = option(None, at="fileMb")
+    memory_bytes: Megabytes | None = option(None, at="memoryMb")
+    processes: Size | None = None
+    cpu_seconds: Size | None = None
+
+
+class SandboxSection(Section, frozen=True):
+    """`SandboxSettings` as the config writes them."""
+
+    mode: Literal["off", "non-main", "all"] | None = option(
+        None, "Which sessions get a sandbox and a workspace of their own: off, non-main, all."
+    )
+    backend: Filled | None = option(None, "What that sandbox is made of: docker, landlock or bubblewrap.")
+    scope: Literal["session", "agent", "shared"] | None = option(
+        None, "Who shares one: session (nobody), agent, or shared."
+    )
+    per_session: bool | None = None  # the older way to say a scope
+    access: Literal["none", "ro", "rw"] | None = option(
+        None, "What a sandbox sees of the agent's workspace: none, ro or rw.", "workspaceAccess"
+    )
+    workspace_root: str = option("", "Where the workspaces of sandboxed sessions are.")
+    visibility: Literal["spawned", "all"] = option("spawned", at="sessionToolsVisibility")
+    docker: DockerSection = DockerSection()
+    contain: Literal["auto", "landlock", "bubblewrap", "off"] | None = option(
+        None, "What holds commands on this machine: auto, landlock, bubblewrap, or off."
+    )
+    paths_read: Names = option((), "Folders besides the workspace that may be read.", "read")
+    paths_written: Names = option((), "Folders besides the workspace that may be written.", "write")
+    ports: Literal["default", "any", "none"] | list[Count | str] = option(
+        "default", "TCP ports commands may connect to: default, any, none, or a list.", "connect"
+    )
+    unix: bool | None = option(
+        None, "Let commands use Unix sockets, behind which other programs listen.", "unixSockets"
+    )
+    process_limits: SandboxLimitsSection = option(
+        SandboxLimitsSection(),
+        "What each process may use: files, fileMb, memoryMb, processes, cpuSeconds.",
+        "limits",
     )
 
+    UNREAD: ClassVar = same_form(Free, "ssh browser prune")
 
-def _over(own: Any, shared: Any, nothing: Any) -> Any:
-    """Field by field: the agent's own word, else the shared one."""
-    if own is None or shared is None:
-        return own or shared or nothing
-    fields = {name: getattr(own, name) for name in own.__struct_fields__}
-    return msgspec.structs.replace(shared, **{name: value for name, value in fields.items() if value is not None})
+    def make_settings(self, here: ConfigPlace) -> SandboxSettings:
+        """The settings; what is wrong goes to the findings."""
+        made = lay_over(SandboxSettings(), self)
+        if made.backend not in _BACKENDS:
+            here.bad("backend", f"there is no sandbox {made.backend!r} here", f"one of {', '.join(_BACKENDS)}")
+        scope = made.scope
+        if self.scope is None and self.per_session is not None:
+            scope = "session" if self.per_session else "shared"
+        return msgspec.structs.replace(
+            made,
+            scope=scope,
+            root=here.folder(self.workspace_root or "sandboxes"),
+            read=_declared("read", self.paths_read, here),
+            write=_declared("write", self.paths_written, here),
+            connect=_connect(self.ports, here),
+            limits=lay_over(ProcessLimits(), self.process_limits),
+            box=self.docker.make_spec(here.below("docker")),
+        )
 
 
-def _declared(key: str, written: Iterable[str], where: SandboxContext) -> tuple[str, ...]:
+def resolve_sandbox(own: Free | None, shared: Free | None, here: ConfigPlace) -> SandboxSettings:
+    """The settings of one agent. Findings name the defaults' place also for what its own entry says."""
+    told = merge_raw(own, shared)
+    told["docker"] = merge_raw((own or {}).get("docker"), (shared or {}).get("docker"))
+    return fill_section(SandboxSection, told, here).make_settings(here.below("agents", "defaults", "sandbox"))
+
+
+def _declared(key: str, written: Iterable[str], here: ConfigPlace) -> tuple[str, ...]:
     found = []
     for text in written:
-        path = paths.expand_path(text, where.environ, paths.find_user_home(where.environ))
-        problem = find_guarded(path, where)
+        path = paths.expand_path(text, here.environ, paths.find_user_home(here.environ))
+        problem = find_guarded(path, here)
         if problem:
-            where.bad(key, f"{text!r} would open {problem}", "name the folder that is needed, nothing above it")
+            here.bad(key, f"{text!r} would open {problem}", "name the folder that is needed, nothing above it")
         else:
             found.append(path)
     return tuple(found)
 
 
-def find_guarded(path: str, where: SandboxContext) -> str:
+def find_guarded(path: str, here: ConfigPlace) -> str:
     """What `path` would lay open if it were given to commands; "" if nothing that must stay closed.
 
     Links are followed as far as they exist: what counts is where the path leads.
     """
     real = os.path.realpath(path)
-    user = paths.find_user_home(where.environ)
-    for other in (where.home, *(f"{user}/{name}" for name in GUARDED), *_SYSTEM):
+    user = paths.find_user_home(here.environ)
+    for other in (here.home, *(f"{user}/{name}" for name in GUARDED), *_SYSTEM):
         for one in {other, os.path.realpath(other)}:
             above = (one + "/").startswith(real.rstrip("/") + "/")
             # a folder in /home is a person's; one in /run or in the state directory is not for commands
@@ -116,7 +196,7 @@ def find_guarded(path: str, where: SandboxContext) -> str:
     return ""
 
 
-def _connect(told: Any, where: SandboxContext) -> PortRanges:
+def _connect(told: Any, here: ConfigPlace) -> PortRanges:
     words: dict[Any, PortRanges] = {None: DEFAULT_PORTS, "default": DEFAULT_PORTS, "any": ANY_PORT, "none": ()}
     if not isinstance(told, list):
         return words[told]
@@ -130,7 +210,7 @@ def _connect(told: Any, where: SandboxContext) -> PortRanges:
         if 1 <= first <= last <= 65535:
             found.append((first, last))
         else:
-            where.bad("connect", f"{one!r} is no port", "ports such as 443 or '8000-8010', or the word default")
+            here.bad("connect", f"{one!r} is no port", "ports such as 443 or '8000-8010', or the word default")
     return join_ports(found)
 
 
@@ -151,69 +231,18 @@ def remove_port(ports: PortRanges, port: int) -> PortRanges:
     return join_ports((a, b) for a, b in pieces if a <= b)
 
 
-def _limits(told: SandboxLimitsSection) -> CellLimits:
-    base = CellLimits()
-    return CellLimits(
-        files=base.files if told.files is None else told.files,
-        file_bytes=(told.file_mb or 0) << 20,
-        memory_bytes=(told.memory_mb or 0) << 20,
-        processes=told.processes or 0,
-        cpu_seconds=told.cpu_seconds or 0,
-    )
-
-
-def _box(told: DockerSection, where: SandboxContext) -> ContainerSpec:
-    base = SandboxSettings().box
-    setup = told.setup_command
-    network = told.network or base.network
-    if network == "host" or network.startswith("container:"):
-        where.bad("docker.network", f"{network!r} would take the sandbox's network away", "none or bridge")
-    for name, value in (("seccompProfile", told.seccomp_profile), ("apparmorProfile", told.apparmor_profile)):
-        if value == "unconfined":
-            where.bad(f"docker.{name}", "would switch off a part of the sandbox", "leave it out")
-    return ContainerSpec(
-        name=told.container_prefix or base.name,
-        image=told.image or base.image,
-        workdir=told.workdir or base.workdir,
-        mounts=_binds(told.binds or (), where),
-        network=network,
-        user=told.user or "",
-        read_only=told.read_only_root is not False,
-        tmpfs=base.tmpfs if told.tmpfs is None else tuple(told.tmpfs),
-        cap_drop=base.cap_drop if told.cap_drop is None else tuple(told.cap_drop),
-        env=tuple((told.env or {}).items()),
-        memory=str(told.memory or ""),
-        memory_swap=str(told.memory_swap or ""),
-        cpus=told.cpus or 0,
-        pids=base.pids if told.pids_limit is None else told.pids_limit,
-        dns=tuple(told.dns or ()),
-        hosts=tuple(told.extra_hosts or ()),
-        ulimits=tuple(_ulimit(name, value) for name, value in (told.ulimits or {}).items()),
-        seccomp=told.seccomp_profile or "",
-        apparmor=told.apparmor_profile or "",
-        setup="\n".join(setup) if isinstance(setup, list) else setup or "",
-    )
-
-
-def _ulimit(name: str, value: Any) -> str:
-    if isinstance(value, dict):
-        soft = value.get("soft", value.get("hard", 0))
-        return f"{name}={soft}:{value.get('hard', soft)}"
-    return f"{name}={value}"
-
-
-def _binds(written: Iterable[str], where: SandboxContext) -> tuple[ContainerMount, ...]:
+def _binds(written: Iterable[str], here: ConfigPlace) -> tuple[ContainerMount, ...]:
     found = []
     for text in written:
         source, _, rest = text.partition(":")
         target, _, mode = rest.partition(":")
         if not source.startswith(("/", "~")) or not target.startswith("/") or mode not in ("", "ro", "rw"):
-            where.bad("docker.binds", f"{text!r} is no bind", "write it as /source:/target:ro")
+            here.bad("binds", f"{text!r} is no bind", "write it as /source:/target:ro")
             continue
-        path = paths.expand_path(source, where.environ, "/")
-        problem = find_guarded(path, where)
+        path = paths.expand_path(source, here.environ, "/")
+        problem = find_guarded(path, here)
         if problem:
-            where.bad("docker.binds", f"{text!r} would open {problem}", "name the folder that is needed")
+            here.bad("binds", f"{text!r} would open {problem}", "name the folder that is needed")
             continue
         found.append(ContainerMount(os.path.realpath(path), target, mode == "rw"))
     return tuple(found)

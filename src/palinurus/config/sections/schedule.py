@@ -1,157 +1,173 @@
-"""agents.*.heartbeat -> when and how each agent looks by itself for something to do. Pure."""
+"""What happens by itself: heartbeats (agents.*.heartbeat), jobs (cron), upkeep (session.maintenance)."""
 
-from __future__ import annotations
-
+import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 
-from palinurus.config.schema import Config
-from palinurus.config.schema.agents import AgentDefaults, AgentEntry
-from palinurus.config.schema.rest import CronSection
+from palinurus.config.declare import Section, fill_section, option
+from palinurus.config.findings import ConfigPlace
+from palinurus.config.forms import (
+    Bytes,
+    Count,
+    Days,
+    DaysOrNever,
+    Free,
+    HoursOrNever,
+    MinutesText,
+    OptionalSecret,
+    Seconds,
+    Size,
+    Text,
+    merge_raw,
+)
+from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
-from palinurus.core import durations
 from palinurus.core.schedule.heartbeat import HeartbeatHours, parse_minutes
-from palinurus.core.types.keys import parse_agent_id
 
-# cron: whether jobs run, how many at once, where results may be posted, how many runs are remembered. Pure.
+HIGH_WATER = 0.8  # of maxDiskBytes
+LONGEST = 600.0  # seconds for one heartbeat when nobody says
+TIME = ("is not a time of day", "write it as 08:30 (24 hours)")
+_CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d|24:00", re.ASCII)
 
-RUNS, MOST = 200, 2000
 
-
-class CronSettings(msgspec.Struct, frozen=True):
-    """`timezone` is for cron lines that name none."""
+class CronSettings(Section, frozen=True):
+    """cron. `timezone` is for cron lines that name none."""
 
     enabled: bool = True
-    webhook: str = ""  # for jobs that deliver by webhook and name no address
-    webhook_token: Secret = Secret()
-    runs: int = RUNS  # remembered of each job
-    timezone: str = ""
+    webhook: Text = ""  # for jobs that deliver by webhook and name no address
+    webhook_token: OptionalSecret = Secret()
+    runs: Annotated[int, Written(Count, lambda lines: min(lines, 2000))] = option(200, at="runLog:keepLines")
+    max_concurrent_runs: Count | None = option(None, "How many scheduled runs go on at the same time.")
+    session_retention: HoursOrNever = 86_400.0
+    timezone: str = option("", at=None)
+
+    UNREAD: ClassVar = {"store": str, "retry": Free, "failureAlert": Free, "failureDestination": Free, "triggers": Free}
 
 
-def resolve_cron(config: Config, timezone: str) -> CronSettings:
-    """The settings."""
-    section = config.cron or CronSection()
-    kept = (section.run_log or {}).get("keepLines") if isinstance(section.run_log, dict) else None
-    token = section.webhook_token
-    return CronSettings(
-        enabled=section.enabled is not False,
-        webhook=(section.webhook or "").strip(),
-        webhook_token=Secret(token if isinstance(token, str) else ""),
-        runs=min(kept, MOST) if isinstance(kept, int) and kept > 0 else RUNS,
-        timezone=timezone,
-    )
+class UpkeepSettings(Section, frozen=True):
+    """session.maintenance. Times in seconds, None = never; sizes in bytes, None = no limit."""
+
+    enforce: Annotated[bool, Written(Literal["enforce", "warn"], lambda word: word != "warn")] = option(True, at="mode")
+    prune_after: Days = 30 * 86_400.0
+    max_entries: Count = 500
+    archive_after: DaysOrNever = option(30 * 86_400.0, at="resetArchiveRetention")
+    max_disk: Bytes = option(None, at="maxDiskBytes")
+    high_water: Bytes = option(None, at="highWaterBytes")
+    cron_after: float | None = option(86_400.0, at=None)  # cron.sessionRetention
+
+    KNOWN: ClassVar = {"pruneDays": Count}
+    UNREAD: ClassVar = {"rotateBytes": str | int}
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        days = raw.get("pruneDays")  # the older spelling
+        prune = days * 86_400.0 if days and raw.get("pruneAfter") is None else self.prune_after
+        own = raw.get("resetArchiveRetention") not in (None, "")
+        water = self.high_water
+        if self.max_disk is None:
+            water = None
+        elif water is None or water > self.max_disk:
+            water = int(self.max_disk * HIGH_WATER)
+        archive = self.archive_after if own else prune
+        return msgspec.structs.replace(self, prune_after=prune, archive_after=archive, high_water=water)
 
 
-# channels.*.heartbeat: what of heartbeats may be seen in a chat. An account's word goes before its channel's, that
-# before channels.defaults. Pure.
+class HeartbeatVisibility(Section, frozen=True):
+    """channels.*.heartbeat: what of heartbeats may be seen. With none of them there is no reason to beat there."""
+
+    ok: bool = option(False, at="showOk")
+    alerts: bool = option(True, at="showAlerts")
+    indicator: bool = option(True, at="useIndicator")
+
+    LOOSE: ClassVar = True
 
 
-class HeartbeatVisibility(msgspec.Struct, frozen=True):
-    """showOk, showAlerts, useIndicator. With none of them there is no reason to beat for that chat."""
-
-    ok: bool = False
-    alerts: bool = True
-    indicator: bool = True
-
-
-_KEYS = {"showOk": "ok", "showAlerts": "alerts", "useIndicator": "indicator"}
-
-
-def resolve_visibility(config: Config) -> dict[str, HeartbeatVisibility]:
-    """By "channel/account", "channel", and "" for all others."""
-    channels = config.channels or {}
-    usual = _over(HeartbeatVisibility(), channels.get("defaults"))
+def resolve_visibility(channels: Mapping[str, Any]) -> dict[str, HeartbeatVisibility]:
+    """By "channel/account", "channel", and "" for all others. An account's word goes before its channel's, that
+    before channels.defaults."""
+    usual = _shown(channels.get("defaults"))
     found = {"": usual}
     for name, section in channels.items():
         if name == "defaults" or not isinstance(section, dict):
             continue
-        own = found[name] = _over(usual, section)
+        own = found[name] = merge_raw(_shown(section), usual)
         accounts = section.get("accounts")
         for account, body in accounts.items() if isinstance(accounts, dict) else ():
-            found[f"{name}/{account}"] = _over(own, body)
-    return found
+            found[f"{name}/{account}"] = merge_raw(_shown(body), own)
+    nowhere = ConfigPlace("", {}, [])
+    return {place: fill_section(HeartbeatVisibility, told, nowhere) for place, told in found.items()}
 
 
-def _over(base: HeartbeatVisibility, section: Any) -> HeartbeatVisibility:
+def _shown(section: Any) -> dict[str, Any]:
     written = section.get("heartbeat") if isinstance(section, Mapping) else None
-    if not isinstance(written, Mapping):
-        return base
-    changes = {own: written[key] for key, own in _KEYS.items() if isinstance(written.get(key), bool)}
-    return msgspec.structs.replace(base, **changes)
+    return {name: on for name, on in written.items() if isinstance(on, bool)} if isinstance(written, Mapping) else {}
 
 
-EVERY = 1800.0
-LONGEST = 600.0  # seconds for one heartbeat when nobody says
+def _clock(value: str) -> str:
+    if value and not _CLOCK.fullmatch(value):
+        raise ValueError
+    return value
 
 
-class HeartbeatSettings(msgspec.Struct, frozen=True):
-    """One agent's. Times in seconds."""
+def _start(value: str) -> str:
+    return _clock("late" if value == "24:00" else value)
 
-    every: float = EVERY
-    prompt: str = ""  # "" = ours
-    target: str = "none"  # none, last, or a channel
+
+class ActiveHours(Section, frozen=True):
+    start: Annotated[str, Written(str, _start, *TIME)] = ""
+    end: Annotated[str, Written(str, _clock, *TIME)] = ""
+    timezone: Text = ""
+
+
+class HeartbeatSettings(Section, frozen=True):
+    """One agent's heartbeat. Times in seconds."""
+
+    every: MinutesText = option(1800.0, "How often the agent looks by itself for something to do; 0m is never.")
+    prompt: Text = ""  # "" = ours
+    target: Annotated[str, Written(str, lambda word: word.strip().lower() or "none")] = "none"  # none, last, a channel
     to: str = ""
-    account: str = ""  # "" = the last one used there, or the default
-    direct: Literal["allow", "block"] = "allow"  # directPolicy: may it write to a direct chat?
+    account: str = option("", at="accountId")  # "" = the last one used there, or the default
+    direct: Literal["allow", "block"] = option("allow", at="directPolicy")  # may it write to a direct chat?
     model: str = ""
     session: str = ""  # "" = the main one
-    light: bool = False  # lightContext: the small prompt
-    isolated: bool = False  # a session of its own each time
-    reasoning: bool = False  # includeReasoning
-    ack_chars: int = 300
-    hours: HeartbeatHours | None = None
-    timezone: str = ""
-    timeout: float = LONGEST
-    skip_busy: bool = False  # skipWhenBusy: also while another session works
-    watch: str = ""  # a command whose output is compared; "" = none
-    seen: dict[str, HeartbeatVisibility] = {}  # what may be seen of it, by place; see `visible`
+    light: bool = option(False, at="lightContext")  # the small prompt
+    isolated: bool = option(False, at="isolatedSession")  # a session of its own each time
+    reasoning: bool = option(False, at="includeReasoning")
+    ack_chars: Size = option(300, at="ackMaxChars")
+    hours: HeartbeatHours | None = option(None, at=None)
+    timezone: str = option("", at=None)
+    timeout: Seconds = option(LONGEST, at="timeoutSeconds")
+    skip_busy: bool = option(False, at="skipWhenBusy")  # also while another session works
+    watch: Text = option("", "A command; the agent is asked when it prints something else than before.")
+    section: bool = option(True, at="includeSystemPromptSection")
+    seen: dict[str, HeartbeatVisibility] = option({}, at=None)  # what may be seen of it, by place
+
+    KNOWN: ClassVar = {"activeHours": ActiveHours}
+    UNREAD: ClassVar = {"suppressToolErrorWarnings": bool}
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        told = raw.get("activeHours")
+        hours = fill_section(ActiveHours, told or {}, here)
+        return msgspec.structs.replace(
+            self,
+            hours=None
+            if told is None
+            else HeartbeatHours(parse_minutes(hours.start, 0), parse_minutes(hours.end, 1440)),
+            timezone=hours.timezone,
+            timeout=self.timeout if raw.get("timeoutSeconds") else min(self.every, LONGEST) or LONGEST,
+        )
+
+    def for_user(self, timezone: str) -> Self:
+        """Its hours in the owner's zone, where it names none: "user" and nothing mean that, "local" the machine's."""
+        zone = timezone if self.timezone in ("", "user") else "" if self.timezone == "local" else self.timezone
+        return msgspec.structs.replace(self, timezone=zone)
 
 
-def resolve_heartbeats(config: Config, written: Mapping[str, AgentEntry], default: str) -> dict[str, HeartbeatSettings]:
+def resolve_heartbeats(
+    own: Mapping[str, Free | None], shared: Free | None, default: str, here: ConfigPlace
+) -> dict[str, HeartbeatSettings]:
     """By agent; only those that beat. If an agent has a block of its own, those with one do, else the default agent."""
-    defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
-    entries = {parse_agent_id(key): entry for key, entry in written.items()}
-    own = [key for key, entry in entries.items() if key and entry.heartbeat is not None]
-    made = {key: _one(entries.get(key) or AgentEntry(), defaults) for key in own or [default]}
-    seen = resolve_visibility(config)
-    return {key: msgspec.structs.replace(beat, seen=seen) for key, beat in made.items() if beat.every > 0}
-
-
-def _one(entry: AgentEntry, defaults: AgentDefaults) -> HeartbeatSettings:
-    base = HeartbeatSettings()
-
-    def pick(name: str, otherwise: Any) -> Any:
-        found = (getattr(beat, name) for beat in (entry.heartbeat, defaults.heartbeat) if beat is not None)
-        return next((value for value in found if value is not None), otherwise)
-
-    written = pick("every", "")
-    seconds = durations.parse_duration(written, "m") if written != "" else None
-    every = base.every if seconds is None else float(seconds)
-    hours = pick("active_hours", None)
-    return HeartbeatSettings(
-        every=every,
-        prompt=str(pick("prompt", "")).strip(),
-        target=str(pick("target", "none")).strip().lower() or "none",
-        to=pick("to", ""),
-        account=pick("account_id", ""),
-        direct=pick("direct_policy", base.direct),
-        model=pick("model", ""),
-        session=pick("session", ""),
-        light=pick("light_context", False),
-        isolated=pick("isolated_session", False),
-        reasoning=pick("include_reasoning", False),
-        ack_chars=pick("ack_max_chars", base.ack_chars),
-        hours=HeartbeatHours(parse_minutes(hours.start, 0), parse_minutes(hours.end, 1440)) if hours else None,
-        timezone=_zone(hours.timezone if hours else "", defaults.user_timezone),
-        timeout=float(pick("timeout_seconds", 0)) or min(every, LONGEST) or LONGEST,
-        skip_busy=pick("skip_when_busy", False),
-        watch=str(pick("watch", "")).strip(),
-    )
-
-
-def _zone(written: str | None, user: str | None) -> str:
-    """ "user" and nothing mean the owner's zone, "local" the machine's."""
-    word = (written or "").strip()
-    return (user or "").strip() if word in ("", "user") else "" if word == "local" else word
+    beating = [agent for agent, told in own.items() if told is not None] or [default]
+    made = {agent: fill_section(HeartbeatSettings, merge_raw(own.get(agent), shared), here) for agent in beating}
+    return {agent: beat for agent, beat in made.items() if beat.every > 0}

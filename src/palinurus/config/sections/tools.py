@@ -1,99 +1,217 @@
-"""`tools.exec`, as far as it is about commands that go on in the background, with every default applied. Pure."""
-
-from __future__ import annotations
+"""tools: who may use what, and the limits of each. Names are OpenClaw's."""
 
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 
-from palinurus.config.findings import ConfigFinding
-from palinurus.config.schema import Config
-from palinurus.config.schema.tools import ExecSection, TaintSection, ToolsSection
+from palinurus.config.declare import Section, Unfilled, option, same_form
+from palinurus.config.findings import ConfigPlace
+from palinurus.config.forms import Count, Free, LowerNames, ModelSpec, Names, Size
+from palinurus.config.kinds import Written
+from palinurus.config.sections.audio import MediaSection
+from palinurus.config.sections.models import VeiledSection
+from palinurus.config.sections.web import WebSettings
 from palinurus.core.types.approval import SAFE_HOSTS, TaintRules
 
-# `tools.taint` with every default applied: what passes unasked after untrusted content was read. Pure.
-
-_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
-
-
-def resolve_taint(section: ToolsSection, findings: list[ConfigFinding]) -> TaintRules:
-    """The rules. `hosts` adds to those we know; a host that is none is a finding and is left out."""
-    told = section.taint or TaintSection()
-    hosts = []
-    for host in told.hosts or ():
-        name = host.strip().lower().rstrip(".")
-        if _HOST.fullmatch(name) and not name.rpartition(".")[2].isdigit():
-            hosts.append(name)
-        else:
-            findings.append(
-                ConfigFinding(("tools", "taint", "hosts"), f"{host!r} is no host name", "write docs.example.org")
-            )
-    allow = tuple(dict.fromkeys(name.strip() for name in told.allow or () if name.strip()))
-    return TaintRules(told.enabled is not False, allow, (*SAFE_HOSTS, *hosts))
-
-
-# tools.message: where a turn may write besides the chat it answers. Pure.
-
-
-class MessageToolRules(msgspec.Struct, frozen=True):
-    """Other chats than the one a turn answers. What is no yes or no counts as not written."""
-
-    within: bool = True  # crossContext.allowWithinProvider: on the same channel
-    across: bool | None = None  # crossContext.allowAcrossProviders: to other channels; None: for the owner only
-    broadcast: bool = True  # broadcast.enabled: several at once
-
-
-def resolve_messaging(config: Config) -> MessageToolRules:
-    """The settings."""
-    section: dict[str, Any] = (config.tools.message if config.tools else None) or {}
-    cross, many = (_section(section.get(name)) for name in ("crossContext", "broadcast"))
-    usual = MessageToolRules()
-    return MessageToolRules(
-        bool(_flag(cross.get("allowWithinProvider"), usual.within)),
-        _flag(cross.get("allowAcrossProviders"), _flag(section.get("allowCrossContextSend"), usual.across)),
-        bool(_flag(many.get("enabled"), usual.broadcast)),
-    )
-
-
-def _section(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _flag(value: Any, usual: bool | None) -> bool | None:
-    return value if isinstance(value, bool) else usual
-
-
+UNLIMITED = 2_147_483.0  # seconds; what OpenClaw's timers can hold at most, here for "no limit"
+NEVER = 1_000_000  # a count no run reaches
 YIELD_RANGE = (10, 120_000)  # milliseconds: the range of backgroundMs and of a call's yieldMs
 CLEANUP = (60_000, 10_800_000)
-
-
-class ProcessSettings(msgspec.Struct, frozen=True):
-    """When a command moves to the background, and what happens when it ends there."""
-
-    yield_ms: int = 10_000
-    cleanup: float = 1800.0  # seconds a finished one can still be looked at
-    notify: bool = True  # its end wakes the session that started it
-    notify_empty: bool = False  # … also when it succeeded and printed nothing
-
-
-def resolve_processes(section: ExecSection) -> ProcessSettings:
-    """The settings; values out of range are brought into it, as OpenClaw does."""
-    base = ProcessSettings()
-    wait, kept = section.background_ms, section.cleanup_ms
-    return ProcessSettings(
-        yield_ms=base.yield_ms if wait is None else clamp_between(wait, YIELD_RANGE),
-        cleanup=base.cleanup if kept is None else clamp_between(kept, CLEANUP) / 1000,
-        notify=section.notify_on_exit is not False,
-        notify_empty=section.notify_on_exit_empty_success is True,
-    )
-
-
-def confines_patches(section: ExecSection) -> bool:
-    """tools.exec.applyPatch.workspaceOnly: patches stay in the workspace unless that is switched off."""
-    return section.apply_patch is None or section.apply_patch.workspace_only is not False
+Visibility: TypeAlias = Literal["self", "tree", "agent", "all"]
+_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
 
 
 def clamp_between(value: int, between: tuple[int, int]) -> int:
     """`value`, or the end of the range that is nearer to it."""
     return min(max(value, between[0]), between[1])
+
+
+class ToolPolicySection(Section, frozen=True):
+    """Lists of tools, by name or group."""
+
+    allow: Names | None = option(None, "Only these tools (names or groups such as group:fs); an empty list is none.")
+    also: Names = option((), "Tools in addition to the profile.", "alsoAllow")
+    deny: Names = option((), "Never these tools; goes before every allow.")
+
+
+class ToolProfileSection(ToolPolicySection, frozen=True):
+    profile: Literal["minimal", "coding", "messaging", "full"] | None = option(
+        None, "A named set of tools to start from: minimal, coding, messaging or full."
+    )
+
+
+class ProcessSettings(Section, frozen=True):
+    """tools.exec: when a command moves to the background, and what happens when it ends there. Values out of range
+    are brought into it, as OpenClaw does."""
+
+    yield_ms: Annotated[int, Written(Count, lambda ms: clamp_between(ms, YIELD_RANGE))] = option(
+        10_000, "How long a command is waited for before it goes on in the background.", "backgroundMs"
+    )
+    cleanup: Annotated[float, Written(Count, lambda ms: clamp_between(ms, CLEANUP) / 1000)] = option(
+        1800.0, "How long a finished background command can still be looked at.", "cleanupMs"
+    )
+    notify: bool = option(True, "The end of a background command wakes the session that started it.", "notifyOnExit")
+    notify_empty: bool = option(False, "… also when it succeeded and printed nothing.", "notifyOnExitEmptySuccess")
+
+
+class ExecWords(Section, frozen=True):
+    """tools.exec: which commands run, which are asked about; which models patch files."""
+
+    mode: Literal["deny", "allowlist", "ask", "auto", "full"] | None = None
+    security: Literal["deny", "allowlist", "full"] | None = None
+    ask: Literal["off", "on-miss", "always"] | None = None
+    host: Literal["auto", "sandbox", "gateway", "node"] | None = None
+    safe_bins: Names | None = None
+    safe_dirs: Names = option((), at="safeBinTrustedDirs")
+    patch: bool = option(True, at="applyPatch.enabled")
+    patch_models: Names | None = option(None, at="applyPatch.allowModels")
+
+
+class ExecSettings(VeiledSection, frozen=True):
+    """tools.exec. Times in seconds."""
+
+    timeout: Annotated[float, Written(Size, lambda seconds: float(seconds) or UNLIMITED)] = option(
+        1800.0, "How long a command may take, in seconds; 0 is no limit.", "timeoutSec"
+    )
+    env: dict[str, str] = option({}, "Variables that commands get in addition.")
+    process: ProcessSettings = option(ProcessSettings(), at="*")
+    patch_workspace_only: bool = option(
+        True, "Patches stay inside the workspace, whatever else is open.", "applyPatch.workspaceOnly"
+    )
+    words: ExecWords = option(ExecWords(), at="*")
+
+    KNOWN: ClassVar = {"timeoutSeconds": Size}
+    UNREAD: ClassVar = {
+        "node": str,
+        "pathPrepend": list[str],
+        "safeBinProfiles": Free,
+        **same_form(bool, "strictInlineEval commandHighlighting"),
+        "reviewer.model": ModelSpec,
+        "reviewer.timeoutMs": Count,
+        "approvalRunningNoticeMs": Size,
+    }
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        newer = raw.get("timeoutSeconds")
+        if newer is None or raw.get("timeoutSec") is not None:
+            return self
+        return msgspec.structs.replace(self, timeout=float(newer) or UNLIMITED)
+
+
+class ElevatedSection(Section, frozen=True):
+    enabled: bool = True
+    allow_from: dict[str, tuple[str | int, ...]] | None = None
+
+
+class MessageToolRules(Section, frozen=True):
+    """tools.message: other chats than the one a turn answers. What is no yes or no counts as not written."""
+
+    within: bool = option(True, at="crossContext.allowWithinProvider")  # on the same channel
+    across: bool | None = option(None, at="crossContext.allowAcrossProviders")  # None: for the owner only
+    broadcast: bool = option(True, at="broadcast.enabled")  # several at once
+
+    LOOSE: ClassVar = True
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        older = raw.get("allowCrossContextSend")
+        return msgspec.structs.replace(self, across=older) if self.across is None and isinstance(older, bool) else self
+
+
+class AgentToolsSection(ToolProfileSection, frozen=True):
+    """agents.list[].tools, and what `tools` can say as well."""
+
+    by_provider: dict[str, ToolProfileSection] = {}
+    tools_by_sender: dict[str, ToolPolicySection] = {}
+    elevated: ElevatedSection | None = None
+    exec: ExecSettings = option(ExecSettings(), "Running commands.")
+    workspace_only: bool = option(False, "File tools stay inside the workspace.", "fs.workspaceOnly")
+    loops: bool = option(True, at="loopDetection.enabled")
+    warn: Count | None = option(
+        None, "After so many equal calls the model is warned.", "loopDetection.warningThreshold"
+    )
+    stop: Count | None = option(None, "After so many equal calls the run ends.", "loopDetection.criticalThreshold")
+    message: MessageToolRules = option(
+        MessageToolRules(), "Where the message tool may write besides the chat of the turn (docs/channels.md)."
+    )
+    sandbox: ToolPolicySection | None = option(None, at="sandbox.tools")
+
+    GROUPS: ClassVar = {"loopDetection": "What happens when a tool is called again and again with the same arguments."}
+
+    UNREAD: ClassVar = {
+        **same_form(
+            Count,
+            "loopDetection.historySize loopDetection.unknownToolThreshold loopDetection.globalCircuitBreakerThreshold",
+        ),
+        **same_form(
+            bool,
+            "loopDetection.detectors.genericRepeat loopDetection.detectors.knownPollNoProgress "
+            "loopDetection.detectors.pingPong",
+        ),
+        "loopDetection.postCompactionGuard": Free,
+        **same_form(bool | Free, "codeMode swarm"),
+    }
+
+
+class TaintSection(Section, frozen=True):
+    """tools.taint: what passes unasked after untrusted content was read."""
+
+    enabled: bool = option(True, "false: nothing is asked for that reason.")
+    allow: Names = option((), "Tools that need no question; exec:network leaves commands their network.")
+    hosts: Names = option((), "Hosts whose pages are fetched unasked, besides well-known documentation.")
+
+    def make_rules(self, here: ConfigPlace) -> TaintRules:
+        """`hosts` adds to those we know; a host that is none is a finding and is left out."""
+        hosts = []
+        for host in self.hosts:
+            name = host.strip().lower().rstrip(".")
+            if _HOST.fullmatch(name) and not name.rpartition(".")[2].isdigit():
+                hosts.append(name)
+            else:
+                here.bad("hosts", f"{host!r} is no host name", "write docs.example.org")
+        allow = tuple(dict.fromkeys(name.strip() for name in self.allow if name.strip()))
+        return TaintRules(self.enabled, allow, (*SAFE_HOSTS, *hosts))
+
+
+class ToolsSettings(msgspec.Struct, frozen=True):
+    """tools, but for who may use which: that is `Settings.policy`."""
+
+    workspace_only: bool = False
+    exec: ExecSettings = ExecSettings()
+    loop_warn: int = 3
+    loop_stop: int = 6
+    taint: TaintRules = TaintRules()
+
+
+class ToolsSection(AgentToolsSection, frozen=True):
+    """tools"""
+
+    web: Annotated[Free, Unfilled(WebSettings)] = {}
+    media: Annotated[Free, Unfilled(MediaSection)] = {}
+    visibility: Visibility = option("tree", at="sessions.visibility")
+    across: bool = option(False, at="agentToAgent.enabled")
+    across_allow: LowerNames = option((), at="agentToAgent.allow")
+    subagents: ToolPolicySection | None = option(None, at="subagents.tools")
+    taint: TaintSection = option(
+        TaintSection(), "What is asked about after untrusted content was read (docs/security.md)."
+    )
+
+    UNREAD: ClassVar = {
+        **AgentToolsSection.UNREAD,
+        **same_form(Free, "links sessions_spawn experimental browser"),
+        "toolSearch": bool | Free,
+    }
+
+    def make_settings(self, here: ConfigPlace) -> ToolsSettings:
+        """The settings; what is wrong goes to the findings."""
+        base = ToolsSettings()
+        warn = self.warn or base.loop_warn
+        stop = self.stop or max(base.loop_stop, warn * 2)
+        if stop <= warn:
+            name = "criticalThreshold" if self.stop else "warningThreshold"
+            here.bad(f"loopDetection.{name}", f"the run would stop (at {stop}) before it was warned (at {warn})")
+        warn, stop = (warn, stop) if self.loops else (NEVER, NEVER)
+        return ToolsSettings(
+            self.workspace_only, self.exec, warn, stop, taint=self.taint.make_rules(here.below("taint"))
+        )

@@ -1,19 +1,17 @@
-"""`tools.web` with every default applied: what may be fetched, how much, and which search engine. Pure.
+"""`tools.web`: what may be fetched, how much, and which search engine.
 
 The section is free-form: what is not of the right kind there is a warning and counts as not written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, ClassVar, Self
 
-from palinurus.config.expand import resolve_loose_secret
-from palinurus.config.findings import ConfigFinding, suggest_nearest
-from palinurus.config.keypath import Path
-from palinurus.config.schema import Config
-from palinurus.config.schema.words import ModelChoiceSection
-from palinurus.config.settings import Secret, WebFetchSettings, WebSearchSettings, WebSettings
+import msgspec
+
+from palinurus.config.declare import Section, option, same_form
+from palinurus.config.findings import ConfigPlace, suggest_nearest
+from palinurus.config.forms import Free, Lower, SecretText, Text, ToldBool, between, resolve_loose_secret
+from palinurus.config.secrets import Secret
 from palinurus.core.policy.address import OpenHosts, normalize_allowed_host
 
 # Engine -> variables that hold its key (searxng: its address). In the order in which one is picked when none is named.
@@ -27,143 +25,115 @@ ENGINES: dict[str, tuple[str, ...]] = {
 }
 KEYLESS = ("searxng", "duckduckgo")
 
-_FETCH: Path = ("tools", "web", "fetch")
-_SEARCH: Path = ("tools", "web", "search")
+
+class WebFetchSettings(Section, frozen=True):
+    """tools.web.fetch"""
+
+    enabled: ToldBool = True
+    chars: Annotated[int, between(100, make=int)] = option(20_000, at="maxChars")  # when the model names no number
+    chars_cap: Annotated[int, between(100, make=int)] = option(50_000, at="maxCharsCap")  # whatever it names
+    size: Annotated[int, between(1024, 64 << 20, int)] = option(750_000, at="maxResponseBytes")
+    timeout: Annotated[float, between(0.1, 600)] = option(30.0, at="timeoutSeconds")
+    redirects: Annotated[int, between(0, 20, int)] = option(3, at="maxRedirects")
+    cache: Annotated[float, between(0, scale=60)] = option(900.0, at="cacheTtlMinutes")  # seconds
+    agent: Text = option("", at="userAgent")  # "" = ours
+    rules: OpenHosts = option(OpenHosts(), at=None)  # allowedHosts, allowPrivate, ssrfPolicy
+    private: ToldBool = option(False, at="allowPrivate")
+    ranges: Free = option({}, at="ssrfPolicy")
+
+    LOOSE: ClassVar = True
+    KNOWN: ClassVar = {"allowedHosts": list[str]}
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        hosts = set[str]()
+        given = raw.get("allowedHosts")
+        for entry in given if isinstance(given, list) else [given] if given is not None else []:
+            made = normalize_allowed_host(entry) if isinstance(entry, str) else None
+            if made is None:
+                # fail closed: what cannot be read opens nothing
+                here.odd("allowedHosts", "holds something that is no host", "write 127.0.0.1:8123 or nas.example.net")
+            else:
+                hosts.add(made)
+        names = ("allowRfc2544BenchmarkRange", "allowIpv6UniqueLocalRange")
+        rules = OpenHosts(frozenset(hosts), self.private, *(self.ranges.get(name) is True for name in names))
+        return msgspec.structs.replace(
+            self, chars=min(self.chars, self.chars_cap), rules=rules, private=False, ranges={}
+        )
 
 
-def resolve_web(config: Config, environ: Mapping[str, str], findings: list[ConfigFinding]) -> WebSettings:
-    """The settings; what cannot be used is added to `findings`."""
-    section = (config.tools.web if config.tools else None) or {}
-    told = {**{k: v for k, v in (config.env or {}).items() if isinstance(v, str)}, **environ}
-    plugins = _table(config.plugins and config.plugins.entries)
-    reading = _Reading(_table(section.get("fetch")), _FETCH, findings)
-    return WebSettings(_fetch(reading), _search(_table(section.get("search")), plugins, told, findings))
+class EngineSection(Section, frozen=True):
+    """tools.web.search.<engine>"""
+
+    LOOSE: ClassVar = True
+    KNOWN: ClassVar = {"apiKey": SecretText, "baseUrl": str, "model": str}
 
 
-def resolve_image_models(config: Config) -> tuple[str, ...]:
-    """agents.defaults.imageModel and its fallbacks, as written."""
-    spec = config.agents.defaults.image_model if config.agents and config.agents.defaults else None
-    chosen = ModelChoiceSection(spec) if isinstance(spec, str) else spec or ModelChoiceSection()
-    return tuple(text.strip() for text in (chosen.primary or "", *(chosen.fallbacks or ())) if text.strip())
+class WebSearchSettings(Section, frozen=True):
+    """tools.web.search"""
 
+    enabled: ToldBool = True
+    engine: Lower = option("duckduckgo", at="provider")
+    key: Secret = option(Secret(), at=None)
+    base_url: str = option("", at=None)  # "" = the engine's own
+    model: str = option("", at=None)
+    results: Annotated[int, between(1, 10, int)] = option(5, at="maxResults")
+    timeout: Annotated[float, between(0.1, 600)] = option(30.0, at="timeoutSeconds")
+    cache: Annotated[float, between(0, scale=60)] = option(900.0, at="cacheTtlMinutes")
 
-class _Reading:
-    """Takes values of the right kind out of a free-form table."""
+    LOOSE: ClassVar = True
+    KNOWN: ClassVar = {"apiKey": SecretText, **same_form(EngineSection, " ".join(ENGINES))}
 
-    def __init__(self, table: dict[str, Any], path: Path, findings: list[ConfigFinding]) -> None:
-        self.table = table
-        self._path = path
-        self._findings = findings
-
-    def number(self, name: str, otherwise: float, least: float = 0, most: float = 1e9) -> float:
-        value = self.table.get(name)
-        if value is None:
-            return otherwise
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-            self.bad(name, f"must be a number from {least:g} to {most:g}; {otherwise:g} is used")
-            return otherwise
-        return float(value)
-
-    def flag(self, name: str, otherwise: bool) -> bool:
-        value = self.table.get(name)
-        if value is None or isinstance(value, bool):
-            return otherwise if value is None else value
-        self.bad(name, f"must be true or false; {str(otherwise).lower()} is used")
-        return otherwise
-
-    def text(self, name: str) -> str:
-        value = self.table.get(name)
-        return value.strip() if isinstance(value, str) else ""
-
-    def bad(self, name: str | int, message: str, hint: str = "") -> None:
-        self._findings.append(ConfigFinding((*self._path, name), message, hint, False))
-
-
-def _fetch(reading: _Reading) -> WebFetchSettings:
-    base = WebFetchSettings()
-    cap = int(reading.number("maxCharsCap", base.chars_cap, 100))
-    policy = _table(reading.table.get("ssrfPolicy"))
-    hosts = set[str]()
-    given = reading.table.get("allowedHosts")
-    for entry in given if isinstance(given, list) else [given] if given is not None else []:
-        made = normalize_allowed_host(entry) if isinstance(entry, str) else None
-        if made is None:
-            # fail closed: what cannot be read opens nothing
-            reading.bad("allowedHosts", "holds something that is no host", "write 127.0.0.1:8123 or nas.example.net")
-        else:
-            hosts.add(made)
-    return WebFetchSettings(
-        enabled=reading.flag("enabled", base.enabled),
-        chars=min(int(reading.number("maxChars", base.chars, 100)), cap),
-        chars_cap=cap,
-        size=int(reading.number("maxResponseBytes", base.size, 1024, 64 << 20)),
-        timeout=reading.number("timeoutSeconds", base.timeout, 0.1, 600),
-        redirects=int(reading.number("maxRedirects", base.redirects, 0, 20)),
-        cache=reading.number("cacheTtlMinutes", base.cache / 60, 0) * 60,
-        agent=reading.text("userAgent"),
-        rules=OpenHosts(
-            frozenset(hosts),
-            reading.flag("allowPrivate", False),
-            policy.get("allowRfc2544BenchmarkRange") is True,
-            policy.get("allowIpv6UniqueLocalRange") is True,
-        ),
-    )
-
-
-def _search(
-    table: dict[str, Any], plugins: dict[str, Any], environ: Mapping[str, str], findings: list[ConfigFinding]
-) -> WebSearchSettings:
-    """The engine that is named; else the first that has a key; else the one that needs none."""
-    reading, base = _Reading(table, _SEARCH, findings), WebSearchSettings()
-    named = reading.text("provider").lower()
-    if named and named not in ENGINES:
-        hint = suggest_nearest(named, ENGINES) or f"one of {', '.join(ENGINES)}"
-        reading.bad("provider", f"there is no search engine {named[:40]!r}; duckduckgo is used", hint)
-        named = "duckduckgo"
-    found = {name: _engine(name, reading, plugins, environ, findings) for name in ENGINES}
-    named = named or next((n for n, (key, url, _) in found.items() if key or (n == "searxng" and url)), base.engine)
-    key, url, model = found[named]
-    if not key and named not in KEYLESS:
-        (variable,) = ENGINES[named]
-        reading.bad("provider", f"{named} needs a key", f"set {variable}, or tools.web.search.{named}.apiKey")
-    if named == "searxng" and not url:
-        reading.bad("provider", "searxng needs an address", "set tools.web.search.searxng.baseUrl")
-    return WebSearchSettings(
-        enabled=reading.flag("enabled", base.enabled),
-        engine=named,
-        key=key,
-        base_url=url,
-        model=model,
-        results=int(reading.number("maxResults", base.results, 1, 10)),
-        timeout=reading.number("timeoutSeconds", base.timeout, 0.1, 600),
-        cache=reading.number("cacheTtlMinutes", base.cache / 60, 0) * 60,
-    )
+    def choose_engine(self, raw: Mapping[str, Any], plugins: Mapping[str, Any], here: ConfigPlace) -> Self:
+        """The engine that is named; else the first that has a key; else the one that needs none."""
+        named = self.engine if isinstance(raw.get("provider"), str) else ""
+        if named and named not in ENGINES:
+            hint = suggest_nearest(named, ENGINES) or f"one of {', '.join(ENGINES)}"
+            here.odd("provider", f"there is no search engine {named[:40]!r}; duckduckgo is used", hint)
+            named = "duckduckgo"
+        found = {name: _engine(name, raw, plugins, here) for name in ENGINES}
+        usual = "duckduckgo"
+        named = named or next((n for n, (secret, url, _) in found.items() if secret or (n == "searxng" and url)), usual)
+        secret, url, model = found[named]
+        if not secret and named not in KEYLESS:
+            (variable,) = ENGINES[named]
+            here.odd("provider", f"{named} needs a key", f"set {variable}, or tools.web.search.{named}.apiKey")
+        if named == "searxng" and not url:
+            here.odd("provider", "searxng needs an address", "set tools.web.search.searxng.baseUrl")
+        return msgspec.structs.replace(self, engine=named, key=secret, base_url=url, model=model)
 
 
 def _engine(
-    name: str, reading: _Reading, plugins: dict[str, Any], environ: Mapping[str, str], findings: list[ConfigFinding]
+    name: str, raw: Mapping[str, Any], plugins: Mapping[str, Any], here: ConfigPlace
 ) -> tuple[Secret, str, str]:
     """Key, address and model of one engine: its own table, then its plugin's, then (Brave) the shared key, then
     the environment."""
-    own = _table(reading.table.get(name))
-    plugin = _table(_table(_table(plugins.get(name)).get("config")).get("webSearch"))
-    told = {**plugin, **own}
-    path: Path = (*_SEARCH, name, "apiKey")
-    key = told.get("apiKey")
-    if key is None and reading.text("provider").lower() in (name, "") and name == (reading.text("provider") or "brave"):
-        key, path = reading.table.get("apiKey"), (*_SEARCH, "apiKey")
+    told = {**_table(_table(_table(plugins.get(name)).get("config")).get("webSearch")), **_table(raw.get(name))}
+    place = here.below(name, "apiKey")
+    given = told.get("apiKey")
+    chosen = raw["provider"].strip() if isinstance(raw.get("provider"), str) else ""
+    if given is None and chosen.lower() in (name, "") and name == (chosen or "brave"):
+        given, place = raw.get("apiKey"), here.below("apiKey")
     address = told.get("baseUrl")
     for variable in ENGINES[name]:
         if name == "searxng":
-            address = address or environ.get(variable)
-        elif key is None:
-            key = environ.get(variable)
+            address = address or here.environ.get(variable)
+        elif given is None:
+            given = here.environ.get(variable)
     url = address.strip().rstrip("/") if isinstance(address, str) else ""
     model = told.get("model")
-    if isinstance(key, str) and not key.strip():
-        key = None
-    return resolve_loose_secret(key, path, environ, findings), url, model if isinstance(model, str) else ""
+    if isinstance(given, str) and not given.strip():
+        given = None
+    return resolve_loose_secret(given, place), url, model if isinstance(model, str) else ""
 
 
 def _table(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+class WebSettings(Section, frozen=True):
+    """tools.web"""
+
+    fetch: WebFetchSettings = WebFetchSettings()
+    search: WebSearchSettings = WebSearchSettings()
+
+    LOOSE: ClassVar = True

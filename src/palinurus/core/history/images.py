@@ -23,6 +23,19 @@ _WORD = re.compile(r"[^\s\"'`<>()\[\]|]+")
 _DATA = re.compile(r"data:(image/[a-z+.-]{1,40});base64,([A-Za-z0-9+/]{16,}={0,2})", re.I)
 
 
+# An address counts where a person would see a picture by its name; anything else is for the tools that fetch.
+_ADDRESS = re.compile(r"https?://[^\s\"'`<>()\[\]|?#]{1,1000}(?:\?[^\s\"'`<>()\[\]|#]{0,1000})?", re.I)
+_SEEN = re.compile(r"\.(?:png|jpe?g|gif|webp)(?:\?|\Z)", re.I)
+
+
+def find_image_addresses(text: str) -> tuple[str, ...]:
+    """The web addresses of images in a text, each once, in order."""
+    if "://" not in text:
+        return ()
+    found = (address.rstrip(".,;:!?") for address in _ADDRESS.findall(text))
+    return tuple(dict.fromkeys(address for address in found if _SEEN.search(address)))
+
+
 class ImageMentions(NamedTuple):
     """What a text names: `paths` as written (without file://), inline images, and the text with those taken out."""
 

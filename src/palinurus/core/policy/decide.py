@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.policy import groups
+from palinurus.core.policy import audience, groups
 from palinurus.core.policy.groups import BUILTIN_TOOLS, PolicyTool, normalize_tool_name, suggest_word
 from palinurus.core.policy.layers import LAYERS, ToolGate, ToolQuestion, ToolRules, list_tool_gates
 
@@ -207,11 +207,26 @@ def _session(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuesti
         )
 
 
+def _idle(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
+    if tool.idle:
+        yield PolicyStep(0, "tool", words=f"can do nothing yet: {tool.idle}")
+
+
+def _memory(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
+    if name in audience.MEMORY_TOOLS:
+        change = PolicyChange(f"ask in the owner's own chat, or name this person or group in {audience.KEY}")
+        words = "the owner's memory is for the owner's own sessions"
+        changes = (change,) if question.shared else ()
+        yield PolicyStep(0, "memory", question.shared, audience.KEY, words=words, changes=changes)
+
+
 _LATE: tuple[Callable[[str, PolicyTool, ToolRules, ToolQuestion], Iterator[PolicyStep]], ...] = (
     _owner,
     _patch,
     _model,
     _session,
+    _idle,
+    _memory,
 )
 
 

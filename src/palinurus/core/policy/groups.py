@@ -75,6 +75,11 @@ class PolicyTool(Protocol):
         """Is it for the owner only?"""
         ...
 
+    @property
+    def idle(self) -> str:
+        """Why it can do nothing here yet, or ""."""
+        ...
+
 
 @lru_cache(4096)
 def normalize_tool_name(word: str) -> str:

@@ -160,6 +160,7 @@ class ToolQuestion(NamedTuple):
     narrow: tuple[str, ...] | None = None  # the only tools the model is given (compat.toolNames)
     exec_denied: bool = False  # /exec security=deny in this session
     inherited: ToolLists | None = None  # what the session that started this one may use
+    shared: bool = False  # others than the owner see what comes of it
 
 
 class ToolGate(msgspec.Struct, frozen=True):

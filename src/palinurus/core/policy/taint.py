@@ -21,7 +21,8 @@ Taint = tuple[str, ...]
 MAX_SOURCE_DETAIL = 80  # characters of what exactly a source was
 KEPT = 16  # sources of one taint; every kind is among them
 LOCAL = frozenset(("file", "command"))  # from the machine's own files
-PEOPLE = frozenset(("member", "group", "stranger"))  # not the owner; what they may use at all is the policy's business
+# Not the owner; what they may use at all is the policy's business. A client reads what its gateway lets it, also here.
+PEOPLE = frozenset(("member", "group", "stranger", "client"))
 
 # What a tool's results hold that nobody of ours wrote. "memory" counts only where it was written under taint.
 TOOL_SOURCES: dict[str, str] = {

@@ -8,8 +8,9 @@ for the diagnostics, not for the prompt. HEARTBEAT.md stands below the cache bou
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
+from palinurus.core.policy.audience import MEMORY_FILES
 from palinurus.core.prompt.facts import FileFact, StableFacts, strip_lines
 from palinurus.core.schedule.heartbeat import is_blank_page
 from palinurus.core.types.keys import SessionKind
@@ -28,6 +29,7 @@ HEAD = 0.75  # of what is kept of a long file; the rest is its end
 NEAR = 0.85  # of a limit: worth a word in the diagnostics
 _RANKS = {name.lower(): rank for rank, name in enumerate(BOOTSTRAP_FILES)}
 
+Named = TypeVar("Named", "FileFact", "BootstrapWeight")
 State: TypeAlias = Literal["whole", "shortened", "left out", "blank", "missing", "absent", "refused"]
 
 
@@ -121,6 +123,11 @@ def shorten_file(text: str, name: str, room: int) -> str:
 def get_base_name(name: str) -> str:
     """The file's own name in lower case, without directories."""
     return name.replace("\\", "/").rpartition("/")[2].lower()
+
+
+def hide_memory(files: Iterable[Named]) -> tuple[Named, ...]:
+    """Without what only the owner's own sessions see."""
+    return tuple(file for file in files if get_base_name(file.name) not in MEMORY_FILES)
 
 
 def _rank(file: BootstrapFile | FileFact) -> tuple[int, str]:

@@ -74,8 +74,8 @@ _GUIDANCE: dict[tuple[str, ...], str] = {
         "its log or status, to give it input, or to step in."
     ),
     ("exec", _WAKE): (
-        "A background command wakes you when it writes output or fails: start it once and rely on that instead of "
-        "looking after it."
+        "The end of a background command wakes you if it printed something or failed: start it once and rely on that "
+        "instead of looking after it."
     ),
     ("sessions_spawn",): (
         "A larger or separable task goes to a sub-agent with `sessions_spawn`. Its result is pushed to you when it is "

@@ -16,7 +16,7 @@ import msgspec
 from palinurus.core.stream.marks import NO_REPLY_MARKS, MarkReader, ReplyMarks, is_web_address
 from palinurus.core.stream.silent import SilenceFilter, is_silent, strip_silence
 from palinurus.core.stream.tags import TagPiece, TagReader, split_reasoning
-from palinurus.core.types.events import MessageEnd, MessageStart, MessageUpdate, RunEvent
+from palinurus.core.types.events import AgentStart, MessageEnd, MessageStart, MessageUpdate, RunEvent
 from palinurus.core.types.messages import AssistantMessage, Message
 
 # replace: the message's text is this instead
@@ -29,9 +29,9 @@ _special = re.compile(r"[<\[`~MNH]").search
 class LiveText:
     """One per run and face. `reasoning` other than "stream" or "on" keeps reasoning back."""
 
-    def __init__(self, reasoning: str = "off", *, enforce: bool = False) -> None:
+    def __init__(self, reasoning: str = "off") -> None:
         self._reasoning = reasoning in ("on", "stream")
-        self._enforce = enforce
+        self._tagged = False  # the model was told to put its answer into <final>
         self._begin()
 
     def feed(self, event: RunEvent) -> list[ShownPiece]:
@@ -48,10 +48,12 @@ class LiveText:
             self._begin()
         elif type(event) is MessageEnd and isinstance(event.message, AssistantMessage):
             return self._end(event.message)
+        elif type(event) is AgentStart:
+            self._tagged = event.tagged
         return []
 
     def _begin(self) -> None:
-        self._tags, self._marks, self._silence = TagReader(enforce=self._enforce), MarkReader(), SilenceFilter()
+        self._tags, self._marks, self._silence = TagReader(enforce=self._tagged), MarkReader(), SilenceFilter()
         self._sent: list[str] = []  # text shown of this message
         self._known = 0  # how many of these the machines have seen
         self._idle = False
@@ -92,9 +94,9 @@ class LiveText:
     def _end(self, message: AssistantMessage) -> list[ShownPiece]:
         """Let go what was held, and set right what came out wrong."""
         sent = "".join(self._sent)
-        if self._idle and not self._touched and sent.strip() == message.text.strip() and not is_silent(sent):
+        if self._idle and not self._touched and sent.strip() == message.text.strip() and strip_silence(sent) == sent:
             return []
-        right = read_answer(message.text, enforce=self._enforce).text
+        right = read_answer(message.text).text
         self._begin()
         if right == sent.rstrip():
             return []
@@ -110,18 +112,16 @@ class VisibleAnswer(msgspec.Struct, frozen=True):
     silent: bool = False
 
 
-def read_answer(text: str, *, enforce: bool = False, allowed: Callable[[str], bool] = is_web_address) -> VisibleAnswer:
-    """Read one message's text. `enforce`: only what stands in <final> counts."""
-    made = read_answer_with_tokens(text, enforce=enforce, allowed=allowed)
+def read_answer(text: str, *, allowed: Callable[[str], bool] = is_web_address) -> VisibleAnswer:
+    """Read one message's text."""
+    made = read_answer_with_tokens(text, allowed=allowed)
     quiet = is_silent(made.text)
     return msgspec.structs.replace(made, text="" if quiet else strip_silence(made.text).strip(), silent=quiet)
 
 
-def read_answer_with_tokens(
-    text: str, *, enforce: bool = False, allowed: Callable[[str], bool] = is_web_address
-) -> VisibleAnswer:
+def read_answer_with_tokens(text: str, *, allowed: Callable[[str], bool] = is_web_address) -> VisibleAnswer:
     """As `read_answer`, but the tokens of silence and of heartbeats still stand where they stood."""
-    visible, thinking = split_reasoning(text, enforce=enforce)
+    visible, thinking = split_reasoning(text)
     if "[" not in visible and "MEDIA:" not in visible:
         return VisibleAnswer(visible, thinking)
     marks = MarkReader(allowed)
@@ -129,11 +129,9 @@ def read_answer_with_tokens(
     return VisibleAnswer(visible, thinking, marks.found)
 
 
-def collect_visible_text(messages: Iterable[Message], *, enforce: bool = False) -> str:
+def collect_visible_text(messages: Iterable[Message]) -> str:
     """All that people see of a run's messages, in order; "" for a chosen silence."""
-    answers = [
-        read_answer(m.text, enforce=enforce) for m in messages if isinstance(m, AssistantMessage) and m.text.strip()
-    ]
+    answers = [read_answer(m.text) for m in messages if isinstance(m, AssistantMessage) and m.text.strip()]
     if answers and answers[-1].silent:
         return ""
     return MESSAGE_GAP.join(a.text for a in answers if a.text)

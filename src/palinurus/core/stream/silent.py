@@ -1,5 +1,6 @@
 """A chosen silence: the model answers with the token NO_REPLY and nothing is sent. A stray HEARTBEAT_OK, the token of
-heartbeats, goes the same way: alone it says nothing, before or behind a text it is left out.
+heartbeats, goes the same way: alone it says nothing, before or behind a text it is left out. Bold, code or tags around
+a token count as the token where it is all there is, or alone on its line at an end: within a line they quote it.
 
 `SilenceFilter` holds the token back while it comes in pieces; text that only looked like it is let go.
 """
@@ -9,28 +10,29 @@ from __future__ import annotations
 import re
 
 SILENCE_TOKEN, HEARTBEAT_TOKEN = "NO_REPLY", "HEARTBEAT_OK"
-_POINTS = "[.!?,;:…]{0,4}"
-_WORD = rf"(?:{SILENCE_TOKEN}|{HEARTBEAT_TOKEN}{_POINTS})"
-_SILENT = re.compile(rf"\s*{SILENCE_TOKEN}(?:\s+{SILENCE_TOKEN})*\s*", re.IGNORECASE)
+_EITHER = f"(?:{SILENCE_TOKEN}|{HEARTBEAT_TOKEN})"
+_MARKS, _POINTS = "(?:[*_`~]|</?[a-zA-Z]{1,10}>){0,8}", "[.!?,;:…]{0,4}"
+_BARE, _END = f"{_EITHER}{_POINTS}", f"{_MARKS}{_POINTS}{_MARKS}"
+_MARKED = f"{_MARKS}{_EITHER}{_END}"
+_EDGE = rf"(?:{_BARE}|(?<=\n){_MARKED})"
+_ANY = rf"{_MARKS}(?:(?i:{SILENCE_TOKEN})|{HEARTBEAT_TOKEN}){_END}"
+_SILENT = re.compile(rf"\s*{_ANY}(?:\s+{_ANY})*\s*")
 _JSON = re.compile(rf'\s*\{{\s*"action"\s*:\s*"{SILENCE_TOKEN}"\s*\}}\s*')
 _COMPACT = f'{{"action":"{SILENCE_TOKEN}"}}'
-_LEADING = re.compile(rf"\A\s*(?:{_WORD}\s+)+")
-_TRAILING = re.compile(rf"(?:\s+{_WORD})+\s*\Z")
-_TOKENS = re.compile(rf"\s*(?:{_WORD}\s+)*{_WORD}\s*")
+_LEADING = re.compile(rf"\A\s*(?:{_BARE}\s+|{_MARKED}[ \t]*\n\s*)+")
+_TRAILING = re.compile(rf"(?:\s+{_EDGE})+\s*\Z")
 # What could still become a token at the end of a text, or has; the blank before it was let go.
-_BEGUN = "|".join(
-    (
-        f"{HEARTBEAT_TOKEN}{_POINTS}",
-        *(word[:n] for word in (SILENCE_TOKEN, HEARTBEAT_TOKEN) for n in range(len(word), 0, -1)),
-    )
-)
-_TAIL = re.compile(rf"(?<=\s)(?:(?:{_WORD}\s+)*(?:{_BEGUN})|(?:{_WORD}\s+)+)\Z")
-_FIRST = re.compile(f"{HEARTBEAT_TOKEN}{_POINTS}")
+_BEGUN = "|".join(word[:n] for word in (SILENCE_TOKEN, HEARTBEAT_TOKEN) for n in range(len(word), 0, -1))
+_PART = r"(?:<[/a-zA-Z]{0,11})?"  # of a tag
+_HELD = rf"{_MARKS}(?:{_EITHER}{_END}{_PART}[ \t]*|{_BEGUN}|{_PART})"
+_LAST = rf"(?:{_EDGE}\s+)*(?:{_BARE}|{_BEGUN}|(?<=\n){_HELD})|(?:{_EDGE}\s+)+"
+_TAIL = re.compile(rf"(?<=\s)(?:{_LAST})\Z")
+_FIRST = re.compile(rf"(?:{_MARKED}\s+)*{_HELD}")
 
 
 def is_silent(text: str) -> bool:
     """True if the whole text is the token (once or repeated, or as its JSON form), nothing else."""
-    return bool(_SILENT.fullmatch(text) or _TOKENS.fullmatch(text) or _JSON.fullmatch(text))
+    return bool(_SILENT.fullmatch(text) or _JSON.fullmatch(text))
 
 
 def strip_silence(text: str) -> str:
@@ -73,7 +75,7 @@ class SilenceFilter:
         """The text has ended: the rest, or nothing."""
         if not self._last:
             return strip_silence(self._rest)
-        return "" if _TOKENS.fullmatch(self._rest) else self._go(len(self._rest))
+        return "" if _TRAILING.fullmatch(self._last + self._rest) else self._go(len(self._rest))
 
     def _go(self, count: int) -> str:
         text, self._rest = self._rest[:count], self._rest[count:]
@@ -85,5 +87,4 @@ def _waits(text: str) -> bool:
     """May a text that begins like this be a silence, or be one behind which text comes?"""
     if text[0] == "{":
         return _COMPACT.startswith("".join(text.split()))
-    rest = _LEADING.sub("", text)
-    return SILENCE_TOKEN.startswith(rest) or HEARTBEAT_TOKEN.startswith(rest) or _FIRST.fullmatch(rest) is not None
+    return _FIRST.fullmatch(_LEADING.sub("", text)) is not None

@@ -15,8 +15,8 @@ from palinurus.core.stream.lex import Lexer, LexRule, LexToken
 Kind: TypeAlias = Literal[
     "text",
     "thinking",
-    "retract",  # all text so far was reasoning: a closing tag came without an opening one, and text behind it
-    "release",  # the reasoning since the last opening tag, carried here again, is the answer: there is no other
+    "retract",  # all text so far was reasoning: a closing tag without an opening one or <final> came, then text
+    "release",  # the reasoning that came last, carried here again, is the answer: there is no other
 ]
 
 _NAMES = ("think", "thinking", "thought", "antthinking", "final")
@@ -53,7 +53,8 @@ class ReasoningSplit(NamedTuple):
 
 
 class TagReader:
-    """With `enforce` only what stands inside <final> is text; if there is none, everything is, as without."""
+    """Once <final> is used, only what stands inside is text, and all else was reasoning. `enforce`: the model was
+    told to use it, so nothing is given out before it; if none comes, everything is text after all."""
 
     def __init__(self, *, enforce: bool = False) -> None:
         self._lex = Lexer(_RULE)
@@ -62,6 +63,7 @@ class TagReader:
         self._thinking = False
         self._inside = False  # <final>
         self._finals = False
+        self._answered = False  # text that is not blank stood inside
         self._spoke = False  # text that is not blank has been given out
         self._held: list[str] = []  # reasoning since the opening tag, while nothing was spoken
         self._orphan = False
@@ -70,7 +72,7 @@ class TagReader:
     @property
     def idle(self) -> bool:
         """Would text without `<`, backticks and tildes pass unchanged?"""
-        plain = not (self._thinking or self._orphan or self._enforce)
+        plain = not (self._thinking or self._orphan or self._enforce or self._finals is not self._inside)
         return plain and self._lex.idle and not self._blank.eating
 
     def pass_over(self, text: str) -> None:
@@ -87,9 +89,9 @@ class TagReader:
     def close(self) -> list[TagPiece]:
         """The text has ended: the rest."""
         pieces = self._run(self._lex.feed("", closing=True))
-        if self._enforce and not self._finals:
+        if self._enforce and not self._answered:
             return [*pieces, TagPiece("text", split_reasoning("".join(self._raw)).visible)]
-        if self._thinking and not self._spoke and (text := "".join(self._held)).strip():
+        if (self._thinking or self._finals) and not self._spoke and (text := "".join(self._held)).strip():
             pieces.append(TagPiece("release", text))
         return pieces
 
@@ -105,8 +107,10 @@ class TagReader:
     def _tag(self, match: re.Match[str]) -> None:
         closing, name = bool(match[1]), match[2].lower()
         if name == "final":
-            if not self._thinking:
+            if not self._thinking and self._inside is closing:
+                self._orphan = self._orphan or (self._spoke and not self._finals)
                 self._inside, self._finals = not closing, True
+                self._held = []
                 self._blank.gap()
             return
         if self._thinking is not closing:  # nested, or a closing tag on its own
@@ -119,7 +123,7 @@ class TagReader:
             self._blank.gap()
 
     def _text(self, text: str, pieces: list[TagPiece]) -> None:
-        if self._thinking:
+        if self._thinking or (self._finals and not self._inside):
             if not self._spoke:
                 self._held.append(text)
             _add(pieces, "thinking", text)
@@ -134,6 +138,7 @@ class TagReader:
             pieces.append(TagPiece("retract"))
             self._blank.restart(text)
         self._spoke = self._spoke or not text.isspace()
+        self._answered = self._answered or (self._inside and not text.isspace())
         _add(pieces, "text", text)
 
 
@@ -176,11 +181,11 @@ def _add(pieces: list[TagPiece], kind: Kind, text: str) -> None:
         pieces.append(TagPiece(kind, text))
 
 
-def split_reasoning(text: str, *, enforce: bool = False) -> ReasoningSplit:
+def split_reasoning(text: str) -> ReasoningSplit:
     """A whole text at once."""
     if "<" not in text:
         return ReasoningSplit(text.strip(), "")
-    tags = TagReader(enforce=enforce)
+    tags = TagReader()
     return fold_pieces([*tags.feed(text), *tags.close()])
 
 

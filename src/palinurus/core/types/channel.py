@@ -16,7 +16,7 @@ from palinurus.core.types.outbound import Button, Reply
 
 Markup: TypeAlias = Literal["plain", "markdown", "telegram", "slack", "discord", "whatsapp", "signal", "matrix", "irc"]
 
-# What kept a reply from being shown. The table in outbox/troubles.py says what follows from each.
+# What kept a reply from being shown. The table in outbox/send.py says what follows from each.
 SendTrouble: TypeAlias = Literal[
     "down",  # not reachable, or the server failed before it took the message: later again
     "cut",  # the connection went while it was being sent: nobody knows

@@ -116,6 +116,7 @@ class TurnOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     context: tuple[EarlierMessage, ...] = ()  # stands before the session's own history
     system: str = ""  # added to the system prompt
     client_tools: tuple[ClientTool, ...] = ()  # offered to the model beside ours; a call of one ends the run
+    strict: bool = False  # a thinking level that the model does not offer is refused, not fitted
     # how it waits while its session is busy (inbox/policy.py)
     queue: str = ""  # the mode
     queue_debounce_ms: int | None = None
@@ -173,6 +174,7 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     files: tuple[Attachment, ...] = ()
     before: tuple[str, ...] = ()  # what others said in the group since the last answer ("name: text"), as context
     signed: bool = False  # its text says already who wrote what: it is several messages put together
+    shared: bool = False  # somebody else than the owner may see what comes of it: no memory (core/policy/audience.py)
     source: str = ""  # where content in its text came from that the sender did not write ("command", "session", …)
 
     @property
@@ -213,6 +215,7 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.sender.owner:
             return ""
         who = "member" if self.sender.allowed else "stranger" if self.kind == "direct" else "group"
+        who = "client" if self.sender.scopes else who
         return f"{who} {self.sender.id}"[:80].strip()
 
 

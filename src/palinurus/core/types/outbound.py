@@ -44,6 +44,7 @@ class RunVisibility(msgspec.Struct, frozen=True):
     trace: bool = False
     detail: Literal["explain", "raw"] = "explain"  # toolProgressDetail
     answer: bool = True  # False: what the model writes is not posted, it answers with the message tool
+    send: str | None = None  # the session's own word on sending at all: allow, deny
 
 
 class ReplyBuilder(Protocol):

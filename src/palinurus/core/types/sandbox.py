@@ -81,6 +81,8 @@ class SandboxSpec(msgspec.Struct, frozen=True):
     temporary: str = ""  # a folder of `write`, the child's TMPDIR
     box: ContainerSpec | None = None  # docker only
     accepted: bool = False  # the owner said in the config that nothing need hold commands
+    hide: tuple[str, ...] = ()  # real paths inside the others that may not be opened: the owner's memory
+    listed: tuple[str, ...] = ()  # folders whose names may be seen (what Landlock needs where parts are hidden)
 
 
 class SandboxSettings(msgspec.Struct, frozen=True):

@@ -156,6 +156,7 @@ class Tool(msgspec.Struct, frozen=True):
     aliases: dict[str, str] = {}  # other argument names models tend to use -> ours
     origin: str = ""  # "" = ours, else the id of the plugin it comes from; `bundle-mcp…` for MCP servers
     owner: bool = False  # for the owner only
+    idle: str = ""  # why it can do nothing here yet; the prompt does not speak of such a tool
 
     @property
     def spec(self) -> ToolSpec:

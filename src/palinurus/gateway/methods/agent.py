@@ -72,7 +72,7 @@ async def run_agent(call: MethodCall, asked: AgentRunParams) -> dict[str, Any]:
     if not asked.message.strip() and not asked.attachments:
         raise MethodError("message or attachment required")
     model = f"{asked.provider}/{asked.model}" if asked.provider and asked.model else asked.model or ""
-    options = TurnOptions(model, asked.thinking or "")
+    options = TurnOptions(model, asked.thinking or "", strict=bool(asked.thinking))
     inbound = await chat.make_inbound(
         call, key, options, event=asked.idempotency_key, text=asked.message, attached=asked.attachments
     )

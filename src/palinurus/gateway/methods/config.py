@@ -101,9 +101,7 @@ def translate_config_errors() -> Iterator[None]:
         yield
     except ConfigError as exc:
         issues = [{"path": p.path, "message": p.message} for p in exc.problems]
-        first = issues[0]
-        text = f"{first['path']}: {first['message']}" if first["path"] else first["message"]
-        raise MethodError(f"invalid config: {text}", details={"issues": issues}) from None
+        raise MethodError(f"invalid config: {exc.problems[0]}", details={"issues": issues}) from None
     except (StaleConfig, BadRequest) as exc:
         raise MethodError(exc.message) from None
     except PalinurusError as exc:

@@ -92,7 +92,7 @@ def _line(here: MethodContext, seen: SessionSnapshot, now: int) -> dict[str, Any
 async def tail_log(call: MethodCall, asked: LogTailParams) -> dict[str, Any]:
     """The end of the gateway's log, or what came since `cursor`."""
     settings = call.program.settings
-    path = str(settings.logging.get("file") or os.path.join(settings.home, LOG))
+    path = settings.logging.file or os.path.join(settings.home, LOG)
     return await asyncio.to_thread(_tail, path, asked)
 
 

@@ -114,7 +114,7 @@ def parse_completion(
         images=told.images,
         session=str(key),
         agent=key.agent,
-        options=options,
+        options=msgspec.structs.replace(options, strict=events and bool(options.thinking)),
         push=False,
     )
     usage = body.stream_options is not None and body.stream_options.include_usage

@@ -21,10 +21,11 @@ from aiohttp import web
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.events import AgentEnd, RunEvent
-from palinurus.core.types.inbound import decode_inbound
+from palinurus.core.types.inbound import Inbound, Sender, decode_inbound
 from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.gateway import http
+from palinurus.gateway.auth import ROUTE_SCOPES, HttpCaller
 from palinurus.gateway.http import HttpFault, RouteRequest
 from palinurus.gateway.openai import completions, responses
 from palinurus.gateway.openai.completions import OpenAiReply, OpenAiRequest, make_reply
@@ -153,6 +154,15 @@ RESPONSES_DIALECT = OpenAiDialect(
 )
 
 
+def limit_sender(inbound: Inbound, caller: HttpCaller | None) -> Inbound:
+    """Whoever calls with less than the owner's rights is not the owner for tools and memory either."""
+    if caller is not None and "control" in caller.scopes:
+        return inbound
+    scopes = tuple(sorted(ROUTE_SCOPES[one] for one in caller.scopes)) if caller is not None else ()
+    sender = Sender(caller.principal if caller is not None else "nobody", allowed=True, scopes=scopes)
+    return msgspec.structs.replace(inbound, sender=sender)
+
+
 async def handle_completion(
     visit: RouteRequest, clock: Clock, waits: OutcomeWaits, dialect: OpenAiDialect
 ) -> web.StreamResponse | HttpFault:
@@ -164,6 +174,7 @@ async def handle_completion(
     ask = dialect.read(data, request.headers, host.settings, host.catalog, clock.now())
     if isinstance(ask, HttpFault):
         return ask
+    ask = ask._replace(inbound=limit_sender(ask.inbound, visit.caller))
     ident = dialect.ident(ask)
     created = clock.now() // 1000
     if ask.stream:

@@ -111,7 +111,7 @@ class Handshake:
         if asked.client.id in BROWSERS and not self._peer.origins:
             details = {"code": "CONTROL_UI_ORIGIN_NOT_ALLOWED", "reason": "origin missing or invalid"}
             return MethodError(_ORIGIN, details=details)
-        wait = 0.0 if self._auth.mode in ("none", "trusted-proxy") else self._auth.wait(self._peer.address)
+        wait = 0.0 if self._auth.mode in ("none", "trusted-proxy") else self._auth.wait(self._peer)
         if wait > 0:
             return _auth("rate_limited", "AUTH_RATE_LIMITED", "wait_then_retry", wait=wait)
         how = self._credential(asked, now)
@@ -149,7 +149,7 @@ class Handshake:
             return missing
         if (secret or own) and not self._counted:
             self._counted = True
-            self._auth.count_failure(self._peer.address)
+            self._auth.count_failure(self._peer)
         if auth.device_token and not secret:
             return _auth("device_token_mismatch", "AUTH_DEVICE_TOKEN_MISMATCH", "update_auth_credentials")
         if not secret:

@@ -12,9 +12,11 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from palinurus.agent.compaction.compactor import CompactionCoordinator
+from palinurus.agent.plan.offer import list_insiders
 from palinurus.agent.promptcache import CacheSnapshot
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.policy.audience import is_shared
 from palinurus.core.prompt.bootstrap import BootstrapWeight
 from palinurus.core.skills.skill import Skill
 from palinurus.core.types.inbound import Attachment, Inbound
@@ -100,6 +102,12 @@ class CommandCall(NamedTuple):
     @property
     def admin(self) -> bool:
         return is_admin(self.inbound)
+
+    @property
+    def shared(self) -> bool:
+        """Would others than the owner see what comes of the session's next turn?"""
+        insiders = list_insiders(self.program.settings)
+        return is_shared(self.inbound, self.key, self.record.extra, (), insiders=insiders)
 
 
 class CommandAnswer(msgspec.Struct, frozen=True):

@@ -56,8 +56,9 @@ async def _compact(call: CommandCall, shared: CompactionCoordinator, wishes: str
     prompt = await program.prompt_report(call.key) if program.prompt_report is not None else Prompt("")
     specs = tuple(tool.spec for tool in program.tools.values())
     wish = CompactionRequest(
-        call.key, call.record, transcript, _models(call), prompt, specs, wishes, lambda: program.inbox.running(key)
-    )
+        call.key, call.record, transcript, _models(call), prompt=prompt, specs=specs, instructions=wishes,
+        busy=lambda: program.inbox.running(key), shared=call.shared,
+    )  # fmt: skip
     made = await compact_by_hand(shared, wish, program.store, call.claim)
     record = await _record(call, dict(made.fields)) if made.fields else None
     if made.done is None:

@@ -16,6 +16,7 @@ from palinurus.core.history.fit import fit_history
 from palinurus.core.history.repair import repair_history
 from palinurus.core.history.tokens import CHARS_PER_TOKEN, ModelCalibration, estimate_context_tokens
 from palinurus.core.policy.decide import explain_tool_verdict
+from palinurus.core.prompt.bootstrap import BootstrapWeight, hide_memory
 from palinurus.core.types.inbound import Route
 from palinurus.inbox.commands.command import ChatCommand, CommandAnswer, CommandCall
 from palinurus.inbox.commands.levels import get_effective_level
@@ -60,7 +61,7 @@ async def _report(call: CommandCall) -> dict[str, Any]:
     messages = transcript.messages()
     prompt = await program.prompt_report(call.key) if program.prompt_report is not None else None
     rules = resolve_history_rules(
-        program.settings, call.agent, model, call.inbound, Route(call.key.agent, call.key, "")
+        program.settings, call.agent, model, call.inbound, route=Route(call.key.agent, call.key, "")
     )
     sent = fit_history(repair_history(messages), rules, int(transcript.older_count > 0), program.clock.now())
     same = {id(message) for message in messages}
@@ -77,14 +78,16 @@ async def _report(call: CommandCall) -> dict[str, Any]:
         "shortened": sum(id(message) not in same for message in sent),
         "estimate": {"scale": round(learned.scale, 3), "error": learned.error, "measures": learned.count},
         "prompt": [{"name": p.name, "chars": p.chars, "stable": p.stable} for p in prompt.parts] if prompt else [],
-        "files": [
-            {"name": f.name, "raw": f.raw, "injected": f.injected, "state": f.state}
-            for f in (program.files(call.key) if program.files is not None else ())
-        ],
+        "files": [{"name": f.name, "raw": f.raw, "injected": f.injected, "state": f.state} for f in _files(call)],
         "tools": [
             {"name": t.name, "chars": len(msgspec.json.encode(t.spec))} for t in offer_tools(call).tools.values()
         ],
     }
+
+
+def _files(call: CommandCall) -> tuple[BootstrapWeight, ...]:
+    files = call.program.files(call.key) if call.program.files is not None else ()
+    return hide_memory(files) if call.shared else files
 
 
 def _sent(report: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from palinurus.config.sections.approvals import AgentExecRules
-from palinurus.config.settings import QueueSettings
+from palinurus.config.sections.session import QueueSettings
 from palinurus.core.durations import parse_duration
 from palinurus.core.levels import spellings
 from palinurus.core.levels.parse import Directive

@@ -33,6 +33,27 @@ async def run_activation(call: CommandCall) -> CommandAnswer:
     return CommandAnswer(ACTIVATION_TEXTS[word], msgspec.structs.replace(call.record, groupActivation=word))
 
 
+# /send: whether what a session says goes out. For the owner.
+
+SEND_WORDS: dict[str, str | None] = {"on": "allow", "off": "deny", "inherit": None}
+SEND_TEXTS: dict[str | None, str] = {
+    "allow": "What I say here is sent.",
+    "deny": "What I say here is not sent; I go on reading. /send on ends it.",
+    None: "As the configuration says (session.sendPolicy).",
+}
+
+
+async def run_send(call: CommandCall) -> CommandAnswer:
+    """`/send on|off|inherit`; alone it tells which it is. Answers of commands are always sent."""
+    word = call.args.strip().lower()
+    if not word:
+        return CommandAnswer(SEND_TEXTS.get(call.record.sendPolicy, SEND_TEXTS[None]))
+    if word not in SEND_WORDS:
+        return CommandAnswer("Use /send on, /send off or /send inherit.")
+    said = SEND_WORDS[word]
+    return CommandAnswer(SEND_TEXTS[said], msgspec.structs.replace(call.record, sendPolicy=said))
+
+
 # /pairing: who asks to be let in, and letting them in. For the owner.
 
 PAIRING_USAGE = "Use /pairing, /pairing approve CODE, /pairing reject CODE or /pairing revoke CHANNEL:ID."

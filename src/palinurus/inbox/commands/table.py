@@ -41,6 +41,7 @@ _ROWS: tuple[ChatCommand, ...] = (
         (),
         "owner",
     ),
+    ChatCommand("send", "whether replies are sent here", owner.run_send, "[on|off|inherit]", (), "owner"),
     ChatCommand("compact", "make the conversation shorter", compact.run_compact, "[WISHES|show|list|undo|branch N]"),
     ChatCommand("export", "write the conversation to a file in the workspace", export.run_export, scope="owner"),
     ChatCommand("think", "thinking level", None, "[LEVEL|default]", ("thinking", "t"), group="levels"),

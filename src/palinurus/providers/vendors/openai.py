@@ -7,7 +7,8 @@ from typing import Any
 
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.vendor import Vendor, VendorModel
-from palinurus.providers.vendors import efforts, tiers
+from palinurus.providers import tiers
+from palinurus.providers.vendors import efforts
 
 # A leading dot takes every subdomain. The priority tier is sold at these addresses only.
 HOSTS = ("api.openai.com", "chatgpt.com", ".openai.azure.com")

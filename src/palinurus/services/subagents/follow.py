@@ -189,9 +189,11 @@ class SubagentFollower:
             may = spawn.can_start_subagents(self._parts.settings, key.agent if key else "", above.depth)
             system = texts.write_system_prompt(above, may)
         left = sum(c.state != "told" for c in self._registry.of(child.parent) if c.id != child.id)
-        text = texts.write_report(child, result, await self.cost(child), left, secrets.token_hex(16))
+        text = texts.write_report(child, result, await self.cost(child), left, boundary=secrets.token_hex(16))
         seen = taint.collect_taint(await self._messages(child))
-        accepted = await self._submitted(texts.make_announcement(child, text, system, seen, self._parts.clock.now()))
+        accepted = await self._submitted(
+            texts.make_announcement(child, text, system, seen, now=self._parts.clock.now())
+        )
         if accepted is None:
             return None
         if isinstance(accepted, str):
@@ -262,7 +264,7 @@ class SubagentFollower:
         if record is not None and key is not None and not self._inbox.running(child.session):
             self._parts.transcripts.forget(record.path(key.agent))
             home, now = self._parts.settings.home, self._parts.clock.now()
-            await lifecycle.delete_session(home, self._parts.store, key, record, now)
+            await lifecycle.delete_session(home, self._parts.store, key, record, now=now)
         await asyncio.to_thread(spawn.remove_attachments, child.folder)
 
 

@@ -19,6 +19,7 @@ from palinurus.agent.plan.sandbox import is_sandboxed
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.levels import spellings as levels
+from palinurus.core.policy.audience import SHARED
 from palinurus.core.policy.layers import find_subagent_role
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey, parse_session_key
@@ -206,9 +207,9 @@ async def plan_spawn(parts: SubagentParts, order: SpawnOrder) -> SpawnPlan | Spa
         order.caller,
         str(key),
         order.task,
-        strip_content(order.asker),
-        now,
-        "new",
+        asker=strip_content(order.asker),
+        made=now,
+        state="new",
         text=order.task,
         call=order.call,
         depth=depth + 1,
@@ -222,9 +223,11 @@ async def plan_spawn(parts: SubagentParts, order: SpawnOrder) -> SpawnPlan | Spa
         SessionRecord.fresh(key, now, ident), **chosen, **_family(settings, order, key, depth + 1)
     )
     allow = list(parts.offered(caller, order.asker, parent))
-    extra = {**_held_back(parent), "inheritedToolAllow": allow}
+    extra = {**_held_back(parent), "inheritedToolAllow": allow, **({SHARED: True} if order.asker.shared else {})}
     record = msgspec.structs.replace(record, extra=extra)
-    return SpawnPlan(child, caller, key, record, parent, given, order.fork and key.agent == caller.agent)
+    return SpawnPlan(
+        child, caller, key, record, parent=parent, files=given, fork=order.fork and key.agent == caller.agent
+    )
 
 
 def _chosen(parts: SubagentParts, agent: str, order: SpawnOrder) -> dict[str, Any] | SpawnRefusal:
@@ -288,7 +291,9 @@ async def furnish_session(parts: SubagentParts, birth: SpawnPlan) -> tuple[Subag
         if transcript.size <= FORK:
             record = msgspec.structs.replace(birth.record, forkedFromParent=True)
             entry, now = _before(transcript, child.call), parts.clock.now()
-            await lifecycle.create_branch(parts.settings.home, parts.store, transcript, record, birth.key, entry, now)
+            await lifecycle.create_branch(
+                parts.settings.home, parts.store, transcript, record, key=birth.key, entry=entry, now=now
+            )
             return child, note
         note = "the conversation is too long to be copied; the sub-agent knows only its task"
     await parts.store.save_session(birth.record.row(birth.key))

@@ -9,7 +9,7 @@ import tempfile
 from urllib.parse import quote
 
 from palinurus.errors import DiskFull, StateBroken, StateError, StateUnwritable
-from palinurus.store.sqlite.lock import check_owner, explain_unwritable
+from palinurus.store.sqlite.lock import check_owner, explain_unusable
 
 NAME = "state.db"
 CHECKED = 64 << 20  # bytes up to which every start checks the whole file
@@ -75,7 +75,7 @@ def open_for_writing(home: str) -> sqlite3.Connection:
         check_owner(file, os.stat(file))
         os.chmod(file, 0o600)
     except OSError as error:
-        raise explain_unwritable(file, error) from None
+        raise explain_unusable(file, error) from None
     conn = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
     try:
         for pragma in _PRAGMAS:

@@ -77,25 +77,21 @@ def _open(path: str) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise explain_unwritable(os.path.dirname(path), error) from None
+        raise explain_unusable(os.path.dirname(path), error) from None
 
 
 def _directory(home: str) -> None:
     try:
         os.makedirs(home, mode=0o700, exist_ok=True)
         found = os.stat(home)
-    except (FileExistsError, NotADirectoryError):
-        raise StateUnwritable(
-            f"{home} is not a directory", fix="move the file away or set PALINURUS_HOME to a directory"
-        ) from None
     except OSError as error:
-        raise explain_unwritable(home, error) from None
+        raise explain_unusable(home, error) from None
     check_owner(home, found)
     if stat.S_IMODE(found.st_mode) & 0o077:
         try:
             os.chmod(home, stat.S_IMODE(found.st_mode) & 0o700)
         except OSError as error:
-            raise explain_unwritable(home, error) from None
+            raise explain_unusable(home, error) from None
 
 
 def check_owner(path: str, found: os.stat_result) -> None:
@@ -107,9 +103,12 @@ def check_owner(path: str, found: os.stat_result) -> None:
         )
 
 
-def explain_unwritable(path: str, error: OSError) -> StateUnwritable:
-    """One line for a directory or file that cannot be written."""
+def explain_unusable(path: str, error: OSError, done: str = "written") -> StateUnwritable:
+    """One line for a directory or file that cannot be used."""
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        fix = "move the file away or set PALINURUS_HOME to a directory"
+        return StateUnwritable(f"{path} is not a directory", fix=fix)
     return StateUnwritable(
-        f"{path} cannot be written: {error.strerror}",
-        fix="make it writable, or set PALINURUS_HOME to another directory",
+        f"{path} cannot be {done}: {error.strerror}",
+        fix="change its owner or mode, or set PALINURUS_HOME to another directory",
     )

@@ -11,6 +11,7 @@ from palinurus.errors import NotFound, StateBroken
 from palinurus.store.port import InboxRow, OutboxRow, SessionRow, StoreRecord, TraceStep, UsageRow
 from palinurus.store.sqlite import database, rows, schema
 from palinurus.store.sqlite.database import to_state_error
+from palinurus.store.sqlite.lock import explain_unusable
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -81,8 +82,14 @@ class StateReader:
 def open_reader(home: str) -> StateReader:
     """Open the state for reading. Raises NotFound if there is none yet, StateBroken, StateUnwritable."""
     path = database.locate_database(home)
-    if not os.path.exists(path):
-        raise NotFound(f"{home} has no state yet", fix="start the gateway once (pal gateway), or set PALINURUS_HOME")
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        raise NotFound(
+            f"{home} has no state yet", fix="start the gateway once (pal gateway), or set PALINURUS_HOME"
+        ) from None
+    except OSError as error:
+        raise explain_unusable(home, error, "read") from None
     conn = database.open_for_reading(home)
     try:
         schema.read_version(conn, path)

@@ -1,7 +1,8 @@
 """The one thread that changes the database. It takes all that is queued, applies it in one transaction, commits,
 writes the transcript files, and only then tells the callers.
 
-Knows transactions and faults, not tables. An operation is a function of `Tx` that can be run again from the start.
+Knows transactions and faults, not tables. An operation is a function of `StoreTransaction` that
+can be run again from the start.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A fake Discord on loopback: `server.py` speaks its REST API, `sessions.py` its gateway, `world.py` is what exists."""
+"""A fake Discord on loopback: `server.py` speaks its REST API, `gateway.py` its gateway, `state.py` is what exists."""

@@ -96,7 +96,8 @@ async def authorize_command(
         argv = _start(ctx, case) if case.mode.security == "allowlist" else (_sh(ctx), "-c", command)
         return ExecPermit(argv, cwd, True, verdict.why)
     binding = _binding(ctx, case, cwd, env)
-    if verdict.action == "run":
+    unheld = ctx.settings.cell.kind == "none" and bool(ctx.settings.cell.hide)  # it could open what is hidden
+    if verdict.action == "run" and not unheld:
         _noted(ctx, case)
         argv = _start(ctx, case) if case.matched else (_sh(ctx), "-c", command)
         return ExecPermit(argv, cwd, False, verdict.why, approval="", binding=binding, env=ctx.settings.rules.env)

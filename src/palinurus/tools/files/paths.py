@@ -53,6 +53,8 @@ def resolve_path(raw: str, ctx: ToolContext, *, reading: bool = False) -> Resolv
         real = os.path.realpath(os.path.join(workspace, _outside(expand_home(given, ctx), ctx.settings.cell)))
     except OSError:  # a link on the way became a folder between two looks at it
         raise ToolFailure(f"{shorten_path(given)} changed while it was used; try again") from None
+    if any(is_inside(real, hidden) for hidden in ctx.settings.cell.hide):
+        raise ToolFailure(f"{shorten_path(given)} is the owner's memory, which only the owner's own chats may use")
     if reading:
         for folder in map(os.path.realpath, (*ctx.settings.readable, *ctx.settings.received)):
             if is_inside(real, folder):
@@ -126,9 +128,9 @@ def expand_home(path: str, ctx: ToolContext) -> str:
 
 
 def list_barred_folders(ctx: ToolContext) -> list[tuple[int, int]]:
-    """(device, inode) of the folders a search must not enter."""
+    """(device, inode) of the folders and files a search must not open."""
     found = []
-    for path in (*ctx.settings.protected, *KERNEL_FOLDERS):
+    for path in (*ctx.settings.protected, *KERNEL_FOLDERS, *ctx.settings.cell.hide):
         try:
             status = os.stat(path)
         except OSError:

@@ -77,7 +77,7 @@ async def _gateway(control: GatewayControl, /, ctx: ToolContext, args: GatewayAr
             return await _write(control, args)
         case _:
             raise ToolFailure(
-                "updates are installed by the owner: pip install --upgrade palinurus, then `pal gateway restart`"
+                "updates are installed by the owner (`git pull` or pip install NEW.whl), then `pal gateway restart`"
             )
 
 

@@ -1,4 +1,4 @@
-"""message: writing to chats, and what else the channels can do there. Made for a `MessagePort`, if it has channels.
+"""message: writing to chats, and what else the channels can do there. Made for a `MessagePort`.
 
 What is sent goes through the outbox under an id made of the turn, the chat and the text: a model that sends again
 because a crash left it without the result sends no second message. Where to, and whether it may: `recipient.py`.
@@ -22,6 +22,7 @@ from palinurus.core.types import channel
 from palinurus.core.types.channel import ChannelAbilities, ChannelAction, SendFailure
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
+from palinurus.core.types.sandbox import is_inside
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.define import bind_tools, define_tool
 from palinurus.tools.files.paths import resolve_path
@@ -32,6 +33,7 @@ WAIT = 10.0  # seconds for a receipt; the message goes on its way all the same
 MOST = 20  # chats of one broadcast
 AGAIN = "this turn has sent exactly this there before: it was not sent again"
 LATER = "on its way: it is kept and sent as soon as the channel takes it; do not send it again"
+NO_CHANNEL = "no channel is set up (`pal channels add NAME` adds one)"
 UNKNOWN = "It is not known whether this was done: the program was stopped meanwhile. It was not done again."
 
 
@@ -260,6 +262,8 @@ def _file(ctx: ToolContext, name: str) -> str:
         real = ""
     if not real.startswith(f"{top}/"):
         raise ToolFailure(f"{os.path.basename(name)[:80]} is not in the workspace; copy it there first")
+    if any(is_inside(real, hidden) for hidden in ctx.settings.cell.hide):
+        raise ToolFailure(f"{os.path.basename(name)[:80]} is the owner's memory; it is not sent from here")
     if not os.path.isfile(real):
         raise ToolFailure(f"there is no file {name[:200]}")
     return real
@@ -273,11 +277,17 @@ def _choice(one: Button) -> str:
     return one.label if one.label == one.text else f"{one.label}: `{one.text}`"
 
 
+async def _refuse(ctx: ToolContext, **arguments: Any) -> ToolOutput:
+    raise ToolFailure(f"nothing was sent: {NO_CHANNEL}")
+
+
 def make_message_tool(post: MessagePort, rules: MessageToolRules) -> dict[str, Tool]:
-    """The tool, with the actions that at least one open channel can do; nothing if no channel is open."""
+    """The tool, with the actions that at least one open channel can do; without a channel all it does is say so."""
     channels = post.channels()
     if not channels:
-        return {}
+        nothing = {"type": "object", "properties": {}}
+        said = f"Writes to chats, once there is one: {NO_CHANNEL}."
+        return {"message": Tool("message", said, nothing, _refuse, effect="pure", idle=NO_CHANNEL)}
     able = frozenset(name for abilities in channels.values() for name in abilities.acts)
     actions = ["send", *(name for name, one in MESSAGE_ACTIONS.items() if one.needs in able)]
     described = msgspec.structs.replace(

@@ -78,6 +78,7 @@ class SessionMessage(msgspec.Struct, frozen=True):
     label: str = ""
     agent: str = ""
     wait: float = WAIT
+    shared: bool = False  # others than the owner see what comes of it
 
 
 class SessionsPort(Protocol):
@@ -188,9 +189,9 @@ async def _send(
     if bool(session) == bool(label):
         raise ToolFailure("say to whom: either sessionKey or label")
     event = f"{ctx.run}:{ctx.call}"
-    body = await sessions.send(
-        SessionMessage(ctx.session, event, message, session, label=label, agent=agentId.strip(), wait=timeoutSeconds)
-    )
+    agent = agentId.strip()
+    letter = SessionMessage(ctx.session, event, message, session, label=label, agent=agent, wait=timeoutSeconds)
+    body = await sessions.send(msgspec.structs.replace(letter, shared=ctx.inbound.shared))
     return make_json_output(body, error=body["status"] in ("error", "forbidden"), source="session")
 
 

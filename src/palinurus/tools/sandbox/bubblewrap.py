@@ -41,7 +41,7 @@ def wrap_bubblewrap(command: Sequence[str], cwd: str, cell: SandboxSpec) -> tupl
     for option, path in _binds(cell):
         if os.path.exists(path):
             line += [option, path, path]
-    for option, *words in (*_masks(cell.read), *_links()):
+    for option, *words in (*_masks(cell.read), *_hide(cell), *_links()):
         line += [option, *words]
     return (*line, "--chdir", cwd, "--", *command)
 
@@ -77,6 +77,15 @@ def _hidden(folder: str, shown: set[str], above: set[str]) -> list[tuple[str, ..
             else:
                 found.append(("--ro-bind", "/dev/null", entry.path))
     return found
+
+
+def _hide(cell: SandboxSpec) -> list[tuple[str, ...]]:
+    inner = (path for path in cell.hide if find_enclosing_folder(path, (*cell.read, *cell.write)))
+    return [
+        ("--tmpfs", path) if os.path.isdir(path) else ("--ro-bind", "/dev/null", path)
+        for path in inner
+        if os.path.exists(path)
+    ]
 
 
 def _links() -> list[tuple[str, ...]]:

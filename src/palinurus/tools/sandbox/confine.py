@@ -15,8 +15,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from palinurus.core.types.sandbox import SandboxSpec
+import msgspec
+
+from palinurus.core.types.sandbox import SandboxSpec, is_inside
 from palinurus.tools.sandbox import landlock, seccomp, syscalls
+from palinurus.tools.sandbox.system import cover_around
 
 SPARES = 4  # threads kept ready, each for another cell
 RULES = 16  # sets of rules kept
@@ -53,11 +56,10 @@ def drop_capabilities() -> None:
         if kept >> bit & 1:
             continue
         try:
-            if not syscalls.call_prctl(_BOUNDING_READ, bit):
-                continue
+            if syscalls.call_prctl(_BOUNDING_READ, bit):
+                syscalls.call_prctl(_BOUNDING_DROP, bit)
         except OSError:
-            break  # beyond the last one this kernel knows
-        syscalls.call_prctl(_BOUNDING_DROP, bit)
+            break  # beyond the last one this kernel knows, or root without setpcap: no_new_privs holds it then
     syscalls.call_prctl(_AMBIENT, _AMBIENT_CLEAR)
     header = struct.pack("=Ii", _VERSION, 0)
     # effective and permitted keep what is kept and was there; inheritable is empty
@@ -84,7 +86,24 @@ class ConfinementKey(NamedTuple):
 
 def start_confined(cell: SandboxSpec, popen: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
     """What `popen` returns, called inside the cell. Raises OSError, also if the kernel refuses the cell."""
+    if cell.hide and cell.kind == "landlock":
+        cell = open_around_hidden(cell)
     return _get_pool().start(ConfinementKey(cell, tuple(_stands(path) for path in (*cell.read, *cell.write))), popen)
+
+
+def open_around_hidden(cell: SandboxSpec) -> SandboxSpec:
+    """Landlock cannot take a part of a folder back: what lies beside the hidden paths is opened piece by piece, as it
+    is now. What a command makes beside them it cannot open."""
+    read, write = (
+        tuple(piece for path in paths for piece in cover_around(path, cell.hide) if not _is_hidden(piece, cell))
+        for paths in (cell.read, cell.write)
+    )
+    cut = tuple(path for path in (*cell.read, *cell.write) if any(is_inside(one, path) for one in cell.hide))
+    return msgspec.structs.replace(cell, read=read, write=write, listed=cut)
+
+
+def _is_hidden(path: str, cell: SandboxSpec) -> bool:
+    return any(is_inside(path, one) for one in cell.hide)
 
 
 def _stands(path: str) -> tuple[int, int]:

@@ -59,6 +59,8 @@ def make_ruleset(cell: SandboxSpec, *, files: bool = True) -> int:
             _grant(handle, path, READING, rights)
         for path in cell.write if files else ():
             _grant(handle, path, WRITING & ~_DEVICES, rights)
+        for path in cell.listed if files else ():
+            _grant(handle, path, READ_DIR, rights)
         if net:
             _ports(handle, cell.connect or ())
     except BaseException:

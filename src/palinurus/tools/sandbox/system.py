@@ -56,7 +56,10 @@ def list_readable() -> tuple[str, ...]:
     """The paths every command may read: programs, libraries, harmless configuration, our own interpreter.
 
     Looked up once per process: all of /etc is walked for it."""
-    own = (sys.base_prefix, sys.prefix, find_source_root())
+    source = find_source_root()
+    checkout = os.path.dirname(source)  # its docs are what prompts point at
+    docs = os.path.join(checkout, "docs") if os.path.isfile(os.path.join(checkout, "pyproject.toml")) else source
+    own = (sys.base_prefix, sys.prefix, source, docs)
     found = [path for path in (*PROGRAMS, *KERNEL) if os.path.exists(path)]
     found += [*cover_without_secrets("/etc", _secret), *own]
     real = (path if path in KERNEL else os.path.realpath(path) for path in found)
@@ -110,7 +113,7 @@ def _pieces(folder: str, secret: Judge) -> tuple[list[str], bool]:
 def cover_around(folder: str, guarded: tuple[str, ...]) -> list[str]:
     """The fewest paths that cover `folder` without the guarded ones below it. All are real paths.
 
-    What is made in a folder later that holds a guarded one is not covered.
+    What is made in a folder later that holds a guarded one is not covered; nor are links in it, which lead elsewhere.
     """
     below = tuple(path for path in guarded if path.startswith(folder.rstrip("/") + "/"))
     if not below:
@@ -120,4 +123,5 @@ def cover_around(folder: str, guarded: tuple[str, ...]) -> list[str]:
     except OSError:
         return []
     entries = (os.path.join(folder, name) for name in names)
-    return [piece for entry in entries if entry not in below for piece in cover_around(entry, below)][:_MAX_PIECES]
+    own = [entry for entry in entries if entry not in below and not os.path.islink(entry)]
+    return [piece for entry in own for piece in cover_around(entry, below)][:_MAX_PIECES]

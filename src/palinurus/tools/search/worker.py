@@ -195,22 +195,26 @@ def _grep(job: dict[str, Any], report: _Report) -> None:
             return search(line) is not None
 
     glob = GlobPattern(widen_pattern(job["glob"])) if job["glob"] else None
+    barred = frozenset((d, i) for d, i in job["barred"])
     for found in _entries(job):
         if found.folder or (glob is not None and not glob.match(found.path)):
             continue
-        text = _text(found)
+        text = _text(found, barred)
         if text is not None:
             _grep_text(text, job["prefix"] + "/".join(found.path), matches, job["context"], report=report)
         if report.full:
             return
 
 
-def _text(found: WalkEntry) -> str | None:
+def _text(found: WalkEntry, barred: frozenset[tuple[int, int]]) -> str | None:
     """The file's text; None if it is binary or cannot be read."""
     handle = open_regular(found.parent, found.path[-1])
     if handle is None:
         return None
     with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        if (status.st_dev, status.st_ino) in barred:
+            return None
         try:
             head = file.read(8192)
             if b"\x00" in head:

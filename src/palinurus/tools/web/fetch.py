@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta
 
 from palinurus.clock import Clock
-from palinurus.config.settings import WebFetchSettings
+from palinurus.config.sections.web import WebFetchSettings
 from palinurus.core.signature import pick_one
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
@@ -170,7 +170,7 @@ def _laid_out(text: str) -> str:
 
 async def _paper(source: FetchSource, came: FetchResponse) -> str:
     if source.papers is None:
-        raise ToolFailure("this is a PDF, and what reads them is not installed: pip install 'palinurus[pdf]'")
+        raise ToolFailure("this is a PDF, and what reads them is not installed: `pal extras add pdf`")
     if came.cut:
         raise ToolFailure(f"this PDF is larger than {_PAPER >> 20} MB")
     found = await source.papers.ask("extract", {"most": _PAGES}, came.data, 2 * _PARSING)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from palinurus.clock import Clock
-from palinurus.config.settings import WebSearchSettings
+from palinurus.config.sections.web import WebSearchSettings
 from palinurus.core.policy.address import OpenHosts, normalize_allowed_host
 from palinurus.core.signature import pick_one
 from palinurus.core.types.messages import TextBlock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palinurus.clock import Clock
-from palinurus.config.settings import WebSettings
+from palinurus.config.sections.web import WebSettings
 from palinurus.core.types.tool import Tool
 from palinurus.tools.web import fetch, media, search
 from palinurus.tools.web.egress import EgressGuard, HostResolver, resolve_host

@@ -45,7 +45,7 @@ class Embedder:
     def why(self) -> str:
         """Why there are no vectors; "" when there are."""
         if not self._numpy:
-            return "numpy is missing (pip install 'palinurus[memory]')"
+            return "numpy is missing (`pal extras add memory`)"
         if not os.path.exists(self.model):
             return "the model is missing (`pal memory pull`)"
         return self.trouble if self._failures >= TRIES else ""

@@ -11,8 +11,8 @@ from palinurus.core.levels.resolve import LevelRequest
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt
-from palinurus.providers import VENDORS, load_row
-from palinurus.providers.vendors import custom, tiers
+from palinurus.providers import VENDORS, load_row, tiers
+from palinurus.providers.vendors import custom
 
 
 def sent(ref: str, fast: bool | None, body: dict[str, Any] | None = None, **facts: Any) -> dict[str, Any]:

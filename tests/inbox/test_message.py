@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palinurus.core.types.inbound import Attachment, Inbound, Sender, Target
-from palinurus.inbox.overheard import OverheardMessages
+from palinurus.inbox.message import OverheardMessages
 from support import inbound
 
 CHAT = Target("fake", "g")

@@ -1,0 +1,264 @@
+"""How values are written in the config: bounded numbers, words, spans of time, sizes, secrets. Names are OpenClaw's.
+
+A type here is what the program gets; the kind in its annotation says how a file writes it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from palinurus.config.declare import Section, option
+from palinurus.config.findings import ConfigPlace, suggest_nearest
+from palinurus.config.kinds import Kind, WordKind, WrappedKind, Written, make_kind
+from palinurus.config.secrets import Secret
+from palinurus.core.durations import parse_duration
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+Free: TypeAlias = dict[str, Any]  # an object: anything goes
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
+Ratio: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Port: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+Hour: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=23)]
+Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
+Names: TypeAlias = tuple[str, ...]
+
+Level: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh", "adaptive", "max", "ultra"]
+Switch: TypeAlias = Literal["on", "off"]
+Typing: TypeAlias = Literal["never", "instant", "thinking", "message"]
+LogLevel: TypeAlias = Literal["silent", "fatal", "error", "warn", "info", "debug", "trace"]
+
+Text: TypeAlias = Annotated[str, Written(str, str.strip)]
+Filled: TypeAlias = Annotated[str, Written(str, lambda text: text or msgspec.UNSET)]  # "" says nothing
+Lower: TypeAlias = Annotated[str, Written(str, lambda text: text.strip().lower())]
+LowerNames: TypeAlias = Annotated[
+    Names, Written(list[str], lambda words: tuple(word.strip().lower() for word in words))
+]
+Seconds: TypeAlias = Annotated[float, Written(Count, float)]
+Millis: TypeAlias = Annotated[float, Written(Count, lambda ms: ms / 1000)]  # in seconds
+MillisOrNone: TypeAlias = Annotated[float, Written(Size, lambda ms: ms / 1000)]  # 0 is fine, too
+LooseMillis: TypeAlias = Annotated[float, Written(Amount, lambda ms: ms / 1000 if ms > 0 else msgspec.UNSET)]
+DURATION = ("is not a duration", "write it as 500ms, 30s, 15m, 2h or 7d")
+SIZE = ("is not a size", "write it as 500mb, 2gb or a number of bytes")
+UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30,
+         "t": 1 << 40, "tb": 1 << 40}  # fmt: skip
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?b?)", re.ASCII)
+
+
+def list_ids(written: Any) -> list[str]:
+    """The texts and numbers of a list, as texts."""
+    values = written if isinstance(written, list) else []
+    return [str(v).strip() for v in values if isinstance(v, (str, int)) and not isinstance(v, bool) and str(v).strip()]
+
+
+def parse_size(text: str | int) -> int | None:
+    """Bytes, from `500mb`, `2 GB` or a bare number; None if it cannot be read."""
+    found = _SIZE.fullmatch(str(text).strip().lower())
+    return int(float(found[1]) * UNITS[found[2]]) if found else None
+
+
+def _span(unit: str) -> Callable[[Any], Any]:
+    def make(value: Any) -> Any:
+        if value == "" and value is not False:
+            return msgspec.UNSET
+        found = None if value is True else parse_duration(value, unit)
+        if found is None:
+            raise ValueError
+        return found
+
+    return make
+
+
+def _retention(unit: str) -> Callable[[Any], Any]:
+    """0 turns it off, as false does: it never meant "everything at once"."""
+    span = _span(unit)
+    return lambda value: None if value is False or (found := span(value)) == 0 else found
+
+
+def _bytes(value: Any) -> Any:
+    found = parse_size(value) if value != "" else 0
+    if found is None:
+        raise ValueError
+    return found or None
+
+
+# In seconds.
+MinutesText: TypeAlias = Annotated[float, Written(str, _span("m"), *DURATION)]
+Minutes: TypeAlias = Annotated[float, Written(str | int, _span("m"), *DURATION)]
+Days: TypeAlias = Annotated[float | None, Written(str | int, _retention("d"), *DURATION)]
+DaysOrNever: TypeAlias = Annotated[float | None, Written(str | int | bool, _retention("d"), *DURATION)]
+HoursOrNever: TypeAlias = Annotated[float | None, Written(str | bool, _retention("h"), *DURATION)]
+Bytes: TypeAlias = Annotated[int | None, Written(str | int, _bytes, *SIZE)]
+
+
+class Told(Written):
+    """In a free-form section, a value that is told about when it does not fit, and what is used instead."""
+
+    def __init__(self, form: Any, make: Callable[[Any], Any], text: str, scale: float = 1) -> None:
+        super().__init__(form, make)
+        self.text, self.scale = text, scale
+
+    def refuse(self, value: Any, default: Any, here: ConfigPlace) -> None:
+        shown = str(default).lower() if isinstance(default, int) else f"{default / self.scale:g}"
+        here.odd("", f"{self.text}; {shown} is used")
+
+
+class ToldWord(WordKind):
+    """In a free-form section, one of some words; any other is a finding that stops."""
+
+    def __init__(self, *words: str) -> None:
+        super().__init__(words)
+
+    def refuse(self, value: Any, default: Any, here: ConfigPlace) -> None:
+        text = f"{str(value)[:40]!r} is none of {', '.join(self.words)}"
+        here.bad("", text, suggest_nearest(str(value), self.words))
+
+
+def between(least: float, most: float = 1e9, make: Callable[[Any], Any] = float, scale: float = 1) -> Told:
+    """A number in a free-form section; what is read is `scale` times what is written."""
+    form = Annotated[float, msgspec.Meta(ge=least, le=most)]
+    return Told(form, lambda n: make(n) * scale, f"must be a number from {least:g} to {most:g}", scale)
+
+
+ToldBool: TypeAlias = Annotated[bool, Told(bool, bool, "must be true or false")]
+
+
+class Folders(Kind):
+    """Paths in a free-form section; what is no text is passed over. Absolute when read."""
+
+    holds = list
+
+    def read(self, value: Any, here: ConfigPlace) -> Any:
+        return tuple(here.folder(one) for one in value if isinstance(one, str) and one.strip())
+
+
+FolderList: TypeAlias = Annotated[Names, Folders()]
+
+
+class SecretRef(Section, frozen=True):
+    """A secret kept elsewhere instead of in the file."""
+
+    source: Literal["env", "file", "exec", "store"]
+    id: str
+    provider: str = "default"
+
+
+SecretText: TypeAlias = str | SecretRef
+
+
+class SecretKind(WrappedKind):
+    """A secret written out, or a reference to where it is. One that is not found is a finding, and empty."""
+
+    def __init__(self, *, fatal: bool, reveal: bool = False) -> None:
+        super().__init__(SecretText)
+        self.fatal, self.reveal = fatal, reveal
+
+    def read(self, value: Any, here: ConfigPlace) -> Any:
+        found = resolve_secret(self.form.read(value, here), here, fatal=self.fatal)
+        return found.reveal() if self.reveal else found
+
+
+class LooseSecretKind(SecretKind):
+    """The same in free-form sections: what is no secret at all is an empty one."""
+
+    def __init__(self, *, strip: bool) -> None:
+        super().__init__(fatal=False)
+        self.strip = strip
+
+    def fits(self, value: Any) -> bool:
+        return True
+
+    def read(self, value: Any, here: ConfigPlace) -> Any:
+        found = resolve_loose_secret(value, here)
+        return Secret(found.reveal().strip()) if self.strip else found
+
+
+NeededSecret: TypeAlias = Annotated[Secret, SecretKind(fatal=True)]
+OptionalSecret: TypeAlias = Annotated[Secret, SecretKind(fatal=False)]
+RevealedSecret: TypeAlias = Annotated[str, SecretKind(fatal=False, reveal=True)]
+LooseSecret: TypeAlias = Annotated[Secret, LooseSecretKind(strip=False)]
+BareSecret: TypeAlias = Annotated[Secret, LooseSecretKind(strip=True)]  # without blanks around it
+
+
+def resolve_secret(value: SecretText | None, here: ConfigPlace, *, fatal: bool = True) -> Secret:
+    """A secret written out, or fetched from where its reference says. Not found = a finding and an empty Secret."""
+    if value is None or isinstance(value, str):
+        return Secret(value or "")
+    if value.source != "env":
+        hint = "write it as ${NAME} and set that variable"
+        here.bad("", f"secrets from source {value.source!r} are not supported yet", hint, fatal=fatal)
+        return Secret()
+    return Secret(find_variable(value.id, here, fatal=fatal))
+
+
+def find_variable(name: str, here: ConfigPlace, *, fatal: bool = False) -> str:
+    """The environment variable; one that is not set is a finding."""
+    found = here.environ.get(name, "")
+    if not found:
+        hint = suggest_nearest(name, here.environ)
+        here.bad("", f"the environment variable {name} is not set", hint, fatal=fatal)
+    return found
+
+
+def resolve_loose_secret(value: Any, here: ConfigPlace) -> Secret:
+    """As `resolve_secret`, for a value that nobody has checked. What is no secret at all is an empty one."""
+    if isinstance(value, dict):
+        if not make_kind(SecretRef).fits(value):
+            here.odd("", "is neither a text nor a reference to a secret")
+            return Secret()
+        value = make_kind(SecretRef).read(value, here)
+    return resolve_secret(value, here, fatal=False) if isinstance(value, str | SecretRef) else Secret()
+
+
+class ModelChoiceSection(Section, frozen=True):
+    primary: str | None = option(None, "The model that is asked first.")
+    fallbacks: list[str] | None = option(None, "Models to try, in this order, when the first one fails.")
+    timeout_ms: Count | None = None
+
+
+ModelSpec: TypeAlias = str | ModelChoiceSection
+
+
+def choose_model(spec: ModelSpec | None) -> ModelChoiceSection:
+    """A model, however it is written."""
+    return ModelChoiceSection(spec) if isinstance(spec, str) else spec or ModelChoiceSection()
+
+
+class IdentitySection(Section, frozen=True):
+    name: str | None = None
+    theme: str | None = None
+    emoji: str | None = None
+    avatar: str | None = None
+    creature: str | None = None
+    vibe: str | None = None
+
+
+class GroupChatSection(Section, frozen=True):
+    mention_patterns: list[str] | None = option(None, "Regular expressions that name the agent in groups.")
+    history_limit: Count | None = option(None, "How many unmentioned messages of a group come along as context.")
+    visible_replies: str | None = None
+    unmentioned_inbound: str | None = None
+
+
+def lay_over(base: T, *sections: Any) -> T:
+    """`base` with the fields of the same names that are set in the sections, the first one before the others."""
+    for section in reversed(sections):
+        told = {
+            name: getattr(section, name) for name in base.__struct_fields__ if getattr(section, name, None) is not None
+        }
+        base = msgspec.structs.replace(base, **told)
+    return base
+
+
+def read_form(form: Any, value: Any, here: ConfigPlace) -> Any:
+    """A value that has been checked, as the program uses it."""
+    return None if value is None else make_kind(form).read(value, here)
+
+
+def merge_raw(*layers: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What several layers say, the first one before the others. null says nothing."""
+    return {key: value for layer in reversed(layers) for key, value in (layer or {}).items() if value is not None}

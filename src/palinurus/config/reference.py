@@ -1,0 +1,64 @@
+"""docs/config.md: every key with how it is written, its default, what it means, and whether it acts.
+
+`python -m palinurus.config.reference docs/config.md` writes it; a test keeps it true.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from palinurus.config.check import show_default, walk_keys
+from palinurus.config.keypath import Path
+from palinurus.config.kinds import KeyNote, Kind, NumberKind
+from palinurus.config.secrets import is_secret
+from palinurus.config.sections.agents import ENTRY_ONLY
+
+INTRO = """# Every key of the config
+
+`~/.palinurus/palinurus.json` is JSON5. A key that is left out, or null, has its default. `pal config explain KEY` says
+what a key is set to, and where. Made from the declarations in `src/palinurus/config/sections` by
+`python -m palinurus.config.reference docs/config.md`; do not edit.
+
+`*` stands for any name, `[]` for the items of a list. **not acted on**: the key is known, as OpenClaw has it, and does
+nothing here yet. *restart*: a change takes effect when the gateway starts again; every other change at once.
+"""
+
+
+def render_reference() -> str:
+    """The whole document."""
+    rows: dict[str, list[str]] = {}
+    seen: set[tuple[Path, str]] = set()
+    for path, kind, note in walk_keys(loose=True):
+        row = _row(path, kind, note)
+        if not _repeats(path) and (path, row) not in seen:
+            seen.add((path, row))
+            rows.setdefault(str(path[0]), []).append(row)
+    head = "| key | written as | default | what it does |\n|---|---|---|---|\n"
+    return INTRO + "".join(f"\n## {top}\n\n{head}" + "".join(found) for top, found in rows.items())
+
+
+def _repeats(path: Path) -> bool:
+    """agents.entries is agents.list by name; what agents.defaults can say is listed there, and so is a reference to a
+    secret in docs/security.md."""
+    own = path[:2] != ("agents", "list") or len(path) < 4 or path[3] in ENTRY_ONLY
+    reference = path[-1] in ("source", "id", "provider") and is_secret(path[:-1])
+    return path[:2] == ("agents", "entries") or not own or reference
+
+
+def _row(path: Path, kind: Kind, note: KeyNote) -> str:
+    key = ".".join(str(part) for part in path).replace(".[]", "[]")
+    words = " or ".join(dict.fromkeys(word for one in kind.options for word in one.list_words())) or "anything"
+    bounds = next((one for one in kind.options if isinstance(one, NumberKind)), None)
+    if bounds is not None and bounds.low is not None:
+        words += f" ({bounds.low:g} to {bounds.high:g})" if bounds.high is not None else f" ({bounds.low:g} or more)"
+    default = show_default(kind, note)
+    shown = "" if default in (None, "", []) else f"`{str(default).lower() if isinstance(default, bool) else default}`"
+    fate = [note.about] if note.about else []
+    fate += [] if note.acts else ["**not acted on**"]
+    fate += ["*restart*"] if note.restart else []
+    return f"| `{key}` | {words} | {shown} | {' '.join(fate)} |\n".replace("|  |", "| |")
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], "w", encoding="utf-8") as file:
+        file.write(render_reference())

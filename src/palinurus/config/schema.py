@@ -1,0 +1,90 @@
+"""The config file as a whole: `Config` is the root of all declarations. Names are OpenClaw's.
+
+Sections that nothing reads yet are known but free-form, so that a person's file gives no false alarms.
+"""
+
+from typing import Annotated, Any, ClassVar
+
+from palinurus.config.declare import Section, Unfilled, fill_section, option, same_form
+from palinurus.config.findings import ConfigPlace
+from palinurus.config.forms import Free
+from palinurus.config.kinds import NotedMap
+from palinurus.config.sections.agents import AgentsSection
+from palinurus.config.sections.channels import ChannelSection
+from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
+from palinurus.config.sections.gateway import GatewaySettings
+from palinurus.config.sections.mcp import McpSettings
+from palinurus.config.sections.models import ModelsSection
+from palinurus.config.sections.plugins import PluginSettings
+from palinurus.config.sections.schedule import CronSettings
+from palinurus.config.sections.session import (
+    LoggingSettings,
+    MessagesSection,
+    MetaSection,
+    SessionSettings,
+    SkillSettings,
+    UiSection,
+    UpdateSection,
+)
+from palinurus.config.sections.tools import ToolsSection
+from palinurus.config.sections.webhooks import WebhookSettings
+
+DEFAULTS = "What applies to every channel unless its own section says otherwise."
+OWNERS = "Who is the owner on chat channels, as channel:id; all rights."
+COMMANDERS = "Who may give commands, by channel; without it whoever a list names."
+INSIDERS = "Who else may have what is in MEMORY.md, USER.md and memory/: telegram:123, telegram:group:-100."
+
+
+class Config(Section, frozen=True):
+    """palinurus.json"""
+
+    agents: AgentsSection = option(AgentsSection(), "The agents: what they share, and one entry for each.")
+    models: ModelsSection = option(ModelsSection(), "Model providers besides the built-in ones.")
+    gateway: GatewaySettings = option(GatewaySettings(), "The server that clients and channels talk to.")
+    tools: ToolsSection = option(ToolsSection(), "Which tools the agents have, and their limits.")
+    session: SessionSettings = option(SessionSettings(), "How conversations are told apart and when they start anew.")
+    messages: MessagesSection = MessagesSection()
+    channels: Annotated[dict[str, Free], NotedMap(Unfilled(ChannelSection), defaults=DEFAULTS)] = option(
+        {}, "Where messages come from and go to, by channel (docs/channels.md)."
+    )
+    cron: CronSettings = CronSettings()
+    hooks: WebhookSettings = WebhookSettings()
+    skills: SkillSettings = SkillSettings()
+    plugins: PluginSettings = PluginSettings()
+    logging: LoggingSettings = option(LoggingSettings(), "What is logged, and where.")
+    env: Free = option({}, "Variables for the gateway that are used where the environment has none.")
+    bindings: list[Free] = []
+    access_groups: Free = option({}, "Lists of people that have a name; other lists use them as accessGroup:NAME.")
+    auth: AuthSettings = option(AuthSettings(), "Several keys for one provider, and how long one that failed rests.")
+    budgets: BudgetSettings = option(BudgetSettings(), "What may be spent; a soft limit warns once, a hard one stops.")
+    broadcast: Free = option({}, "Chats whose messages go to several agents, by the chat's id.")
+    commands: Annotated[Free, NotedMap(Any, ownerAllowFrom=OWNERS, allowFrom=COMMANDERS)] = {}
+    memory: Annotated[Free, NotedMap(Any, allowFrom=INSIDERS)] = {}
+    mcp: McpSettings = McpSettings()
+    written: Free = option({}, at=None)  # the whole as it is written
+
+    RESTART: ClassVar = ("channels",)
+    KNOWN: ClassVar = {
+        **same_form(Free, "audio diagnostics media tts wizard"),
+        "$schema": str,  # this, meta and wizard are notes of programs: there is nothing to act on
+        "meta": MetaSection,
+    }
+    UNREAD: ClassVar = {
+        "ui": UiSection,
+        "update": UpdateSection,
+        **same_form(
+            Free,
+            "discovery acp approvals browser canvasHost cli commitments crestodian nodeHost proxy secrets surfaces "
+            "talk transcripts web",
+        ),
+    }
+
+    def section(self, name: str) -> Free:
+        """A free-form section as it is written."""
+        found = self.written.get(name)
+        return found if isinstance(found, dict) else {}
+
+
+def convert_config(raw: dict[str, Any], here: ConfigPlace | None = None) -> Config:
+    """`raw`, which `check_config` has passed, as a `Config`."""
+    return fill_section(Config, raw, here or ConfigPlace("", {}, []), written=raw)

@@ -1,0 +1,368 @@
+"""agents.defaults, agents.list[] (and its newer spelling agents.entries): one agent is its entry over the defaults.
+
+Several keys stand in sections that are otherwise free-form: what is not of the right kind there counts as not written.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import msgspec
+
+from palinurus.config import paths
+from palinurus.config.declare import Section, Unfilled, fill_section, option, same_form
+from palinurus.config.findings import ConfigPlace
+from palinurus.config.forms import (
+    Amount,
+    Count,
+    Free,
+    GroupChatSection,
+    IdentitySection,
+    Level,
+    LowerNames,
+    ModelSpec,
+    Names,
+    Size,
+    Switch,
+    Text,
+    Typing,
+    choose_model,
+    merge_raw,
+    read_form,
+)
+from palinurus.config.keypath import Path
+from palinurus.config.kinds import Written
+from palinurus.config.secrets import Secret
+from palinurus.config.sections.context import CompactionSettings, PruningSection
+from palinurus.config.sections.models import VeiledSection
+from palinurus.config.sections.sandbox import SandboxSection
+from palinurus.config.sections.schedule import HeartbeatSettings
+from palinurus.config.sections.tools import AgentToolsSection
+from palinurus.core.memory.results import MemoryOptions, read_memory_options
+from palinurus.core.types.keys import parse_agent_id
+from palinurus.core.types.sandbox import SandboxSettings
+
+UNLIMITED = 2_147_483.0  # seconds; what OpenClaw's timers can hold at most, here for "no limit"
+AGENT_ID = "an agent id is letters, digits, - and _, 64 at most"
+
+
+class AgentLayers(NamedTuple):
+    """What is written of one agent: in its own entry (which stands at `path`), and for all."""
+
+    own: Free
+    shared: Free
+    path: Path
+
+    def merge(self, name: str) -> Free:
+        """A section of both, key by key."""
+        return merge_raw(self.own.get(name), self.shared.get(name))
+
+    def find(self, name: str, otherwise: Any = None) -> Any:
+        """Its own word, else the shared one."""
+        found = (layer.get(name) for layer in (self.own, self.shared))
+        return next((value for value in found if value is not None), otherwise)
+
+
+class AgentModelSection(Section, frozen=True):
+    """agents.defaults.models["provider/model"]"""
+
+    alias: Text = ""
+    params: Free = {}
+    runtime: str = option("", at="agentRuntime:id")
+
+    UNREAD: ClassVar = same_form(bool, "streaming codeMode")
+
+
+class BudgetSection(Section, frozen=True):
+    """agents.*.thinking.budget: tokens to think with, by level."""
+
+    KNOWN: ClassVar = same_form(Count, "minimal low medium high xhigh adaptive max")
+
+
+class ThinkingSection(Section, frozen=True):
+    """agents.*.thinking"""
+
+    KNOWN: ClassVar = {
+        "level": Annotated[Level, "How long the model thinks when nothing else was said; thinkingDefault goes before."],
+        "budget": Annotated[BudgetSection, "Tokens to think with, by level, for models that take a number of them."],
+    }
+
+
+def _primary(spec: Any) -> str:
+    return spec if isinstance(spec, str) else spec.get("primary") or ""
+
+
+PrimaryModel = Annotated[str, Written(ModelSpec, _primary)]
+
+
+class SubagentSettings(Section, frozen=True):
+    """agents.*.subagents, of one agent. Times in seconds. How deep they go is in `Settings.policy`, whom they may be
+    in `Settings.reach`, how many run at once in `Settings.lanes`."""
+
+    children: Annotated[int, msgspec.Meta(ge=1, le=20)] = option(
+        5, "How many sub-agents one session may have going.", "maxChildrenPerAgent"
+    )
+    model: Annotated[
+        str, Written(ModelSpec, lambda spec: spec if isinstance(spec, str) else spec.get("primary") or "")
+    ] = option("", "The model of sub-agents, if it is not the agent's own.")
+    thinking: str = option("", "Their thinking level, if it is not the agent's own.")
+    timeout: Annotated[float, Written(Size, float)] = option(
+        0.0, "How long one run of a sub-agent may take; 0: no limit of its own.", "runTimeoutSeconds"
+    )
+    archive_after: Annotated[float, Written(Size, lambda minutes: minutes * 60.0)] = option(
+        3600.0, "When a finished sub-agent's session is archived; 0 is never.", "archiveAfterMinutes"
+    )
+    named: bool = option(False, "Whoever starts a sub-agent must say which agent it is to be.", "requireAgentId")
+
+    KNOWN: ClassVar = {
+        "maxConcurrent": Annotated[Count, "How many sub-agent runs go on at the same time."],
+        "maxSpawnDepth": Annotated[
+            int, msgspec.Meta(ge=1, le=5), "How deep sub-agents may start sub-agents; 1: they start none."
+        ],
+        "allowAgents": Annotated[LowerNames, "Which other agents sub-agents may be; * is all."],
+        "delegationMode": Literal["suggest", "prefer"],
+    }
+    UNREAD: ClassVar = {"announceTimeoutMs": Count}
+
+
+class PromptSettings(Section, frozen=True):
+    """What the config says about an agent's system prompt, wherever that stands; `agent/facts` makes the prompt's
+    knobs of it."""
+
+    owners: Annotated[Names, Written(list[Any], lambda ids: tuple(str(i) for i in ids if isinstance(i, str | int)))] = (
+        option((), at="commands.ownerAllowFrom")
+    )
+    owner_display: Literal["raw", "hash"] = option("raw", at="commands.ownerDisplay")
+    owner_secret: Annotated[Secret, Written(Any, lambda text: Secret(str(text or "")))] = option(
+        Secret(), at="commands.ownerDisplaySecret"
+    )
+    citations: Literal["auto", "on", "off"] = option("auto", at="memory.citations")
+    delegation: Literal["suggest", "prefer"] = option("suggest", at="subagents.delegationMode")
+    voice: Literal["off", "always", "inbound", "tagged"] = option("off", at="tts.auto")
+    voice_limit: Count | Literal[0] = option(0, at=None)  # characters; 0 = none
+    heartbeat: str = option("", at=None)  # the heartbeat's prompt; "" = ours
+    heartbeat_every: float = option(1800.0, at=None)  # seconds; 0 = no heartbeats
+    heartbeat_section: bool = option(True, at=None)
+    silent_group: Literal["allow", "disallow"] = option("allow", at="shared.silentReply.group")
+    truncation_warning: Literal["off", "once", "always"] = option(
+        "always", at="shared.bootstrapPromptTruncationWarning"
+    )
+    friendly: bool = option(True, at=None)
+    repo_root: Text = option("", at="shared.repoRoot")
+    tool_only: Names = option((), at=None)  # kinds of chat where only the message tool's messages are seen
+
+    LOOSE: ClassVar = True
+
+
+class AgentSettings(VeiledSection, frozen=True):
+    """One agent: agents.defaults overlaid by its agents.list[] entry."""
+
+    id: str = option(at=None)
+    name: str = option(at=None)
+    workspace: str = option(at=None)  # absolute
+    model: str = option("", at=None)  # as written; "" = none configured
+    fallbacks: Names = option((), at=None)
+    aliases: dict[str, str] = option({}, at=None)  # alias -> provider/model
+    model_params: dict[str, dict[str, Any]] = option({}, at=None)  # provider/model -> params
+    thinking_default: str | None = option(None, at=None)  # its own
+    thinking_shared: str | None = option(None, at=None)  # the defaults'; model params stand between the two
+    fast_default: bool | Literal["auto"] | None = option(
+        None, "Whether faster service is asked for: true, false or auto.", "fastModeDefault"
+    )
+    verbose_default: Literal["off", "on", "full"] = "off"
+    reasoning_default: Literal["off", "on", "stream"] = "off"
+    progress_detail: Literal["explain", "raw"] = option("explain", at="toolProgressDetail")
+    timeout: Annotated[float, Written(Size, lambda seconds: float(seconds) or UNLIMITED)] = option(
+        172_800.0, "How long one run may take, in seconds; 0 is no limit.", "timeoutSeconds"
+    )
+    max_turns: int = option(200, at=None)
+    context_tokens: Count | None = option(None, "The most tokens of context to use, even if the model could take more.")
+    user_timezone: Text = option("", "The time zone of the user, such as Europe/Berlin.")
+    identity: Annotated[Free, Unfilled(IdentitySection)] = {}
+    skip_bootstrap: bool = option(False, "Do not create the workspace's starting files.")
+    params: Free = {}  # for every model; model_params goes over it
+    prompt: PromptSettings = option(PromptSettings(), at=None)
+    memory: MemoryOptions = option(MemoryOptions(), at=None)
+    image_side: Count = option(1200, at="imageMaxDimensionPx")  # pixels an image in a message is made smaller to
+    time_format: Literal["auto", "12", "24"] = option("auto", "Clock format shown to the model: auto, 12 or 24.")
+    bootstrap_chars: Count = option(12_000, at="bootstrapMaxChars")  # of one workspace file in the prompt
+    bootstrap_total: Count = option(60_000, at="bootstrapTotalMaxChars")  # of all of them
+    skills: Names | None = None  # which it may use; None = all
+    skills_chars: Count | None = option(None, at="skillsLimits:maxSkillsPromptChars")  # None = skills.limits
+    sandbox: SandboxSettings = option(SandboxSettings(), at=None)
+
+    KNOWN: ClassVar = {
+        "workspace": Annotated[str, "The directory the agent works in; tools and context files start here."],
+        "model": Annotated[ModelSpec, "The model to use, as provider/model, an alias, or {primary, fallbacks}."],
+        "models": Annotated[dict[str, AgentModelSection], "Aliases and parameters, by provider/model."],
+        "thinkingDefault": Annotated[Level, "How long the model thinks when nothing else was said."],
+        "thinking": ThinkingSection,
+        "typingMode": Typing,
+        "typingIntervalSeconds": Count,
+        "heartbeat": HeartbeatSettings,
+        "subagents": SubagentSettings,
+        "sandbox": Annotated[SandboxSection, "What commands and file tools may do; `pal sandbox explain` shows it."],
+        **same_form(Free, "contextLimits memorySearch humanDelay runtime agentRuntime tts"),
+        # agents.defaults only
+        "imageModel": ModelSpec,
+        "repoRoot": str,
+        "bootstrapPromptTruncationWarning": Literal["off", "once", "always"],
+        "contextPruning": PruningSection,
+        "compaction": CompactionSettings,
+        "elevatedDefault": Literal["off", "on", "ask", "full"],
+        "blockStreamingDefault": Switch,
+        "blockStreamingBreak": Literal["text_end", "message_end"],
+        "maxConcurrent": Annotated[Count, "How many runs go on at the same time, over all sessions."],
+        **same_form(Free, "cliBackends blockStreamingChunk blockStreamingCoalesce promptOverlays silentReply"),
+        # agents.list[] only
+        "id": Annotated[str, "The agent's short name: lower-case letters, digits, - and _."],
+        "default": Annotated[bool, "This agent answers what is not routed to another one."],
+        "name": str,
+        "groupChat": GroupChatSection,
+        "tools": AgentToolsSection,
+    }
+    UNREAD: ClassVar = {
+        "traceDefault": Literal["off", "on", "raw"],
+        "contextInjection": Literal["always", "continuation-skip", "never"],
+        **same_form(str, "cwd utilityModel systemPromptOverride"),
+        **same_form(Free, "modelPolicy memory experimental embeddedPi embeddedAgent"),
+        # agents.defaults only
+        **same_form(ModelSpec, "imageGenerationModel videoGenerationModel musicGenerationModel pdfModel"),
+        **same_form(Amount, "pdfMaxBytesMb mediaMaxMb"),
+        "pdfMaxPages": Count,
+        "skipOptionalBootstrapFiles": list[str],
+        **same_form(Switch, "envelopeTimestamp envelopeElapsed"),
+        **same_form(str, "envelopeTimezone imageQuality additionalSystemPrompt"),
+        **same_form(Free, "startupContext silentReplyRewrite llm systemAgent"),
+        # agents.list[] only
+        **same_form(str, "description agentDir"),
+        "plugins": Free,
+    }
+
+
+ENTRY_ONLY = frozenset("id default name description agentDir identity groupChat plugins tools".split())
+DEFAULTS_ONLY = frozenset(
+    "imageModel imageGenerationModel videoGenerationModel musicGenerationModel pdfModel pdfMaxBytesMb pdfMaxPages "
+    "repoRoot skipBootstrap skipOptionalBootstrapFiles bootstrapPromptTruncationWarning startupContext userTimezone "
+    "timeFormat envelopeTimezone envelopeTimestamp envelopeElapsed cliBackends contextPruning compaction "
+    "elevatedDefault blockStreamingDefault blockStreamingBreak blockStreamingChunk blockStreamingCoalesce "
+    "timeoutSeconds mediaMaxMb imageMaxDimensionPx imageQuality maxConcurrent additionalSystemPrompt promptOverlays "
+    "silentReply silentReplyRewrite llm systemAgent".split()
+)
+ENTRY_WORDS = {
+    "workspace": "The directory of this agent.",
+    "model": "This agent's model; it then has only the fallbacks it names itself.",
+}
+Entry = Annotated[Free, Unfilled(AgentSettings, DEFAULTS_ONLY, ENTRY_WORDS)]
+
+
+class AgentsSection(Section, frozen=True):
+    defaults: Annotated[Free, Unfilled(AgentSettings, without=ENTRY_ONLY)] = option(
+        {}, "What applies to every agent unless its own entry says otherwise."
+    )
+    listed: list[Entry] = option([], "One entry for each agent.", "list")
+    entries: dict[str, Entry] = {}
+
+    UNREAD: ClassVar = {"ownership": str}
+
+    def find_agents(self, here: ConfigPlace) -> tuple[dict[str, AgentLayers], str]:
+        """The agents by id, and which is the default one; "main" if none is written."""
+        listed: list[tuple[Path, str, Free]]
+        listed = [(("agents", "list", at), entry.get("id") or "", entry) for at, entry in enumerate(self.listed)]
+        listed += [(("agents", "entries", name), name, entry) for name, entry in self.entries.items()]
+        found: dict[str, AgentLayers] = {}
+        chosen = ""
+        for path, written, entry in listed:
+            place = here.below(*path)
+            ident = "id" if path[1] == "list" else ""
+            if (name := parse_agent_id(written)) is None:
+                place.bad(ident, AGENT_ID, "give it a short name such as 'work'")
+            elif name in found:
+                place.bad(ident, f"there are two agents with the id {name!r}", "rename one")
+            else:
+                found[name] = AgentLayers(entry, self.defaults, path)
+                if entry.get("default") and chosen:
+                    place.odd("default", f"{chosen!r} is the default already", "remove one")
+                elif entry.get("default"):
+                    chosen = name
+        chosen = chosen or next(iter(found), "main")
+        return found or {"main": AgentLayers({}, self.defaults, ("agents", "defaults"))}, chosen
+
+
+def fill_agent(name: str, layers: AgentLayers, chosen: str, here: ConfigPlace) -> AgentSettings:
+    """One agent; its prompt, memory and sandbox come from elsewhere."""
+    own, shared, _ = layers
+    models = read_form(dict[str, AgentModelSection], layers.merge("models"), here)
+    model, fallbacks = _choose(
+        read_form(ModelSpec, own.get("model"), here), read_form(ModelSpec, shared.get("model"), here)
+    )
+    params = {**(shared.get("params") or {}), **(own.get("params") or {})}  # null takes a parameter away
+    first, second = merge_raw(own.get("thinking")), merge_raw(shared.get("thinking"))
+    if budgets := merge_raw(first.get("budget"), second.get("budget")):
+        params = {"thinkingBudgets": budgets, **params}
+    told = {**merge_raw(own, shared), "params": params, "skillsLimits": layers.merge("skillsLimits")}
+    told["identity"] = merge_raw(own.get("identity"))
+    return fill_section(
+        AgentSettings,
+        told,
+        here,
+        id=name,
+        name=own.get("name") or told["identity"].get("name") or name,
+        workspace=_workspace(name, layers, chosen, here),
+        model=model,
+        fallbacks=fallbacks,
+        aliases={body.alias: ref for ref, body in models.items() if body.alias},
+        # What the agent's own entry says for all its models goes over what is said for one.
+        model_params={ref: {**body.params, **(own.get("params") or {})} for ref, body in models.items() if body.params},
+        thinking_default=own.get("thinkingDefault") or first.get("level"),
+        thinking_shared=shared.get("thinkingDefault") or second.get("level"),
+    )
+
+
+def _choose(own: ModelSpec | None, shared: ModelSpec | None) -> tuple[str, Names]:
+    """Primary and fallbacks. A model of the agent's own is strict: it has only the fallbacks it names itself."""
+    first, second = choose_model(own), choose_model(shared)
+    inherited = None if first.primary else second.fallbacks
+    fallbacks = first.fallbacks if first.fallbacks is not None else inherited
+    return (first.primary or second.primary or "").strip(), tuple(fallbacks or ())
+
+
+def _workspace(name: str, layers: AgentLayers, chosen: str, here: ConfigPlace) -> str:
+    own, shared = layers.own.get("workspace"), layers.shared.get("workspace") or ""
+    if not own:
+        usual = paths.locate_workspace(here.home)
+        own = (shared or usual) if name == chosen else f"{shared}/{name}" if shared else f"{usual}-{name}"
+    return here.folder(own)
+
+
+def add_prompt(agent: AgentSettings, layers: AgentLayers, root: Mapping[str, Any], friendly: bool) -> AgentSettings:
+    """The agent with what shapes its prompt and its memory; `root` are sections of the config as written."""
+    own, shared, _ = layers
+    messages = root.get("messages") or {}
+    voice = merge_raw(own.get("tts"), shared.get("tts"), messages.get("tts"), root.get("tts"))
+    here = ConfigPlace("", {}, [])
+    beat = fill_section(HeartbeatSettings, layers.merge("heartbeat"), here)
+    limits = (voice.get("maxTextLength") or voice.get("maxLength"),)
+    prompt = fill_section(
+        PromptSettings,
+        {**root, "shared": shared, "subagents": layers.merge("subagents"), "tts": voice},
+        here,
+        voice_limit=next((most for most in limits if type(most) is int and most > 0), 0),
+        heartbeat=beat.prompt,
+        heartbeat_every=beat.every,
+        heartbeat_section=beat.section,
+        friendly=friendly,
+        tool_only=_tool_only(own.get("groupChat") or {}, messages),
+    )
+    searches = (shared.get("memorySearch") or {}, own.get("memorySearch") or {})
+    limits_of_results = (shared.get("contextLimits") or {}, own.get("contextLimits") or {})
+    memory = read_memory_options(searches, limits_of_results, prompt.citations)
+    return msgspec.structs.replace(agent, prompt=prompt, memory=memory)
+
+
+def _tool_only(own: Free, messages: Free) -> Names:
+    """Chats whose replies go through the message tool only: visibleReplies, for groups over the one for all."""
+    everywhere = messages.get("visibleReplies")
+    shared = messages.get("groupChat") or {}
+    group = own.get("visibleReplies") or shared.get("visibleReplies") or everywhere
+    kinds = ("direct",) if everywhere == "message_tool" else ()
+    return (*kinds, "group", "channel") if group == "message_tool" else kinds

@@ -1,0 +1,142 @@
+"""models: the providers and their models. Names are OpenClaw's."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+
+import msgspec
+
+from palinurus.config.declare import Section, Unfilled, option
+from palinurus.config.findings import ConfigPlace
+from palinurus.config.forms import Amount, Count, Free, Name, OptionalSecret, RevealedSecret, Size
+from palinurus.config.kinds import Written
+from palinurus.config.secrets import Secret
+
+Api: TypeAlias = Literal[
+    "openai-completions",
+    "openai-responses",
+    "openai-codex-responses",
+    "openai-chatgpt-responses",
+    "azure-openai-responses",
+    "anthropic-messages",
+    "google-generative-ai",
+    "google-vertex",
+    "github-copilot",
+    "bedrock-converse-stream",
+    "ollama",
+]
+_VEILED = frozenset({"headers", "env", "params", "model_params", "compat"})
+_PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_URL = re.compile(r"https?://[^\s/]", re.IGNORECASE)
+
+
+class VeiledSection(Section, frozen=True):
+    """Prints without what may hold secrets in plain text: headers, child environments, request parameters."""
+
+    def __repr__(self) -> str:
+        shown = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        inside = ", ".join(f"{name}={_count(value) if name in _VEILED else repr(value)}" for name, value in shown)
+        return f"{type(self).__name__}({inside})"
+
+    __str__ = __repr__
+
+
+def _count(value: Any) -> str:
+    return f"<{len(value)} hidden>" if value else "{}"
+
+
+class ModelCostSection(Section, frozen=True):
+    """Dollars for a million tokens."""
+
+    input: Amount | None = None
+    output: Amount | None = None
+    cache_read: Amount | None = None
+    cache_write: Amount | None = None
+
+    UNREAD: ClassVar = {"tieredPricing": list[Free]}
+
+
+class ModelSettings(VeiledSection, frozen=True):
+    """models.providers.<id>.models[] — None means: take the vendor's word."""
+
+    id: Name
+    name: str = ""
+    api: Annotated[str, Written(Api, str)] = ""
+    reasoning: bool | None = None
+    input: tuple[Literal["text", "image", "audio", "video", "document"], ...] | None = None
+    cost: Annotated[dict[str, float] | None, Unfilled(ModelCostSection)] = None
+    context_window: Count | None = None
+    max_tokens: Count | None = None
+    headers: dict[str, str] = {}
+    compat: Free = {}
+    params: Free = {}
+    runtime: str = option("", at="agentRuntime:id")
+
+    UNREAD: ClassVar = {"baseUrl": str, "contextTokens": Count, "thinkingLevelMap": Free, "mediaInput": Free}
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        if self.cost is None:
+            return self
+        told = {
+            name: float(price) for name, price in self.cost.items() if name != "tieredPricing" and price is not None
+        }
+        return msgspec.structs.replace(self, cost=told)
+
+
+class ProviderSettings(VeiledSection, frozen=True):
+    """models.providers.<id>"""
+
+    id: str = option(at=".")
+    base_url: Annotated[str, Written(str, lambda text: text.strip().rstrip("/"))] = ""
+    api: Annotated[str, Written(Api, str)] = ""
+    api_key: OptionalSecret = Secret()
+    headers: dict[str, RevealedSecret] = {}
+    models: tuple[ModelSettings, ...] = ()
+    timeout: Annotated[float | None, Written(Size, lambda seconds: float(seconds) or None)] = option(
+        None, at="timeoutSeconds"
+    )
+    auth_header: bool | None = None  # send the key as `Authorization: Bearer` whatever the wire's habit
+    params: Free = {}
+    runtime: str = option("", at="agentRuntime:id")
+
+    KNOWN: ClassVar = {"contextWindow": Count, "maxTokens": Count}
+    UNREAD: ClassVar = {
+        "auth": Literal["api-key", "aws-sdk", "oauth", "token"],
+        "region": str,
+        "request": Free,
+        "contextTokens": Count,
+        "injectNumCtxForOpenAICompat": bool,
+        "localService": Free,
+    }
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        if not _PROVIDER.fullmatch(self.id):
+            here.bad("", "a provider id is letters, digits, '.', '-' and '_', 64 at most")
+        if self.base_url and not _URL.match(self.base_url):
+            here.bad("baseUrl", "must start with http:// or https://", "such as http://127.0.0.1:11434/v1")
+        names = [model.id for model in self.models]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                here.below("models", index).odd("id", "this model is listed twice")
+        window, most = raw.get("contextWindow"), raw.get("maxTokens")
+        models = tuple(
+            msgspec.structs.replace(
+                model, context_window=model.context_window or window, max_tokens=model.max_tokens or most
+            )
+            for model in self.models
+        )
+        return msgspec.structs.replace(self, models=models)
+
+
+class ModelsSection(Section, frozen=True):
+    providers: dict[str, ProviderSettings] = option({}, "Providers by id: baseUrl, api, apiKey, models.")
+
+    mode: Literal["merge", "replace"] = option(
+        "merge", "merge adds to the built-in providers, replace uses only these."
+    )
+
+    UNREAD: ClassVar = {
+        "pricing": Free,
+        "bedrockDiscovery": Free,
+        "proxy": str,
+    }

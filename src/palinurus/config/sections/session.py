@@ -1,0 +1,239 @@
+"""session and messages: how conversations are told apart, when they start anew, what waits while a run goes on; skills
+and the log."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+
+import msgspec
+
+from palinurus.config.declare import Section, Unfilled, option, same_form
+from palinurus.config.findings import ConfigPlace
+from palinurus.config.forms import (
+    Count,
+    FolderList,
+    Free,
+    GroupChatSection,
+    Hour,
+    LogLevel,
+    LooseSecret,
+    Lower,
+    MillisOrNone,
+    Names,
+    Size,
+    Typing,
+    merge_raw,
+)
+from palinurus.config.kinds import Written
+from palinurus.config.secrets import Secret
+from palinurus.config.sections.schedule import UpkeepSettings
+
+QueueMode: TypeAlias = Literal["steer", "followup", "collect", "steer-backlog", "steer+backlog", "queue", "interrupt"]
+
+
+class ResetSection(Section, frozen=True):
+    mode: Literal["daily", "idle"] | None = None
+    at_hour: Hour | None = None
+    idle_minutes: Size | None = None
+
+
+class ResetByTypeSection(Section, frozen=True):
+    KNOWN: ClassVar = same_form(ResetSection, "direct dm group thread")
+
+
+Reset: TypeAlias = Annotated[Free, Unfilled(ResetSection)]
+
+
+def map_identity_links(section: Mapping[str, list[str]]) -> dict[str, str]:
+    """`channel:peer` (or a bare peer) in lower case -> the name of the person."""
+    return {
+        peer.strip().lower(): name.strip()
+        for name, peers in section.items()
+        for peer in peers
+        if name.strip() and peer.strip()
+    }
+
+
+class SendMatch(Section, frozen=True):
+    """What a rule of session.sendPolicy is about; what is not said matches everything."""
+
+    channel: Lower = ""
+    chat_type: Literal["direct", "group", "channel"] | None = None
+    key_prefix: Lower = option("", "Of the session's key, without agent:ID: before it.")
+    raw_key_prefix: Lower = option("", "Of the session's whole key.")
+
+
+class SendRule(Section, frozen=True):
+    action: Literal["allow", "deny"]
+    match: SendMatch = SendMatch()
+
+
+class SendPolicy(Section, frozen=True):
+    """session.sendPolicy: which sessions may send what they say. Runs go on in any case."""
+
+    default: Literal["allow", "deny"] = option("allow", "What happens where no rule matches.")
+    rules: tuple[SendRule, ...] = option((), "A deny that matches goes first, then an allow, then the default.")
+
+    def allows(self, key: str, channel: str, kind: str, own: str | None = None) -> bool:
+        """May a reply of the session go out there? `own`: what the session itself says (/send)."""
+        if own in ("allow", "deny"):
+            return own == "allow"
+        raw, bare = key.lower(), key.lower().split(":", 2)[-1]
+        said = {
+            rule.action
+            for rule in self.rules
+            if rule.match.channel in ("", channel.lower())
+            and rule.match.chat_type in (None, kind)
+            and bare.startswith(rule.match.key_prefix)
+            and raw.startswith(rule.match.raw_key_prefix)
+        }
+        return "deny" not in said and ("allow" in said or self.default == "allow")
+
+
+class SessionSettings(Section, frozen=True):
+    """session"""
+
+    scope: Literal["per-sender", "global"] = option(
+        "per-sender", "per-sender keeps people apart, global puts everyone into one session."
+    )
+    # "" (not said): main for the owner, everybody else by themselves (inbox/access.py)
+    dm_scope: Annotated[
+        str, Written(Literal["main", "per-peer", "per-channel-peer", "per-account-channel-peer"], str)
+    ] = option("", "Which session direct messages go to.")
+    main_key: Annotated[str, Written(str, lambda text: text.strip() or msgspec.UNSET)] = option(
+        "main", "The name of the main session."
+    )
+    reset: Reset = option({}, "When a session starts anew: daily at an hour, or after idle minutes.")
+    reset_by_type: Annotated[dict[str, Any], Unfilled(ResetByTypeSection)] = {}
+    reset_by_channel: dict[str, Reset] = {}
+    # "channel:peer" (lower case) -> the one name of that person
+    identity_links: Annotated[dict[str, str], Written(dict[str, list[str]], map_identity_links)] = {}
+    send_policy: SendPolicy = option(SendPolicy(), "Which sessions may send what they say.")
+    upkeep: UpkeepSettings = option(UpkeepSettings(), at="maintenance")
+
+    KNOWN: ClassVar = {"idleMinutes": Count, "typingMode": Typing, "typingIntervalSeconds": Count}
+    UNREAD: ClassVar = {
+        **same_form(str, "groupScope store"),
+        "resetTriggers": list[str],
+        **same_form(Count, "transcriptRetentionDays maxRecentTurns"),
+        **same_form(Size, "parentForkMaxTokens agentToAgent.maxPingPongTurns"),
+        **same_form(Free, "threadBindings writeLock"),
+    }
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        reset, idle = merge_raw(self.reset), raw.get("idleMinutes")
+        by_type = {kind: merge_raw(body) for kind, body in self.reset_by_type.items() if body is not None}
+        if "dm" in by_type:
+            by_type.setdefault("direct", by_type.pop("dm"))
+        return msgspec.structs.replace(
+            self,
+            reset={"mode": "idle", "idleMinutes": idle} if idle and not reset else reset,  # the old spelling
+            reset_by_type=by_type,
+            reset_by_channel={name: merge_raw(body) for name, body in self.reset_by_channel.items()},
+        )
+
+
+class QueueSettings(Section, frozen=True):
+    """messages.queue. Mode words as configured; `inbox/policy.py` knows what they mean. Times in seconds."""
+
+    mode: QueueMode = option("steer", "steer into the run, followup after it, collect into one, or interrupt it.")
+    debounce: MillisOrNone = option(0.5, at="debounceMs")
+    cap: Count = option(20, "How many messages may wait in one session.")
+    drop: Literal["old", "new", "summarize"] = "summarize"
+    by_channel: dict[str, QueueMode] = {}
+    debounce_by_channel: dict[str, MillisOrNone] = option({}, at="debounceMsByChannel")
+
+
+class MessagesSection(Section, frozen=True):
+    group_chat: GroupChatSection = GroupChatSection()
+    queue: QueueSettings = option(QueueSettings(), "What happens to messages that arrive while a run is going on.")
+    ack_reaction: str | None = None
+    ack_reaction_scope: Literal["group-mentions", "group-all", "direct", "all", "off", "none"] = "group-mentions"
+    remove_ack_after_reply: bool = False
+
+    KNOWN: ClassVar = {"visibleReplies": str, "tts": Free}
+    UNREAD: ClassVar = {
+        **same_form(str, "messagePrefix responsePrefix"),
+        "inbound.debounceMs": Size,
+        "inbound.byChannel": dict[str, Size],
+        "statusReactions": Free,
+        "suppressToolErrors": bool,
+        **same_form(Free | str, "usageTemplate responseUsage"),
+    }
+
+
+class SkillEntry(Section, frozen=True):
+    """skills.entries.<key>"""
+
+    enabled: bool = True
+    key: LooseSecret = option(Secret(), at="apiKey")  # becomes the skill's primaryEnv
+    env: dict[str, Any] = {}
+
+    LOOSE: ClassVar = True
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        env = {name: Secret(value) for name, value in self.env.items() if isinstance(value, str)}
+        return msgspec.structs.replace(self, env=env)
+
+
+class SkillSettings(Section, frozen=True):
+    """skills. Paths are absolute."""
+
+    entries: dict[str, SkillEntry] = {}
+    bundled: Names | None = option(None, at="allowBundled")  # None = all
+    extra: FolderList = option((), at="load:extraDirs")
+    targets: FolderList = option((), at="load:allowSymlinkTargets")  # where links may lead besides their root
+    candidates: Count = option(300, at="limits:maxCandidatesPerRoot")  # folders looked at in one root
+    loaded: Count = option(200, at="limits:maxSkillsLoadedPerSource")  # skills taken from one root
+    listed: Count = option(150, at="limits:maxSkillsInPrompt")  # in the prompt
+    chars: Count = option(18_000, at="limits:maxSkillsPromptChars")  # of the list in the prompt
+    file_bytes: Count = option(256_000, at="limits:maxSkillFileBytes")  # of a SKILL.md
+
+    UNREAD: ClassVar = same_form(Free, "install workshop")
+
+
+class LoggingSettings(Section, frozen=True):
+    """logging"""
+
+    file: str = option("", "Where the log is written; by default in the state directory.")
+    level: LogLevel = option("info", "How much is written to the log file.")
+    console_level: LogLevel | None = option(None, "How much the gateway shows; by default as much as it writes.")
+    console_style: Literal["pretty", "compact", "json"] | None = None
+    file_bytes: Count = option(20 << 20, "How large the log grows before a new one is begun.", "maxFileBytes")
+    redact: Literal["off", "tools"] = option(
+        "tools", "off blanks only the secrets of the config, not what looks like one.", "redactSensitive"
+    )
+    patterns: Names = option((), "Regular expressions of what is blanked besides.", "redactPatterns")
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        usable = []
+        for index, word in enumerate(self.patterns):
+            try:
+                compile_pattern(word)
+                usable.append(word)
+            except (re.error, RecursionError, OverflowError) as exc:
+                here.below("redactPatterns", index).odd("", f"is not a regular expression: {exc}; it is not used")
+        return msgspec.structs.replace(self, patterns=tuple(usable))
+
+
+def compile_pattern(word: str) -> re.Pattern[str]:
+    """A bare expression, for which case does not matter, or `/expression/flags`. Raises re.error."""
+    found = re.fullmatch(r"/(.+)/([gimsuy]*)", word, re.DOTALL)
+    flags = re.IGNORECASE if found is None or "i" in found[2] else re.NOFLAG
+    return re.compile(found[1] if found else word, flags)
+
+
+class UiSection(Section, frozen=True):
+    UNREAD: ClassVar = {**same_form(str, "seamColor assistant.name assistant.avatar"), "prefs": Free}
+
+
+class UpdateSection(Section, frozen=True):
+    UNREAD: ClassVar = {
+        "channel": Literal["stable", "beta", "dev", "extended-stable"],
+        "checkOnStart": bool,
+        "auto": Free,
+    }
+
+
+class MetaSection(Section, frozen=True):
+    KNOWN: ClassVar = {"lastTouchedVersion": str, "lastTouchedAt": str | int}

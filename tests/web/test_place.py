@@ -1,0 +1,31 @@
+"""The page over HTTPS and under a base path: it finds its files, its gateway and its own addresses."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palinurus.testing.model import ScriptedModel, say
+from web.served import opened, served
+from web.test_chat import write
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+async def test_https_under_a_base_path(browser: Any, tmp_path: Path) -> None:
+    gateway = {"tls": {"enabled": True}, "controlUi": {"basePath": "/pal/ui"}}
+    async with served(tmp_path / "h", ScriptedModel([say("Found you.")], repeat=True), gateway=gateway) as site:
+        async with opened(browser, 1280, 860, ignore_https_errors=True) as page:
+            lost: list[str] = []
+            page.on("response", lambda r: lost.append(r.url) if r.status >= 400 else None)
+            await page.goto(site.url)
+            await write(page, "where am I?")
+            await page.wait_for_selector("text=Found you.")
+            assert "/pal/ui/chat/agent" in page.url and page.url.startswith("https://")
+            await page.click("a[href='/pal/ui/sessions']")
+            await page.wait_for_url("**/pal/ui/sessions")
+            await page.reload()
+            await page.wait_for_selector("a[href='/pal/ui/sessions'].active")
+            assert lost == []
