@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Mapping
 
 from palinurus.agent.settle import to_outgoing_rows
-from palinurus.clock import Clock
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import StateError
 from palinurus.inbox import queue
@@ -19,9 +18,9 @@ from palinurus.inbox.feed import RunFeeds
 from palinurus.inbox.lanes import SessionQueues
 from palinurus.inbox.message import MessageReader
 from palinurus.inbox.queue import QueueEvent, QueueRow
-from palinurus.inbox.running import ActiveRun, ReplyListener, make_notice, make_refused_end
+from palinurus.inbox.running import ActiveRun, ClaimFinisher, make_notice, make_refused_end
 from palinurus.services.inbox import StopReport
-from palinurus.store.port import Dismissal, OutboxRow, Store
+from palinurus.store.port import Dismissal, OutboxRow
 from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
@@ -38,23 +37,21 @@ class MessageDismisser:
 
     def __init__(
         self,
-        store: Store,
         book: SessionQueues,
         running: Mapping[str, ActiveRun],
         step: Callable[[str, str, QueueEvent], object],
         feeds: RunFeeds,
         reader: MessageReader,
-        clock: Clock,
-        replied: ReplyListener,
+        finisher: ClaimFinisher,
     ) -> None:
-        self._store = store
+        self._store = finisher.store
         self._book = book
         self._running = running
         self._step = step
         self._feeds = feeds
         self._reader = reader
-        self._now = clock.now
-        self._replied = replied
+        self._now = finisher.clock.now
+        self._replied = finisher.replied
         self._going: dict[str, asyncio.Task[None]] = {}
         self._tasks = TaskSet("dismissing messages")
 

@@ -76,7 +76,7 @@ class Dispatcher:
         self._finisher = ClaimFinisher(store, clock, replied)
         self.feeds = RunFeeds()
         self._dismisser = MessageDismisser(
-            store, self._book, self._running, self._step, feeds=self.feeds, reader=reader, clock=clock, replied=replied
+            self._book, self._running, self._step, feeds=self.feeds, reader=reader, finisher=self._finisher
         )
         self.draining = False
 

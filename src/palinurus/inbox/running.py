@@ -77,24 +77,24 @@ ReplyListener = Callable[[tuple[Reply, ...]], None]
 
 class ClaimFinisher:
     def __init__(self, store: Store, clock: Clock, replied: ReplyListener) -> None:
-        self._store = store
-        self._clock = clock
-        self._replied = replied
+        self.store = store
+        self.clock = clock
+        self.replied = replied
         self.stopped = False  # no more tries: the next start finds the claim as it is
 
     async def end(
         self, claim: RunClaim, inbound: Inbound, outcome: TurnOutcome, note: str, *, tell: bool
     ) -> AgentEnd | None:
         """Settle; tries until it is on disk. None if the claim had ended already, or the gateway stops first."""
-        now = self._clock.now()
+        now = self.clock.now()
         replies = make_notice(claim.id, inbound, note) if tell else ()
         settlement = Settlement(outcome, note, (), to_outgoing_rows(replies, claim.id, now))
         if self.stopped or not await settle_until_stored(
-            claim, lambda: self._store.settle(claim, settlement), self._clock, lambda: self.stopped
+            claim, lambda: self.store.settle(claim, settlement), self.clock, lambda: self.stopped
         ):
             return None
         if replies:
-            self._replied(replies)
+            self.replied(replies)
         return make_refused_end(outcome, note, now)
 
 

@@ -137,7 +137,7 @@ async def wait_for_agent(call: MethodCall, asked: AgentWaitParams) -> dict[str, 
 
 async def _wait_stored(call: MethodCall, ident: str, limit: float) -> dict[str, Any]:
     """A run that this process has not seen, or has forgotten: the store knows it, by its key or by its id."""
-    made = make_dedupe(Inbound(Target(chat.CHANNEL), make_sender(call.client), ident, "", 0))
+    made = make_dedupe(Inbound(Target(chat.CHANNEL), make_sender(call.client), ident, "", at=0))
     row = await call.program.store.find(made) or await call.program.store.item(ident)
     if row is None or not (row.id == ident or row.dedupe == made):
         return {"runId": ident, "status": "timeout", "timeoutPhase": "unknown-run"}
