@@ -23,6 +23,8 @@ NAMES: tuple[str, ...] = (
     "tool.during",  # a tool has started
     "tool.after",  # a tool has ended, its result is not on disk
     "result.after",  # the results are on disk
+    "dismiss.before",  # messages are to be stopped or dropped, nothing says so on disk
+    "dismiss.after",  # it is on disk, whoever asked has not been told
     "settle.before",  # the turn is over, nothing says so on disk
     "settle.after",  # turn, reply row and totals are on disk
     "journal.before",  # committed, the transcript file has not been written

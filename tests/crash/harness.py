@@ -40,6 +40,7 @@ class World:
         self.answers: dict[str, str] = {}
         self.asked: dict[str, Asked] = {}
         self.told: list[str] = []
+        self.stopped = False
         self.starts = 0
         self.log = os.path.join(os.path.dirname(self.home), "gateway.log")
 
@@ -129,6 +130,16 @@ class World:
                         self.answers[asked.key] = text
         except (aiohttp.ClientError, ConnectionError):
             pass  # it died; the client asks again
+
+    async def stop(self, session="main"):
+        """Stop what runs in a session. `stopped` says whether that was acknowledged."""
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        try:
+            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(LIMIT)) as http:
+                async with http.post(self._url(f"/sessions/agent:main:{session}/kill"), headers=headers) as response:
+                    self.stopped = (await response.json())["aborted"]
+        except (aiohttp.ClientError, ConnectionError):
+            pass
 
     def tell(self, ident, text, **rest):
         """A message through the spool channel."""

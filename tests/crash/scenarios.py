@@ -270,6 +270,25 @@ def beat_told(world, _point):
     return wrong if len(ran) <= 1 else [*wrong, f"{len(ran)} beats ran"]
 
 
+async def halt(world):
+    """A long answer is stopped, and the stop is acknowledged."""
+    world.tell("m1", f"{EFFECT}\nSLOW 20\nWORDS 200")
+    async with asyncio.timeout(60):
+        while not (world.dead or world.read("effect.txt")):
+            await asyncio.sleep(0.01)
+    await world.stop()
+
+
+def halt_told(world, point):
+    """Once it is on disk it ends aborted, whenever the gateway died; the person is told, and sees no whole answer."""
+    (row,) = (row for row in home.read_snapshot(world.home).inbox if row["dedupe"].endswith("/m1"))
+    wrong = differs("effects", world.read("effect.txt").count("did"), 1)
+    if not world.stopped and point.startswith("dismiss.before"):
+        return wrong  # nobody was told that it is stopped
+    wrong += differs("m1", row["outcome"], "aborted") + differs("whole", "w199" in world.screen(), False)
+    return wrong if world.screen() else [*wrong, "nobody was told"]
+
+
 LETTER = "TOOL message " + json.dumps({"message": "a letter for you", "target": "spool:chat"})
 
 
@@ -287,6 +306,7 @@ def letter_told(world, point):
 
 SCENARIOS: dict[str, Scenario] = {
     "letter": Scenario(letter, letter_told),
+    "halt": Scenario(halt, halt_told),
     "beat": Scenario(beat, beat_told, defaults=BEATING),
     "job": Scenario(job, job_told),
     "tended": Scenario(tended, tended_told, defaults=FAMILY),
@@ -316,6 +336,7 @@ def times(count, *groups):
 
 BORN = ("child.recorded", "child.accepted", "child.ended", "child.announced")
 REACHED: dict[str, dict[str, int]] = {
+    "halt": times(1, ("dismiss.before", "dismiss.after")) | times(1, SETTLE),
     "letter": times(1, TURN, SETTLE, ACT, SEND, ("intent.before", "intent.after")) | {"model.done": 2},
     "beat": times(2, TURN, SETTLE, FILE),
     "job": times(2, TURN, SETTLE) | times(1, SEND, ("cron.pending", "cron.slot", "cron.accepted", "cron.ended")),

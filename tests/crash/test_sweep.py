@@ -35,6 +35,7 @@ SHORT = [
     ("nested", "child.ended:1"),
     ("nested", "child.announced:1"),
     ("nested", "child.announced:2"),
+    ("beat", "accept.after:2"),
     ("beat", "settle.before:2"),
     ("beat", "settle.after:2"),
     ("job", "cron.pending:1"),
@@ -44,6 +45,8 @@ SHORT = [
     ("letter", "outbox.claimed:1"),
     ("letter", "outbox.sent:1"),
     ("letter", "tool.after:1"),
+    ("halt", "dismiss.before:1"),
+    ("halt", "dismiss.after:1"),
     ("restart", "recover.before:1"),
     ("restart", "recover.after:1"),
 ]

@@ -211,9 +211,9 @@ async def test_abort_ends_the_run_and_the_session_goes_on(tmp_path: Path) -> Non
     async with running(tmp_path / "h", model, channel) as app:
         (first,) = await channel.receive("hello", event="1")
         await gate.wait_reached()
-        assert app.abort("agent:main:main", "user")
+        assert await app.abort("agent:main:main", "user")
         row = await app.wait(first)
-        assert row.outcome == "aborted" and not app.abort("agent:main:main", "user")
+        assert row.outcome == "aborted" and not await app.abort("agent:main:main", "user")
         (second,) = await channel.receive("more", event="2")
         assert (await app.wait(second)).note == "next"
         await until(lambda: len(channel.seen) == 3)

@@ -244,7 +244,7 @@ async def test_the_draft_of_an_answer_that_is_stopped_is_what_was_said(tmp_path:
         await until(lambda: bool(channel.texts))
         row = await app.store.item(item)
         assert row is not None
-        app.abort(row.session, "stop")
+        await app.abort(row.session, "stop")
         await sent(app, item, 1)
         await gone(app, "draft")
     assert len(channel.texts) == 1 and LONG.startswith(channel.texts[0])

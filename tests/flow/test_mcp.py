@@ -119,7 +119,7 @@ async def test_an_abort_ends_the_call_and_leaves_the_server_connected(tmp_path: 
         async with asyncio.timeout(60):
             while not any("tiny__wait" in str(line) for line in _lines(tmp_path / "h")):
                 await asyncio.sleep(0.01)
-        assert app.abort("agent:main:main", "stop")
+        assert await app.abort("agent:main:main", "stop")
         assert (await app.wait(ident)).outcome == "aborted"
         await until(lambda: app.mcp.all["tiny"].connected)
     assert len(model.requests) == 1

@@ -252,7 +252,7 @@ async def test_a_stop_clears_what_waits_and_the_session_goes_on(tmp_path: Path) 
         await gate.wait_reached()
         steered = await app.submit(inbound("steered"))
         later = await app.submit(inbound("later", options=TurnOptions(queue="followup")))
-        assert app.abort(MAIN, "user")
+        assert await app.abort(MAIN, "user")
         after = await app.submit(inbound("after"))
         rows = [await app.wait(a.id) for a in (one, steered, later, after)]
         assert await app.store.list_waiting(MAIN) == []
@@ -269,11 +269,11 @@ async def test_one_message_can_be_stopped(tmp_path: Path) -> None:
         await gate.wait_reached()
         waiting = await app.submit(inbound("waiting", options=TurnOptions(queue="followup")))
         steered = await app.submit(inbound("steered"))
-        assert app.dispatcher.abort_item(waiting.id) and app.dispatcher.abort_item(steered.id)
+        assert await app.dispatcher.stop_item(waiting.id) and await app.dispatcher.stop_item(steered.id)
         gate.open()
         rows = [await app.wait(a.id) for a in (one, waiting, steered)]
         assert [r.outcome for r in rows] == ["answered", "aborted", "aborted"]
-        assert not app.dispatcher.abort_item(waiting.id) and not app.dispatcher.abort_item("nobody")
+        assert not await app.dispatcher.stop_item(waiting.id) and not await app.dispatcher.stop_item("nobody")
         assert heard(model) == ["one"]
 
 

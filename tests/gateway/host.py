@@ -154,7 +154,7 @@ class FakeHost:
         self.invoked.append((str(key), name, dict(arguments), sender))
         return ToolResult("1", name, (TextBlock("done"),), False, None) if name == "ls" else None
 
-    def abort(self, session_key: str, reason: str) -> bool:
+    async def abort(self, session_key: str, reason: str) -> bool:
         self.aborted.append((session_key, reason))
         return True
 

@@ -23,7 +23,7 @@ from palinurus.inbox.message import InboxMessage, MessageReader
 from palinurus.inbox.route import build_item
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
-from palinurus.services.inbox import InboxPort
+from palinurus.services.inbox import InboxPort, StopReport
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, Settlement
@@ -64,6 +64,7 @@ class Office:
         self.store = store
         self.clock = clock
         self.running: set[str] = set()
+        self.waiting = 0
         self.aborted: list[tuple[str, str]] = []
         self.submitted: list[Inbound] = []
         self.replied: list[Reply] = []
@@ -71,22 +72,21 @@ class Office:
         self.answer = "the model's answer"
         self.hooked: list[tuple[str, dict[str, Any]]] = []
         self.inbox: Any = SimpleNamespace(
-            abort=self._abort,
+            stop=self._stop,
             running=self.running.__contains__,
             submit=self._submit,
             wait=self._wait,
-            clear=self._clear,
         )
         self.program = program._replace(inbox=self.inbox)
         self.controller = CommandController(self.program, self.replied.extend)
         self._count = 0
 
-    def _abort(self, session: str, reason: str, children: bool = True) -> bool:
+    async def _stop(self, session: str, reason: str, children: bool = True) -> StopReport:
         if session not in self.running:
-            return False
+            return StopReport(False)
         self.aborted.append((session, reason))
         self.running.discard(session)
-        return True
+        return StopReport(True, self.waiting)
 
     async def _submit(self, message: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Acceptance:
         self.submitted.append(message)
@@ -103,9 +103,6 @@ class Office:
         row = await self.store.item(ident)
         assert row is not None
         return row
-
-    async def _clear(self, session: str) -> int:
-        return 0
 
     def message(self, text: str, **changes: Any) -> Inbound:
         return inbound(text, **{"target": Target("telegram", "7"), "sender": OWNER, **changes})

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from palinurus.abort import Abort
 from palinurus.core.types.events import AgentEnd, MessageUpdate
@@ -208,3 +210,24 @@ def test_a_programs_requests_mean_what_they_say(text: str) -> None:
     person = Inbound(Target("terminal"), Sender("operator", owner=True), "", text, 0)
     program = Inbound(Target("http"), Sender("operator", owner=True), "", text, 0)
     assert is_control(person) and not is_control(program)
+
+
+async def test_a_directive_leaves_what_a_run_settles_meanwhile(office: Any) -> None:
+    """The command has read the session's record; before it writes, a run ends and writes its totals."""
+    await office.say("/verbose on")
+    before = await office.record()
+
+    class Meanwhile:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(office.store, name)
+
+        async def session(self, key: str) -> Any:
+            row = await office.store.session(key)
+            told = {"sessionId": before.sessionId, "inputTokens": 77}
+            await office.store.touch(replace(row, data=msgspec.json.encode(told)))
+            return row
+
+    office.controller.program = office.program._replace(store=Meanwhile())
+    await office.say("/verbose off")
+    after = await office.record()
+    assert (before.verboseLevel, after.verboseLevel, after.inputTokens) == ("on", "off", 77)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -23,7 +24,7 @@ from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest, Draining
 from palinurus.inbox.dispatch import Dispatcher
 from palinurus.inbox.message import InboxMessage, MessageReader
-from palinurus.store.port import RunClaim, Settlement, Store
+from palinurus.store.port import InboxItem, RunClaim, Settlement, Store
 from palinurus.store.sqlite import open_store
 from support import inbound
 
@@ -163,10 +164,9 @@ async def test_clearing_says_how_many_will_not_run_also_after_an_abort(tmp_path:
         await w.send("run")
         await until(lambda: w.turns.began == ["run"])
         made = [await w.send(text) for text in "ab"]
-        assert w.dispatcher.abort(MAIN, "user")
-        assert await w.dispatcher.clear(MAIN) == 2
+        assert await w.dispatcher.stop(MAIN, "user") == (True, 2, 0)
         assert [(await w.outcome(i)).outcome for i in made] == ["aborted", "aborted"]
-        assert await w.dispatcher.clear(MAIN) == 0 and not w.dispatcher.abort(MAIN, "user")
+        assert await w.dispatcher.stop(MAIN, "user") == (False, 0, 0)
         assert w.turns.began == ["run"] and w.told == []
 
 
@@ -174,7 +174,7 @@ async def test_what_waits_is_cleared_though_all_slots_are_taken_by_others(tmp_pa
     async with world(tmp_path, lanes=LaneSettings(main=1), queue=QueueSettings("followup")) as w:
         await w.send("other", session="s")
         waiting = await w.send("a")
-        assert await w.dispatcher.clear(MAIN) == 1
+        assert await w.dispatcher.stop(MAIN, "user") == (False, 1, 0)
         assert (await w.outcome(waiting)).note == "not answered: stopped"
         assert w.turns.began == ["other"]
 
@@ -183,7 +183,7 @@ async def test_another_reason_to_stop_leaves_what_waits(tmp_path: Path) -> None:
     async with world(tmp_path, queue=QueueSettings("followup")) as w:
         await w.send("run")
         waiting = await w.send("a")
-        assert w.dispatcher.abort(MAIN, "restart")
+        assert (await w.dispatcher.stop(MAIN, "restart")).ran
         w.turns.gate("a").set()
         assert (await w.outcome(waiting)).outcome == "answered"
 
@@ -194,7 +194,7 @@ async def test_a_stopped_run_takes_nothing_more_in(tmp_path: Path) -> None:
         await until(lambda: w.turns.began == ["run"])
         steered = await w.send("steered")
         assert w.turns.boxes["run"].waiting
-        assert w.dispatcher.abort(MAIN, "timeout")
+        assert (await w.dispatcher.stop(MAIN, "timeout")).ran
         assert not w.turns.boxes["run"].waiting and w.turns.boxes["run"].take() == []
         w.turns.gate("steered").set()
         assert (await w.outcome(steered)).note == "did steered"
@@ -224,7 +224,7 @@ async def test_watchers_of_a_cleared_message_see_its_end(tmp_path: Path) -> None
         await w.send("run")
         seen: list[RunEvent] = []
         made = await w.dispatcher.submit(inbound("a"), seen.append)
-        w.dispatcher.abort(MAIN, "user")
+        await w.dispatcher.stop(MAIN, "user")
         await w.outcome(made.id)
         (end,) = seen
         assert isinstance(end, AgentEnd) and end.end == "aborted" and end.failure is not None
@@ -278,13 +278,19 @@ async def test_nothing_starts_while_draining(tmp_path: Path) -> None:
 async def test_an_abort_ends_the_sub_agents_too_unless_told_otherwise(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         ended: list[str] = []
-        w.dispatcher.attach(w.turns, w.control, ended.append)  # type: ignore[arg-type]
+
+        async def end(session: str) -> int:
+            ended.append(session)
+            return 1
+
+        w.dispatcher.attach(w.turns, w.control, end)  # type: ignore[arg-type]
         await w.send("run")
         await until(lambda: w.turns.began == ["run"])
-        assert w.dispatcher.abort(MAIN, "rpc") and ended == [MAIN]
+        assert await w.dispatcher.stop(MAIN, "rpc") == (True, 0, 1) and ended == [MAIN]
         await until(lambda: not w.dispatcher.running(MAIN))
-        assert not w.dispatcher.abort(MAIN, "rpc") and ended == [MAIN, MAIN]  # they outlive the run that started them
-        assert not w.dispatcher.abort(MAIN, "stop", children=False) and len(ended) == 2
+        # they outlive the run that started them
+        assert await w.dispatcher.stop(MAIN, "rpc") == (False, 0, 1) and ended == [MAIN, MAIN]
+        assert await w.dispatcher.stop(MAIN, "stop", children=False) == (False, 0, 0) and len(ended) == 2
 
 
 async def test_the_words_of_messages_that_were_dropped_are_no_directives(tmp_path: Path) -> None:
@@ -301,3 +307,34 @@ async def test_the_words_of_messages_that_were_dropped_are_no_directives(tmp_pat
         assert (w.turns.inline[1].thinking, w.turns.inline[1].model) == ("high", "")
         w.turns.gate(w.turns.began[1]).set()
         assert (await w.outcome(last)).outcome == "answered"
+
+
+async def test_a_submit_whose_caller_goes_away_runs_all_the_same(tmp_path: Path) -> None:
+    async with world(tmp_path, queue=QueueSettings("followup")) as w:
+        caller = asyncio.create_task(w.send("first"))
+        await asyncio.sleep(0)
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        second = await w.send("second")
+        for text in ("first", "second"):
+            w.turns.gate(text).set()
+        assert (await w.outcome(second)).outcome == "answered"
+        assert w.turns.began == ["first", "second"]
+
+
+async def test_a_running_row_that_nobody_runs_is_given_back(tmp_path: Path) -> None:
+    async with world(tmp_path, queue=QueueSettings("followup")) as w:
+        item = InboxItem("0lost", "fake//lost", MAIN, "main", msgspec.json.encode(inbound("lost")), 0)
+        accepted = await w.store.accept(item, claim=True)  # as if whoever claimed it had vanished
+        assert accepted.claim is not None
+        later = await w.send("later")
+        for text in ("lost", "later", "own"):
+            w.turns.gate(text).set()
+        own = await w.send("own", session="other")
+        assert (await w.outcome(own)).outcome == "answered"
+        assert await w.dispatcher.look_after() == 0  # it may just be on its way
+        assert await w.dispatcher.look_after() == 1
+        assert [(await w.outcome(i)).outcome for i in ("0lost", later)] == ["answered", "answered"]
+        assert w.turns.began == ["own", "lost", "later"]
+        assert await w.dispatcher.look_after() == 0

@@ -71,7 +71,7 @@ async def test_a_follower_sees_everything_until_it_stops() -> None:
     feeds.report_ended("a", MessageUpdate("last"))
     stop()
     feeds.show("a", MessageUpdate("unseen"))
-    assert notes.seen == ["came a hi", "began a hi", "a x", "b into a", "a last", "ended a"]
+    assert notes.seen == ["came a hi", "began a hi", "a x", "b into a", "a last", "ended a", "ended b"]
 
 
 class Notes:
@@ -95,3 +95,22 @@ class Notes:
 
     def on_ended(self, item: str) -> None:
         self.seen.append(f"ended {item}")
+
+
+async def test_a_message_that_became_part_of_a_run_ends_with_it_for_followers_too() -> None:
+    feeds, ended = RunFeeds(), list[str]()
+
+    class Ends:
+        def on_ended(self, item: str) -> None:
+            ended.append(item)
+
+        def __getattr__(self, name: str) -> object:
+            return lambda *args: None
+
+    feeds.follow(Ends())  # type: ignore[arg-type]
+    feeds.merge("b", "a")
+    feeds.merge("c", "a")
+    assert ended == []
+    feeds.report_ended("a")
+    feeds.report_ended("a")
+    assert ended == ["a", "b", "c", "a"] and not feeds._guests

@@ -137,7 +137,7 @@ def test_a_message_that_was_tried_before_is_not_put_together_again() -> None:
 def test_interrupt_aborts_the_run_and_only_the_newest_runs() -> None:
     state, _ = arrive(busy(), "old")
     state, effects = arrive(state, "new", "interrupt")
-    assert effects == (queue.UnsteerEffect("old"), queue.AbortEffect("interrupt"))
+    assert effects == (queue.UnsteerEffect("old"), queue.AbortEffect("interrupt"), SweepEffect())
     assert ids(state, "doomed") == ["old"] and ids(state, "waiting") == ["new"] and not state.open
     verdict = state.rows[0].verdict
     assert verdict is not None and verdict.outcome == "aborted" and "interrupted" in verdict.note
@@ -183,7 +183,8 @@ def test_a_steered_message_tells_the_run_of_what_was_dropped() -> None:
     state = busy()
     for n in range(3):
         state, effects = arrive(state, f"m{n}", cap=2)
-    assert effects == (queue.UnsteerEffect("m0"), SteerEffect("m2", 1, ("text of m0",))) and state.dropped == 0
+    assert effects == (queue.UnsteerEffect("m0"), SteerEffect("m2", 1, ("text of m0",)), SweepEffect())
+    assert state.dropped == 0
 
 
 def test_what_a_run_was_not_told_the_next_one_is() -> None:
@@ -191,7 +192,7 @@ def test_what_a_run_was_not_told_the_next_one_is() -> None:
     state, effects = arrive(state, "m", cap=1)
     assert effects == (SteerEffect("m", 3, ("x",)),) and state.dropped == 0
     state, effects = arrive(state, "n", cap=1)  # m goes, and with it what it carried
-    assert effects == (queue.UnsteerEffect("m"), SteerEffect("n", 4, ("text of m",)))
+    assert effects == (queue.UnsteerEffect("m"), SteerEffect("n", 4, ("text of m",)), SweepEffect())
     closed, _ = step_queue(state, queue.MailboxCloseEvent())
     assert (closed.dropped, closed.lines) == (4, ("text of m",))
     ended, _ = step_queue(step_queue(closed, queue.RunEndEvent("run"))[0], queue.VerdictEvent("m"))
@@ -204,9 +205,9 @@ def test_a_stop_clears_what_waits_and_what_comes_after_it_runs() -> None:
     state, _ = arrive(busy(), "handed")
     state, _ = arrive(state, "waiting", "followup")
     state, effects = step_queue(state, QueueStopEvent())
-    assert effects == (queue.UnsteerEffect("handed"),) and ids(state, "doomed") == ["handed", "waiting"]
+    assert effects == (queue.UnsteerEffect("handed"), SweepEffect()) and ids(state, "doomed") == ["handed", "waiting"]
     state, effects = arrive(state, "after")
-    assert effects == () and ids(state, "waiting") == ["after"]  # the run is ending: not steered into it
+    assert effects == (SweepEffect(),) and ids(state, "waiting") == ["after"]  # the run is ending: not steered into it
 
 
 def test_a_summary_is_one_short_line() -> None:

@@ -11,10 +11,11 @@ from collections.abc import Callable
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.core.types.messages import Message
+from palinurus.core.types.messages import AssistantMessage, Message
+from palinurus.core.types.usage import TokenUsage
 from palinurus.sessions.entries import CompactionEntry
 from palinurus.sessions.transcript import Transcript
-from palinurus.store.port import RunClaim, Store, TraceStep, TranscriptLine
+from palinurus.store.port import RunClaim, Store, TraceStep, TranscriptLine, UsageRow
 
 
 class RunRecorder:
@@ -27,6 +28,7 @@ class RunRecorder:
         transcript: Transcript,
         clock: Clock,
         absorbed: Callable[[tuple[str, ...]], None],
+        price: Callable[[AssistantMessage], UsageRow] | None = None,
     ) -> None:
         self._store = store
         self._claim = claim
@@ -36,11 +38,15 @@ class RunRecorder:
         self._lines: list[TranscriptLine] = []
         self._absorbed: list[str] = []
         self._steps: list[TraceStep] = []
+        self._price = price
+        self._spent: list[UsageRow] = []
 
     def add(self, message: Message, *, absorb: tuple[str, ...] = ()) -> None:
         """Remember a message, and that waiting messages became part of this run with it."""
         self._lines.extend(self._transcript.add(message, self._claim.id, self._clock.now()))
         self._absorbed.extend(absorb)
+        if self._price is not None and isinstance(message, AssistantMessage) and message.usage != TokenUsage():
+            self._spent.append(self._price(message))
 
     def put(self, entry: CompactionEntry) -> None:
         """Remember a compaction; what was added before it comes before it."""
@@ -58,14 +64,14 @@ class RunRecorder:
 
     async def flush(self) -> None:
         """Return when all that was added is on disk. If it fails, nothing is forgotten: the next flush tries again."""
-        if not (self._lines or self._absorbed or self._steps):
+        if not (self._lines or self._absorbed or self._steps or self._spent):
             return
-        lines, absorbed, steps = self._lines, self._absorbed, self._steps
-        self._lines, self._absorbed, self._steps = [], [], []
+        lines, absorbed, steps, spent = self._lines, self._absorbed, self._steps, self._spent
+        self._lines, self._absorbed, self._steps, self._spent = [], [], [], []
         try:
-            await self._store.append(self._claim, lines, absorb=absorbed, steps=steps)
+            await self._store.append(self._claim, lines, absorb=absorbed, steps=steps, spent=spent)
         except BaseException:
-            self._lines[:0], self._absorbed[:0], self._steps[:0] = lines, absorbed, steps
+            self._lines[:0], self._absorbed[:0], self._steps[:0], self._spent[:0] = lines, absorbed, steps, spent
             raise
         if absorbed:
             self._tell(tuple(absorbed))
@@ -73,3 +79,7 @@ class RunRecorder:
     def unwritten_lines(self) -> tuple[TranscriptLine, ...]:
         """The lines not yet on disk, for the settlement."""
         return tuple(self._lines)
+
+    def unwritten_costs(self) -> tuple[UsageRow, ...]:
+        """What these lines cost, for the settlement."""
+        return tuple(self._spent)

@@ -18,7 +18,6 @@ from palinurus.core.stream.heartbeat import find_last_word, judge_heartbeat_repl
 from palinurus.core.types.events import AgentEnd, RunEndReason
 from palinurus.core.types.messages import AssistantMessage, UserMessage
 from palinurus.core.types.outbound import Reply
-from palinurus.core.types.usage import TokenUsage
 from palinurus.core.untrusted import clean_label
 from palinurus.errors import StateError
 from palinurus.sessions.entries import CompactionEntry, MessageEntry
@@ -136,7 +135,7 @@ def judge_outcome(end: AgentEnd) -> TurnOutcome:
 def build_settlement(
     plan: RunPlan, end: AgentEnd, session: SessionRecord, replies: tuple[Reply, ...], lines: tuple[TranscriptLine, ...]
 ) -> Settlement:
-    """Everything `store.settle` needs, applied in one transaction."""
+    """What `store.settle` needs, applied in one transaction; the recorder knows what is not in the ledger yet."""
     result = judge_outcome(end)
     note = get_final_text(end)
     if result == "failed" and end.failure is not None:
@@ -146,11 +145,7 @@ def build_settlement(
         note,
         lines,
         to_outgoing_rows(replies, plan.item, end.ended),
-        session=None,
         touch=_touched(plan, end, session),
-        spent=tuple(
-            _spent(plan, m) for m in end.messages if isinstance(m, AssistantMessage) and m.usage != TokenUsage()
-        ),
     )
 
 
@@ -210,7 +205,8 @@ def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
     return SessionRow(str(plan.route.key), plan.route.agent, before.sessionId, end.ended, data=data)
 
 
-def _spent(plan: RunPlan, message: AssistantMessage) -> UsageRow:
+def make_usage_row(plan: RunPlan, message: AssistantMessage) -> UsageRow:
+    """The ledger's line for one answer. Written with the answer itself, so that dead attempts count, too."""
     return UsageRow(
         item=plan.item,
         run=plan.id,

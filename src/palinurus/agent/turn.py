@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -24,7 +25,13 @@ from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.ports import RunPorts
 from palinurus.agent.recorder import RunRecorder
 from palinurus.agent.runtimes.choose import Runtimes
-from palinurus.agent.settle import build_settlement, forget_quiet_heartbeat, settle_until_stored, to_outgoing_rows
+from palinurus.agent.settle import (
+    build_settlement,
+    forget_quiet_heartbeat,
+    make_usage_row,
+    settle_until_stored,
+    to_outgoing_rows,
+)
 from palinurus.clock import Clock
 from palinurus.core.types.approval import Approver
 from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent
@@ -123,7 +130,8 @@ class TurnRunner:
         s, plan = self._s, prepared.plan
         if not prepared.stored:  # a resumed turn must find the same session
             await s.store.save_session(_row(prepared))
-        record = RunRecorder(s.store, claim, prepared.transcript, s.clock, absorbed=audience.absorbed)
+        price = partial(make_usage_row, plan)
+        record = RunRecorder(s.store, claim, prepared.transcript, s.clock, absorbed=audience.absorbed, price=price)
         where = CompactionRun(plan, prepared.session, prepared.transcript, record, abort=abort, view=prepared.view)
         compactor = Compactor(s.compactions, where) if s.compactions is not None else None
         speaker = s.speaker(plan.inbound, claim.id, plan.route.key, lambda: self._shown(plan))
@@ -165,7 +173,10 @@ class TurnRunner:
             await s.store.yield_back(claim)
             return
         replies = speaker.close()
+        if abort.reason not in (None, "timeout") and end.end not in ("aborted", "timeout"):
+            end, replies = _stop_end(end, str(abort.reason)), ()  # it was stopped as it ended
         made = build_settlement(plan, end, prepared.session, replies, lines=record.unwritten_lines())
+        made = msgspec.structs.replace(made, spent=record.unwritten_costs())
         made = compactor.extend_settlement(made) if compactor is not None else made
         made = forget_quiet_heartbeat(made, plan, end, prepared.session, transcript=prepared.transcript)
         if not await self._settle(claim, made, abort, record):
@@ -189,8 +200,10 @@ class TurnRunner:
         async def write() -> None:
             nonlocal end
             if record is not None and record.absorbing:  # a steered message whose line is not on disk yet
+                written = record.unwritten_costs()
                 await record.flush()
-                end = msgspec.structs.replace(end, lines=record.unwritten_lines())
+                left = tuple(cost for cost in end.spent if cost not in written)
+                end = msgspec.structs.replace(end, lines=record.unwritten_lines(), spent=left)
             await self._s.store.settle(claim, end)
 
         return await settle_until_stored(claim, write, self._s.clock, lambda: abort.reason == "drain")
@@ -212,6 +225,10 @@ class TurnRunner:
         if await self._settle(claim, msgspec.structs.replace(made, replies=rows), Abort()):
             self._s.replied(replies)
             audience.show(end)
+
+
+def _stop_end(end: AgentEnd, reason: str) -> AgentEnd:
+    return msgspec.structs.replace(end, end="aborted", failure=ModelFailure("aborted", reason))
 
 
 def _before(plan: RunPlan, finished: AssistantMessage | None) -> list[Message]:

@@ -21,6 +21,7 @@ from palinurus.inbox.pairing import ChatPairing, PairingPerson, make_person_key
 from palinurus.outbox.post import OutboxPost
 from palinurus.services.inbox import InboxPort
 from palinurus.store.port import Acceptance, Store
+from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class GuestRuns:
     def __init__(self, inbox: InboxPort) -> None:
         self._inbox = inbox
         self._of: dict[str, str] = {}  # by message: the person's key
+        self._tasks = TaskSet("stopping somebody who was put out")
 
     def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
         self._of[item] = make_person_key(inbound.target.channel, inbound.target.account, inbound.sender.id)
@@ -54,7 +56,7 @@ class GuestRuns:
 
     def stop_person(self, person: PairingPerson) -> None:
         for item in [item for item, who in self._of.items() if who == person.key]:
-            self._inbox.abort_item(item)
+            self._tasks.start(self._inbox.stop_item(item))
 
 
 class ChannelAdmission:

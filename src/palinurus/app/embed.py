@@ -138,8 +138,8 @@ class Agent:
             row = await waiter
         finally:
             if not waiter.done():
-                app.dispatcher.abort_item(accepted.id)
                 waiter.cancel()
+                await app.dispatcher.stop_item(accepted.id)
         failed = row.outcome not in ("answered", "silent")
         said = get_final_text(end) if end is not None else "" if failed else row.note
         usage = end.usage if end is not None else TokenUsage()

@@ -157,9 +157,9 @@ class App(AppParts):
         """The message once its outcome is on disk. Raises NotFound."""
         return await self.dispatcher.wait(item)
 
-    def abort(self, session: str, reason: str) -> bool:
-        """Stop the running turn of a session, and its sub-agents. False if none runs."""
-        return self.dispatcher.abort(session, reason)
+    async def abort(self, session: str, reason: str) -> bool:
+        """Stop the running turn of a session, and its sub-agents. On disk when it returns. False if none runs."""
+        return (await self.dispatcher.stop(session, reason)).ran
 
     def ready(self) -> tuple[bool, list[str]]:
         """Whether messages are taken, and if not why."""

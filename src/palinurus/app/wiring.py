@@ -297,7 +297,7 @@ class AppParts:
         )
 
         self.program = self._make_context(sources, tools, preparer, compactions, switched=switched)
-        inbox.attach(turns, CommandController(self.program, self.deliverer.on_queued), self.subagents.stop_soon)
+        inbox.attach(turns, CommandController(self.program, self.deliverer.on_queued), self.subagents.stop)
 
     def _make_context(
         self,

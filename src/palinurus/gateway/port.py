@@ -97,7 +97,7 @@ class GatewayHost(Protocol):
         """One tool, outside any run; None: there is no such tool for that session's agent."""
         ...
 
-    def abort(self, session_key: str, reason: str) -> bool:
+    async def abort(self, session_key: str, reason: str) -> bool:
         """Stop the running turn of a session. False if none runs."""
         ...
 

@@ -331,11 +331,11 @@ def _metrics(visit: RouteRequest) -> RouteAnswer:
     return http.reply_bytes(text, "text/plain")
 
 
-def _kill(visit: RouteRequest) -> RouteAnswer:
+async def _kill(visit: RouteRequest) -> RouteAnswer:
     key = parse_session_key(visit.part("key"), visit.host.settings.default_agent)
     if key is None:
         return make_bad_request("that is not a session key", "key")
-    return http.reply_json({"ok": True, "aborted": visit.host.abort(str(key), "user")})
+    return http.reply_json({"ok": True, "aborted": await visit.host.abort(str(key), "user")})
 
 
 CHANNELS = re.compile(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")

@@ -33,7 +33,7 @@ from palinurus.inbox.commands.reset import make_session_id
 from palinurus.inbox.commands.table import TABLE, describe_unknown
 from palinurus.inbox.message import CONTROL_LANE, InboxMessage, is_stop_word
 from palinurus.inbox.policy import QueuePolicy
-from palinurus.services.facts import change_record, find_meant_model, gather_facts, list_models
+from palinurus.services.facts import change_record, diff_records, find_meant_model, gather_facts, list_models
 from palinurus.sessions.lifecycle import MessageMoment, find_current_session, make_end_payload, make_start_payload
 from palinurus.store.port import InboxItem, RunClaim, Settlement, TurnOutcome
 
@@ -147,6 +147,11 @@ class CommandController:
         table = {**TABLE, **program.commands}
         call = CommandCall(program, claim, inbound, key, record=found.record, stored=found.stored, table=table)
         answer = await _do(call, message)
+        if answer.record is not None and found.stored and answer.record.sessionId == found.record.sessionId:
+            patch = diff_records(found.record, answer.record)  # a run may settle meanwhile: the rest is not ours
+            answer = msgspec.structs.replace(
+                answer, patch=msgspec.structs.replace(answer.record.row(key), data=msgspec.json.encode(patch))
+            )
         if answer.record is not None and found.ended is not None and answer.record.sessionId == ident:
             program.hooks.observe("session_end", make_end_payload(key, found.ended, ident))
             program.hooks.observe("session_start", make_start_payload(key, found))
@@ -156,7 +161,9 @@ class CommandController:
         """The session first, then the answer, then the message that follows, then the end of the command: a crash
         between any two is mended by doing it again, since each has an id that comes from the command's."""
         program, claim = self.program, asked.claim
-        if answer.record is not None:
+        if answer.patch is not None:
+            await program.store.touch(answer.patch)
+        elif answer.record is not None:
             await program.store.save_session(answer.record.row(asked.key))
         if asked.inbound.push:
             replies = program.fitted(asked.inbound, asked.replies(answer.text))
@@ -183,11 +190,11 @@ class CommandController:
     ) -> None:
         now = self.program.clock.now()
         replies = self.program.fitted(asked.inbound, asked.replies(answer.text, number))
-        session = answer.record.row(asked.key) if answer.record is not None else None
+        session = answer.record.row(asked.key) if answer.record is not None and answer.patch is None else None
         asked.audience.show(MessageUpdate(answer.text))
         end = AgentEnd((AssistantMessage((TextBlock(answer.text),), timestamp=now),), "stop", TokenUsage(), ended=now)
         rows = to_outgoing_rows(replies, asked.claim.id, now)
-        settled = Settlement(outcome, answer.text, (), rows, session=session, spent=answer.spent)
+        settled = Settlement(outcome, answer.text, (), rows, session=session, touch=answer.patch, spent=answer.spent)
         if await self._end(asked.claim, settled, asked.audience, end):
             if answer.record is not None:
                 self.program.changed(str(asked.key), answer.record)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.turn import ClaimedMessage, TurnRunner
@@ -20,6 +20,7 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.crashpoints import pass_crashpoint
 from palinurus.errors import Draining, NotFound, QueueFull, StateError
 from palinurus.inbox import control, queue, running
+from palinurus.inbox.dismiss import MessageDismisser
 from palinurus.inbox.feed import RunFeeds
 from palinurus.inbox.lanes import LanePump, Lanes, SessionQueues
 from palinurus.inbox.message import CONTROL_LANE, InboxMessage, MessageReader
@@ -27,15 +28,15 @@ from palinurus.inbox.policy import NO_OVERRIDES, QueuePolicy, read_overrides, re
 from palinurus.inbox.queue import Effect, QueueEvent
 from palinurus.inbox.route import build_item
 from palinurus.inbox.running import ActiveRun, ClaimFinisher, ReplyListener, RunAudience
-from palinurus.services.inbox import Sink
+from palinurus.services.inbox import Sink, StopReport
 from palinurus.store.port import Acceptance, InboxItem, InboxRow, RunClaim, Store
 from palinurus.tasks import TaskSet
 
 log = logging.getLogger(__name__)
 
-BOUND = 200  # rows of one session that wait on disk, dropped ones included
+BOUND = 200  # messages of one session that wait, dropped ones included
 DEADLINE = 900.0  # seconds for a run of an agent that is no more
-CLEARS = frozenset(("user", "stop"))  # reasons of an abort that also clear what waits
+LOOK = 30.0  # seconds between two looks for running rows that nobody runs
 
 
 class Dispatcher:
@@ -44,7 +45,7 @@ class Dispatcher:
 
     _turns: TurnRunner
     _controls: control.ControlLane
-    _stop_children: Callable[[str], None] | None
+    _stop_children: Callable[[str], Awaitable[int]] | None
 
     def __init__(
         self,
@@ -64,7 +65,8 @@ class Dispatcher:
         self._running: dict[str, ActiveRun] = {}
         self._coming: Counter[str] = Counter()  # messages on their way to disk, by session
         self._tasks = TaskSet("a message that gets no run")
-        self._sweeping: set[str] = set()
+        self._taking: set[asyncio.Task[Acceptance]] = set()
+        self._lost: frozenset[str] = frozenset()  # running rows that nobody ran when last looked at
         width = settings.lanes
         self.lanes = Lanes(
             {"main": width.main, "subagent": width.subagent, "cron": width.cron, CONTROL_LANE: control.AT_ONCE}
@@ -73,10 +75,16 @@ class Dispatcher:
         self._pump = LanePump(store, self.lanes, self._start)
         self._finisher = ClaimFinisher(store, clock, replied)
         self.feeds = RunFeeds()
+        self._dismisser = MessageDismisser(
+            self._book, self._running, self._step, feeds=self.feeds, reader=reader, finisher=self._finisher
+        )
         self.draining = False
 
     def attach(
-        self, turns: TurnRunner, controller: control.ControllerPort, stop_children: Callable[[str], None] | None = None
+        self,
+        turns: TurnRunner,
+        controller: control.ControllerPort,
+        stop_children: Callable[[str], Awaitable[int]] | None = None,
     ) -> None:
         """Who does runs, who does commands, and who ends the sub-agents of a session that is stopped."""
         self._turns = turns
@@ -103,8 +111,18 @@ class Dispatcher:
         if not slot:
             rules = rules or await self._rules(message, session)
             self._admit(session, rules)
-        unwatch = self.feeds.watch(item.id, sink) if sink is not None else None
         self._coming[session] += 1
+        # A task of our own: whoever waits for it may be stopped, but what is claimed is run.
+        task = asyncio.ensure_future(self._take(item, message, rules, sink, slot=slot))
+        self._taking.add(task)
+        task.add_done_callback(self._taking.discard)
+        return await asyncio.shield(task)
+
+    async def _take(
+        self, item: InboxItem, message: InboxMessage, rules: QueuePolicy | None, sink: Sink | None, *, slot: bool
+    ) -> Acceptance:
+        session, lane, inbound = item.session, item.lane, message.inbound
+        unwatch = self.feeds.watch(item.id, sink) if sink is not None else None
         accepted = None
         try:
             accepted = await self._store.accept(item, claim=slot)
@@ -118,6 +136,7 @@ class Dispatcher:
         if not accepted.duplicate:
             self.feeds.report_accepted(item.id, session, inbound)
         self._accepted(accepted, item, message, rules, sink=sink)
+        await self._dismisser.settle(session, quiet=True)  # what it drops or interrupts is so on disk, too
         return accepted
 
     def _accepted(
@@ -142,20 +161,38 @@ class Dispatcher:
     def _admit(self, session: str, rules: QueuePolicy) -> None:
         state = self._book.state(session)
         coming = self._coming[session]
-        full = rules.drop == "new" or session in self._sweeping  # dropping more would put the next run off for ever
-        cap = rules.cap if full else self._bound
-        if queue.count_live(state) + coming >= cap or len(state.rows) + coming >= self._bound:
+        cap = rules.cap if rules.drop == "new" else self._bound
+        if queue.count_live(state) + coming >= cap or len(state.rows) + state.dropped + coming >= self._bound:
             raise QueueFull(f"{cap} messages already wait in this session", fix="wait for answers, or stop the run")
 
     async def resume(self) -> int:
         """At start: hand what a crash left behind back to the lanes. Returns how many messages wait."""
+        await self._dismisser.tell_stopped()
         rows = await self._store.recover()
+        await self._restore(rows)
+        asyncio.get_running_loop().call_later(LOOK, self._look)
+        return len(rows)
+
+    async def _restore(self, rows: list[InboxRow], *, first: bool = False) -> None:
         for row in rows:
             message = self._reader.reopen(row)
-            rules = await self._rules(message, row.session)
-            restored = queue.RestoreEvent(queue.make_row(row.id, message.inbound, rules, self._now()))
-            self._step(row.session, row.lane, restored)
-        return len(rows)
+            made = queue.make_row(row.id, message.inbound, await self._rules(message, row.session), self._now())
+            self._step(row.session, row.lane, queue.RestoreEvent(made, first))
+
+    def _look(self) -> None:
+        if not self.draining:
+            self._tasks.start(self.look_after())
+            asyncio.get_running_loop().call_later(LOOK, self._look)
+
+    async def look_after(self) -> int:
+        """Give back rows that count as running though nobody runs them, at two looks in a row. Returns how many."""
+        ours = {run.claim.id for run in self._running.values()}
+        lost = frozenset(row.id for row in await self._store.list_running() if row.id not in ours)
+        again, self._lost = lost & self._lost, lost
+        if again:
+            log.error("messages that count as running, but nobody runs them: %s", ", ".join(sorted(again)))
+            await self._restore(await self._store.requeue(tuple(again)), first=True)
+        return len(again)
 
     # the queue: one step of the pure part, and what it asks for
 
@@ -173,9 +210,8 @@ class Dispatcher:
         match effect:
             case queue.HoldEffect(until):
                 self._pump.hold(session, lane, until)
-            case queue.SweepEffect() if session not in self._sweeping and not self.draining:
-                self._sweeping.add(session)
-                self._tasks.start(self._sweep(session, lane))
+            case queue.SweepEffect():
+                self._dismisser.begin(session)
             case queue.SteerEffect(ident, dropped, lines) if run is not None and message is not None:
                 said = running.prepend_note(message.said, running.tell_overflow(dropped, lines))
                 if not run.mailbox.push(said.message(self._clock.now()), ident):
@@ -183,36 +219,12 @@ class Dispatcher:
             case queue.UnsteerEffect(ident) if run is not None:
                 run.mailbox.drop(ident)
             case queue.AbortEffect(reason) if run is not None:
-                run.abort.set(reason)
+                self._dismisser.abort(run, reason)
             case _:
                 pass
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
-
-    async def _sweep(self, session: str, lane: str) -> None:
-        """Settle doomed messages at the head of a free session. Needs no slot: nothing runs."""
-        try:
-            while not self.draining and self._book.has_doomed_head(session):
-                claim = await self._store.claim(lane, [s for s in self._book if s != session])
-                if claim is None:
-                    return  # the session has a run; its end comes back here
-                known = self._book.row(claim.session, claim.id)
-                if known is not None and known.verdict is not None:
-                    await self._refuse(claim, self._reader.reopen(claim).inbound, known.verdict)
-                elif self.lanes.take(lane):
-                    self._start(claim)
-                else:
-                    await self._store.yield_back(claim)
-        except Exception:  # task boundary: logged; the next end of a run tries again
-            log.exception("session %s: cannot clear what was dropped", session)
-        finally:
-            self._sweeping.discard(session)
-
-    async def _refuse(self, claim: RunClaim, inbound: Inbound, verdict: queue.QueueVerdict) -> None:
-        end = await self._finisher.end(claim, inbound, verdict.outcome, verdict.note, tell=verdict.tell)
-        self.feeds.report_ended(claim.id, end)
-        self._step(claim.session, claim.lane, queue.VerdictEvent(claim.id))
 
     # runs
 
@@ -239,8 +251,11 @@ class Dispatcher:
         run.task = asyncio.ensure_future(self._run(run))
 
     async def _unrun(self, claim: RunClaim, inbound: Inbound, verdict: queue.QueueVerdict) -> None:
+        """It was doomed while it was being claimed."""
         try:
-            await self._refuse(claim, inbound, verdict)
+            end = await self._finisher.end(claim, inbound, verdict.outcome, verdict.note, tell=verdict.tell)
+            self.feeds.report_ended(claim.id, end)
+            self._step(claim.session, claim.lane, queue.VerdictEvent(claim.id))
         finally:
             self.lanes.give(claim.lane)
             self._pump.kick(claim.lane)
@@ -344,38 +359,16 @@ class Dispatcher:
     def running(self, session: str) -> bool:
         return session in self._running
 
-    def abort(self, session: str, reason: str, *, children: bool = True) -> bool:
-        """Stop the run of a session, and its sub-agents; a person's stop also clears what waits. False: nothing ran."""
+    async def stop(self, session: str, reason: str, *, children: bool = True) -> StopReport:
+        """See the port."""
+        report = await self._dismisser.stop_session(session, reason)
         if children and self._stop_children is not None:
-            self._stop_children(session)
-        run = self._running.get(session)
-        if reason in CLEARS:
-            self._clear(session)
-        if run is not None:
-            run.abort.set(reason)
-        return run is not None
+            report = report._replace(children=await self._stop_children(session))
+        return report
 
-    async def clear(self, session: str) -> int:
-        """Nothing that waits in the session will run. Returns how many messages that concerns, an abort's included."""
-        self._clear(session)
-        rows = self._book.state(session).rows
-        return sum(r.verdict is not None and r.verdict.note == queue.STOPPED for r in rows)
-
-    def _clear(self, session: str) -> None:
-        if session in self._book:
-            self._step(session, self._book.lane(session), queue.QueueStopEvent())
-
-    def abort_item(self, ident: str, reason: str = "user") -> bool:
-        """Stop one message: its run (or the run it is part of), or its waiting. False if neither."""
-        for run in tuple(self._running.values()):
-            if run.claim.id == ident or ident in run.absorbed:
-                run.abort.set(reason)
-                return True
-        session, row = self._book.find(ident) or ("", None)
-        if row is None or row.state not in ("waiting", "handed"):
-            return False
-        self._step(session, self._book.lane(session), queue.QueueStopEvent((ident,)))
-        return True
+    async def stop_item(self, ident: str, reason: str = "user") -> bool:
+        """See the port."""
+        return await self._dismisser.stop_item(ident, reason)
 
     async def wait(self, ident: str, timeout: float | None = None) -> InboxRow:
         """The row once its outcome is on disk, or as it stands after `timeout` seconds. Raises NotFound."""
@@ -393,6 +386,8 @@ class Dispatcher:
         for run in tuple(self._running.values()):
             run.abort.set("drain")
         await self._until_idle(5)
+        await self._dismisser.close(5)
+        self._tasks.cancel()
 
     async def _until_idle(self, seconds: float) -> None:
         if tasks := [run.task for run in self._running.values() if run.task]:

@@ -29,7 +29,7 @@ class RunFollower(Protocol):
     def on_event(self, item: str, event: RunEvent) -> None: ...
 
     def on_merged(self, item: str, into: str) -> None:
-        """A waiting message became part of the run of `into`."""
+        """A waiting message became part of the run of `into`; it ends with that."""
         ...
 
     def on_ended(self, item: str) -> None:
@@ -43,6 +43,7 @@ class RunFeeds:
     def __init__(self) -> None:
         self._sinks: dict[str, list[Sink]] = {}
         self._ends: dict[str, list[asyncio.Future[None]]] = {}
+        self._guests: dict[str, list[str]] = {}  # by run: messages that became part of it
         self._followers: list[RunFollower] = []
 
     def follow(self, follower: RunFollower) -> Callable[[], None]:
@@ -83,6 +84,7 @@ class RunFeeds:
         """`item` became part of the run of `into`: its watchers watch that run now."""
         for follower in self._followers:
             follower.on_merged(item, into)
+        self._guests.setdefault(into, []).append(item)
         moved = self._sinks.pop(item, [])
         if moved:
             self._sinks.setdefault(into, []).extend(moved)
@@ -95,8 +97,9 @@ class RunFeeds:
         if last is not None:
             self.show(item, last)
         self._sinks.pop(item, None)
-        for follower in self._followers:
-            follower.on_ended(item)
+        for name in (item, *self._guests.pop(item, ())):
+            for follower in self._followers:
+                follower.on_ended(name)
         for future in self._ends.pop(item, ()):
             if not future.done():
                 future.set_result(None)

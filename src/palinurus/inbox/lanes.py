@@ -116,8 +116,8 @@ class SessionQueues:
         return self._queues.get(session, IDLE)
 
     def lane(self, session: str) -> str:
-        """Of a session in the book."""
-        return self._lane[session]
+        """Of a session in the book (of another: any)."""
+        return self._lane.get(session, "main")
 
     def step(self, session: str, lane: str, event: QueueEvent) -> tuple[Effect, ...]:
         """Let it happen. Returns what is to be done."""
@@ -141,10 +141,9 @@ class SessionQueues:
         found = ((session, self.row(session, ident)) for session in self._queues)
         return next(((session, row) for session, row in found if row is not None), None)
 
-    def has_doomed_head(self, session: str) -> bool:
-        """Is the session free, with a message at its head that shall not run?"""
-        state = self.state(session)
-        return not state.run and bool(state.rows) and state.rows[0].state == "doomed"
+    def list_doomed(self, session: str) -> list[QueueRow]:
+        """Messages that shall not run, and whose end is not known to be on disk."""
+        return [row for row in self.state(session).rows if row.state == "doomed"]
 
 
 class Lanes:

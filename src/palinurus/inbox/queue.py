@@ -4,7 +4,7 @@ A row is in `rows` from the moment it waits on disk until a run has it or its re
 
     waiting ──► handed (in the run's mailbox) ──► taken (read by the loop) ──► gone (on disk as part of the run)
        │  ▲───────────┴──────── the run ended ───────┘
-       └──► doomed (not to be run; ends as `QueueVerdict` says as soon as the session is free)
+       └──► doomed (not to be run; ends as `QueueVerdict` says as soon as that is on disk)
 """
 
 from __future__ import annotations
@@ -78,9 +78,10 @@ class ArrivalEvent(msgspec.Struct, frozen=True):
 
 
 class RestoreEvent(msgspec.Struct, frozen=True):
-    """Found on disk at start. No cap applies: it was accepted, and may have begun."""
+    """Found on disk. No cap applies: it was accepted, and may have begun. `first`: before all that wait."""
 
     row: QueueRow
+    first: bool = False
 
 
 class ClaimEvent(msgspec.Struct, frozen=True):
@@ -178,7 +179,7 @@ class SettleEffect(msgspec.Struct, frozen=True):
 
 
 class SweepEffect(msgspec.Struct, frozen=True):
-    """The session is free and its oldest message is doomed: claim and settle it."""
+    """Messages are doomed: put their ends on disk."""
 
 
 class HoldEffect(msgspec.Struct, frozen=True):
@@ -240,7 +241,7 @@ def _arrived(queue: SessionQueue, event: ArrivalEvent) -> Stepped:
 
 
 def _restored(queue: SessionQueue, event: RestoreEvent) -> Stepped:
-    queue = replace(queue, rows=(*queue.rows, event.row))
+    queue = replace(queue, rows=(event.row, *queue.rows) if event.first else (*queue.rows, event.row))
     return queue, _ready(queue)
 
 
@@ -324,13 +325,12 @@ def _counted(queue: SessionQueue, event: RecountEvent) -> Stepped:
 
 
 def _ready(queue: SessionQueue) -> tuple[Effect, ...]:
-    """What may happen next in a session without a run."""
-    if queue.run or not queue.rows:
-        return ()
-    if queue.rows[0].state == "doomed":
-        return (SweepEffect(),)
+    """What may happen next in a session: doomed messages end, and without a run one begins."""
+    swept = (SweepEffect(),) if any(r.state == "doomed" for r in queue.rows) else ()
+    if queue.run or not queue.rows or queue.rows[0].state == "doomed":
+        return swept
     batch = _batch(queue.rows)
-    return (HoldEffect(max(r.until for r in batch) if batch and len(batch) < batch[-1].full else 0.0),)
+    return (*swept, HoldEffect(max(r.until for r in batch) if batch and len(batch) < batch[-1].full else 0.0))
 
 
 def _doom(queue: SessionQueue, ids: Iterable[str], verdict: QueueVerdict) -> tuple[SessionQueue, list[Effect]]:

@@ -17,6 +17,7 @@ from palinurus.store.port import InboxItem, make_id
 
 MAX_TEXT = 1_000_000  # characters
 MAX_EVENT = 512
+CLIENTS = "webchat"  # the channel of the gateway's clients, who choose their event ids
 
 _encoder = msgspec.json.Encoder()
 
@@ -31,9 +32,15 @@ def build_item(inbound: Inbound, where: Route, clock: Clock) -> InboxItem:
         raise BadRequest(f"the event id or idempotency key is longer than {MAX_EVENT} characters")
     now = clock.now()
     ident = make_id(now)
-    target = inbound.target
-    dedupe = f"{target.channel}/{target.account}/{inbound.event}" if inbound.event else f"id/{ident}"
+    dedupe = make_dedupe(inbound) or f"id/{ident}"
     return InboxItem(ident, dedupe, str(where.key), where.lane, body=_encode(inbound), at=now)
+
+
+def make_dedupe(inbound: Inbound) -> str:
+    """What identifies a message for ever; "" if nothing does. A key that a client chose counts for that client."""
+    target = inbound.target
+    caller = f"{inbound.sender.id}/" if target.channel == CLIENTS else ""
+    return f"{target.channel}/{target.account}/{caller}{inbound.event}" if inbound.event else ""
 
 
 def _encode(inbound: Inbound) -> bytes:

@@ -12,7 +12,7 @@ from palinurus.agent.mailbox import Mailbox
 from palinurus.agent.settle import settle_until_stored, to_outgoing_rows
 from palinurus.agent.turn import ClaimedMessage
 from palinurus.clock import Clock
-from palinurus.core.types.events import AgentEnd, RunEvent
+from palinurus.core.types.events import AgentEnd, RunEndReason, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.core.types.outbound import Reply
@@ -20,7 +20,7 @@ from palinurus.core.types.usage import TokenUsage
 from palinurus.inbox.feed import RunFeeds
 from palinurus.inbox.message import InboxMessage
 from palinurus.inbox.queue import BeginEffect
-from palinurus.store.port import RunClaim, Settlement, Store, TurnOutcome
+from palinurus.store.port import Dismissal, RunClaim, Settlement, Store, TurnOutcome
 
 # The words around messages that are put together, or were dropped. Pure.
 
@@ -77,37 +77,49 @@ ReplyListener = Callable[[tuple[Reply, ...]], None]
 
 class ClaimFinisher:
     def __init__(self, store: Store, clock: Clock, replied: ReplyListener) -> None:
-        self._store = store
-        self._clock = clock
-        self._replied = replied
+        self.store = store
+        self.clock = clock
+        self.replied = replied
         self.stopped = False  # no more tries: the next start finds the claim as it is
 
     async def end(
         self, claim: RunClaim, inbound: Inbound, outcome: TurnOutcome, note: str, *, tell: bool
     ) -> AgentEnd | None:
         """Settle; tries until it is on disk. None if the claim had ended already, or the gateway stops first."""
-        now = self._clock.now()
-        replies: tuple[Reply, ...] = ()
-        if tell and inbound.push:
-            text = f"⚠️ {note[:1].upper()}{note[1:]}."
-            replies = (Reply(inbound.target, text, f"{claim.id}.end", "notice", reply_to=inbound.reply_to),)
+        now = self.clock.now()
+        replies = make_notice(claim.id, inbound, note) if tell else ()
         settlement = Settlement(outcome, note, (), to_outgoing_rows(replies, claim.id, now))
         if self.stopped or not await settle_until_stored(
-            claim, lambda: self._store.settle(claim, settlement), self._clock, lambda: self.stopped
+            claim, lambda: self.store.settle(claim, settlement), self.clock, lambda: self.stopped
         ):
             return None
         if replies:
-            self._replied(replies)
-        kind: FailureKind = "aborted" if outcome == "aborted" else "refused"
-        return AgentEnd(
-            (), "aborted" if outcome == "aborted" else "error", TokenUsage(), ModelFailure(kind, note), ended=now
-        )
+            self.replied(replies)
+        return make_refused_end(outcome, note, now)
+
+
+def make_notice(ident: str, inbound: Inbound, note: str) -> tuple[Reply, ...]:
+    """What the sender of a message is told that gets no answer."""
+    text = f"⚠️ {note[:1].upper()}{note[1:]}."
+    return (Reply(inbound.target, text, f"{ident}.end", "notice", reply_to=inbound.reply_to),) if inbound.push else ()
+
+
+def make_refused_end(outcome: TurnOutcome, note: str, now: int) -> AgentEnd:
+    """The last event of a message that got no run."""
+    kind: FailureKind = "aborted" if outcome == "aborted" else "refused"
+    end: RunEndReason = "aborted" if outcome == "aborted" else "error"
+    return AgentEnd((), end, TokenUsage(), ModelFailure(kind, note), ended=now)
 
 
 class ActiveRun:
-    """A session's run. `over` once its lane is free again; `late` counts the times it was told that it must end."""
+    """A session's run. `over` once its lane is free again; `late` counts the times it was told that it must end.
 
-    __slots__ = ("abort", "absorbed", "begin", "claim", "late", "mailbox", "message", "over", "task", "timer")
+    `mark` is the end that somebody who stopped it wants on disk; `marked` whether it is (False: it had ended before).
+    """
+
+    __slots__ = (
+        "abort", "absorbed", "begin", "claim", "late", "mailbox", "mark", "marked", "message", "over", "task", "timer",
+    )  # fmt: skip
 
     def __init__(self, claim: RunClaim, message: InboxMessage, begin: BeginEffect, mailbox: Mailbox) -> None:
         self.claim = claim
@@ -120,6 +132,8 @@ class ActiveRun:
         self.timer: asyncio.TimerHandle | None = None
         self.late = 0
         self.over = False
+        self.mark: Dismissal | None = None
+        self.marked: bool | None = None
 
 
 class RunAudience:

@@ -45,7 +45,8 @@ FAILURES = 5  # failed tools told of at the end of a run that shows no tools
 
 
 GIVERS = ("web", "mcp", "plugin", "chat")  # whose results the model cannot have written itself
-TOLD = ("stop", "interrupt")  # who stopped a run so is answered himself, or goes on with another message
+STOP = "stop"  # said in the chat, and answered there: after that answer nothing is heard of the run
+TOLD = (STOP, "interrupt")  # who stopped a run so is answered himself, or goes on with another message
 
 
 class BlockSpeaker:
@@ -242,6 +243,8 @@ class BlockSpeaker:
                 self._growing = None
                 self._hear(message)
         now, self._now = self._now, []  # goes out with the settlement: it is one step
+        if event.failure is not None and (event.end, event.failure.message) == ("aborted", STOP):
+            now, self._pending, self._thoughts = [], [], []
         silent = bool(self._pending) and self._pending[-1].silent
         said = [a for a in self._pending if not a.silent and (a.text or a.found.media)]
         if silent:

@@ -197,6 +197,8 @@ class _Worker:
         wait: float | None = LOOK
         try:
             wait = await self._part(row, reply)
+        except StaleClaim:
+            wait = None  # cancelled meanwhile: its run was stopped
         except StateError as exc:
             log.error("channel %s: %s", self._channel.name, exc.message)
         except Exception:  # task boundary: logged; the other chats go on

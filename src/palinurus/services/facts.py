@@ -88,6 +88,20 @@ def change_record(record: SessionRecord, changes: Mapping[str, Any], now: int) -
     return msgspec.structs.replace(record, **known, extra=extra, updatedAt=now, lastInteractionAt=now)
 
 
+def diff_records(before: SessionRecord, after: SessionRecord) -> dict[str, Any]:
+    """What is different, as a JSON merge patch."""
+    return _diff(*(msgspec.json.decode(record.encode(), type=dict[str, Any]) for record in (before, after)))
+
+
+def _diff(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        was = old.get(name)
+        if value != was:
+            patch[name] = _diff(was, value) if isinstance(was, dict) and isinstance(value, dict) else value
+    return patch
+
+
 def format_tokens(count: int | None) -> str:
     """12345 -> 12.3k"""
     if count is None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from palinurus.clock import Clock
 from palinurus.core.types.events import RunEvent
@@ -18,6 +18,14 @@ log = logging.getLogger(__name__)
 
 Sink: TypeAlias = Callable[[RunEvent], None]  # sees the events of one message's run; must be quick and must not raise
 LONGEST = 60.0  # seconds between two tries
+
+
+class StopReport(NamedTuple):
+    """What a stop has stopped."""
+
+    ran: bool  # there was a run, and it is no answer any more
+    dropped: int = 0  # messages that waited
+    children: int = 0  # sub-agents
 
 
 class InboxPort(Protocol):
@@ -45,16 +53,15 @@ class InboxPort(Protocol):
         """Has the session a run going?"""
         ...
 
-    def abort(self, session: str, reason: str, /, *, children: bool = True) -> bool:
-        """Stop the run of a session, and its sub-agents; a person's stop also clears what waits. False: nothing ran."""
+    async def stop(self, session: str, reason: str, /, *, children: bool = True) -> StopReport:
+        """Stop the run of a session, and its sub-agents; a person's stop also drops what waits.
+
+        On disk when it returns: nothing of it comes back, or is heard of again. Raises StateError kinds.
+        """
         ...
 
-    def abort_item(self, item: str, reason: str = "user", /) -> bool:
-        """Stop one message: its run (or the run it is part of), or its waiting. False if neither."""
-        ...
-
-    async def clear(self, session: str, /) -> int:
-        """Nothing that waits in the session will run. Returns how many messages that concerns, an abort's included."""
+    async def stop_item(self, item: str, reason: str = "user", /) -> bool:
+        """Stop one message: its run (or the run it is part of), or its waiting. False if neither. As `stop`."""
         ...
 
 

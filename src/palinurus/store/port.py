@@ -4,8 +4,9 @@ Every coroutine that changes something returns only after the change is on disk.
 order in which they were called. The life of a message:
 
     accept ──► queued ──claim──► running ──settle──► done (answered | silent | failed | refused)
-                 ▲  └──append(absorb)──► absorbed         │
-                 └────────yield_back────────┘             └► dead (settle with outcome "dead")
+                 ▲  ├──append(absorb)──► absorbed         │
+                 │  └──dismiss──► done (aborted, refused) └► dead (settle with outcome "dead")
+                 └──yield_back, requeue──── running ──dismiss──► running, marked: its end is decided
 """
 
 from __future__ import annotations
@@ -151,8 +152,25 @@ class Settlement(msgspec.Struct, frozen=True):
     spent: tuple[UsageRow, ...] = ()
 
 
+class Dismissal(msgspec.Struct, frozen=True):
+    """The end of a message that nobody is to answer: stopped, interrupted, one too many."""
+
+    id: str
+    outcome: TurnOutcome
+    note: str
+    replies: tuple[OutboxRow, ...] = ()  # what its sender is told, if it waits
+    silent: bool = False  # if it runs: what it has said and is not sent yet is never sent
+
+
+class DismissedMessages(msgspec.Struct, frozen=True):
+    """Those that waited are done; those that run are marked."""
+
+    ended: tuple[str, ...] = ()
+    marked: tuple[str, ...] = ()
+
+
 class InboxRow(msgspec.Struct, frozen=True):
-    """A message as it stands."""
+    """A message as it stands. One that is running and has an outcome was dismissed: it will end so."""
 
     id: str
     dedupe: str
@@ -195,8 +213,10 @@ class Store(Protocol):
         *,
         absorb: Sequence[str] = (),
         steps: Sequence[TraceStep] = (),
+        spent: Sequence[UsageRow] = (),
     ) -> None:
-        """Make transcript lines durable; messages in `absorb` become part of this run in the same step.
+        """Make transcript lines durable, with what they cost; messages in `absorb` become part of this run in the
+        same step.
 
         All or nothing. Raises StaleClaim if the claim has ended or one of `absorb` is no longer queued.
         """
@@ -225,13 +245,33 @@ class Store(Protocol):
         """Put an unfinished message back in its place; this attempt does not count. Raises StaleClaim."""
         ...
 
+    async def dismiss(self, ends: Sequence[Dismissal]) -> DismissedMessages:
+        """Messages that shall not be answered, in one step.
+
+        One that runs is marked: whatever its run says at the end, and whatever happens to this process, it ends with
+        this outcome. One that is done stays as it is.
+        """
+        ...
+
+    async def list_running(self) -> list[InboxRow]:
+        """Messages that somebody has claimed, oldest first."""
+        ...
+
+    async def requeue(self, ids: Sequence[str]) -> list[InboxRow]:
+        """Running messages that nobody runs wait again (one that was dismissed ends). Returns those that wait."""
+        ...
+
     async def recover(self) -> list[InboxRow]:
-        """At start, before anything else: rows left running are queued again, journal lines missing in transcript
-        files are written. Returns every row that waits, oldest first."""
+        """At start, before anything else: rows left running are queued again (dismissed ones end), journal lines
+        missing in transcript files are written. Returns every row that waits, oldest first."""
         ...
 
     async def item(self, ident: str) -> InboxRow | None:
         """By id, or by a prefix of it that is unique."""
+        ...
+
+    async def find(self, dedupe: str) -> InboxRow | None:
+        """By what identifies it."""
         ...
 
     async def list_due_replies(self, channel: str, now: int) -> list[OutboxRow]:

@@ -199,15 +199,17 @@ class AgentHeartbeat:
             self.why = to.why
             return
         message = self._message(verdict, to, now)
-        watch = self._watch.digest or self._beat.watch
+        watch, before = self._watch.digest or self._beat.watch, self._beat
+        # On disk before it is asked: a crash between the two skips a beat, the other way round it would beat twice.
+        await self._save(last=now, digest=self._digest, tasks=asked, watch=watch)
         try:
             accepted = await self._port.inbox.submit(message, _listener(ends))
-        except Draining:
-            return
         except PalinurusError as exc:
-            self._report(now, "failed", reason=exc.message)
+            await self._save(last=before.last, digest=before.digest, tasks=before.tasks, watch=before.watch)
+            if not isinstance(exc, Draining):
+                self._report(now, "failed", reason=exc.message)
             return
-        await self._save(last=now, digest=self._digest, tasks=asked, item=accepted.id, watch=watch)
+        await self._save(item=accepted.id)
         unsent = to.why or ("" if to.seen.alerts else "alerts-disabled")
         self._follow(partial(self._end, message, accepted.id, verdict.why, unsent, ends=ends))
 

@@ -54,7 +54,7 @@ async def test_a_stopped_run_is_cancelled_and_a_refusal_is_a_failure(tmp_path: P
     async with running(tmp_path, MODEL) as app:
         going = asyncio.ensure_future(ask(app, "linger"))
         await begun(tmp_path, OPENED)
-        assert app.abort("agent:main:main", "user")
+        assert await app.abort("agent:main:main", "user")
         assert (await going)[0].outcome == "aborted" and len(heard(tmp_path, "session/cancel")) == 1
         row, events = await ask(app, "refuse")
         assert row.outcome == "failed" and isinstance(events[-1], AgentEnd) and events[-1].failure is not None

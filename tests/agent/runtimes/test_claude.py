@@ -85,7 +85,7 @@ async def test_a_stopped_run_is_interrupted(tmp_path: Path) -> None:
     async with running(tmp_path, MODEL) as app:
         going = asyncio.ensure_future(ask(app, "linger"))
         await begun(tmp_path, 2)
-        assert app.abort("agent:main:main", "user")
+        assert await app.abort("agent:main:main", "user")
         assert (await going)[0].outcome == "aborted"
     assert heard(tmp_path)[-1]["request"] == {"subtype": "interrupt"}
 

@@ -126,7 +126,7 @@ async def test_a_stopped_run_is_interrupted(tmp_path: Path) -> None:
     async with running(tmp_path, MODEL) as app:
         going = asyncio.ensure_future(ask(app, "linger"))
         await begun(tmp_path, OPENED)
-        assert app.abort("agent:main:main", "user")
+        assert await app.abort("agent:main:main", "user")
         row, events = await going
         assert row.outcome == "aborted" and isinstance(events[-1], AgentEnd) and events[-1].end == "aborted"
     assert len(heard(tmp_path, "turn/interrupt")) == 1

@@ -13,6 +13,7 @@ from flow.test_app import until
 from gateway.whole import KEY, gathered, named, place, until_over
 from palinurus.gateway.client import make_identity
 from palinurus.gateway.rpc import READ
+from palinurus.store.sqlite.reader import open_reader
 from palinurus.testing.model import ScriptedModel, StreamGate, call_tools, hold_at, say
 
 LONG = "one two three four five six seven eight nine ten"
@@ -188,3 +189,29 @@ async def test_messages_that_wait_are_told_with_the_history(tmp_path: Path) -> N
         await until_over(here.link, "k2")
         assert "queued" not in await here.call("chat.history", sessionKey="main")
     assert (waiting["runId"], waiting["text"], waiting["files"]) == ("k2", "then this", 1) and waiting["at"] > 0
+
+
+async def test_a_key_that_comes_back_with_another_text_or_session_is_refused(tmp_path: Path) -> None:
+    async with place(tmp_path / "h", ScriptedModel([say("one"), say("two")])) as here:
+        await here.say("first", "k1")
+        for session, text in (("main", "second"), ("elsewhere", "first")):
+            for method in ("chat.send", "agent"):
+                said = await here.refused(method, sessionKey=session, message=text, idempotencyKey="k1")
+                assert str(said) == "this idempotency key was used for another message"
+        again = await here.call("chat.send", sessionKey="main", message="first", idempotencyKey="k1")
+        assert again == {"runId": "k1", "status": "ok"}
+
+
+async def test_a_run_of_before_the_restart_is_known_to_agent_wait(tmp_path: Path) -> None:
+    me = make_identity()
+    async with place(tmp_path / "h", ScriptedModel([say("one")])) as here, here.other(identity=me) as link:
+        await link.call("chat.send", {"sessionKey": "main", "message": "first", "idempotencyKey": "k1"})
+        await until_over(link, "k1")
+    with open_reader(str(tmp_path / "h")) as reader:
+        (row,) = reader.items()
+    async with place(tmp_path / "h", ScriptedModel([])) as here, here.other(identity=me) as link:
+        for name in ("k1", row.id):
+            known = await link.call("agent.wait", {"runId": name})
+            assert (known["runId"], known["status"], known["stopReason"]) == (name, "ok", "stop")
+            assert known["endedAt"] >= known["startedAt"] > 0
+        assert (await link.call("agent.wait", {"runId": "nobody"}))["timeoutPhase"] == "unknown-run"

@@ -71,11 +71,7 @@ async def test_stop(office: Any) -> None:
 
 
 async def test_stop_drops_what_waits(office: Any) -> None:
-    async def clear(session: str) -> int:
-        assert session == str(KEY)
-        return 2
-
-    office.inbox.clear = clear
+    office.waiting = 2
     office.running.add(str(KEY))
     assert await office.say("/stop") == "⚙️ Agent was aborted. 2 waiting messages dropped."
 

@@ -79,7 +79,7 @@ class LocalAgentClient:
         )
 
     async def abort(self, session: str) -> None:
-        self._app.abort(session, "user")
+        await self._app.abort(session, "user")
 
     async def close(self) -> None:
         await self._app.stop("exit", 0)

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from palinurus.core.types.events import AgentEnd
-from palinurus.core.types.inbound import TurnOptions
+from palinurus.core.types.inbound import Inbound, Target, TurnOptions
 from palinurus.core.types.messages import AssistantMessage
-from palinurus.gateway.context import MethodContext
+from palinurus.gateway.context import MethodContext, make_sender
 from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import WRITE, GatewayMethod, MethodCall, MethodError, MethodParams, NonEmpty
 from palinurus.gateway.runs import RunView
+from palinurus.inbox.route import make_dedupe
 from palinurus.store.port import InboxRow
 
 WAIT = 30_000  # ms agent.wait waits if nobody says
@@ -119,10 +120,10 @@ async def wait_for_agent(call: MethodCall, asked: AgentWaitParams) -> dict[str, 
     here = call.context
     ended = here.broadcaster.end(asked.run_id)
     run = here.broadcaster.run(asked.run_id)
+    limit = (WAIT if asked.timeout_ms is None else asked.timeout_ms) / 1000
     if ended is None and run is None:
-        return {"runId": asked.run_id, "status": "timeout", "timeoutPhase": "unknown-run"}
+        return await _wait_stored(call, asked.run_id, limit)
     if ended is None and run is not None:
-        limit = (WAIT if asked.timeout_ms is None else asked.timeout_ms) / 1000
         try:
             await asyncio.wait_for(call.gateway.host.wait(run.item), limit)
         except TimeoutError:
@@ -132,6 +133,24 @@ async def wait_for_agent(call: MethodCall, asked: AgentWaitParams) -> dict[str, 
     if ended is None:
         return {"runId": asked.run_id, "status": "ok"}
     return _how(asked.run_id, *ended)
+
+
+async def _wait_stored(call: MethodCall, ident: str, limit: float) -> dict[str, Any]:
+    """A run that this process has not seen, or has forgotten: the store knows it, by its key or by its id."""
+    made = make_dedupe(Inbound(Target(chat.CHANNEL), make_sender(call.client), ident, "", at=0))
+    row = await call.program.store.find(made) or await call.program.store.item(ident)
+    if row is None or not (row.id == ident or row.dedupe == made):
+        return {"runId": ident, "status": "timeout", "timeoutPhase": "unknown-run"}
+    try:
+        row = await asyncio.wait_for(call.gateway.host.wait(row.id), limit)
+    except TimeoutError:
+        return {"runId": ident, "status": "timeout", "timeoutPhase": "wait"}
+    known = {"runId": ident, "startedAt": row.claimed, "endedAt": row.settled}
+    if row.outcome in ("answered", "silent"):
+        return {**known, "status": "ok", "stopReason": "stop"}
+    if row.outcome == "aborted":
+        return {**known, "status": "error", "stopReason": "aborted", "error": row.note or "aborted"}
+    return {**known, "status": "error", "stopReason": "error", "error": row.note}
 
 
 def _how(ident: str, run: RunView, end: AgentEnd) -> dict[str, Any]:

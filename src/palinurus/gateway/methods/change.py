@@ -275,7 +275,7 @@ async def delete_session(call: MethodCall, asked: SessionDeleteParams) -> dict[s
         raise MethodError(f"Cannot delete the main session ({key}).")
     seen = await here.reader.load(key)
     if here.program.inbox.running(str(key)):
-        here.program.inbox.abort(str(key), "rpc")
+        await here.program.inbox.stop(str(key), "rpc")
         for _ in range(100):
             if not here.program.inbox.running(str(key)):
                 break

@@ -83,10 +83,7 @@ async def send_chat(call: MethodCall, asked: ChatSendParams) -> dict[str, Any]:
     here = call.context
     key = asked.resolve(call)
     if _halts(asked.message) and not asked.attachments:
-        await here.program.inbox.clear(str(key))  # first what waits, so that none of it begins when the run ends
-        if here.program.subagents is not None:
-            await here.program.subagents.stop(str(key))
-        return _stopped(here, key, None, "stop-command")
+        return await _stopped(here, key, None, "stop-command")
     if not asked.message.strip() and not asked.attachments:
         raise MethodError("message or attachment required")
     fast = "" if asked.fast_mode is None else "on" if asked.fast_mode else "off"
@@ -138,20 +135,32 @@ async def submit_inbound(call: MethodCall, inbound: Inbound) -> Acceptance:
         raise MethodError(text, code="UNAVAILABLE", retryable=True) from exc
     if accepted.duplicate:  # the files of the first time are those that count
         await attachments.delete_attachments(inbound.files)
+        if not is_repeat(await call.program.store.item(accepted.id), inbound):
+            raise MethodError("this idempotency key was used for another message", code="INVALID_REQUEST")
     return accepted
+
+
+def is_repeat(row: InboxRow | None, inbound: Inbound) -> bool:
+    """Is it the message that was stored? Another text, or another session, under one key is a client's mistake."""
+    try:
+        first = decode_inbound(row.body) if row is not None else inbound
+    except msgspec.DecodeError:
+        return True
+    return (first.text, first.session) == (inbound.text, inbound.session)
 
 
 async def abort_chat(call: MethodCall, asked: ChatAbortParams) -> dict[str, Any]:
     """Stop what runs in a session (or one run of it). The `aborted` event comes with the run's end."""
-    return _stopped(call.context, asked.resolve(call), asked.run_id, "rpc")
+    return await _stopped(call.context, asked.resolve(call), asked.run_id, "rpc")
 
 
-def _stopped(here: MethodContext, key: SessionKey, run_id: str | None, reason: str) -> dict[str, Any]:
+async def _stopped(here: MethodContext, key: SessionKey, run_id: str | None, reason: str) -> dict[str, Any]:
     runs = [run for run in here.broadcaster.running(str(key)) if run_id is None or run_id in (run.id, run.item)]
     for run in runs:
         run.stop = reason
-    # Without a run of its own the session may still have sub-agents going: they end too.
-    stopped = (bool(runs) or run_id is None) and here.program.inbox.abort(str(key), reason)
+    stopped = False
+    if runs or run_id is None:  # without a run of its own the session may still have sub-agents going: they end too
+        stopped = (await here.program.inbox.stop(str(key), reason)).ran
     here.broadcaster.announce_change(str(key), "abort")
     return {"ok": True, "aborted": stopped, "runIds": [run.id for run in runs] if stopped else []}
 

@@ -113,8 +113,8 @@ async def cancel_task(call: MethodCall, asked: TaskCancelParams) -> dict[str, An
     if task["kind"] != "run" or task["status"] != "running":
         why = "it has not begun" if task["kind"] == "run" else "ask its session to end it"
         return {"found": True, "cancelled": False, "reason": why, "task": task}
-    stopped = here.program.inbox.abort(task["sessionKey"], asked.reason or "rpc")
-    return {"found": True, "cancelled": stopped, "task": task}
+    stopped = await here.program.inbox.stop(task["sessionKey"], asked.reason or "rpc")
+    return {"found": True, "cancelled": stopped.ran, "task": task}
 
 
 async def _find(call: MethodCall, ident: str) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import re
 import struct
 import uuid
 from collections.abc import Callable, Mapping
@@ -77,6 +78,8 @@ def _as(asked: _Body, row: list[float]) -> Any:
 
 
 log = logging.getLogger(__name__)
+
+_MADE = re.compile(r"agent:[^:]+:openai:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class OutcomeWaits:
@@ -250,9 +253,14 @@ def _mismatch(ask: OpenAiRequest, accepted: Acceptance, row: InboxRow) -> HttpFa
         first = decode_inbound(row.body)
     except msgspec.DecodeError:
         return None
-    if first.text == ask.inbound.text:
+    if first.text == ask.inbound.text and _is_session(first.session, ask.inbound.session):
         return None
     return HttpFault(422, "this Idempotency-Key was used for another message", code="idempotency_mismatch")
+
+
+def _is_session(first: str, again: str) -> bool:
+    """The same; or both made up for a request that named none."""
+    return first == again or all(_MADE.fullmatch(name) for name in (first, again))
 
 
 async def _used(host: GatewayHost, row: InboxRow) -> TokenUsage:

@@ -32,7 +32,7 @@ from palinurus.services.inbox import InboxPort
 from palinurus.services.subagents.control import SubagentControl
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcripts
-from palinurus.store.port import RunClaim, Store, UsageRow
+from palinurus.store.port import RunClaim, SessionRow, Store, UsageRow
 from palinurus.tools.commands.table import CommandRow
 from palinurus.tools.program.cron import SchedulerPort
 from palinurus.tools.program.memory import MemoryPort
@@ -118,6 +118,7 @@ class CommandAnswer(msgspec.Struct, frozen=True):
     follow: Inbound | None = None
     relay: bool = True  # a client that waits gets the answer to `follow` (else only `text`)
     spent: tuple[UsageRow, ...] = ()  # model calls the command made
+    patch: SessionRow | None = None  # how `record` differs from what the command saw (JSON merge patch)
 
 
 class ChatCommand(msgspec.Struct, frozen=True):

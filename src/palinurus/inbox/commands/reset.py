@@ -67,7 +67,7 @@ def _first(call: CommandCall) -> tuple[ModelSpec | None, str]:
 
 async def _quiet(call: CommandCall) -> None:
     """The old run is stopped, and gets a moment to write down how it ended. Its sub-agents report to the new one."""
-    if not call.program.inbox.abort(str(call.key), "stop", children=False):
+    if not (await call.program.inbox.stop(str(call.key), "stop", children=False)).ran:
         return
     for _ in range(PATIENCE):
         if not call.program.inbox.running(str(call.key)):

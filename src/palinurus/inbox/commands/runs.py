@@ -42,10 +42,7 @@ STOP_WORDS: frozenset[str] = frozenset(
 
 async def run_stop(call: CommandCall) -> CommandAnswer:
     """Stops the run, its sub-agents, and drops what waits behind it."""
-    session = str(call.key)
-    stopped = call.program.inbox.abort(session, "stop")
-    dropped = await call.program.inbox.clear(session)
-    children = await call.program.subagents.stop(session) if call.program.subagents is not None else 0
+    stopped, dropped, children = await call.program.inbox.stop(str(call.key), "stop")
     if not stopped and not dropped and not children:
         return CommandAnswer(IDLE)
     family = f" {children} sub-agent{'s' if children != 1 else ''} stopped." if children else ""

@@ -53,7 +53,10 @@ class SubagentTimer:
             self._later(child.id, started=self._clock.now())
         if child.timeout:
             loop = asyncio.get_running_loop()
-            self._timers[item] = loop.call_later(child.timeout, self._inbox.abort_item, item, "timeout")
+            self._timers[item] = loop.call_later(child.timeout, self._late, item)
+
+    def _late(self, item: str) -> None:
+        self._tasks.start(self._inbox.stop_item(item, "timeout"))
 
     def on_ended(self, item: str) -> None:
         """Its clock stops."""
@@ -111,7 +114,7 @@ class SubagentControl:
         """At start, when the lanes have their work back: go on with what was left."""
         for child in self.registry.every():
             if child.killed and child.active:
-                self._inbox.abort(child.session, "stop", children=False)
+                self._tasks.start(self._inbox.stop(child.session, "stop", children=False))
             self.lives.start(child.id)
         self._tasks.start(self._keeping())
 
@@ -263,11 +266,7 @@ class SubagentControl:
 
     async def stop(self, session: str) -> int:
         """Everything that a session started ends, quietly. Returns how many that were."""
-        return await self.lives.stop(self.registry.below(session))
-
-    def stop_soon(self, session: str) -> None:
-        """The same, without waiting for it."""
-        self._tasks.start(self.stop(session))
+        return await self.lives.stop(self.registry.below(session), wait=False)
 
     async def steer(self, caller: str, target: str, message: str) -> dict[str, Any]:
         """See the port. Its run is interrupted; a new one goes on with all it knows, and with the message."""
@@ -284,7 +283,7 @@ class SubagentControl:
         old = child.item
         child = await self.registry.change(child.id, state="new", text=message, round=child.round + 1, item="", runs=0)
         if old:
-            self._inbox.abort_item(old, "steer")
+            await self._inbox.stop_item(old, "steer")
         self.lives.poke(child.id)
         return {**_accepted(child), "label": child.name}
 

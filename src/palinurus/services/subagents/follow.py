@@ -65,20 +65,22 @@ class SubagentFollower:
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=2)
 
-    async def stop(self, children: Iterable[SubagentRecord], *, tell: frozenset[str] = frozenset()) -> int:
+    async def stop(
+        self, children: Iterable[SubagentRecord], *, tell: frozenset[str] = frozenset(), wait: bool = True
+    ) -> int:
         """Kill these: their runs, what waits behind, their commands. Those in `tell` are announced, the others not.
 
-        On disk before anything is stopped. Returns how many were at work, after at most a few seconds.
+        On disk before anything is stopped. Returns how many were at work, after at most a few seconds if `wait`.
         """
         dying = [child for child in children if child.active]
         changes = (self._registry.change(c.id, killed=True, quiet=c.id not in tell) for c in dying)
         await asyncio.gather(*changes)
+        await asyncio.gather(*(self._inbox.stop(child.session, "stop", children=False) for child in dying))
         for child in dying:
-            self._inbox.abort(child.session, "stop", children=False)
             self.poke(child.id)
         await asyncio.gather(*(self._parts.end_commands(child.session) for child in dying))
         deadline = self._parts.clock.monotonic() + STOPPING
-        while any(self._inbox.running(c.session) for c in dying) and self._parts.clock.monotonic() < deadline:
+        while wait and any(self._inbox.running(c.session) for c in dying) and self._parts.clock.monotonic() < deadline:
             await self._parts.clock.sleep(0.02)
         return len(dying)
 
@@ -108,7 +110,7 @@ class SubagentFollower:
             return await self._hand(child)
         if child.killed:
             # Again: its task may have come after the first time.
-            self._inbox.abort(child.session, "stop", children=False)
+            await self._inbox.stop(child.session, "stop", children=False)
         try:
             row = await self._inbox.wait(child.item)
         except NotFound:

@@ -77,7 +77,9 @@ def append_lines(
     held: port.RunClaim,
     lines: Sequence[port.TranscriptLine],
     absorb: Sequence[str],
+    *,
     steps: Sequence[port.TraceStep],
+    spent: Sequence[port.UsageRow],
 ) -> None:
     """Lines, absorbed messages and steps of a running turn. Raises StaleClaim."""
     _check_held(tx, held)
@@ -92,6 +94,13 @@ def append_lines(
     tx.append(list(lines))
     for step in steps:
         tx.step(step.item, step.at, step.what, step.detail)
+    _spend(tx, spent)
+
+
+def _spend(tx: StoreTransaction, calls: Sequence[port.UsageRow]) -> None:
+    if calls:
+        sql = f"INSERT INTO spent ({rows.SPENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        tx.conn.executemany(sql, [msgspec.structs.astuple(call) for call in calls])
 
 
 def queue_replies(tx: StoreTransaction, held: port.RunClaim, replies: Sequence[port.OutboxRow]) -> None:
@@ -104,34 +113,68 @@ def settle_turn(tx: StoreTransaction, held: port.RunClaim, end: port.Settlement)
     """The end of a turn, all of it. Raises StaleClaim."""
     tx.before.append("settle.before")
     tx.after.append("settle.after")
-    done = tx.conn.execute(
-        f"UPDATE inbox SET state = 'done', outcome = ?, note = ?, settled = ? WHERE {_HELD}",
-        (end.outcome, end.note, tx.now, held.id, held.fence),
-    )
-    if not done.rowcount:
+    meant = tx.conn.execute(f"SELECT outcome, note FROM inbox WHERE {_HELD}", (held.id, held.fence)).fetchone()
+    if meant is None:
         raise _stale(held)
+    if meant[0] not in (None, end.outcome):  # it was dismissed: what the run says after that is not heard
+        end = msgspec.structs.replace(end, outcome=meant[0], note=meant[1], replies=())
+    _finish(tx, held.id, end.outcome, end.note or meant[1])
     tx.append(end.lines)
-    if end.spent:
-        tx.conn.executemany(
-            f"INSERT INTO spent ({rows.SPENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [msgspec.structs.astuple(line) for line in end.spent],
-        )
+    _spend(tx, end.spent)
     if end.session is not None:
         save_session(tx, end.session)
     if end.touch is not None:
         touch_session(tx, end.touch)
-    tx.step(held.id, tx.now, "settled", end.outcome)
     post_replies(tx, end.replies)
+
+
+def _finish(tx: StoreTransaction, ident: str, outcome: port.TurnOutcome, note: str) -> None:
+    sql = "UPDATE inbox SET state = 'done', outcome = ?, note = ?, settled = ? WHERE id = ?"
+    tx.conn.execute(sql, (outcome, note, tx.now, ident))
+    tx.step(ident, tx.now, "settled", outcome)
+
+
+def dismiss_items(tx: StoreTransaction, ends: Sequence[port.Dismissal]) -> port.DismissedMessages:
+    """See the port."""
+    tx.before.append("dismiss.before")
+    tx.after.append("dismiss.after")
+    ended, marked = [], []
+    for end in ends:
+        found = tx.conn.execute("SELECT state FROM inbox WHERE id = ?", (end.id,)).fetchone()
+        if found == ("queued",):
+            _finish(tx, end.id, end.outcome, end.note)
+            post_replies(tx, end.replies)
+            ended.append(end.id)
+        elif found == ("running",):
+            tx.conn.execute("UPDATE inbox SET outcome = ?, note = ? WHERE id = ?", (end.outcome, end.note, end.id))
+            if end.silent:
+                tx.conn.execute("UPDATE outbox SET state = 'cancelled' WHERE item = ? AND state = 'pending'", (end.id,))
+            tx.step(end.id, tx.now, "stopped", end.note)
+            marked.append(end.id)
+    return port.DismissedMessages(tuple(ended), tuple(marked))
 
 
 def yield_back(tx: StoreTransaction, held: port.RunClaim) -> None:
     """Queued again, in its old place, the attempt not counted. Raises StaleClaim."""
-    done = tx.conn.execute(
-        f"UPDATE inbox SET state = 'queued', attempts = attempts - 1, claimed = 0 WHERE {_HELD}", (held.id, held.fence)
-    )
-    if not done.rowcount:
-        raise _stale(held)
-    tx.step(held.id, tx.now, "yielded", "")
+    _check_held(tx, held)
+    tx.conn.execute("UPDATE inbox SET attempts = attempts - 1, claimed = 0 WHERE id = ?", (held.id,))
+    _requeue(tx, [held.id], "yielded")
+
+
+def requeue_items(tx: StoreTransaction, ids: Sequence[str]) -> list[port.InboxRow]:
+    """See the port."""
+    _requeue(tx, ids, "nobody ran it")
+    return [row for row in rows.list_in_state(tx.conn, "queued") if row.id in ids]
+
+
+def _requeue(tx: StoreTransaction, ids: Sequence[str], what: str) -> None:
+    """Running messages wait again; those that were dismissed end."""
+    for row in [row for row in rows.list_in_state(tx.conn, "running") if row.id in ids]:
+        if row.outcome is not None:
+            _finish(tx, row.id, row.outcome, row.note)
+            continue
+        tx.conn.execute("UPDATE inbox SET state = 'queued' WHERE id = ?", (row.id,))
+        tx.step(row.id, tx.now, what, f"attempt {row.attempts}" if what != "yielded" else "")
 
 
 def recover_items(tx: StoreTransaction) -> list[port.InboxRow]:
@@ -141,9 +184,7 @@ def recover_items(tx: StoreTransaction) -> list[port.InboxRow]:
         crashpoints.pass_crashpoint("recover.before")
         tx.after.append("recover.after")
         tx.journal.recover(tx.conn)
-        tx.conn.execute("UPDATE inbox SET state = 'queued' WHERE state = 'running'")
-        for row in left:
-            tx.step(row.id, tx.now, "interrupted", f"attempt {row.attempts}")
+        _requeue(tx, [row.id for row in left], "interrupted")
     return rows.list_in_state(tx.conn, "queued")
 
 

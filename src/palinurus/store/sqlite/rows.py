@@ -36,6 +36,10 @@ def find_item(conn: sqlite3.Connection, ident: str) -> InboxRow | None:
     return None if not found or (len(found) > 1 and found[0].id != ident) else found[0]
 
 
+def find_deduped(conn: sqlite3.Connection, dedupe: str) -> InboxRow | None:
+    return next(iter(_list(conn, InboxRow, f"SELECT {ITEM} FROM inbox WHERE dedupe = ?", dedupe)), None)
+
+
 def list_items(conn: sqlite3.Connection, limit: int, session: str | None, state: str | None) -> list[InboxRow]:
     """Newest first."""
     where = "(?1 IS NULL OR session = ?1) AND (?2 IS NULL OR state = ?2)"

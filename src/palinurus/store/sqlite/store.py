@@ -45,8 +45,9 @@ class SqliteStore:
         *,
         absorb: Sequence[str] = (),
         steps: Sequence[port.TraceStep] = (),
+        spent: Sequence[port.UsageRow] = (),
     ) -> None:
-        await self._change(changes.append_lines, claim, lines, absorb, steps)
+        await self._change(changes.append_lines, claim, lines, absorb, steps=steps, spent=spent)
 
     async def queue_replies(self, claim: port.RunClaim, replies: Sequence[port.OutboxRow]) -> None:
         await self._change(changes.queue_replies, claim, replies)
@@ -63,11 +64,23 @@ class SqliteStore:
     async def yield_back(self, claim: port.RunClaim) -> None:
         await self._change(changes.yield_back, claim)
 
+    async def dismiss(self, ends: Sequence[port.Dismissal]) -> port.DismissedMessages:
+        return await self._change(changes.dismiss_items, ends)
+
+    async def list_running(self) -> list[port.InboxRow]:
+        return self._read(rows.list_in_state, "running")
+
+    async def requeue(self, ids: Sequence[str]) -> list[port.InboxRow]:
+        return await self._change(changes.requeue_items, ids)
+
     async def recover(self) -> list[port.InboxRow]:
         return await self._change(changes.recover_items)
 
     async def item(self, ident: str) -> port.InboxRow | None:
         return self._read(rows.find_item, ident)
+
+    async def find(self, dedupe: str) -> port.InboxRow | None:
+        return self._read(rows.find_deduped, dedupe)
 
     async def list_due_replies(self, channel: str, now: int) -> list[port.OutboxRow]:
         return self._read(rows.list_due_replies, channel, now)

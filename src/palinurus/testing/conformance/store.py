@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.store.port import SessionRow, Settlement, StaleClaim, Store, TraceStep
+from palinurus.store.port import Dismissal, DismissedMessages, SessionRow, Settlement, StaleClaim, Store, TraceStep
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.conformance.inbox import InboxSuite, make_item, make_ledger_call, make_line, make_reply_part
 
@@ -150,3 +150,50 @@ class StoreSuite(InboxSuite):
         assert any(step.what == "model" and "fake/model" in step.detail for step in steps)
         assert [step.what for step in await store.trace("m2")] == ["accepted", "absorbed"]
         assert await store.trace("nothing") == []
+
+    async def test_what_is_dismissed_never_comes_back(self, store: Store, tmp_path: Path, clock: FakeClock) -> None:
+        """What waits is done at once; what runs ends so, whether its run ends, is handed back, or dies."""
+        held = await self.accept_and_claim(store)
+        for name in ("m2", "m3"):
+            await store.accept(make_item(name), claim=False)
+        for name in ("n", "o"):
+            await store.accept(make_item(name, session=f"agent:main:{name}"), claim=True)
+        done = await store.dismiss(
+            [Dismissal(name, "aborted", "stopped") for name in ("m1", "m2", "n", "o", "nobody")]
+            + [Dismissal("m3", "refused", "too many", (make_reply_part("r3", of="m3"),))]
+        )
+        assert done == DismissedMessages(("m2", "m3"), ("m1", "n", "o"))
+        assert [p.id for p in await store.list_due_replies("fake", 9999)] == ["r3"]
+        await store.settle(held, Settlement("answered", "all of it", (make_line("e1"),), (make_reply_part("r1"),)))
+        assert await store.requeue(["n", "m1"]) == []
+        assert await store.dismiss([Dismissal("m1", "aborted", "again")]) == DismissedMessages()
+        again = await self.reopen(store, tmp_path, clock)
+        try:
+            assert await again.recover() == []
+            rows = [await again.item(name) for name in ("m1", "m2", "m3", "n", "o")]
+            ends = [(r.state, r.outcome, r.note) for r in rows if r is not None]
+            stopped = ("done", "aborted", "stopped")
+            assert ends == [stopped, stopped, ("done", "refused", "too many"), stopped, stopped]
+            assert [p.id for p in await again.list_due_replies("fake", 9999)] == ["r3"]
+        finally:
+            await again.close()
+
+    async def test_what_a_stopped_run_has_not_sent_is_never_sent(self, store: Store) -> None:
+        held = await self.accept_and_claim(store)
+        await store.queue_replies(held, [make_reply_part("r1"), make_reply_part("r2")])
+        await store.mark_sending("r1", 2000)
+        await store.dismiss([Dismissal("m1", "aborted", "stopped", silent=True)])
+        assert [p.id for p in await store.list_due_replies("fake", 9999)] == ["r1"]  # nobody knows
+        with pytest.raises(StaleClaim):
+            await store.mark_sending("r2", 2001)
+
+    async def test_a_running_row_that_nobody_runs_waits_again_in_its_place(self, store: Store) -> None:
+        held = await self.accept_and_claim(store)
+        await store.accept(make_item("m2"), claim=False)
+        assert [row.id for row in await store.list_running()] == ["m1"]
+        assert [row.id for row in await store.requeue(["m1", "m2", "nobody"])] == ["m1", "m2"]
+        assert await store.list_running() == []
+        after = await store.claim("main")
+        assert after is not None and (after.id, after.attempts) == ("m1", 2)
+        with pytest.raises(StaleClaim):
+            await store.settle(held, Settlement("answered"))
