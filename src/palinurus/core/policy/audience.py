@@ -2,7 +2,7 @@
 
 The owner's memory (MEMORY.md, USER.md, memory/, what was configured besides) is for such turns only. Decided once for
 each turn, by the session and by who writes; `Inbound.shared` carries it to the prompt, the tools, the sandbox, replies
-and whatever the turn starts. The reasons are in docs/decisions/0014.
+and whatever the turn starts. The reasons are in docs/decisions/0015.
 """
 
 from __future__ import annotations
