@@ -94,7 +94,7 @@ async def test_who_is_woken(tmp_path: Path, config: dict[str, Any], command: str
 @pytest.mark.seed(221)
 @pytest.mark.parametrize("wakes", [True, False])
 async def test_the_prompt_says_start_once_where_the_end_wakes_and_only_there(tmp_path: Path, wakes: bool) -> None:
-    model, channel = ScriptedModel([run("echo x"), say("started"), say("woken")]), FakeChannel()
+    model, channel = ScriptedModel([run("echo x"), say("started"), say("woken")]), FakeChannel(owner=True)
     tools = {"exec": {"notifyOnExit": wakes}}
     async with running(tmp_path / "h", model, channel, tools=tools, **contained("off")) as app:
         (ident,) = await channel.receive("go", event="e1")

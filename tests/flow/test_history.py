@@ -116,7 +116,8 @@ async def test_what_a_cache_that_ran_out_need_not_hold_is_trimmed(
         await app.start()
         try:
             for n in range(3):
-                await app.wait((await app.submit(inbound(f"turn {n}", at=clock.now()))).id)
+                said = inbound(f"turn {n}", at=clock.now(), sender=Sender("o", owner=True))
+                await app.wait((await app.submit(said)).id)
                 clock.passed += 1000 * (pause if n == 1 else 1)
         finally:
             await app.stop()

@@ -115,7 +115,9 @@ def _replies(story: HomeSnapshot) -> Iterable[str]:
         if row["state"] == "sent" and ident not in screen:
             yield f"reply {ident} counts as sent but nobody saw it"
     replied = {row["item"] for row in story.outbox}
-    stops = {row["session"].partition(":")[2] for row in story.inbox if row["lane"] == "control"}  # answered themselves
+    stops = {
+        row["session"].partition(":")[2] for row in story.inbox if row.get("lane") == "control"
+    }  # answered themselves
     for row in story.inbox:
         pushed = msgspec.json.decode(row["body"], type=dict[str, Any]).get("push", True)
         if pushed and row["state"] == "done" and row["outcome"] != "silent" and row["id"] not in replied:

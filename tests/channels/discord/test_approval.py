@@ -33,10 +33,11 @@ async def card(discord: FakeDiscord, chat: str) -> str:
 @pytest.mark.parametrize("chat", ["", "group"])
 async def test_the_owner_presses(discord: FakeDiscord, tmp_path: Path, chat: str) -> None:
     owner = discord.world.person("human")["id"]
-    model = ScriptedModel([call_tools(("exec", {"command": "touch X"})), say("done")])
+    model = ScriptedModel([call_tools(("exec", {"command": "touch made/X"})), say("done")])
     commands = {"ownerAllowFrom": [f"discord:{owner}"]}
     async with running(tmp_path / "h", discord, model, commands=commands, tools=ASKING) as app:
-        made = Path(app.settings.agents["main"].workspace) / "X"
+        made = Path(app.settings.agents["main"].workspace) / "made" / "X"
+        made.parent.mkdir()  # a command of a group's turn makes no files beside the owner's own
         await discord.say("make X", chat=chat, mention=bool(chat))
         ident = await card(discord, chat)
         await discord.press(ident, "Allow once", chat=chat, sender="stranger")

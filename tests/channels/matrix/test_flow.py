@@ -138,9 +138,10 @@ async def test_an_answer_grows_by_edits_and_is_one_message(matrix: FakeMatrix, t
 
 
 async def test_an_approval_is_typed_and_counts_only_from_who_may(matrix: FakeMatrix, tmp_path: Path) -> None:
-    model = ScriptedModel([call_tools(("exec", {"command": "touch X"})), say("done")])
+    model = ScriptedModel([call_tools(("exec", {"command": "touch made/X"})), say("done")])
     async with running(tmp_path / "h", model, matrix, ALICE, tools={"exec": {"ask": "always"}}) as app:
-        made = Path(app.settings.agents["main"].workspace) / "X"
+        made = Path(app.settings.agents["main"].workspace) / "made" / "X"
+        made.parent.mkdir()  # a command of a group's turn makes no files beside the owner's own
         await matrix.say("make X", chat="group", mention=True)
         await until(lambda: texts(matrix, "group"))
         card = texts(matrix, "group")[0]

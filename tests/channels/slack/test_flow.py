@@ -138,9 +138,10 @@ async def test_an_answer_grows_by_edits_and_is_one_message(slack: FakeSlack, tmp
 
 @pytest.mark.parametrize("chat", ["", "group"])
 async def test_an_approval_by_button_counts_only_from_who_may(slack: FakeSlack, tmp_path: Path, chat: str) -> None:
-    model = ScriptedModel([call_tools(("exec", {"command": "touch X"})), say("done")])
+    model = ScriptedModel([call_tools(("exec", {"command": "touch made/X"})), say("done")])
     async with running(tmp_path / "h", model, slack, ALICE, tools={"exec": {"ask": "always"}}) as app:
-        made = Path(app.settings.agents["main"].workspace) / "X"
+        made = Path(app.settings.agents["main"].workspace) / "made" / "X"
+        made.parent.mkdir()  # a command of a group's turn makes no files beside the owner's own
         await slack.say("make X", chat=chat, mention=bool(chat))
         await until(lambda: any(one.buttons for one in slack.visible_messages(chat)))
         card = next(one for one in slack.visible_messages(chat) if one.buttons)

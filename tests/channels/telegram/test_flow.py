@@ -162,15 +162,16 @@ async def test_typing_and_the_reaction_that_says_it_was_taken(tmp_path: Path, fa
 
 
 async def test_an_approval_by_button_counts_from_the_owner_only(tmp_path: Path, fake: FakeTelegram) -> None:
-    model = ScriptedModel([call_tools(("exec", {"command": "touch X"})), say("made")])
-    made = tmp_path / "h" / "workspace" / "X"
+    model = ScriptedModel([call_tools(("exec", {"command": "touch made/X"})), say("made")])
+    made = tmp_path / "h" / "workspace" / "made" / "X"
+    made.parent.mkdir(parents=True)  # a command of a group's turn makes no files beside the owner's own
     rules = {"exec": {"security": "full", "ask": "always", "host": "gateway"}}
     async with running(tmp_path / "h", model, fake, tools=rules) as app:
         await fake.say("make X", chat="group", sender="ann", mention=True)
         await until(lambda: fake.visible_messages("group") and fake.visible_messages("group")[0].buttons)
         card = fake.visible_messages("group")[0]
         label = card.buttons[0]
-        assert "touch X" in card.text and card.buttons == ("Allow once", "Deny")
+        assert "touch made/X" in card.text and card.buttons == ("Allow once", "Deny")
         await fake.press(card.message_id, label, chat="group", sender="bob")
         await until(lambda: len(fake.answered) == 1)
         await asyncio.sleep(0.05)
