@@ -20,7 +20,7 @@ from palinurus.testing import home
 from palinurus.testing.home import TOKEN, drop_message, get_spool_dir, get_work_dir, make_home, read_delivered
 from ports import reserve_port
 
-LIMIT = 30.0  # seconds for anything that must happen
+LIMIT = 90.0  # seconds for anything that must happen
 
 
 class Asked(NamedTuple):
