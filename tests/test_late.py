@@ -33,3 +33,76 @@ def test_a_gateway_loads_none_of_it_before_it_is_asked() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
     late = {where.partition(":")[0] for where in PARTS.values()} | HEAVY
     assert late & set(done.stdout.split()) == set()
+
+
+def _run(code: str) -> str:
+    environ = {**os.environ, "PYTHONPATH": SRC}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
+    return done.stdout.strip()
+
+
+_LATE = "import sys; from palinurus.late import postpone_package; postpone_package('aiohttp'); "
+
+
+def test_a_gateway_has_the_server_of_aiohttp_without_its_client() -> None:
+    told = _run(
+        _LATE + "import palinurus.cli.gateway.serve, aiohttp;"
+        "print('aiohttp.web_protocol' in sys.modules, 'aiohttp.connector' in sys.modules, type(aiohttp).__name__)"
+    )
+    assert told == "True False LatePackage"
+
+
+def test_what_is_asked_of_a_late_package_is_what_it_would_have_been() -> None:
+    whole = _run("import aiohttp; print(aiohttp.__version__, sorted(n for n in dir(aiohttp) if n[0] != '_'))")
+    late = _run(
+        _LATE + "from aiohttp import web; import aiohttp, aiohttp.http; version = aiohttp.__version__;"
+        "from aiohttp import ClientSession, WSMsgType; from aiohttp.client import ClientSession as same;"
+        "assert ClientSession is same is aiohttp.ClientSession and type(aiohttp) is type(sys);"
+        "assert version in aiohttp.http.SERVER_SOFTWARE;"
+        "print(version, sorted(n for n in dir(aiohttp) if n[0] != '_'))"
+    )
+    names = set(late.split(" ", 1)[1].strip("[]").split(", "))
+    assert late.split()[0] == whole.split()[0]
+    assert set(whole.split(" ", 1)[1].strip("[]").split(", ")) <= names
+
+
+def test_two_threads_may_ask_at_once() -> None:
+    told = _run(
+        _LATE + "import aiohttp, threading; seen = [];"
+        "ask = lambda: seen.append(aiohttp.ClientSession);"
+        "some = [threading.Thread(target=ask) for _ in range(8)];"
+        "[one.start() for one in some]; [one.join() for one in some];"
+        "print(len(seen), len(set(seen)))"
+    )
+    assert told == "8 1"
+
+
+def test_a_name_that_no_package_has_stays_an_error() -> None:
+    told = _run(_LATE + "import aiohttp; print(hasattr(aiohttp, 'no_such_thing'), hasattr(aiohttp, '__wrapped__'))")
+    assert told == "False False"
+
+
+def test_a_package_that_is_there_already_or_not_at_all_is_left_alone() -> None:
+    told = _run(
+        "import sys, aiohttp; from palinurus.late import postpone_package; postpone_package('aiohttp');"
+        "postpone_package('no_such_package'); print(type(aiohttp).__name__, 'no_such_package' in sys.modules)"
+    )
+    assert told == "module False"
+
+
+def test_one_message_from_the_command_line_loads_no_server() -> None:
+    told = _run(
+        _LATE + "import palinurus.cli.agent, palinurus.cli.reach.local;"
+        "heavy = ('aiohttp.web', 'aiohttp.connector', 'palinurus.gateway.server');"
+        "print([n for n in sys.modules if n.startswith(heavy)])"
+    )
+    assert told == "[]"
+
+
+def test_through_a_gateway_it_loads_no_program() -> None:
+    told = _run(
+        _LATE + "import palinurus.cli.agent, palinurus.cli.reach.client, palinurus.cli.reach.http;"
+        "heavy = ('palinurus.app', 'palinurus.agent', 'palinurus.tools', 'aiohttp.');"
+        "print([n for n in sys.modules if n.startswith(heavy)])"
+    )
+    assert told == "[]"

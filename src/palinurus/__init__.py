@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from palinurus.app.embed import Agent as Agent
     from palinurus.app.embed import AgentAnswer as AgentAnswer
+    from palinurus.core.types.tool import ToolReach as ToolReach
     from palinurus.plugins.function import hook as hook
     from palinurus.plugins.function import tool as tool
 
@@ -18,6 +19,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "Agent": "palinurus.app.embed:Agent",
     "AgentAnswer": "palinurus.app.embed:AgentAnswer",
+    "ToolReach": "palinurus.core.types.tool:ToolReach",
     "hook": "palinurus.plugins.function:hook",
     "tool": "palinurus.plugins.function:tool",
 }

@@ -25,6 +25,8 @@ NAMES: tuple[str, ...] = (
     "result.after",  # the results are on disk
     "dismiss.before",  # messages are to be stopped or dropped, nothing says so on disk
     "dismiss.after",  # it is on disk, whoever asked has not been told
+    "drop.before",  # a session is to be forgotten, its transcript is put away, its row is there
+    "drop.after",  # its row is gone, whoever asked has not been told
     "settle.before",  # the turn is over, nothing says so on disk
     "settle.after",  # turn, reply row and totals are on disk
     "journal.before",  # committed, the transcript file has not been written
@@ -32,6 +34,7 @@ NAMES: tuple[str, ...] = (
     "outbox.claimed",  # a reply part is marked as being sent
     "outbox.sent",  # the platform has it, the receipt is not on disk
     "outbox.receipt",  # the receipt is on disk
+    "speech.made",  # what a reply says is a file with sound, nothing of it was sent
     "recover.before",  # start-up found unfinished work
     "recover.after",  # start-up has handed unfinished work back to the lanes
     "flush.after",  # a note is in today's memory file, nothing says that the flush is done
@@ -42,7 +45,6 @@ NAMES: tuple[str, ...] = (
     "child.ended",  # it has ended, its parent has not been told
     "child.announced",  # its result is in the parent's inbox, nothing says so
     "cron.pending",  # a job is to run, its slot is not claimed
-    "cron.slot",  # the slot is claimed, nothing is in the inbox
     "cron.accepted",  # its message is in the inbox, the job does not know
     "cron.ended",  # it has run, its history does not say so
     "config.before",  # a config file is about to be replaced

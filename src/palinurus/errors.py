@@ -17,7 +17,7 @@ PalinurusError            what went wrong, and in `fix` what to do about it
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 
 class PalinurusError(Exception):
@@ -34,7 +34,7 @@ class PalinurusError(Exception):
         return f"{self.message}\n  fix: {self.fix}" if self.fix else self.message
 
 
-class Problem(NamedTuple):
+class Problem(msgspec.Struct, frozen=True):
     """One finding in a configuration file."""
 
     path: str  # key path, e.g. agents.defaults.model

@@ -1,6 +1,6 @@
 """Files of the program's own: written whole or not at all, read only if they are plain. The one way to do either.
 
-Files of a workspace, which others can change meanwhile, are opened by `tools/files/handles.py` instead.
+Files of a workspace, which others can change meanwhile, are opened by `beneath.py` instead.
 """
 
 from __future__ import annotations

@@ -6,8 +6,13 @@ must be allowed to import that module. It knows names only.
 
 from __future__ import annotations
 
+import re
+import sys
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
+from threading import RLock
+from types import ModuleType
 from typing import Any
 
 PARTS: dict[str, str] = {
@@ -20,8 +25,15 @@ PARTS: dict[str, str] = {
     "json5": "palinurus.config.json5:decode",
     # runs that another program does
     "programs": "palinurus.agent.runtimes.programs:ProgramRunner",
+    # what drives a browser, and what the model is told of it
+    "browser": "palinurus.tools.browser.driver:BrowserDriver",
+    "browser-schema": "palinurus.tools.browser.arguments:describe_arguments",
     # tool servers; needs the extra `mcp`
     "mcp": "palinurus.tools.mcp.link:connect_server",
+    # speech and recordings over HTTP
+    "audio": "palinurus.gateway.openai.audio:HANDLERS",
+    # pictures that a model makes
+    "pictures": "palinurus.app.pictures:PictureMaker",
     # plugins that came with packages: costs more than all of ours that look for plugins
     "packages": "importlib.metadata:entry_points",
 }
@@ -32,3 +44,48 @@ def load_part(name: str) -> Any:
     """The part that a row names. Raises KeyError without a row, ModuleNotFoundError where its extra is missing."""
     module, _, attribute = PARTS[name].partition(":")
     return getattr(import_module(module), attribute)
+
+
+class LatePackage(ModuleType):
+    """A package whose own code runs when something of it is first asked for; its modules can be imported before."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__version__":  # its modules put it into headers; the rest of the file is what is put off
+            return _read_version(self)
+        if not name.startswith("__") and find_spec(f"{self.__name__}.{name}") is not None:
+            return import_module(f"{self.__name__}.{name}")
+        with _LOADING:  # two threads may need it at once
+            if name.startswith("__") or (self.__dict__.get("_loading") and type(self) is LatePackage):
+                raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            if type(self) is LatePackage:
+                self.__dict__["_loading"] = True
+                assert self.__spec__ is not None and self.__spec__.loader is not None  # made with both
+                self.__spec__.loader.exec_module(self)
+                object.__setattr__(self, "__class__", ModuleType)
+        return getattr(self, name)
+
+
+_LOADING = RLock()
+
+
+def _read_version(package: ModuleType) -> str:
+    """As its source says; raises AttributeError if that is not to be seen there."""
+    with open(str(package.__file__), encoding="utf-8") as source:
+        found = re.search(r'^__version__ = "([^"]+)"$', source.read(), re.MULTILINE)
+    if found is None:
+        raise AttributeError("__version__")
+    return found[1]
+
+
+def postpone_package(name: str) -> None:
+    """For the whole program, before anything imports the package. Does nothing if it is there already, or not at all.
+
+    aiohttp's own file imports its client, which reads the certificates of the machine twice: a quarter of a start, for
+    a gateway that has called nobody yet. Its server's modules do not need it.
+    """
+    spec = None if name in sys.modules else find_spec(name)
+    if spec is not None and spec.loader is not None and spec.origin:
+        package = LatePackage(name)
+        package.__spec__, package.__loader__, package.__file__ = spec, spec.loader, spec.origin
+        package.__path__, package.__package__ = spec.submodule_search_locations or [], name
+        sys.modules[name] = package

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from palinurus.core.types.sandbox import SandboxSpec, find_enclosing_folder, needs_approval
+from palinurus.core.folders import find_enclosing_folder
+from palinurus.core.types.sandbox import SandboxSpec, needs_approval
 
 
 def test_only_what_nothing_holds_is_asked_about() -> None:

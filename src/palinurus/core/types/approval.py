@@ -12,6 +12,8 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from palinurus.patterns import compile_late
+
 # Places whose owners cannot be the author of a page, and whose visitors the author cannot see.
 SAFE_HOSTS = (
     "datatracker.ietf.org", "developer.mozilla.org", "doc.rust-lang.org", "docs.djangoproject.com", "docs.docker.com",
@@ -20,12 +22,62 @@ SAFE_HOSTS = (
 )  # fmt: skip
 
 
+TaintMode: TypeAlias = Literal["strict", "judged", "off"]
+TAINT_MODES: tuple[TaintMode, ...] = ("strict", "judged", "off")  # strictest first
+
+
 class TaintRules(msgspec.Struct, frozen=True):
     """tools.taint"""
 
     enabled: bool = True
     allow: tuple[str, ...] = ()  # tools that need no question; "exec:network" leaves commands their network
     hosts: tuple[str, ...] = SAFE_HOSTS  # pages here, and below these names, are fetched unasked
+    mode: TaintMode = "judged"  # strict: every effect asks; judged: those whose deciding values the owner did not give
+    agents: dict[str, TaintMode] = {}
+    channels: dict[str, TaintMode] = {}
+
+    def narrow(self, agent: str, channel: str) -> TaintRules:
+        """The rules of a run: the strictest of what is said about its agent and its channel, else the general word."""
+        said = [modes[name] for modes, name in ((self.agents, agent), (self.channels, channel)) if name in modes]
+        mode = min(said, key=TAINT_MODES.index) if said else self.mode
+        if mode == self.mode and self.enabled == (mode != "off"):
+            return self
+        return msgspec.structs.replace(self, mode=mode, enabled=mode != "off" and (self.enabled or bool(said)))
+
+
+class DecidingValue(msgspec.Struct, frozen=True):
+    """One value that decides about a call. `origin`: "" if the owner gave it, else where it was first seen."""
+
+    name: str
+    value: str
+    origin: str = ""
+
+    @property
+    def fact(self) -> tuple[str, str]:
+        """A line of the card."""
+        return (
+            self.name,
+            f"{self.value}  ({'you wrote it' if not self.origin else f'from {self.origin}, not from you'})",
+        )
+
+
+_ADDRESS = compile_late(r"@|://|\bwww\.")
+
+
+class CallJudgement(msgspec.Struct, frozen=True):
+    """`values` decide, in the order of the arguments; `asked`: the owner's words ask for this kind of effect; `undo`:
+    it stays with the owner and can be undone."""
+
+    values: tuple[DecidingValue, ...] = ()
+    asked: bool = False
+    undo: bool = False
+
+    @property
+    def passes(self) -> bool:
+        """Did the owner ask for such a thing, and give all that decides? What can be undone needs the owner's word for
+        addresses only."""
+        foreign = (value.value for value in self.values if value.origin)
+        return self.asked and not any(not self.undo or _ADDRESS.search(one) for one in foreign)
 
 
 ApprovalDecision: TypeAlias = Literal["allow-once", "allow-always", "deny"]
@@ -87,6 +139,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     timeout: float = 1800.0
     rules: tuple[CommandRule, ...] = ()  # what allow-always would store
     asker: str = ""  # whose turn it is
+    facts: tuple[tuple[str, str], ...] = ()  # what else the card tells, line by line: (what, value)
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True):

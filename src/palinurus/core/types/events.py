@@ -21,6 +21,7 @@ class AgentStart(msgspec.Struct, frozen=True, tag="agent_start"):
     started: int
     reasoning: str = "off"  # off, on, stream: what faces that read events show of it
     tagged: bool = False  # the model was told to write <think> and to put its answer into <final>
+    level: str = ""  # how long it thinks
 
 
 class MessageStart(msgspec.Struct, frozen=True, tag="message_start"):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from palinurus.core import untrusted
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ImageBlock, TextBlock, UserMessage
+from palinurus.patterns import decode_late
 
 ChatKind: TypeAlias = Literal["direct", "group", "channel"]
 
@@ -89,6 +90,13 @@ class ClientTool(msgspec.Struct, frozen=True):
     parameters: dict[str, Any] = {}
 
 
+class AnswerForm(msgspec.Struct, frozen=True):
+    """The form an answer must have: JSON that fits a schema. None: any JSON object."""
+
+    schema: dict[str, Any] | None = None
+    name: str = "answer"
+
+
 class HeartbeatOptions(msgspec.Struct, frozen=True, rename="camel"):
     """The turn is a heartbeat: what people are to see of it."""
 
@@ -112,6 +120,10 @@ class TurnOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     fast: str = ""  # on, off, auto
     max_tokens: int | None = None
     temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()  # texts before which an answer ends
+    seed: int | None = None
+    answer: AnswerForm | None = None  # the last answer is checked, and asked for again with what is wrong
     tool_choice: str | dict[str, Any] | None = None  # as the provider takes it
     context: tuple[EarlierMessage, ...] = ()  # stands before the session's own history
     system: str = ""  # added to the system prompt
@@ -129,6 +141,7 @@ class TurnOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     tools_allow: tuple[str, ...] = ()  # these and no others
     prompt_mode: Literal["full", "minimal", "none"] | None = None
     heartbeat: HeartbeatOptions | None = None
+    slot: tuple[str, int] | None = None  # (job, due): accepted once, as that fire of a job
 
 
 NO_OPTIONS = TurnOptions()
@@ -175,7 +188,9 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     before: tuple[str, ...] = ()  # what others said in the group since the last answer ("name: text"), as context
     signed: bool = False  # its text says already who wrote what: it is several messages put together
     shared: bool = False  # somebody else than the owner may see what comes of it: no memory (core/policy/audience.py)
+    outsider: bool = False  # its asker is nobody whom the owner lets use the machine (core/policy/audience.py)
     source: str = ""  # where content in its text came from that the sender did not write ("command", "session", …)
+    spoken: bool = False  # it came as a voice note
 
     @property
     def may_command(self) -> bool:
@@ -213,13 +228,13 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.kind != "direct" and (self.before or self.quote):  # others' words came along
             return f"group {self.target.to}"[:80].strip()
         if self.sender.owner:
-            return ""
+            return f"quote {self.quote.sender}"[:80].strip() if self.quote and self.quote.text else ""
         who = "member" if self.sender.allowed else "stranger" if self.kind == "direct" else "group"
         who = "client" if self.sender.scopes else who
         return f"{who} {self.sender.id}"[:80].strip()
 
 
-_decoder = msgspec.json.Decoder(Inbound)
+_decoder = decode_late(Inbound)
 
 
 def decode_inbound(body: bytes) -> Inbound:
@@ -234,7 +249,7 @@ def decode_inbound(body: bytes) -> Inbound:
         return msgspec.structs.replace(made, options=read_options(given)) if isinstance(given, dict) else made
 
 
-class Route(NamedTuple):
+class Route(msgspec.Struct, frozen=True):
     """Decided once per message."""
 
     agent: str

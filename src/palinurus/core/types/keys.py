@@ -10,18 +10,21 @@ Parts that come from outside (peer ids and the like) go through `escape_key_part
 
 from __future__ import annotations
 
-import re
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from palinurus.patterns import compile_late
 
 SessionKind: TypeAlias = Literal["main", "direct", "group", "subagent", "cron", "hook", "acp", "other"]
 
-_AGENT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_PLAIN = re.compile(r"[A-Za-z0-9_.@+=#!-]+")
-_BAD = re.compile(r"[\x00-\x1f\x7f/\\]")
+_AGENT = compile_late(r"[a-z0-9][a-z0-9_-]{0,63}")
+_PLAIN = compile_late(r"[A-Za-z0-9_.@+=#!-]+")
+_BAD = compile_late(r"[\x00-\x1f\x7f/\\]")
 MAX_KEY = 512
 
 
-class SessionKey(NamedTuple):
+class SessionKey(msgspec.Struct, frozen=True):
     """`agent` and the rest. `str()` gives the stored form."""
 
     agent: str
@@ -88,7 +91,7 @@ def parse_session_key(text: str, default_agent: str = "main") -> SessionKey | No
     return SessionKey(agent, rest[0])
 
 
-class ModelRef(NamedTuple):
+class ModelRef(msgspec.Struct, frozen=True):
     """`provider/model`; the model id may itself contain slashes."""
 
     provider: str

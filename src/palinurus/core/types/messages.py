@@ -98,6 +98,12 @@ class AssistantMessage(msgspec.Struct, frozen=True, tag_field="role", tag="assis
         return (self.api, self.provider, self.model) == (api, provider, model)
 
 
+def read_exit_code(details: Any) -> int:
+    """The exit code that the details of a tool's result tell; 0 if they tell none."""
+    code = details.get("exitCode") if isinstance(details, dict) else 0
+    return code if isinstance(code, int) else 0
+
+
 class ToolResult(msgspec.Struct, frozen=True, tag_field="role", tag="toolResult", omit_defaults=True):
     toolCallId: str
     toolName: str
@@ -107,6 +113,11 @@ class ToolResult(msgspec.Struct, frozen=True, tag_field="role", tag="toolResult"
     timestamp: int = 0
     terminate: bool = False  # the tool asks that the run end here; see tool.ToolOutput
     source: str = ""  # where untrusted content in it came from (core/policy/taint); "" = none in it
+
+    @property
+    def exit_code(self) -> int:
+        """What a command said of itself when it ended; 0 for success, and for tools that run no command."""
+        return read_exit_code(self.details)
 
     @property
     def text(self) -> str:

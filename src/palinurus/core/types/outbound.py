@@ -6,6 +6,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from palinurus.core.speech import SpokenText
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Target
 
@@ -34,6 +35,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     voice: bool = False
     buttons: tuple[Button, ...] = ()
     plain: bool = False
+    speak: SpokenText | None = None  # to be said aloud: the file is made when its turn to be sent comes
 
 
 class RunVisibility(msgspec.Struct, frozen=True):
@@ -45,6 +47,7 @@ class RunVisibility(msgspec.Struct, frozen=True):
     detail: Literal["explain", "raw"] = "explain"  # toolProgressDetail
     answer: bool = True  # False: what the model writes is not posted, it answers with the message tool
     send: str | None = None  # the session's own word on sending at all: allow, deny
+    speech: str | None = None  # its own word on what is read aloud: off, always, inbound, tagged
 
 
 class ReplyBuilder(Protocol):

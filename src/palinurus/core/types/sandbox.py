@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-SandboxKind: TypeAlias = Literal["none", "landlock", "bubblewrap", "docker"]
+SandboxKind: TypeAlias = Literal["none", "landlock", "bubblewrap", "namespaces", "docker"]
+SEPARATE = ("namespaces", "bubblewrap")  # kinds in which only the sandbox's own paths exist, and /tmp is its own
 PortRanges: TypeAlias = tuple[tuple[int, int], ...]  # ranges, both ends included
 
 # What developers need: ssh, DNS, https, git; servers on this machine that a test or a preview starts. Not 80: behind
@@ -24,13 +25,14 @@ DEFAULT_IMAGE = "debian:bookworm-slim"
 
 
 class ProcessLimits(msgspec.Struct, frozen=True):
-    """Resource limits of each process of the family. 0 = as the gateway has it."""
+    """What a command may use: each process of it, and where the kernel can, all together. 0 = as the gateway has it."""
 
     files: int = 4096  # open files
-    file_bytes: int = 0  # size of a written file
-    memory_bytes: int = 0  # address space; 0 because node and java reserve far more than they use
-    processes: int = 0  # counted per user, so of little use where one user runs everything
+    file_bytes: int = 16 << 30  # size of a written file
+    memory_bytes: int = -1  # that can be written to; -1 = three quarters of the machine's
+    processes: int = 1024  # threads among them
     cpu_seconds: int = 0
+    shm_bytes: int = 1 << 30  # of /dev/shm, where the command has one of its own
 
 
 class ContainerMount(msgspec.Struct, frozen=True):
@@ -78,6 +80,8 @@ class SandboxSpec(msgspec.Struct, frozen=True):
     connect: PortRanges | None = None
     limits: ProcessLimits = ProcessLimits()
     unix: bool = False  # may use Unix sockets, behind which programs outside the sandbox listen
+    alone: bool = False  # a network of its own with nothing on it but itself (kind namespaces)
+    nested: bool = False  # may make user namespaces: a browser holds its pages in them
     temporary: str = ""  # a folder of `write`, the child's TMPDIR
     box: ContainerSpec | None = None  # docker only
     accepted: bool = False  # the owner said in the config that nothing need hold commands
@@ -93,7 +97,7 @@ class SandboxSettings(msgspec.Struct, frozen=True):
     scope: Literal["session", "agent", "shared"] = "session"
     access: Literal["none", "ro", "rw"] = "none"
     root: str = ""  # of the workspaces of sandboxed sessions
-    contain: Literal["auto", "landlock", "bubblewrap", "off"] = "auto"
+    contain: Literal["auto", "namespaces", "landlock", "bubblewrap", "off"] = "auto"
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     connect: PortRanges = DEFAULT_PORTS
@@ -106,16 +110,3 @@ def needs_approval(sandbox: SandboxSpec) -> bool:
     """True where nothing holds a command back and the owner has not said that this is meant: a person has to look at
     it before it runs."""
     return sandbox.kind == "none" and not sandbox.accepted
-
-
-def is_inside(path: str, folder: str) -> bool:
-    """Is `path` the folder, or below it? Both are real paths."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
-def find_enclosing_folder(path: str, folders: tuple[str, ...]) -> str:
-    """The outermost of `folders` that is `path` or above it; "" if none is. All are real paths.
-
-    The outermost, because what lies above it is out of reach for whoever may write inside.
-    """
-    return min((folder for folder in folders if is_inside(path, folder)), key=len, default="")

@@ -7,13 +7,25 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, ExecRules, TaintRules
+from palinurus.core.text import blank_values
+from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, CallJudgement, ExecRules, TaintRules
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.sandbox import SandboxSpec
 
 # What may be repeated after a crash: pure (reads only), idempotent (same effect again), effect (never by itself).
 ToolEffect: TypeAlias = Literal["pure", "idempotent", "effect"]
+
+
+class ToolReach(msgspec.Struct, frozen=True):
+    """What a tool says of itself for the gate (docs/security.md). A tool without one is taken at its worst: it reaches
+    out, every argument decides, and its results may hold anybody's words."""
+
+    extent: Literal["mine", "out"] = "out"  # mine: what it tells or changes stays with the owner
+    to: tuple[str, ...] | None = None  # the arguments that say where it goes or what it is done to; None: all
+    own: bool = False  # no outsider can write into its results: they do not taint, and what they name is given
+    upto: tuple[str, ...] = ()  # amounts: "always" holds up to the one that was seen
+    undo: bool = False  # mine, and easily undone: it passes when it was asked for, whoever gave the values
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -101,7 +113,32 @@ class ToolContext(Protocol):
         ...
 
     def mark(self, path: str) -> Awaitable[None]:
-        """Remember that this file was written under the present taint."""
+        """Remember that this file, or all of a folder, was written under the present taint."""
+        ...
+
+    def marked_below(self, folder: str) -> tuple[str, ...]:
+        """Files and folders there that were written after content from outside was read, and nobody has seen since."""
+        ...
+
+    def unmark(self, paths: tuple[str, ...]) -> Awaitable[None]:
+        """The owner has seen them."""
+        ...
+
+    def judge(self, tool: Tool, args: dict[str, Any]) -> CallJudgement:
+        """Who gave the values that decide about this call, and whether the owner asked for such a thing."""
+        ...
+
+    def has_called(self, tool: str, action: str) -> bool:
+        """Has this conversation done so already, with success?"""
+        ...
+
+    def has_read(self, path: str) -> bool:
+        """Has the `read` tool shown this file in this conversation? A real path."""
+        ...
+
+    @property
+    def tainted_at(self) -> int:
+        """When untrusted content came into this conversation, as far back as it is still known (milliseconds)."""
         ...
 
     @property
@@ -120,6 +157,29 @@ class ToolContext(Protocol):
         ...
 
 
+class SkillVariables(msgspec.Struct, frozen=True):
+    """What the config gives to commands of one skill. `path` is its SKILL.md, a real path."""
+
+    path: str
+    env: dict[str, str]
+
+    def __repr__(self) -> str:
+        return f"SkillVariables({self.path!r}, {sorted(self.env)})"
+
+
+class HiddenTexts(msgspec.Struct, frozen=True):
+    """Texts that nobody is to see: `blank` takes them out of what a tool says."""
+
+    values: tuple[str, ...] = ()
+
+    def blank(self, told: Any) -> Any:
+        """A text, or a JSON value, without them."""
+        return blank_values(told, self.values) if self.values else told
+
+    def __repr__(self) -> str:
+        return f"HiddenTexts({len(self.values)})"
+
+
 class ToolSettings(msgspec.Struct, frozen=True):
     """The part of the config tools need, resolved once per run."""
 
@@ -127,6 +187,8 @@ class ToolSettings(msgspec.Struct, frozen=True):
     patch_workspace_only: bool = True  # the same for apply_patch alone
     exec_timeout: float = 1800.0
     exec_env: dict[str, str] = {}  # the whole environment of children: built from an allowlist, never inherited
+    skills: tuple[SkillVariables, ...] = ()  # goes below `exec_env`, once the skill has been read
+    secrets: HiddenTexts = HiddenTexts()  # are blanked in all that tools say
     shell: str = "/bin/sh"
     background: bool = True  # commands may go on in the background: the process tool is there to follow them
     result_chars: int = 16_000
@@ -156,8 +218,20 @@ class Tool(msgspec.Struct, frozen=True):
     aliases: dict[str, str] = {}  # other argument names models tend to use -> ours
     origin: str = ""  # "" = ours, else the id of the plugin it comes from; `bundle-mcp…` for MCP servers
     owner: bool = False  # for the owner only
+    reach: ToolReach | None = None  # how far its effect goes, and what decides about it
     idle: str = ""  # why it can do nothing here yet; the prompt does not speak of such a tool
+    missing: str = ""  # what it needs and this machine does not have: nobody is offered it
 
     @property
     def spec(self) -> ToolSpec:
         return ToolSpec(self.name, self.description, self.parameters)
+
+
+class LateTool(Tool, frozen=True):
+    """A tool whose parameters are made when they are first asked for: `schema` says them, the same each time."""
+
+    schema: Callable[[], dict[str, Any]] = dict
+
+    @property  # type: ignore[misc]
+    def parameters(self) -> dict[str, Any]:
+        return self.schema()
