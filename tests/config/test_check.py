@@ -96,7 +96,6 @@ CANARY = "canary-2718281"
             True,
         ),
         ({"channels": {"telegram": 1}}, ("channels", "telegram"), "expected an object, got a number", "", True),
-        ([], (), "the config must be an object, not a list", "write { … } around it", True),
     ],
 )
 def test_findings(raw: Any, path: tuple[str | int, ...], message: str | None, hint: str, fatal: bool) -> None:

@@ -18,7 +18,7 @@ from palinurus.config.forms import SecretRef, resolve_loose_secret, resolve_secr
         (7, "", ""),
         ({"source": "env", "id": "NAME"}, "s3cret", ""),
         ({"source": "env", "id": "NAMES"}, "", "the environment variable NAMES is not set"),
-        ({"source": "file", "id": "NAME"}, "", "secrets from source 'file' are not supported yet"),
+        ({"source": "file", "id": "NAME"}, "", "nobody fetches secrets here"),
         ({"source": "moon", "id": "NAME"}, "", "is neither a text nor a reference to a secret"),
         ({"id": "NAME"}, "", "is neither a text nor a reference to a secret"),
     ],

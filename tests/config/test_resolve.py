@@ -5,7 +5,6 @@ import pytest
 from configs import read_settings
 from palinurus.config.findings import ConfigFinding
 from palinurus.config.sections.agents import UNLIMITED
-from palinurus.config.sections.tools import NEVER
 from palinurus.config.settings import LaneSettings, Settings
 
 ENV = {"HOME": "/u"}
@@ -206,13 +205,13 @@ def test_tools() -> None:
     ).tools
     assert tools.workspace_only
     assert (tools.exec.timeout, tools.exec.env) == (5.0, {"A": "b"})
-    assert (tools.loop_warn, tools.loop_stop) == (10, 20)
+    assert (tools.loops.warn, tools.loops.stop) == (10, 20)
 
 
 def test_loop_detection_off_and_odd() -> None:
     tools = made({"tools": {"loopDetection": {"enabled": False}}}).tools
-    assert (tools.loop_warn, tools.loop_stop) == (NEVER, NEVER)
-    assert made({"tools": {"loopDetection": {"warningThreshold": 9}}}).tools.loop_stop == 18
+    assert not tools.loops.enabled
+    assert made({"tools": {"loopDetection": {"warningThreshold": 9}}}).tools.loops.stop == 18
     path = ("tools", "loopDetection", "criticalThreshold")
     assert found({"tools": {"loopDetection": {"warningThreshold": 5, "criticalThreshold": 5}}}) == [(path, True)]
 

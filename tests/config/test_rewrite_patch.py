@@ -86,7 +86,7 @@ def test_no_change_writes_nothing(home: Path) -> None:
         ("gateway.auth.token", "${NOT_THERE}", "NOT_THERE is not set"),
         ("agents.list[0]", {"id": "a b"}, "an agent id is"),
         ("gateway.port", float("inf"), "cannot be written as JSON"),
-        ("ui.assistant.name", "\ud800", "cannot be written as JSON"),
+        ("session.mainKey", "\ud800", "cannot be written as JSON"),
         ("gateway.port.x", 1, "nothing can stand below it"),
         ("agents.list[3].id", "a", "the list has only 0 items"),
         ("gateway..port", 1, "a name is missing"),

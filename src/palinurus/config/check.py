@@ -10,20 +10,20 @@ from functools import cache
 from typing import Any
 
 from palinurus.config.declare import SectionKind
-from palinurus.config.findings import ConfigFinding
+from palinurus.config.findings import ConfigPlace
+from palinurus.config.inert import find_reason
 from palinurus.config.keypath import Path
-from palinurus.config.kinds import KeyNote, Kind, KindReport, ListKind, MapKind, Written, make_kind, name_kind
+from palinurus.config.kinds import KeyNote, Kind, KindReport, ListKind, MapKind, Written, make_kind
 from palinurus.config.schema import Config
 
+_SPANS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))  # seconds
 
-def check_config(raw: Any) -> KindReport:
+
+def check_config(raw: dict[str, Any]) -> KindReport:
     """Everything wrong with a whole config. Unknown keys are not fatal, all else is."""
     report = KindReport([], [])
-    if isinstance(raw, dict):
-        make_kind(Config).check(raw, (), report)
-    else:
-        text = f"the config must be an object, not {name_kind(raw)}"
-        report.wrong.append(ConfigFinding((), text, "write { … } around it"))
+    make_kind(Config).check(raw, (), report)
+    report.wrong[:] = [finding for finding in report.wrong if not find_reason(finding.path)]
     return report
 
 
@@ -32,7 +32,7 @@ def describe_key(path: Path) -> Kind | None:
     kind: Kind | None = make_kind(Config)
     for part in path:
         kind = kind.step(part) if kind is not None else None
-    return kind
+    return Kind() if kind is None and find_reason(path) else kind
 
 
 def list_keys_below(path: Path) -> list[str]:
@@ -43,6 +43,8 @@ def list_keys_below(path: Path) -> list[str]:
 
 def find_note(path: Path) -> KeyNote:
     """What is declared of the key at `path`."""
+    if reason := find_reason(path):
+        return KeyNote(inert=reason)
     around = describe_key(path[:-1]) if path else None
     return (around.find_note(path[-1]) if around else None) or KeyNote()
 
@@ -50,8 +52,24 @@ def find_note(path: Path) -> KeyNote:
 def show_default(kind: Kind | None, note: KeyNote) -> Any:
     """What applies where a key is not written, in the form in which it would be written; None: cannot be said."""
     default = list(note.default) if isinstance(note.default, tuple) else note.default
-    known = isinstance(default, str | int | float | list) and not isinstance(kind, Written)
-    return default if kind is not None and known and kind.fits(default) else None
+    if kind is None or not isinstance(default, str | int | float | list):
+        return None
+    tries = list_forms(default) if isinstance(kind, Written) else [default]
+    nowhere = ConfigPlace("", {}, [])
+    fitting = (one for one in tries if kind.fits(one))
+    return next(
+        (one for one in fitting if not isinstance(kind, Written) or kind.read(one, nowhere) == note.default), None
+    )
+
+
+def list_forms(value: Any) -> list[Any]:
+    """How a value might be written that the program uses in another form: seconds as spans of time or milliseconds,
+    bytes as megabytes."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return [value]
+    spans = [f"{value / size:g}{unit}" for unit, size in _SPANS if value and value % size == 0]
+    sizes = (value, value * 1000, value / 60, value / 3600, value / 86_400, value / (1 << 20))
+    return [*spans, *(int(one) if one == int(one) else one for one in sizes)]
 
 
 def walk_keys(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, cached_property
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 from msgspec import NODEFAULT
@@ -20,21 +20,25 @@ from palinurus.config.kinds import KeyNote, Kind, KindReport, Schema, make_kind
 S = TypeVar("S", bound="Section")
 
 
-class KeySpec(NamedTuple):
+class KeySpec(msgspec.Struct, frozen=True):
     """What `option` said."""
 
     default: Any
     about: str = ""
     at: str | None = ""
+    closed: Any = msgspec.UNSET
 
 
-def option(default: Any = NODEFAULT, about: str = "", at: str | None = "") -> Any:
+def option(default: Any = NODEFAULT, about: str = "", at: str | None = "", *, closed: Any = msgspec.UNSET) -> Any:
     """A field: its default, one sentence for people, and its place in the section (a.b.c) if that is not its own name.
+
+    `closed`: as the file would write it, what counts where somebody wrote a value that cannot be read. Keys that
+    guard something have one: there the default would open what the owner meant to close.
 
     `a:b.c`: what stands below `a` is free-form, and not checked. None: no key; the section fills the field in itself.
     `.`: no key either, but the name that the section stands under. `*`: a section whose keys stand among the others.
     """
-    return KeySpec(default, about, at)
+    return KeySpec(default, about, at, closed)
 
 
 class SectionMeta(msgspec.StructMeta):
@@ -90,7 +94,7 @@ class SectionKind(Kind):
 
     def find_note(self, part: str | int) -> KeyNote | None:
         note = None if self.cls.LOOSE else self.tree.find_note(part)
-        return note._replace(about=self.about[str(part)]) if note and part in self.about else note
+        return msgspec.structs.replace(note, about=self.about[str(part)]) if note and part in self.about else note
 
 
 class Unfilled(SectionKind):
@@ -107,8 +111,9 @@ class Section(msgspec.Struct, frozen=True, metaclass=SectionMeta):
     ALWAYS: ClassVar[bool] = False  # `settle` has a say even if the section is not written
     LOOSE: ClassVar[bool] = False  # free-form: what does not fit counts as not written
     KNOWN: ClassVar[Mapping[str, Any]] = {}  # key -> how it is written; `settle` or somebody above reads it
-    UNREAD: ClassVar[Mapping[str, Any]] = {}  # the same; nobody reads it
     GROUPS: ClassVar[Mapping[str, str]] = {}  # objects that hold several of the keys -> one sentence
+    CLOSED: ClassVar[Mapping[str, Any] | None] = None  # what stands for it where something else than an object does
+    SEALED: ClassVar[Mapping[str, Any] | None] = None  # what the section says when anything in it cannot be read
     RESTART: ClassVar[tuple[str, ...]] = ()  # keys that are read only when the gateway starts
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
@@ -129,6 +134,7 @@ class DeclaredKey:
     def __init__(self, field: str, form: Any, spec: KeySpec, default: Any, loose: bool) -> None:
         place = spec.at or camel_case(field)
         self.field, self.form, self.about, self.default = field, form, spec.about, default
+        self.closed = spec.closed
         self.place, colon, _ = place.partition(":")  # what is checked; below it, everything goes
         self.at: Path = () if place in (".", "*") else tuple(place.replace(":", ".").split("."))
         self.free = bool(colon)
@@ -219,7 +225,7 @@ def list_declared(cls: type[Section], without: frozenset[str] = frozenset()) -> 
     """The keys of a section, as the file has them."""
     tree = KeyTree()
     for key in list_fields(cls):
-        note = KeyNote(key.about, key.default, restart=key.place in cls.RESTART)
+        note = KeyNote(key.about, key.default, restart=key.place in cls.RESTART, closed=key.closed)
         if not key.at:
             for below in key.kind.list_keys():
                 tree.put((below,), key.kind.step(below) or Kind(), key.kind.find_note(below) or KeyNote())
@@ -229,9 +235,9 @@ def list_declared(cls: type[Section], without: frozenset[str] = frozenset()) -> 
             tree.put(key.at, key.kind, note)
         if key.at and key.default is NODEFAULT:
             tree.required.append(str(key.at[0]))
-    for name, form in {**cls.KNOWN, **cls.UNREAD}.items():
+    for name, form in cls.KNOWN.items():
         about = next((mark for mark in getattr(form, "__metadata__", ()) if isinstance(mark, str)), "")
-        note = KeyNote(about, acts=name not in cls.UNREAD, restart=name in cls.RESTART)
+        note = KeyNote(about, restart=name in cls.RESTART)
         tree.put(tuple(name.split(".")), make_kind(form), note)
     for name, about in cls.GROUPS.items():
         tree.notes[name] = KeyNote(about)
@@ -247,7 +253,7 @@ def camel_case(name: str) -> str:
 
 
 def same_form(form: Any, names: str) -> dict[str, Any]:
-    """Several keys that are written in the same form, for `KNOWN` and `UNREAD`."""
+    """Several keys that are written in the same form, for `KNOWN`."""
     return dict.fromkeys(names.split(), form)
 
 

@@ -7,15 +7,15 @@ is noticed there. `None` means that the text cannot be edited here at all.
 from __future__ import annotations
 
 import copy
-import re
 from typing import Any
 
 import msgspec
 
 from palinurus.config.keypath import Path
 from palinurus.config.lines import JsonNode, JsonScan, scan_json
+from palinurus.patterns import compile_late
 
-_IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+_IDENTIFIER = compile_late(r"[A-Za-z_$][A-Za-z0-9_$]*")
 STEP = "  "
 
 

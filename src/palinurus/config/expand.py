@@ -13,9 +13,10 @@ from typing import Any
 
 from palinurus.config.findings import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
+from palinurus.patterns import compile_late
 
-_VARIABLE = re.compile(r"\$?\$\{([A-Z_][A-Z0-9_]*)(?::-([^${}]*))?\}")
-_LOWER = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_VARIABLE = compile_late(r"\$?\$\{([A-Z_][A-Z0-9_]*)(?::-([^${}]*))?\}")
+_LOWER = compile_late(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _WIDE = 2**63
 _EXACT = 2**53  # above, a float is no longer a certain whole number
 
@@ -35,7 +36,8 @@ def collect_variables(raw: Any, environ: Mapping[str, str]) -> dict[str, str]:
 def expand_variables(value: Any, env: Mapping[str, str], findings: list[ConfigFinding], path: Path = ()) -> Any:
     """A copy of `value` with variables filled in and `1e3` read as 1000. What cannot be is added to `findings`."""
     if isinstance(value, dict):
-        return {k: expand_variables(v, env, findings, (*path, k)) for k, v in value.items()}
+        said = [] if value.get("enabled") is False else findings  # what is switched off needs no variables
+        return {k: expand_variables(v, env, said, (*path, k)) for k, v in value.items()}
     if isinstance(value, list):
         return [expand_variables(v, env, findings, (*path, i)) for i, v in enumerate(value)]
     if isinstance(value, str):
@@ -70,7 +72,10 @@ def _text(value: str, env: Mapping[str, str], findings: list[ConfigFinding], pat
         if fallback is not None:
             return fallback
         hint = suggest_nearest(name, env) or f"set {name}, or write ${{{name}:-text}} for a fallback"
-        findings.append(ConfigFinding(path, f"the environment variable {name} is not set", hint))
+        missing.append(ConfigFinding(path, f"the environment variable {name} is not set", hint))
         return ""
 
-    return _VARIABLE.sub(fill, value)
+    missing: list[ConfigFinding] = []
+    made = _VARIABLE.sub(fill, value)
+    findings.extend(missing)
+    return "" if missing else made  # half a path or an address would lead somewhere else

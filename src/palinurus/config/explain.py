@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from palinurus.config import files, lines
-from palinurus.config.check import describe_key, find_note, list_keys_below, list_restart_keys, show_default
+from palinurus.config.check import describe_key, find_note, list_keys_below, list_restart_keys, show_default, walk_keys
+from palinurus.config.declare import SectionKind
 from palinurus.config.findings import suggest_nearest
 from palinurus.config.keypath import Path, get_at, has_at, parse_path, settle_path, show_path
+from palinurus.config.kinds import Kind, make_kind
 from palinurus.config.load import LoadedConfig
+from palinurus.config.schema import Config
 from palinurus.config.secrets import MASK, is_secret, mask_secrets
 from palinurus.config.settings import AgentSettings, Secret, Settings
 from palinurus.errors import BadRequest, NotFound
@@ -37,9 +41,17 @@ EFFECTIVE: dict[str, Callable[[Settings], Any]] = {
     "tools.allow": lambda s: None if s.policy.shared.own.allow is None else list(s.policy.shared.own.allow),
     "tools.profile": lambda s: s.policy.shared.own.profile or None,
     "tools.exec.timeoutSec": lambda s: s.tools.exec.timeout,
-    "tools.loopDetection.warningThreshold": lambda s: s.tools.loop_warn,
-    "tools.loopDetection.criticalThreshold": lambda s: s.tools.loop_stop,
+    "tools.loopDetection.warningThreshold": lambda s: s.tools.loops.warn,
+    "tools.loopDetection.criticalThreshold": lambda s: s.tools.loops.stop,
 }
+
+
+class KeyLine(msgspec.Struct, frozen=True):
+    """One key of a section, for a list of them."""
+
+    name: str
+    value: Any  # secrets masked; None: nothing, or a section itself
+    about: str
 
 
 class KeyExplanation(msgspec.Struct, frozen=True):
@@ -49,6 +61,7 @@ class KeyExplanation(msgspec.Struct, frozen=True):
     live: bool  # does a change apply without a restart
     about: str = ""
     note: str = ""
+    keys: tuple[KeyLine, ...] = ()  # of a section
 
 
 def needs_restart(path: Path) -> bool:
@@ -60,15 +73,31 @@ def explain_key(loaded: LoadedConfig, key: str) -> KeyExplanation:
     """Everything about `key`. Raises BadRequest if it is no key path, NotFound if there is no such key."""
     path = resolve_key(loaded, key)
     name = show_path(path)
-    about, acts = find_note(path).about, find_note(path).acts
-    live, dead = not needs_restart(path), "" if acts else "known, but not acted on"
+    about, reason = find_note(path).about, find_note(path).inert
+    live, dead = not needs_restart(path), f"known, but not acted on: {reason}" if reason else ""
     if has_at(loaded.raw, path):
         value = mask_secrets(get_at(loaded.raw, path), path)
         note = f"not what {loaded.file} says now: that file cannot be used" if loaded.fallback else dead
-        return KeyExplanation(name, value, _where(loaded, path), live, about=about, note=note)
-    value = find_effective(loaded, path)
-    source = "default" if value is not None else "not set"
-    return KeyExplanation(name, value, source, live, about=about, note=dead)
+        made = KeyExplanation(name, value, _where(loaded, path), live, about=about, note=note)
+    else:
+        value = find_effective(loaded, path)
+        made = KeyExplanation(name, value, "default" if value is not None else "not set", live, about=about, note=dead)
+    return msgspec.structs.replace(made, keys=tuple(_line(loaded, (*path, key)) for key in list_section(path)))
+
+
+def list_section(path: Path) -> list[str]:
+    """The keys directly below, those of free-form sections too."""
+    kind = describe_key(path)
+    options = kind.options if kind is not None and not find_note(path).inert else ()
+    found = (one.tree if isinstance(one, SectionKind) else one for one in options)
+    return sorted({key for one in found for key in one.list_keys()})
+
+
+def _line(loaded: LoadedConfig, path: Path) -> KeyLine:
+    about = find_note(path).about
+    if has_at(loaded.raw, path):
+        return KeyLine(str(path[-1]), mask_secrets(get_at(loaded.raw, path), path), about)
+    return KeyLine(str(path[-1]), find_effective(loaded, path), about)
 
 
 def find_effective(loaded: LoadedConfig, path: Path) -> Any:
@@ -103,3 +132,74 @@ def _where(loaded: LoadedConfig, path: Path) -> str:
     text = files.decode_text(data) if isinstance(data, bytes) else ""
     line = lines.scan_json(text).line(path) if isinstance(text, str) else 0
     return f"{loaded.source}:{line}" if line else loaded.source
+
+
+# The schema as JSON Schema, whole or one key of it, with hints for forms.
+
+_SHOWN = ("type", "enum", "const", "description", "default", "minimum", "maximum", "minLength", "maxLength", "pattern")
+
+
+@cache
+def build_json_schema() -> dict[str, Any]:
+    """The whole, without references."""
+    return make_kind(Config).describe()
+
+
+@cache
+def build_hints() -> dict[str, dict[str, Any]]:
+    """By key path (`*` for any item): what it means, and whether it is a secret."""
+    found = (([str(part).replace("[]", "*") for part in path], note) for path, _, note in walk_keys())
+    return {".".join(path): _hint(tuple(path), note.about) for path, note in found if note.about}
+
+
+def _hint(path: Path, words: str) -> dict[str, Any]:
+    hint: dict[str, Any] = {"label": path[-1], "help": words}
+    return {**hint, "sensitive": True} if is_secret(path) else hint
+
+
+def lookup_key(key: str) -> dict[str, Any] | None:
+    """One key: its schema, whether a change needs a restart, and the keys below it. None if there is no such key."""
+    try:
+        path = parse_path(key) if key.strip(". ") else ()
+    except ValueError:
+        return None
+    kind = describe_key(path)
+    if kind is None:
+        return None
+    made: dict[str, Any] = {"path": key, "schema": _own(kind), "reloadKind": _reload(path), **_hinted(path)}
+    return {**made, "children": [_child(path, name, kind.step(name) or Kind()) for name in kind.list_keys()]}
+
+
+def _own(kind: Kind) -> dict[str, Any]:
+    """The schema of the key itself, what is below it left out."""
+    bodies = [option.describe() for option in kind.options]
+    found = [{name: body[name] for name in _SHOWN if name in body} for body in bodies]
+    return found[0] if len(found) == 1 else {"anyOf": found}
+
+
+def _child(path: Path, name: str, kind: Kind) -> dict[str, Any]:
+    below = (*path, name)
+    key = ".".join(str(part) for part in below)
+    flat = [option.describe() for option in kind.options]
+    kinds = list(dict.fromkeys(one["type"] for one in flat if "type" in one))
+    made: dict[str, Any] = {
+        "key": name,
+        "path": key,
+        "required": False,
+        "hasChildren": any(one in ("object", "array") for one in kinds),
+        "reloadKind": _reload(below),
+    }
+    if kinds:
+        made["type"] = kinds[0] if len(kinds) == 1 else kinds
+    return made | _hinted(below)
+
+
+def _hinted(path: Path) -> dict[str, Any]:
+    note = find_note(path)
+    words = f"Not acted on: {note.inert}." if note.inert else note.about
+    shown = ".".join("*" if isinstance(part, int) else part for part in path)
+    return {"hint": _hint(path, words), "hintPath": shown} if words else {}
+
+
+def _reload(path: Path) -> str:
+    return "restart" if path and needs_restart(path) else "hot"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
 
 from palinurus.config import paths
 from palinurus.config.keypath import Path
 
 
-class ConfigFinding(NamedTuple):
+class ConfigFinding(msgspec.Struct, frozen=True):
     """A problem before it has a file and a line."""
 
     path: Path
@@ -26,17 +27,18 @@ def suggest_nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean {folded[found[0]]!r}?" if found else ""
 
 
-class ConfigPlace(NamedTuple):
+class ConfigPlace(msgspec.Struct, frozen=True):
     """Where a value stands, and what reading it may need."""
 
     home: str
     environ: Mapping[str, str]
     findings: list[ConfigFinding]
     path: Path = ()
+    fetch: Callable[[str, str, str], tuple[str, str]] | None = None  # (source, provider, id) -> a secret, or why not
 
     def below(self, *parts: str | int) -> ConfigPlace:
         """The same for a value below."""
-        return self._replace(path=(*self.path, *parts))
+        return msgspec.structs.replace(self, path=(*self.path, *parts))
 
     def bad(self, key: str, message: str, hint: str = "", *, fatal: bool = True) -> None:
         """Note what is wrong with `key` (a.b.c from here; "" is the value itself)."""

@@ -5,15 +5,16 @@ A type here is what the program gets; the kind in its annotation says how a file
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from palinurus.config.declare import Section, option
+from palinurus.config.declare import Section, option, same_form
 from palinurus.config.findings import ConfigPlace, suggest_nearest
 from palinurus.config.kinds import Kind, WordKind, WrappedKind, Written, make_kind
 from palinurus.config.secrets import Secret
 from palinurus.core.durations import parse_duration
+from palinurus.patterns import compile_late
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -46,7 +47,7 @@ DURATION = ("is not a duration", "write it as 500ms, 30s, 15m, 2h or 7d")
 SIZE = ("is not a size", "write it as 500mb, 2gb or a number of bytes")
 UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30,
          "t": 1 << 40, "tb": 1 << 40}  # fmt: skip
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?b?)", re.ASCII)
+_SIZE = compile_late(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?b?)", re.ASCII)
 
 
 def list_ids(written: Any) -> list[str]:
@@ -108,10 +109,17 @@ class Told(Written):
 
 
 class ToldWord(WordKind):
-    """In a free-form section, one of some words; any other is a finding that stops."""
+    """In a free-form section, one of some words; any other is an error, and the default applies. `near`: words that
+    count as another one, which is said."""
 
-    def __init__(self, *words: str) -> None:
-        super().__init__(words)
+    def __init__(self, *words: str, **near: str) -> None:
+        super().__init__((*words, *near))
+        self.near = near
+
+    def read(self, value: Any, here: ConfigPlace) -> Any:
+        if value in self.near:
+            here.odd("", f"{value!r} is not built; it counts as {self.near[value]!r}")
+        return self.near.get(value, value)
 
     def refuse(self, value: Any, default: Any, here: ConfigPlace) -> None:
         text = f"{str(value)[:40]!r} is none of {', '.join(self.words)}"
@@ -142,7 +150,7 @@ FolderList: TypeAlias = Annotated[Names, Folders()]
 class SecretRef(Section, frozen=True):
     """A secret kept elsewhere instead of in the file."""
 
-    source: Literal["env", "file", "exec", "store"]
+    source: Literal["env", "file", "exec"]
     id: str
     provider: str = "default"
 
@@ -188,11 +196,14 @@ def resolve_secret(value: SecretText | None, here: ConfigPlace, *, fatal: bool =
     """A secret written out, or fetched from where its reference says. Not found = a finding and an empty Secret."""
     if value is None or isinstance(value, str):
         return Secret(value or "")
-    if value.source != "env":
-        hint = "write it as ${NAME} and set that variable"
-        here.bad("", f"secrets from source {value.source!r} are not supported yet", hint, fatal=fatal)
-        return Secret()
-    return Secret(find_variable(value.id, here, fatal=fatal))
+    if here.fetch is None and value.source == "env":
+        return Secret(find_variable(value.id, here, fatal=fatal))
+    found, why = (
+        here.fetch(value.source, value.provider, value.id) if here.fetch else ("", "nobody fetches secrets here")
+    )
+    if why:
+        here.bad("", why, suggest_nearest(value.id, here.environ) if value.source == "env" else "", fatal=fatal)
+    return Secret(found)
 
 
 def find_variable(name: str, here: ConfigPlace, *, fatal: bool = False) -> str:
@@ -214,10 +225,20 @@ def resolve_loose_secret(value: Any, here: ConfigPlace) -> Secret:
     return resolve_secret(value, here, fatal=False) if isinstance(value, str | SecretRef) else Secret()
 
 
+def reveal_references(value: Any, here: ConfigPlace) -> Any:
+    """A value of a free-form section with references to secrets replaced by the secrets."""
+    if isinstance(value, list):
+        return [reveal_references(one, here.below(at)) for at, one in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    if {"source", "id"} <= set(value) <= {"source", "id", "provider"} and make_kind(SecretRef).fits(value):
+        return resolve_loose_secret(value, here).reveal()
+    return {name: reveal_references(one, here.below(name)) for name, one in value.items()}
+
+
 class ModelChoiceSection(Section, frozen=True):
     primary: str | None = option(None, "The model that is asked first.")
     fallbacks: list[str] | None = option(None, "Models to try, in this order, when the first one fails.")
-    timeout_ms: Count | None = None
 
 
 ModelSpec: TypeAlias = str | ModelChoiceSection
@@ -229,19 +250,13 @@ def choose_model(spec: ModelSpec | None) -> ModelChoiceSection:
 
 
 class IdentitySection(Section, frozen=True):
-    name: str | None = None
-    theme: str | None = None
-    emoji: str | None = None
-    avatar: str | None = None
-    creature: str | None = None
-    vibe: str | None = None
+    KNOWN: ClassVar = same_form(str, "name theme emoji avatar creature vibe")
 
 
 class GroupChatSection(Section, frozen=True):
     mention_patterns: list[str] | None = option(None, "Regular expressions that name the agent in groups.")
     history_limit: Count | None = option(None, "How many unmentioned messages of a group come along as context.")
     visible_replies: str | None = None
-    unmentioned_inbound: str | None = None
 
 
 def lay_over(base: T, *sections: Any) -> T:
@@ -257,6 +272,15 @@ def lay_over(base: T, *sections: Any) -> T:
 def read_form(form: Any, value: Any, here: ConfigPlace) -> Any:
     """A value that has been checked, as the program uses it."""
     return None if value is None else make_kind(form).read(value, here)
+
+
+def merge_deep(own: Mapping[str, Any] | None, shared: Mapping[str, Any] | None) -> dict[str, Any]:
+    """As `merge_raw`, objects inside objects too."""
+    made = merge_raw(own, shared)
+    for key, below in (shared or {}).items():
+        if isinstance(below, dict) and isinstance(made[key], dict):
+            made[key] = merge_deep(made[key], below)
+    return made
 
 
 def merge_raw(*layers: Mapping[str, Any] | None) -> dict[str, Any]:

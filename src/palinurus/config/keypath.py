@@ -9,12 +9,14 @@ import re
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+from palinurus.patterns import compile_late
+
 Path: TypeAlias = tuple[str | int, ...]
 
 MAX_PARTS = 64
 
-_BARE = re.compile(r'[^.\[\]"\'\s\x00-\x1f]+')
-_PART = re.compile(r'\[(\d{1,6})\]|\[("(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\')\]|([^.\[\]]+)')
+_BARE = compile_late(r'[^.\[\]"\'\s\x00-\x1f]+')
+_PART = compile_late(r'\[(\d{1,6})\]|\[("(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\')\]|([^.\[\]]+)')
 
 
 def show_path(path: Iterable[str | int]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, Union, get_args, get_origin
 
 import msgspec
 
@@ -33,20 +33,21 @@ def name_kind(value: Any) -> str:
     return next((word for kind, word in _GOT if isinstance(value, kind)), "null")
 
 
-class KindReport(NamedTuple):
+class KindReport(msgspec.Struct, frozen=True):
     """`wrong` is of the wrong kind; `late` is found where kinds are right and what is said makes no sense."""
 
     wrong: list[ConfigFinding]
     late: list[ConfigFinding]
 
 
-class KeyNote(NamedTuple):
+class KeyNote(msgspec.Struct, frozen=True):
     """What a declaration says besides the kind."""
 
     about: str = ""  # one sentence
     default: Any = msgspec.UNSET  # as the program uses it
-    acts: bool = True  # False: known, and nobody reads it
+    inert: str = ""  # why it is known and not acted on
     restart: bool = False  # a change takes effect only when the gateway starts again
+    closed: Any = msgspec.UNSET  # what counts in place of what cannot be read; UNSET: as if nothing was written
 
 
 class Kind:

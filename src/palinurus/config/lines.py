@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.config import relaxed
 from palinurus.config.keypath import Path
 from palinurus.config.relaxed import MAX_DEPTH
+from palinurus.patterns import compile_late
 
-_BLANK = re.compile(r"(?:[\s\ufeff]++|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
-_STRING = re.compile(r'"(?:[^"\\\n\r]++|\\(?:\r\n|[\s\S]))*+"|' r"'(?:[^'\\\n\r]++|\\(?:\r\n|[\s\S]))*+'")
-_NAME = re.compile(r"(?:[\w$\u200c\u200d]|\\u[0-9a-fA-F]{4})++")
+_BLANK = compile_late(r"(?:[\s\ufeff]++|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
+_STRING = compile_late(r'"(?:[^"\\\n\r]++|\\(?:\r\n|[\s\S]))*+"|' r"'(?:[^'\\\n\r]++|\\(?:\r\n|[\s\S]))*+'")
+_NAME = compile_late(r"(?:[\w$\u200c\u200d]|\\u[0-9a-fA-F]{4})++")
 # Numbers are taken as generously as the parser takes them (`1_000`, `.e5`): whoever is right, lines must be found.
-_SCALAR = re.compile(
+_SCALAR = compile_late(
     r"(?:true|false|null|[+-]*(?:Infinity|NaN|[.0-9_][0-9A-Za-z_.]*(?:(?<=[eE])[+-][0-9_]+)?))(?![\w$.+-])", re.ASCII
 )
-_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
-_NEWLINE = re.compile(r"\r\n?|\n")
+_ESCAPE = compile_late(r"\\u([0-9a-fA-F]{4})")
+_NEWLINE = compile_late(r"\r\n?|\n")
 
 
-class JsonNode(NamedTuple):
+class JsonNode(msgspec.Struct, frozen=True):
     """One value. Offsets are in characters; a list item has no key, `key` is then its start."""
 
     line: int
@@ -37,7 +39,7 @@ class JsonNode(NamedTuple):
     comma: int = -1  # offset of the comma behind it
 
 
-class JsonFault(NamedTuple):
+class JsonFault(msgspec.Struct, frozen=True):
     """Where the text stops being JSON5."""
 
     line: int
@@ -46,7 +48,7 @@ class JsonFault(NamedTuple):
     hint: str = ""
 
 
-class JsonScan(NamedTuple):
+class JsonScan(msgspec.Struct, frozen=True):
     nodes: dict[Path, JsonNode]  # the last one wins where a key stands twice
     fault: JsonFault | None
     doubles: tuple[tuple[Path, int], ...]  # keys that stand twice, and the line of the second
@@ -145,7 +147,7 @@ class _Scanner:
             end = self.at
             char = self.blank(child)
             if char == ",":
-                self.nodes[child] = self.nodes[child]._replace(comma=self.at)
+                self.nodes[child] = msgspec.structs.replace(self.nodes[child], comma=self.at)
                 self.at += 1
             elif char == "":
                 raise self.stop(opened, path, f"this {kind} is never closed", f"a {closing} is missing")

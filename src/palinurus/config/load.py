@@ -6,26 +6,32 @@ to say.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import re
+import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from palinurus.config import files, lines, paths, relaxed
-from palinurus.config.check import check_config, find_note
 from palinurus.config.expand import collect_variables, expand_variables
 from palinurus.config.findings import ConfigFinding, ConfigPlace
-from palinurus.config.keypath import Path, show_path
+from palinurus.config.inert import list_written_inert
+from palinurus.config.keypath import get_at, show_path
+from palinurus.config.kinds import name_kind
+from palinurus.config.mend import mend_config
 from palinurus.config.resolve import resolve_settings
-from palinurus.config.schema import Config, convert_config
+from palinurus.config.schema import convert_config
+from palinurus.config.secrets import collect_secrets, wrap_secrets
+from palinurus.config.sections.vaults import SecretVaults
 from palinurus.config.settings import Settings
 from palinurus.errors import ConfigError, Problem
+from palinurus.patterns import compile_late
 
 FIX = "`pal config validate` lists every problem; `pal config explain KEY` tells what a key may be"
 
-_NEAR = re.compile(r"near (\d+)")
+_NEAR = compile_late(r"near (\d+)")
 
 
 class LoadedConfig(msgspec.Struct, frozen=True):
@@ -44,26 +50,34 @@ class LoadedConfig(msgspec.Struct, frozen=True):
     __str__ = __repr__
 
 
-class ConfigReading(NamedTuple):
-    """One file read and judged. `settings` is None if a problem is fatal."""
+class ConfigReading(msgspec.Struct, frozen=True):
+    """One file read and judged. `settings` is None if the file cannot be read at all; a fatal problem in it costs what
+    it is about, and is enough to refuse a change."""
 
     settings: Settings | None
     raw: dict[str, Any]
     problems: tuple[Problem, ...]
     data: bytes | None = None
     text: str = ""
+    inert: tuple[Problem, ...] = ()  # keys that are known and not acted on
 
 
 def load_config(home: str, environ: Mapping[str, str]) -> LoadedConfig:
-    """The config of `home`. Raises ConfigError if neither the file nor its last good copy can be used."""
+    """The config of `home`: a value that cannot be read costs itself, a file that cannot gives way to its last good
+    copy. Raises ConfigError if that cannot be read either."""
     file = paths.locate_config_file(home)
-    reading = read_config(file, home, environ)
+    reading, copy = read_config(file, home, environ), paths.locate_last_good(file)
+    if reading.data is not None and any(problem.fatal for problem in reading.problems):
+        good = read_config(copy, home, environ)
+        if reading.settings is not None and good.raw:
+            again = judge_config(reading.text, file, home, environ, good=good.raw)
+            reading = msgspec.structs.replace(again, data=reading.data)
+    elif reading.data is not None:
+        _keep(file, reading.data)
     if reading.settings is not None:
-        if reading.data is not None:
-            _keep(file, reading.data)
         source = file if reading.data is not None else ""
-        return LoadedConfig(reading.settings, reading.raw, reading.problems, file, fallback="", source=source)
-    copy = paths.locate_last_good(file)
+        problems = reading.problems + reading.inert
+        return LoadedConfig(reading.settings, reading.raw, problems, file, fallback="", source=source)
     good = read_config(copy, home, environ)
     if good.settings is None or good.data is None:
         raise ConfigError(reading.problems, fix=FIX)
@@ -78,17 +92,18 @@ def read_config(file: str, home: str, environ: Mapping[str, str]) -> ConfigReadi
     if isinstance(data, ConfigFinding):
         return ConfigReading(None, {}, (_problem(data, file, 0),))
     if data is None:
-        return judge_config("{}", file, home, environ)._replace(text="")
+        return msgspec.structs.replace(judge_config("{}", file, home, environ), text="")
     text = files.decode_text(data)
     if not isinstance(text, str):
         finding, offset = text
         line = data.count(b"\n", 0, offset) + 1
         return ConfigReading(None, {}, (_problem(finding, file, line),), data)
-    return judge_config(text, file, home, environ)._replace(data=data)
+    return msgspec.structs.replace(judge_config(text, file, home, environ), data=data)
 
 
-def judge_config(text: str, file: str, home: str, environ: Mapping[str, str]) -> ConfigReading:
-    """Parse, check and resolve `text`, which is or will be in `file`."""
+def judge_config(text: str, file: str, home: str, environ: Mapping[str, str], good: Any = None) -> ConfigReading:
+    """Parse, check and resolve `text`, which is or will be in `file`. What cannot be read counts as it stands in
+    `good`, if it does."""
     try:
         raw = relaxed.decode_json5(text)
     except ValueError as error:
@@ -96,33 +111,24 @@ def judge_config(text: str, file: str, home: str, environ: Mapping[str, str]) ->
     findings: list[ConfigFinding] = []
     env = collect_variables(raw, environ)
     value = expand_variables(raw, env, findings)
-    here = ConfigPlace(home, environ, findings)
-    config = _convert(value, here)
-    settings = None
-    if config is not None:
-        version = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
-        settings = resolve_settings(config, here, version)
-    if any(finding.fatal for finding in findings):
-        settings = None
+    if not isinstance(value, dict):
+        finding = ConfigFinding((), f"the config must be an object, not {name_kind(value)}", "write { … } around it")
+        return ConfigReading(None, {}, locate_findings([finding], text, file), text=text)
+    inert = [
+        ConfigFinding(path, f"is known, but not acted on: {reason}", fatal=False)
+        for path, reason in list_written_inert(value)
+    ]
+    for finding in inert:
+        del get_at(value, finding.path[:-1])[finding.path[-1]]
+    report = mend_config(value, expand_variables(good, env, []))
+    findings += report.wrong + report.late
+    vaults = SecretVaults(value.get("secrets"), environ, home)
+    here = ConfigPlace(home, environ, findings, fetch=vaults.fetch)
+    version = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
+    settings = resolve_settings(convert_config(value, here), here, version)
     problems = locate_findings(findings, text, file) if findings else ()
-    return ConfigReading(settings, raw if isinstance(raw, dict) else {}, problems, text=text)
-
-
-def _convert(value: Any, here: ConfigPlace) -> Config | None:
-    report = check_config(value)
-    here.findings.extend(report.wrong)
-    if any(finding.fatal for finding in report.wrong):
-        return None
-    for unknown in report.wrong:
-        _drop(value, unknown.path)
-    here.findings.extend(report.late)
-    return convert_config(value, here)
-
-
-def _drop(value: Any, path: Path) -> None:
-    for part in path[:-1]:
-        value = value[part]
-    del value[path[-1]]
+    told = locate_findings(inert, text, file) if inert else ()
+    return ConfigReading(settings, raw, problems, text=text, inert=told)
 
 
 def find_doubles(reading: ConfigReading, file: str) -> tuple[Problem, ...]:
@@ -132,18 +138,6 @@ def find_doubles(reading: ConfigReading, file: str) -> tuple[Problem, ...]:
         Problem(show_path(path), "stands twice, the last one counts", file, line, hint="", fatal=False)
         for path, line in found
     )
-
-
-def find_unread(reading: ConfigReading, file: str) -> tuple[Problem, ...]:
-    """Keys of the file that are known and not acted on: whoever wrote them should know."""
-    found: dict[Path, int] = {}
-    for path, node in sorted(lines.scan_json(reading.text).nodes.items(), key=lambda item: item[1].line):
-        around = any(path[:size] in found for size in range(len(path)))
-        if path and not around and not find_note(path).acts:
-            found[path] = node.line
-    said, told = "is known, but not acted on", {problem.path for problem in reading.problems}
-    made = (Problem(show_path(path), said, file, line, hint="", fatal=False) for path, line in found.items())
-    return tuple(problem for problem in made if problem.path not in told)
 
 
 def locate_findings(findings: list[ConfigFinding], text: str, file: str) -> tuple[Problem, ...]:
@@ -175,3 +169,19 @@ def _keep(file: str, data: bytes) -> None:
         files.replace_file(copy, data)
     except OSError:
         return
+    _drop_old_secrets(paths.locate_proven_config(file), data)
+
+
+def _drop_old_secrets(copy: str, data: bytes) -> None:
+    """A copy that holds a secret which the config no longer has goes: who changed a key wants the old one gone."""
+    held = files.read_file(copy)
+    text = files.decode_text(held) if isinstance(held, bytes) and held != data else None
+    if not isinstance(text, str):
+        return
+    try:
+        secrets = collect_secrets(wrap_secrets(relaxed.decode_json5(text)))
+    except ValueError:
+        secrets = [text]  # nobody knows what is in it
+    if any(secret.encode() not in data for secret in secrets):
+        with contextlib.suppress(OSError):
+            os.unlink(copy)

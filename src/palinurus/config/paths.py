@@ -44,6 +44,11 @@ def locate_config_file(home: str) -> str:
     return os.path.join(home, "palinurus.json")
 
 
+def locate_proven_config(file: str) -> str:
+    """The copy of a config file that ran well (cli/gateway/crashloop.py)."""
+    return f"{file}.proven"
+
+
 def locate_last_good(file: str) -> str:
     """The copy of the config that was in use before the present edit."""
     return file + ".last-good"

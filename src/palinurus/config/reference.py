@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from palinurus.config.check import show_default, walk_keys
+from palinurus.config.inert import list_inert
 from palinurus.config.keypath import Path
 from palinurus.config.kinds import KeyNote, Kind, NumberKind
 from palinurus.config.secrets import is_secret
@@ -19,8 +20,11 @@ INTRO = """# Every key of the config
 what a key is set to, and where. Made from the declarations in `src/palinurus/config/sections` by
 `python -m palinurus.config.reference docs/config.md`; do not edit.
 
-`*` stands for any name, `[]` for the items of a list. **not acted on**: the key is known, as OpenClaw has it, and does
-nothing here yet. *restart*: a change takes effect when the gateway starts again; every other change at once.
+`*` stands for any name, `[]` for the items of a list. *restart*: a change takes effect when the gateway starts again;
+every other change at once. Keys that OpenClaw has and that do nothing here are at the end, with the reason.
+"""
+INERT = """These keys load, and do nothing; neither does anything below them. The log at the start, `pal doctor`,
+`pal config validate` and `pal config explain` say so, with the line. `agents.*` is `agents.defaults` and every agent.
 """
 
 
@@ -34,7 +38,9 @@ def render_reference() -> str:
             seen.add((path, row))
             rows.setdefault(str(path[0]), []).append(row)
     head = "| key | written as | default | what it does |\n|---|---|---|---|\n"
-    return INTRO + "".join(f"\n## {top}\n\n{head}" + "".join(found) for top, found in rows.items())
+    made = "".join(f"\n## {top}\n\n{head}" + "".join(found) for top, found in rows.items())
+    inert = "".join(f"| `{key}` | {reason} |\n" for key, reason in sorted(list_inert().items()))
+    return f"{INTRO}{made}\n## Known and not acted on\n\n{INERT}\n| key | why |\n|---|---|\n{inert}"
 
 
 def _repeats(path: Path) -> bool:
@@ -54,7 +60,6 @@ def _row(path: Path, kind: Kind, note: KeyNote) -> str:
     default = show_default(kind, note)
     shown = "" if default in (None, "", []) else f"`{str(default).lower() if isinstance(default, bool) else default}`"
     fate = [note.about] if note.about else []
-    fate += [] if note.acts else ["**not acted on**"]
     fate += ["*restart*"] if note.restart else []
     return f"| `{key}` | {words} | {shown} | {' '.join(fate)} |\n".replace("|  |", "| |")
 

@@ -13,29 +13,37 @@ import msgspec
 
 from palinurus.config.declare import fill_section
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Free, ModelSpec, choose_model, read_form
+from palinurus.config.forms import Free, ModelSpec, choose_model, merge_deep, read_form, reveal_references
 from palinurus.config.keypath import get_at
 from palinurus.config.schema import Config
 from palinurus.config.secrets import Secret, wrap_secrets
 from palinurus.config.sections.agents import AgentLayers, AgentSettings, SubagentSettings, add_prompt, fill_agent
 from palinurus.config.sections.approvals import resolve_approvals
-from palinurus.config.sections.audio import AudioSettings, read_older_audio
+from palinurus.config.sections.audio import (
+    AudioSettings,
+    read_older_audio,
+    resolve_image_generation,
+    resolve_speech,
+    resolve_talk,
+)
 from palinurus.config.sections.bindings import resolve_bindings
 from palinurus.config.sections.channels import resolve_accounts
 from palinurus.config.sections.context import CompactionSettings, ContextSettings, PruningSection, TurnSection
 from palinurus.config.sections.delivery import resolve_delivery
-from palinurus.config.sections.gateway import GatewaySettings
+from palinurus.config.sections.gateway import GatewaySettings, SpanSettings
 from palinurus.config.sections.people import resolve_people
 from palinurus.config.sections.policy import ToolPolicyReader
 from palinurus.config.sections.runtimes import CODEX, resolve_runtimes
 from palinurus.config.sections.sandbox import resolve_sandbox
 from palinurus.config.sections.schedule import HeartbeatSettings, resolve_heartbeats, resolve_visibility
 from palinurus.config.sections.session import SessionSettings
-from palinurus.config.sections.tools import AgentToolsSection
+from palinurus.config.sections.tools import AgentToolsSection, ToolsSection, ToolsSettings
 from palinurus.config.sections.web import WebSettings
+from palinurus.config.sections.webhooks import WebhookSettings
 from palinurus.config.settings import LaneSettings, ReachSettings, Settings
 
 _RESULT = "toolResultMaxChars"
+PICTURES = "imageGenerationModel"
 
 
 def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Settings:
@@ -43,14 +51,14 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
     layers, default = config.agents.find_agents(here)
     agents = {name: _agent(name, one, default, config, here=here) for name, one in layers.items()}
     shared = config.agents.defaults
-    tools = {name: fill_section(AgentToolsSection, one.own.get("tools") or {}, here) for name, one in layers.items()}
+    tools = {
+        name: fill_section(AgentToolsSection, one.own.get("tools") or {}, here.below(*one.path, "tools"))
+        for name, one in layers.items()
+    }
     config.budgets.check_agents(agents, here)
-    if config.hooks.token and config.hooks.token == config.gateway.token:
-        here.bad("hooks.token", "is the gateway's own token", "webhooks need another one")
-    wrapped = {name: wrap_secrets(body, ("channels", name)) for name, body in config.channels.items()}
-    limit = config.messages.group_chat.history_limit
-    usual = {**({"historyLimit": limit} if limit else {}), **wrapped.pop("defaults", {})}
-    channels = {name: body for name, body in wrapped.items() if body.get("enabled") is not False}
+    wrapped, usual = _channels(config, here)
+    bindings, astray = resolve_bindings(config.bindings, config.channels, agents, here)
+    channels = {name: body for name, body in wrapped.items() if name.lower() not in astray}
     codex = config.plugins.entries.get(CODEX)
     return Settings(
         home=here.home,
@@ -58,17 +66,20 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         default_agent=default,
         providers=config.models.providers,
         only_listed=config.models.mode == "replace",
+        pricing=config.models.pricing,
         tools=config.tools.make_settings(here.below("tools")),
-        gateway=_gateway(config),
+        gateway=_gateway(config, here),
         lanes=_lanes(config),
         queue=config.messages.queue,
         session=_session(config),
-        bindings=resolve_bindings(config.bindings, config.channels, agents, here),
+        bindings=bindings,
         auth=config.auth,
         budgets=config.budgets,
         skills=config.skills,
         web=_web(config, here),
+        browser=config.browser,
         audio=_audio(config, here),
+        talk=resolve_talk(config.written, here.below("talk")),
         image_models=_image_models(shared, here),
         context=_context(config, layers),
         policy=ToolPolicyReader(config, layers, tools, here).rules(),
@@ -78,13 +89,14 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
         compaction=fill_section(CompactionSettings, shared.get("compaction") or {}, here),
         heartbeats=_heartbeats(config, layers, default, here),
         cron=msgspec.structs.replace(config.cron, timezone=agents[default].user_timezone),
-        webhooks=config.hooks,
+        webhooks=_webhooks(config, here),
         mcp=config.mcp,
         runtimes=resolve_runtimes(layers, shared, codex.config if codex else {}, config.models.providers),
         plugins=config.plugins,
         scripts=config.hooks.scripts,
         channels=channels,
         accounts=resolve_accounts(channels, usual, config.access_groups, here),
+        commands=config.commands,
         people=resolve_people(config.written, layers, here),
         delivery=resolve_delivery(layers, shared, config.section("session"), config.messages),
         approvals=resolve_approvals(config.tools, tools, shared.get("elevatedDefault"), here.home),
@@ -94,10 +106,49 @@ def resolve_settings(config: Config, here: ConfigPlace, version: str) -> Setting
     )
 
 
+def _webhooks(config: Config, here: ConfigPlace) -> WebhookSettings:
+    hooks = config.hooks
+    if hooks.token and hooks.token == config.gateway.token:
+        here.bad("hooks.token", "is the gateway's own token", "webhooks need another one; until then there are none")
+        return WebhookSettings(scripts=hooks.scripts)
+    return hooks
+
+
+def _channels(config: Config, here: ConfigPlace) -> tuple[dict[str, Free], Free]:
+    """The sections of channels that are on, with their secrets; and what goes below each of them."""
+    on = {name: body for name, body in config.channels.items() if body.get("enabled") is not False}
+    told = {name: _reveal_channel(body, here.below("channels", name)) for name, body in on.items()}
+    wrapped = {name: wrap_secrets(body, ("channels", name)) for name, body in told.items()}
+    for key in {"enabled", "defaultAccount"} & set(config.channels.get("defaults", {})):
+        here.below("channels", "defaults").odd(key, "says nothing here", "write it in the section of a channel")
+    limit, most = config.messages.group_chat.history_limit, config.agents.defaults.get("mediaMaxMb")
+    usual = {**({"historyLimit": limit} if limit else {}), **({"mediaMaxMb": most} if most else {})}
+    usual |= wrapped.pop("defaults", {})
+    return wrapped, {**usual, "native": config.commands.native is not False}
+
+
+def _reveal_channel(body: Free, here: ConfigPlace) -> Free:
+    return {key: reveal_references(one, here.below(key)) for key, one in body.items()}
+
+
 def _agent(name: str, layers: AgentLayers, default: str, config: Config, here: ConfigPlace) -> AgentSettings:
     made = add_prompt(fill_agent(name, layers, default, here), layers, config.written, _friendly(config))
     sandbox = resolve_sandbox(layers.own.get("sandbox"), layers.shared.get("sandbox"), here)
-    return msgspec.structs.replace(made, sandbox=sandbox)
+    own, shared = layers.own, layers.shared
+    return msgspec.structs.replace(
+        made,
+        sandbox=sandbox,
+        tools=_tools(own.get("tools"), config),
+        speech=resolve_speech(own, shared, config.written, here.below("tts")),
+        pictures=resolve_image_generation(own.get(PICTURES), shared.get(PICTURES), here),
+    )
+
+
+def _tools(own: Free | None, config: Config) -> ToolsSettings:
+    """Limits of the agent's tools: its own words over everybody's. What is odd about them is told where they stand."""
+    nowhere = ConfigPlace("", {}, [])
+    words = {name: one for name, one in (own or {}).items() if name in ("exec", "fs", "loopDetection")}
+    return fill_section(ToolsSection, merge_deep(words, config.section("tools")), nowhere).make_settings(nowhere)
 
 
 def _friendly(config: Config) -> bool:
@@ -114,21 +165,21 @@ def _env(section: Free) -> dict[str, Secret]:
     return {key: Secret(value) for key, value in found.items() if isinstance(value, str)}
 
 
-def _gateway(config: Config) -> GatewaySettings:
-    """With what other sections say. diagnostics.enabled and .otel.enabled, unless traces are switched off there."""
-    told = config.section("diagnostics")
-    otel = told.get("otel")
-    wanted = isinstance(otel, dict) and otel.get("enabled") is True and otel.get("traces") is not False
+def _gateway(config: Config, here: ConfigPlace) -> GatewaySettings:
+    """With what other sections say."""
+    told: Any = config.section("diagnostics").get("otel")
+    spans = fill_section(SpanSettings, told if isinstance(told, dict) else {}, here.below("diagnostics", "otel"))
+    wanted = spans.enabled and spans.traces and config.section("diagnostics").get("enabled") is not False
     return msgspec.structs.replace(
         config.gateway,
         json_logs=config.logging.console_style == "json",
-        spans=wanted and told.get("enabled") is not False,
+        spans=spans if wanted else None,
     )
 
 
 def _web(config: Config, place: ConfigPlace) -> WebSettings:
     declared = {key: value for key, value in config.env.items() if isinstance(value, str)}
-    here = place.below("tools", "web")._replace(environ={**declared, **place.environ})
+    here = msgspec.structs.replace(place.below("tools", "web"), environ={**declared, **place.environ})
     web = fill_section(WebSettings, config.tools.web, here)
     search: Any = config.tools.web.get("search")
     plugins = {name: {"config": entry.config} for name, entry in config.plugins.entries.items()}

@@ -322,9 +322,10 @@ def _refuse(before: ConfigReading, after: ConfigReading, changed: list[Path]) ->
     old = {(p.path, p.message) for p in before.problems}
     places = tuple(show_path(path) for path in changed)
     bad = tuple(
-        p._replace(line=0, file="")
+        msgspec.structs.replace(p, line=0, file="")
         for p in after.problems
-        if (p.path, p.message) not in old and (p.fatal or _below(p, places))
+        if (p.path, p.message) not in old
+        and (p.fatal or _below(p, places) or any(f"{place}.".startswith(f"{p.path}.") for place in places))
     )
     if bad:
         raise ConfigError(bad, fix="nothing was written")

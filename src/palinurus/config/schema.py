@@ -10,29 +10,38 @@ from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import Free
 from palinurus.config.kinds import NotedMap
 from palinurus.config.sections.agents import AgentsSection
+from palinurus.config.sections.audio import SpeechSettings, TalkSettings
+from palinurus.config.sections.browser import BrowserSettings
 from palinurus.config.sections.channels import ChannelSection
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
-from palinurus.config.sections.gateway import GatewaySettings
+from palinurus.config.sections.gateway import GatewaySettings, SpanSettings
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.config.sections.models import ModelsSection
 from palinurus.config.sections.plugins import PluginSettings
 from palinurus.config.sections.schedule import CronSettings
 from palinurus.config.sections.session import (
+    CommandSettings,
     LoggingSettings,
     MessagesSection,
-    MetaSection,
     SessionSettings,
     SkillSettings,
-    UiSection,
-    UpdateSection,
 )
 from palinurus.config.sections.tools import ToolsSection
+from palinurus.config.sections.vaults import SecretsSection
 from palinurus.config.sections.webhooks import WebhookSettings
 
 DEFAULTS = "What applies to every channel unless its own section says otherwise."
-OWNERS = "Who is the owner on chat channels, as channel:id; all rights."
-COMMANDERS = "Who may give commands, by channel; without it whoever a list names."
 INSIDERS = "Who else may have what is in MEMORY.md, USER.md and memory/: telegram:123, telegram:group:-100."
+
+
+class DiagnosticsSection(Section, frozen=True):
+    """diagnostics"""
+
+    KNOWN: ClassVar = {
+        "enabled": Annotated[bool, "false: nothing is sent anywhere."],
+        "otel": Annotated[SpanSettings, "Runs as OpenTelemetry spans."],
+    }
+    LOOSE: ClassVar = True
 
 
 class Config(Section, frozen=True):
@@ -47,36 +56,31 @@ class Config(Section, frozen=True):
     channels: Annotated[dict[str, Free], NotedMap(Unfilled(ChannelSection), defaults=DEFAULTS)] = option(
         {}, "Where messages come from and go to, by channel (docs/channels.md)."
     )
+    browser: BrowserSettings = option(BrowserSettings(), "The browser that agents drive (docs/browser.md).")
     cron: CronSettings = CronSettings()
     hooks: WebhookSettings = WebhookSettings()
     skills: SkillSettings = SkillSettings()
     plugins: PluginSettings = PluginSettings()
     logging: LoggingSettings = option(LoggingSettings(), "What is logged, and where.")
     env: Free = option({}, "Variables for the gateway that are used where the environment has none.")
+    secrets: SecretsSection = option(SecretsSection(), "Where references to secrets lead (docs/security.md).")
     bindings: list[Free] = []
     access_groups: Free = option({}, "Lists of people that have a name; other lists use them as accessGroup:NAME.")
     auth: AuthSettings = option(AuthSettings(), "Several keys for one provider, and how long one that failed rests.")
     budgets: BudgetSettings = option(BudgetSettings(), "What may be spent; a soft limit warns once, a hard one stops.")
     broadcast: Free = option({}, "Chats whose messages go to several agents, by the chat's id.")
-    commands: Annotated[Free, NotedMap(Any, ownerAllowFrom=OWNERS, allowFrom=COMMANDERS)] = {}
+    commands: CommandSettings = option(CommandSettings(), "What can be typed in chats, and by whom.")
     memory: Annotated[Free, NotedMap(Any, allowFrom=INSIDERS)] = {}
     mcp: McpSettings = McpSettings()
     written: Free = option({}, at=None)  # the whole as it is written
 
     RESTART: ClassVar = ("channels",)
     KNOWN: ClassVar = {
-        **same_form(Free, "audio diagnostics media tts wizard"),
+        "diagnostics": DiagnosticsSection,
+        **same_form(Free, "audio media meta wizard"),
+        "tts": Annotated[Free, Unfilled(SpeechSettings), "What is read aloud, and by whom (docs/speech.md)."],
+        "talk": Annotated[Free, Unfilled(TalkSettings), "Speech on the page and in clients (docs/speech.md)."],
         "$schema": str,  # this, meta and wizard are notes of programs: there is nothing to act on
-        "meta": MetaSection,
-    }
-    UNREAD: ClassVar = {
-        "ui": UiSection,
-        "update": UpdateSection,
-        **same_form(
-            Free,
-            "discovery acp approvals browser canvasHost cli commitments crestodian nodeHost proxy secrets surfaces "
-            "talk transcripts web",
-        ),
     }
 
     def section(self, name: str) -> Free:

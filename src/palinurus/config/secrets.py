@@ -6,17 +6,20 @@ Judged by key name, so that a channel or plugin we have never heard of is covere
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from palinurus.config.keypath import Path, show_path
+from palinurus.patterns import compile_late
 
 # The config for eyes that must not see its secrets, and the way back: what was shown stands for what is stored. Pure.
 #
 # A client reads the config, changes something and sends the whole back. Wherever it sends exactly what it was shown in
 # place of a secret, the stored secret is meant.
 
+LEAST = 8  # characters of a secret that is blanked wherever it stands
 MARKER = "__OPENCLAW_REDACTED__"  # what clients of this protocol know
 
 
@@ -65,15 +68,15 @@ def _twin(sent: Any, at: int, stored: list[Any], path: Path) -> Any:
 
 MASK = "***"
 
-_NAMES = re.compile(
+_NAMES = compile_late(
     r"(?:token|password|passphrase|passwd|secret|cookie|authorization|bearer|credentials?|serviceaccount|webhookurl"
     r"|(?:identity|certificate|knownhosts)data"
     r"|(?:api|private|signing|encryption|access|secret|shared|auth|license)[_-]?key)$|^(?:key|pass|pwd)$",
     re.IGNORECASE,
 )
 _HOLDERS = frozenset({"headers", "env", "vars"})  # every value below is taken for a secret
-_REFERENCE = re.compile(r"\$\{[A-Z_][A-Z0-9_]*\}")
-_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+_REFERENCE = compile_late(r"\$\{[A-Z_][A-Z0-9_]*\}")
+_USERINFO = compile_late(r"(?<=://)[^/@\s]+@")
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -125,3 +128,28 @@ def wrap_secrets(value: Any, path: Path = ()) -> Any:
     if isinstance(value, list):
         return [wrap_secrets(v, (*path, i)) for i, v in enumerate(value)]
     return Secret(value) if isinstance(value, str) and is_secret(path) else value
+
+
+def list_known_secrets(settings: object, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """What is blanked wherever it turns up: secrets of the config, and variables whose names say that they hold one.
+    Short ones stand in ordinary words, too."""
+    named = (value for name, value in environ.items() if is_secret((name,)))
+    found = dict.fromkeys((*collect_secrets(settings, named=True), *named))
+    return tuple(sorted((one for one in found if len(one) >= LEAST), key=len, reverse=True))
+
+
+def collect_secrets(value: object, *, named: bool = False) -> list[str]:
+    """Every Secret inside a struct, list, tuple or dict. `named`: of variables (`env`) only those whose names say that
+    they hold one."""
+    if isinstance(value, Secret):
+        return [value.reveal()] if value else []
+    if isinstance(value, msgspec.Struct):
+        parts = {name: getattr(value, name) for name in value.__struct_fields__}
+        if named and isinstance(env := parts.get("env"), dict):
+            parts["env"] = {name: one for name, one in env.items() if is_secret((name,))}
+        return [s for part in parts.values() for s in collect_secrets(part, named=named)]
+    if isinstance(value, dict):
+        return [s for item in value.values() for s in collect_secrets(item, named=named)]
+    if isinstance(value, (list, tuple)):
+        return [s for item in value for s in collect_secrets(item, named=named)]
+    return []

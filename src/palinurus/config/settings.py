@@ -13,8 +13,9 @@ from palinurus.config.secrets import Secret as Secret
 from palinurus.config.sections.agents import AgentSettings as AgentSettings
 from palinurus.config.sections.agents import SubagentSettings
 from palinurus.config.sections.approvals import AgentExecRules
-from palinurus.config.sections.audio import AudioSettings
+from palinurus.config.sections.audio import AudioSettings, TalkSettings
 from palinurus.config.sections.bindings import AgentBinding
+from palinurus.config.sections.browser import BrowserSettings
 from palinurus.config.sections.channels import AccountSettings
 from palinurus.config.sections.context import CompactionSettings, ContextSettings
 from palinurus.config.sections.credentials import AuthSettings, BudgetSettings
@@ -26,7 +27,13 @@ from palinurus.config.sections.people import PeopleSettings
 from palinurus.config.sections.plugins import HookScriptSettings, PluginSettings
 from palinurus.config.sections.runtimes import RuntimeSettings
 from palinurus.config.sections.schedule import CronSettings, HeartbeatSettings
-from palinurus.config.sections.session import LoggingSettings, QueueSettings, SessionSettings, SkillSettings
+from palinurus.config.sections.session import (
+    CommandSettings,
+    LoggingSettings,
+    QueueSettings,
+    SessionSettings,
+    SkillSettings,
+)
 from palinurus.config.sections.tools import MessageToolRules, ToolsSettings, Visibility
 from palinurus.config.sections.web import WebSettings
 from palinurus.config.sections.webhooks import WebhookSettings
@@ -57,6 +64,7 @@ class Settings(msgspec.Struct, frozen=True):
     agents: dict[str, AgentSettings]
     default_agent: str
     providers: dict[str, ProviderSettings] = {}
+    pricing: bool = True  # models.pricing.enabled
     only_listed: bool = False  # models.mode replace: no provider and no model but those of the config
     tools: ToolsSettings = ToolsSettings()
     gateway: GatewaySettings = GatewaySettings()
@@ -68,7 +76,9 @@ class Settings(msgspec.Struct, frozen=True):
     budgets: BudgetSettings = BudgetSettings()
     skills: SkillSettings = SkillSettings()
     web: WebSettings = WebSettings()
+    browser: BrowserSettings = BrowserSettings()
     audio: AudioSettings = AudioSettings()  # tools.media.audio
+    talk: TalkSettings = TalkSettings()
     image_models: tuple[str, ...] = ()  # agents.defaults.imageModel and its fallbacks
     context: ContextSettings = ContextSettings()
     policy: ToolRules = ToolRules()
@@ -86,6 +96,7 @@ class Settings(msgspec.Struct, frozen=True):
     channels: dict[str, dict[str, Any]] = {}  # enabled channels by id, as configured; secret texts are `Secret`
     accounts: dict[str, dict[str, AccountSettings]] = {}  # of the same channels, complete
     people: PeopleSettings = PeopleSettings()
+    commands: CommandSettings = CommandSettings()
     delivery: DeliverySettings = DeliverySettings()
     approvals: dict[str, AgentExecRules] = {}  # by agent: how commands are judged
     logging: LoggingSettings = LoggingSettings()

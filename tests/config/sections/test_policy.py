@@ -131,7 +131,9 @@ def test_allow_beside_also_allow_is_an_error_everywhere() -> None:
 
 def test_a_list_that_is_none_in_a_chat_is_an_error_not_nothing() -> None:
     raw = {"channels": {"telegram": {"groups": {"*": {"tools": {"deny": "exec"}}}}}}
-    assert problems(raw) == [("channels.telegram.groups.*.tools.deny", True, "put it in [ ]")]
+    assert problems(raw) == [
+        ("channels.telegram.groups.*.tools.deny", True, "put it in [ ]; until then no tool is used here")
+    ]
 
 
 def test_rules_by_name_are_warned_about() -> None:

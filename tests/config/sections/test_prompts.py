@@ -23,7 +23,7 @@ def test_everything_written(tmp_path: Path) -> None:
         {
             "commands": {"ownerAllowFrom": ["+1", 42, None], "ownerDisplay": "hash", "ownerDisplaySecret": "s"},
             "memory": {"citations": "off"},
-            "messages": {"tts": {"auto": "inbound"}, "groupChat": {"visibleReplies": "message_tool"}},
+            "messages": {"groupChat": {"visibleReplies": "message_tool"}},
             "plugins": {"entries": {"openai": {"config": {"personality": "off"}}}},
             "agents": {
                 "defaults": {
@@ -32,14 +32,12 @@ def test_everything_written(tmp_path: Path) -> None:
                     "silentReply": {"group": "disallow"},
                     "bootstrapPromptTruncationWarning": "once",
                     "repoRoot": "/r",
-                    "tts": {"maxLength": 900},
                 }
             },
         },
     )
     assert (found.owners, found.owner_display, found.owner_secret.reveal()) == (("+1", "42"), "hash", "s")
     assert (found.citations, found.delegation, found.friendly) == ("off", "prefer", False)
-    assert (found.voice, found.voice_limit) == ("inbound", 900)
     assert (found.heartbeat, found.heartbeat_every, found.heartbeat_section) == ("Look.", 600, True)
     assert (found.silent_group, found.truncation_warning, found.repo_root) == ("disallow", "once", "/r")
     assert found.tool_only == ("group", "channel")

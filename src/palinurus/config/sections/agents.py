@@ -12,7 +12,6 @@ from palinurus.config import paths
 from palinurus.config.declare import Section, Unfilled, fill_section, option, same_form
 from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import (
-    Amount,
     Count,
     Free,
     GroupChatSection,
@@ -29,19 +28,19 @@ from palinurus.config.forms import (
     merge_raw,
     read_form,
 )
-from palinurus.config.keypath import Path
+from palinurus.config.keypath import Path, get_at
 from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
-from palinurus.config.sections.context import CompactionSettings, PruningSection
+from palinurus.config.sections.audio import ImageGenerationSettings, ImageModelSpec, SpeechSettings
+from palinurus.config.sections.context import CompactionSettings, PruningSection, RetrySettings, StartupSettings
 from palinurus.config.sections.models import VeiledSection
 from palinurus.config.sections.sandbox import SandboxSection
 from palinurus.config.sections.schedule import HeartbeatSettings
-from palinurus.config.sections.tools import AgentToolsSection
+from palinurus.config.sections.tools import UNLIMITED, AgentToolsSection, ToolsSettings
 from palinurus.core.memory.results import MemoryOptions, read_memory_options
 from palinurus.core.types.keys import parse_agent_id
 from palinurus.core.types.sandbox import SandboxSettings
 
-UNLIMITED = 2_147_483.0  # seconds; what OpenClaw's timers can hold at most, here for "no limit"
 AGENT_ID = "an agent id is letters, digits, - and _, 64 at most"
 
 
@@ -69,8 +68,6 @@ class AgentModelSection(Section, frozen=True):
     params: Free = {}
     runtime: str = option("", at="agentRuntime:id")
 
-    UNREAD: ClassVar = same_form(bool, "streaming codeMode")
-
 
 class BudgetSection(Section, frozen=True):
     KNOWN: ClassVar = same_form(Count, "minimal low medium high xhigh adaptive max")
@@ -83,11 +80,8 @@ class ThinkingSection(Section, frozen=True):
     }
 
 
-def _primary(spec: Any) -> str:
-    return spec if isinstance(spec, str) else spec.get("primary") or ""
-
-
-PrimaryModel = Annotated[str, Written(ModelSpec, _primary)]
+class SubagentModel(Section, frozen=True):
+    KNOWN: ClassVar = {"primary": Annotated[str, "The model that is asked."]}
 
 
 class SubagentSettings(Section, frozen=True):
@@ -98,7 +92,7 @@ class SubagentSettings(Section, frozen=True):
         5, "How many sub-agents one session may have going.", "maxChildrenPerAgent"
     )
     model: Annotated[
-        str, Written(ModelSpec, lambda spec: spec if isinstance(spec, str) else spec.get("primary") or "")
+        str, Written(str | SubagentModel, lambda spec: spec if isinstance(spec, str) else spec.get("primary") or "")
     ] = option("", "The model of sub-agents, if it is not the agent's own.")
     thinking: str = option("", "Their thinking level, if it is not the agent's own.")
     timeout: Annotated[float, Written(Size, float)] = option(
@@ -117,7 +111,6 @@ class SubagentSettings(Section, frozen=True):
         "allowAgents": Annotated[LowerNames, "Which other agents sub-agents may be; * is all."],
         "delegationMode": Literal["suggest", "prefer"],
     }
-    UNREAD: ClassVar = {"announceTimeoutMs": Count}
 
 
 class PromptSettings(Section, frozen=True):
@@ -133,8 +126,6 @@ class PromptSettings(Section, frozen=True):
     )
     citations: Literal["auto", "on", "off"] = option("auto", at="memory.citations")
     delegation: Literal["suggest", "prefer"] = option("suggest", at="subagents.delegationMode")
-    voice: Literal["off", "always", "inbound", "tagged"] = option("off", at="tts.auto")
-    voice_limit: Count | Literal[0] = option(0, at=None)  # characters; 0 = none
     heartbeat: str = option("", at=None)  # the heartbeat's prompt; "" = ours
     heartbeat_every: float = option(1800.0, at=None)  # seconds; 0 = no heartbeats
     heartbeat_section: bool = option(True, at=None)
@@ -175,8 +166,13 @@ class AgentSettings(VeiledSection, frozen=True):
     user_timezone: Text = option("", "The time zone of the user, such as Europe/Berlin.")
     identity: Annotated[Free, Unfilled(IdentitySection)] = {}
     skip_bootstrap: bool = option(False, "Do not create the workspace's starting files.")
+    skip_files: tuple[Literal["SOUL.md", "USER.md", "HEARTBEAT.md", "IDENTITY.md"], ...] = option(
+        (), "Starting files that are not created.", "skipOptionalBootstrapFiles"
+    )
     params: Free = {}  # for every model; model_params goes over it
     prompt: PromptSettings = option(PromptSettings(), at=None)
+    speech: SpeechSettings = option(SpeechSettings(), at=None)  # tts
+    pictures: ImageGenerationSettings = option(ImageGenerationSettings(), at=None)  # imageGenerationModel
     memory: MemoryOptions = option(MemoryOptions(), at=None)
     image_side: Count = option(1200, at="imageMaxDimensionPx")  # pixels an image in a message is made smaller to
     time_format: Literal["auto", "12", "24"] = option("auto", "Clock format shown to the model: auto, 12 or 24.")
@@ -186,6 +182,14 @@ class AgentSettings(VeiledSection, frozen=True):
     skills_chars: Count | None = option(None, at="skillsLimits:maxSkillsPromptChars")  # None = skills.limits
     excerpt_chars: int = option(1_800, at=None)  # of AGENTS.md, after a compaction
     sandbox: SandboxSettings = option(SandboxSettings(), at=None)
+    tools: ToolsSettings = option(ToolsSettings(), at=None)  # its own words over everybody's
+    retries: RetrySettings = option(RetrySettings(), "How often a model is asked for one answer.", "runRetries")
+    startup: StartupSettings = option(StartupSettings(), "What a new session begins with.", "startupContext")
+    injection: Literal["always", "continuation-skip", "never"] = option(
+        "always",
+        "When workspace files are in the prompt; continuation-skip leaves them out after a finished answer.",
+        "contextInjection",
+    )
 
     KNOWN: ClassVar = {
         "workspace": Annotated[str, "The directory the agent works in; tools and context files start here."],
@@ -198,7 +202,9 @@ class AgentSettings(VeiledSection, frozen=True):
         "heartbeat": HeartbeatSettings,
         "subagents": SubagentSettings,
         "sandbox": Annotated[SandboxSection, "What commands and file tools may do; `pal sandbox explain` shows it."],
-        **same_form(Free, "contextLimits memorySearch humanDelay runtime agentRuntime tts"),
+        "tts": Annotated[Free, Unfilled(SpeechSettings), "What of this is read aloud, and by whom (docs/speech.md)."],
+        "imageGenerationModel": Annotated[ImageModelSpec, "The model that makes pictures, or {primary, fallbacks}."],
+        **same_form(Free, "contextLimits memorySearch humanDelay runtime agentRuntime"),
         # agents.defaults only
         "imageModel": ModelSpec,
         "repoRoot": str,
@@ -209,6 +215,7 @@ class AgentSettings(VeiledSection, frozen=True):
         "blockStreamingDefault": Switch,
         "blockStreamingBreak": Literal["text_end", "message_end"],
         "maxConcurrent": Annotated[Count, "How many runs go on at the same time, over all sessions."],
+        "mediaMaxMb": Annotated[Count, "How large files may be that people send, where the channel does not say it."],
         **same_form(Free, "cliBackends blockStreamingChunk blockStreamingCoalesce promptOverlays silentReply"),
         # agents.list[] only
         "id": Annotated[str, "The agent's short name: lower-case letters, digits, - and _."],
@@ -217,34 +224,20 @@ class AgentSettings(VeiledSection, frozen=True):
         "groupChat": GroupChatSection,
         "tools": AgentToolsSection,
     }
-    UNREAD: ClassVar = {
-        "traceDefault": Literal["off", "on", "raw"],
-        "contextInjection": Literal["always", "continuation-skip", "never"],
-        **same_form(str, "cwd utilityModel systemPromptOverride"),
-        **same_form(Free, "modelPolicy memory experimental embeddedPi embeddedAgent"),
-        # agents.defaults only
-        **same_form(ModelSpec, "imageGenerationModel videoGenerationModel musicGenerationModel pdfModel"),
-        **same_form(Amount, "pdfMaxBytesMb mediaMaxMb"),
-        "pdfMaxPages": Count,
-        "skipOptionalBootstrapFiles": list[str],
-        **same_form(Switch, "envelopeTimestamp envelopeElapsed"),
-        **same_form(str, "envelopeTimezone imageQuality additionalSystemPrompt"),
-        **same_form(Free, "startupContext silentReplyRewrite llm systemAgent"),
-        # agents.list[] only
-        **same_form(str, "description agentDir"),
-        "plugins": Free,
-    }
 
 
-ENTRY_ONLY = frozenset("id default name description agentDir identity groupChat plugins tools".split())
+ENTRY_ONLY = frozenset("id default name identity groupChat tools".split())
 DEFAULTS_ONLY = frozenset(
-    "imageModel imageGenerationModel videoGenerationModel musicGenerationModel pdfModel pdfMaxBytesMb pdfMaxPages "
-    "repoRoot skipBootstrap skipOptionalBootstrapFiles bootstrapPromptTruncationWarning startupContext userTimezone "
-    "timeFormat envelopeTimezone envelopeTimestamp envelopeElapsed cliBackends contextPruning compaction "
-    "elevatedDefault blockStreamingDefault blockStreamingBreak blockStreamingChunk blockStreamingCoalesce "
-    "timeoutSeconds mediaMaxMb imageMaxDimensionPx imageQuality maxConcurrent additionalSystemPrompt promptOverlays "
-    "silentReply silentReplyRewrite llm systemAgent".split()
+    "imageModel repoRoot skipBootstrap skipOptionalBootstrapFiles bootstrapPromptTruncationWarning userTimezone "
+    "timeFormat cliBackends contextPruning compaction elevatedDefault blockStreamingDefault blockStreamingBreak "
+    "blockStreamingChunk blockStreamingCoalesce timeoutSeconds imageMaxDimensionPx maxConcurrent mediaMaxMb "
+    "promptOverlays silentReply".split()
 )
+# Keys of sections that an entry can have too, but for these.
+SHARED_ONLY = {
+    "subagents.maxConcurrent": "agents.defaults.subagents.maxConcurrent",
+    "groupChat.historyLimit": "messages.groupChat.historyLimit",
+}
 ENTRY_WORDS = {
     "workspace": "The directory of this agent.",
     "model": "This agent's model; it then has only the fallbacks it names itself.",
@@ -258,8 +251,6 @@ class AgentsSection(Section, frozen=True):
     )
     listed: list[Entry] = option([], "One entry for each agent.", "list")
     entries: dict[str, Entry] = {}
-
-    UNREAD: ClassVar = {"ownership": str}
 
     def find_agents(self, here: ConfigPlace) -> tuple[dict[str, AgentLayers], str]:
         """The agents by id, and which is the default one; "main" if none is written."""
@@ -277,6 +268,9 @@ class AgentsSection(Section, frozen=True):
                 place.bad(ident, f"there are two agents with the id {name!r}", "rename one")
             else:
                 found[name] = AgentLayers(entry, self.defaults, path)
+                for key, instead in SHARED_ONLY.items():
+                    if get_at(entry, tuple(key.split("."))) is not None:
+                        place.odd(key, "counts for all agents together, and not here", f"write it at {instead}")
                 if entry.get("default") and chosen:
                     place.odd("default", f"{chosen!r} is the default already", "remove one")
                 elif entry.get("default"):
@@ -297,7 +291,8 @@ def fill_agent(name: str, layers: AgentLayers, chosen: str, here: ConfigPlace) -
     if budgets := merge_raw(first.get("budget"), second.get("budget")):
         params = {"thinkingBudgets": budgets, **params}
     told = {**merge_raw(own, shared), "params": params, "skillsLimits": layers.merge("skillsLimits")}
-    told["identity"] = merge_raw(own.get("identity"))
+    told |= {"identity": merge_raw(own.get("identity")), "startupContext": layers.merge("startupContext")}
+    told["runRetries"] = layers.merge("runRetries")
     return fill_section(
         AgentSettings,
         told,
@@ -335,15 +330,12 @@ def add_prompt(agent: AgentSettings, layers: AgentLayers, root: Mapping[str, Any
     """The agent with what shapes its prompt and its memory; `root` are sections of the config as written."""
     own, shared, _ = layers
     messages = root.get("messages") or {}
-    voice = merge_raw(own.get("tts"), shared.get("tts"), messages.get("tts"), root.get("tts"))
     here = ConfigPlace("", {}, [])
     beat = fill_section(HeartbeatSettings, layers.merge("heartbeat"), here)
-    limits = (voice.get("maxTextLength") or voice.get("maxLength"),)
     prompt = fill_section(
         PromptSettings,
-        {**root, "shared": shared, "subagents": layers.merge("subagents"), "tts": voice},
+        {**root, "shared": shared, "subagents": layers.merge("subagents")},
         here,
-        voice_limit=next((most for most in limits if type(most) is int and most > 0), 0),
         heartbeat=beat.prompt,
         heartbeat_every=beat.every,
         heartbeat_section=beat.section,

@@ -1,17 +1,36 @@
-"""`tools.media.audio` (and the older `audio.transcription`): who turns spoken words into text, in which order.
+"""What is heard and what is said. `tools.media.audio` (and the older `audio.transcription`): who turns spoken words
+into text, in which order; free-form: what is not of the right kind there is a warning and counts as not written.
 
-The sections are free-form: what is not of the right kind there is a warning and counts as not written.
+tts, messages.tts, agents.*.tts (one over the other, key by key and provider by provider) and talk: what is read aloud,
+when, by whom. Also agents.*.imageGenerationModel: who makes pictures. Names are OpenClaw's.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 
-from palinurus.config.declare import Section, fill_section, option
+from palinurus.config.declare import Section, Unfilled, fill_section, option, same_form
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Count, Lower, Text, Told
+from palinurus.config.forms import (
+    BareSecret,
+    Count,
+    Free,
+    LooseMillis,
+    Lower,
+    Millis,
+    MillisOrNone,
+    ModelChoiceSection,
+    Names,
+    Text,
+    Told,
+    merge_deep,
+    read_form,
+)
 from palinurus.config.kinds import Written
+from palinurus.config.secrets import Secret
+from palinurus.config.sections.bindings import SendPolicy
+from palinurus.config.sections.models import VeiledSection
 
 # What a provider is asked for when the config names no model.
 MODELS = {"openai": "gpt-4o-mini-transcribe", "groq": "whisper-large-v3-turbo", "mistral": "voxtral-mini-latest"}
@@ -51,6 +70,7 @@ class AudioSettings(Section, frozen=True):
     language: Text = ""
     prompt: Text = ""
     keep: float = option(14.0, at=None)
+    scope: SendPolicy = option(SendPolicy(), "In which chats recordings are turned into words.")
 
     LOOSE: ClassVar = True
     KNOWN: ClassVar = {"enabled": bool, "timeoutSeconds": float, "models": list[TranscriptionMethod]}
@@ -87,3 +107,178 @@ def read_older_audio(section: Any, here: ConfigPlace) -> tuple[TranscriptionMeth
     path = () if any(MEDIA in one for one in named) else (MEDIA,)
     usual = fill_section(TranscriptionMethod, {"timeoutSeconds": written.get("timeoutSeconds")}, here)
     return (msgspec.structs.replace(usual, argv=(*named, *path)),)
+
+
+AutoSpeech: TypeAlias = Literal["off", "always", "inbound", "tagged"]
+# Other names that a key of a voice has, in the order in which they count.
+ALIASES: dict[str, str] = {
+    "speakerVoice": "speakerVoiceId voice voiceId voiceName",
+    "model": "modelId",
+    "outputFormat": "responseFormat format",
+    "languageCode": "lang language",
+    "extraBody": "extra_body",
+}
+OLDER = ("openai", "elevenlabs", "microsoft", "edge")  # once stood beside `provider`, not in `providers`
+LOCAL_CLI = "tts-local-cli"
+
+
+class VoiceSettings(VeiledSection, frozen=True):
+    """tts.providers.<id>. A command of the owner's is `argv`. Seconds; None: as tts says."""
+
+    id: str = option("", at=None)
+    enabled: bool = True
+    key: BareSecret = option(Secret(), at="apiKey")
+    base_url: Text = ""
+    model: Text = ""
+    voice: Text = option("", at="speakerVoice")
+    instructions: Text = ""
+    format: Lower = option("", at="outputFormat")
+    language: Text = option("", at="languageCode")
+    speed: float | None = None
+    seed: int | None = None
+    normalization: Text = option("", at="applyTextNormalization")
+    tuning: Free = option({}, at="voiceSettings")
+    body: Free = option({}, at="extraBody")
+    timeout: LooseMillis | None = option(None, at="timeoutMs")
+    argv: Names = option((), at=None)
+    cwd: Text = ""
+    env: Free = {}
+
+    LOOSE: ClassVar = True
+    KNOWN: ClassVar = {"command": str, "args": list[str]}
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        command, args = raw.get("command"), raw.get("args")
+        if not isinstance(command, str) or not command.strip():
+            return self
+        given = [str(one) for one in args] if isinstance(args, list) else []
+        return msgspec.structs.replace(self, argv=(*command.split(), *given))
+
+
+class SpeechOverrides(Section, frozen=True):
+    """tts.modelOverrides: what a [[tts:…]] directive of the model may change."""
+
+    enabled: bool = option(True, "Whether the model's directives change anything.")
+    provider: bool = option(False, "Whether they may choose the provider.", "allowProvider")
+    text: bool = option(True, "Whether they may say other words than the reply shows.", "allowText")
+    voice: bool = option(True, at="allowVoice")
+    model: bool = option(True, at="allowModelId")
+    tuning: bool = option(True, at="allowVoiceSettings")
+    normalization: bool = option(True, at="allowNormalization")
+    seed: bool = option(True, at="allowSeed")
+
+
+class SpeechSettings(Section, frozen=True):
+    """One agent's voice. Seconds and characters."""
+
+    auto: AutoSpeech = option(
+        "off", "Which replies are read aloud: none, every one, answers to voice notes, tagged ones."
+    )
+    mode: Literal["final", "all"] = option("final", "all: what is said on the way and tool lines, too.")
+    provider: Lower = option("", "Who speaks; without it the first that can.")
+    summary_model: Text = option("", "Who shortens long replies; without it the agent's model.")
+    overrides: SpeechOverrides = option(SpeechOverrides(), at="modelOverrides")
+    voices: Annotated[dict[str, VoiceSettings], Unfilled(VoiceSettings)] = option({}, at=None)
+    limit: Count = option(4096, "Characters above which nothing is spoken at all.", "maxTextLength")
+    long: Count = option(1500, "Characters above which a reply is shortened before it is spoken.", "maxLength")
+    summarize: bool = option(True, "Shorten by a summary; otherwise the end is cut off.")
+    timeout: Millis = option(30.0, at="timeoutMs")
+    written: bool = option(False, at=None)  # the config says something about speech
+
+    KNOWN: ClassVar = {
+        "enabled": bool,
+        "providers": Annotated[dict[str, Free], "Settings of those who speak, by id (docs/speech.md)."],
+        **same_form(Free, " ".join(OLDER)),
+    }
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        older = {name: raw.get(name) for name in OLDER}
+        told = merge_layers(
+            raw.get("providers"), {name: body for name, body in older.items() if isinstance(body, dict)}
+        )
+        auto = "always" if self.auto == "off" and raw.get("enabled") is True else self.auto
+        voices = {
+            name.strip().lower(): read_voice(name, body, here.below("providers", name))
+            for name, body in told.items()
+            if isinstance(body, dict)
+        }
+        return msgspec.structs.replace(self, auto=auto, voices=voices, written=bool(raw))
+
+
+class TalkSettings(Section, frozen=True):
+    """talk: speech in the page and in clients. Its voices go over those of `tts`."""
+
+    provider: Lower = option("", "Who speaks there; without it whoever speaks elsewhere.")
+    locale: Text = option("", "The language that is spoken, such as de or en-GB.", "speechLocale")
+    interrupt: bool = option(True, "Speech ends as soon as the person speaks or writes.", "interruptOnSpeech")
+    silence: MillisOrNone = option(0.9, "How long a pause ends what a person says.", "silenceTimeoutMs")
+    agent: Lower = option("", "Whose voice it is; without it the default agent's.", "agentId")
+    speech: SpeechSettings = option(SpeechSettings(), at=None)
+    aliases: dict[str, str] = option({}, at=None)  # names for voices, lower case
+
+    KNOWN: ClassVar = {"providers": dict[str, Free]}
+
+
+class ImageModelSection(ModelChoiceSection, frozen=True):
+    timeout_ms: Count | None = option(None, "How long one request may take.")
+
+
+ImageModelSpec: TypeAlias = str | ImageModelSection
+
+
+class ImageGenerationSettings(msgspec.Struct, frozen=True):
+    """agents.*.imageGenerationModel: who makes pictures, in order. Seconds."""
+
+    models: Names = ()
+    timeout: float = 180.0
+
+
+def read_voice(name: str, raw: Mapping[str, Any], here: ConfigPlace) -> VoiceSettings:
+    """A voice; keys under one of their other names count where the first is not written."""
+    told = dict(raw)
+    for first, others in ALIASES.items():
+        found = (raw.get(other) for other in (first, *others.split()))
+        told[first] = next((value for value in found if value not in (None, "")), None)
+    return fill_section(VoiceSettings, told, here, id=name.strip().lower())
+
+
+def merge_layers(*layers: Any) -> Free:
+    """Objects one over the other, the first on top, also those inside them."""
+    made: Free = {}
+    for layer in reversed(layers):
+        made = merge_deep(layer if isinstance(layer, dict) else None, made)
+    return made
+
+
+def resolve_speech(own: Mapping[str, Any], shared: Mapping[str, Any], root: Free, here: ConfigPlace) -> SpeechSettings:
+    """An agent's: its own word over agents.defaults, messages.tts and tts."""
+    messages = root.get("messages") or {}
+    return fill_section(
+        SpeechSettings, merge_layers(own.get("tts"), shared.get("tts"), messages.get("tts"), root.get("tts")), here
+    )
+
+
+def resolve_talk(root: Free, here: ConfigPlace) -> TalkSettings:
+    """talk, with the voices of messages.tts and tts below its own."""
+    talk, messages = root.get("talk") or {}, root.get("messages") or {}
+    made = fill_section(TalkSettings, talk, here)
+    over = {"providers": talk.get("providers"), **({"provider": made.provider} if made.provider else {})}
+    told = merge_layers(over, messages.get("tts"), root.get("tts"))
+    speech = fill_section(SpeechSettings, told if talk or messages.get("tts") or root.get("tts") else {}, here)
+    bodies = [body for body in (talk.get("providers") or {}).values() if isinstance(body, dict)]
+    aliases = {
+        str(alias).lower(): voice
+        for body in bodies
+        for alias, voice in (body.get("voiceAliases") or {}).items()
+        if isinstance(voice, str)
+    }
+    return msgspec.structs.replace(made, speech=speech, aliases=aliases)
+
+
+def resolve_image_generation(own: Any, shared: Any, here: ConfigPlace) -> ImageGenerationSettings:
+    """Who makes an agent's pictures: its own word, else what is said for all."""
+    spec = own if own is not None else shared
+    chosen = read_form(ImageModelSpec, spec, here) or ImageModelSection()
+    chosen = ImageModelSection(chosen) if isinstance(chosen, str) else chosen
+    models = tuple(text.strip() for text in (chosen.primary or "", *(chosen.fallbacks or ())) if text.strip())
+    return ImageGenerationSettings(models, chosen.timeout_ms / 1000 if chosen.timeout_ms else 180.0)

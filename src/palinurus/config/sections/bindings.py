@@ -1,14 +1,13 @@
-"""`bindings` of the config as the router needs them. Knows no messages."""
-
-from __future__ import annotations
+"""`bindings` of the config as the router needs them, and which sessions may send. Knows no messages."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from palinurus.config.declare import Section, option
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.forms import Free
+from palinurus.config.forms import Free, Lower
 from palinurus.core.types.keys import parse_agent_id
 
 KINDS = {"direct": "direct", "dm": "direct", "group": "group", "channel": "channel", "room": "channel"}
@@ -30,35 +29,37 @@ class AgentBinding(msgspec.Struct, frozen=True):
 
 def resolve_bindings(
     written: list[Free], channels: Mapping[str, Free], agents: Collection[str], here: ConfigPlace
-) -> tuple[AgentBinding, ...]:
-    """Every binding that can be used, in the order of the file. One that cannot is a finding: passing over it would
-    hand its messages to another agent."""
-    made = (_binding(raw, channels, agents, here.below("bindings", i)) for i, raw in enumerate(written))
-    return tuple(binding for binding in made if binding is not None)
+) -> tuple[tuple[AgentBinding, ...], frozenset[str]]:
+    """Every binding that can be used, in the order of the file; and the channels that are off because one of theirs
+    cannot: passing over it would hand its messages to another agent, which may have other rights."""
+    found = [_binding(raw, channels, agents, here.below("bindings", i)) for i, raw in enumerate(written)]
+    made = tuple(binding for binding in found if isinstance(binding, AgentBinding))
+    return made, frozenset(channel for channel in found if isinstance(channel, str))
 
 
 def _binding(
     raw: Free, channels: Mapping[str, Free], agents: Collection[str], here: ConfigPlace
-) -> AgentBinding | None:
+) -> AgentBinding | str | None:
     if _text(raw.get("type")) not in _TYPES:
-        here.odd("type", f"bindings of type {raw['type']!r} are not built yet")
+        here.odd("type", f"bindings of type {raw.get('type')!r} are not built yet")
         return None
     agent = parse_agent_id(_text(raw.get("agentId"))) or ""
     match = raw.get("match")
-    if agent not in agents:
-        hint = suggest_nearest(agent, agents) or f"configured: {', '.join(sorted(agents))}"
-        here.bad("agentId", f"unknown agent {raw.get('agentId')!r}", hint)
-        return None
     channel = _text(match.get("channel")).lower() if isinstance(match, Mapping) else ""
     if not isinstance(match, Mapping) or not channel:
         here.bad("match", "a binding needs match.channel", 'such as { channel: "telegram" }')
         return None
+    off = f"until then {channel} is off"
+    if agent not in agents:
+        hint = suggest_nearest(agent, agents) or f"configured: {', '.join(sorted(agents))}"
+        here.bad("agentId", f"unknown agent {raw.get('agentId')!r}", f"{hint}; {off}")
+        return channel
     peer = match.get("peer")
     kind = KINDS.get(_text(peer.get("kind")).lower(), "") if isinstance(peer, Mapping) else ""
     ident = _text(peer.get("id")) if isinstance(peer, Mapping) else ""
     if peer is not None and not (kind and ident):
-        here.bad("match.peer", "a peer has a kind and an id", "kind is direct, group or channel")
-        return None
+        here.bad("match.peer", "a peer has a kind and an id", f"kind is direct, group or channel; {off}")
+        return channel
     roles = match.get("roles")
     usual = _text((channels.get(channel) or {}).get("defaultAccount"))  # a binding that names no account means this
     return AgentBinding(
@@ -76,3 +77,41 @@ def _binding(
 def _text(value: Any) -> str:
     """Ids are often written as bare numbers."""
     return str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+class SendMatch(Section, frozen=True):
+    """What a rule of session.sendPolicy is about; what is not said matches everything."""
+
+    channel: Lower = ""
+    chat_type: Literal["direct", "group", "channel"] | None = None
+    key_prefix: Lower = option("", "Of the session's key, without agent:ID: before it.")
+    raw_key_prefix: Lower = option("", "Of the session's whole key.")
+
+
+class SendRule(Section, frozen=True):
+    action: Literal["allow", "deny"]
+    match: SendMatch = SendMatch()
+
+
+class SendPolicy(Section, frozen=True):
+    """session.sendPolicy: which sessions may send what they say. Runs go on in any case."""
+
+    default: Literal["allow", "deny"] = option("allow", "What happens where no rule matches.")
+    rules: tuple[SendRule, ...] = option((), "A deny that matches goes first, then an allow, then the default.")
+
+    SEALED: ClassVar = {"default": "deny"}
+
+    def allows(self, key: str, channel: str, kind: str, own: str | None = None) -> bool:
+        """May a reply of the session go out there? `own`: what the session itself says (/send)."""
+        if own in ("allow", "deny"):
+            return own == "allow"
+        raw, bare = key.lower(), key.lower().split(":", 2)[-1]
+        said = {
+            rule.action
+            for rule in self.rules
+            if rule.match.channel in ("", channel.lower())
+            and rule.match.chat_type in (None, kind)
+            and bare.startswith(rule.match.key_prefix)
+            and raw.startswith(rule.match.raw_key_prefix)
+        }
+        return "deny" not in said and ("allow" in said or self.default == "allow")

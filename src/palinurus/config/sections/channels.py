@@ -5,13 +5,13 @@ An account's own keys go before its channel's, those before channels.defaults. W
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
 from palinurus.config.declare import Section, fill_section, option, same_form
 from palinurus.config.findings import ConfigFinding, ConfigPlace, suggest_nearest
-from palinurus.config.forms import Count, Size, ToldWord, list_ids
+from palinurus.config.forms import Count, LooseMillis, Names, Ratio, Size, ToldWord, list_ids
 from palinurus.config.keypath import Path
 from palinurus.config.kinds import Written
 from palinurus.core.policy.admission import EVERYBODY
@@ -26,7 +26,7 @@ TEAM = "accessGroup:"
 NAMES: dict[str, str] = {"telegram": "@#", "discord": "@#", "slack": "@#", "whatsapp": "@", "signal": "@"}
 
 
-class GroupRow(NamedTuple):
+class GroupRow(msgspec.Struct, frozen=True):
     """A chat, or all chats of a server. `all`: whoever is there may speak unless a list says who."""
 
     key: str
@@ -133,6 +133,41 @@ class BotLoopSettings(Section, frozen=True):
     LOOSE: ClassVar = True
 
 
+class ChatApprovalSettings(Section, frozen=True):
+    """execApprovals: questions about commands in the chats of an account, and who may answer them there."""
+
+    enabled: Annotated[bool, Written(bool | Literal["auto"], bool)] = option(True, "false: no questions in its chats.")
+    approvers: Names = option((), "Ids of people who may allow once or deny there, besides the owner.")
+    agents: Names | None = option(None, "Only questions of these agents.", "agentFilter")
+    sessions: Names | None = option(None, "Only questions of sessions whose key holds one of these.", "sessionFilter")
+    cleanup: bool = option(False, "A question is removed from the chat when it is answered.", "cleanupAfterResolve")
+
+    LOOSE: ClassVar = True
+
+    def covers(self, agent: str, session: str) -> bool:
+        """Is a question of this session one of theirs?"""
+        fits = self.sessions is None or any(word in session for word in self.sessions)
+        return self.enabled and fits and (self.agents is None or agent in self.agents)
+
+
+class SendRetrySettings(Section, frozen=True):
+    """retry: how often a message is sent that the platform did not take, and how long is waited. Seconds."""
+
+    attempts: Count = option(3, "How often, the first time included.")
+    least: LooseMillis = option(0.5, "The first wait; doubled each time.", "minDelayMs")
+    most: LooseMillis = option(30.0, "The longest wait.", "maxDelayMs")
+    jitter: Ratio = option(0.1, "How much of a wait is left to chance.")
+
+    LOOSE: ClassVar = True
+
+    def wait(self, attempt: int, chance: float) -> float | None:
+        """Seconds after the `attempt`-th try; None: no more. `chance` in [0, 1)."""
+        if attempt >= self.attempts:
+            return None
+        usual = min(self.least * 2.0 ** min(attempt - 1, 30), self.most)
+        return usual * (1 + self.jitter * (2 * chance - 1))
+
+
 class AccountSettings(Section, frozen=True):
     """One account. `own`: the platform's keys, merged; secrets in it are `Secret`."""
 
@@ -140,11 +175,17 @@ class AccountSettings(Section, frozen=True):
     account: str = option("default", at=None)
     dm: Annotated[DmPolicy, ToldWord("pairing", "allowlist", "open", "disabled")] = option("pairing", at="dmPolicy")
     allow_from: tuple[str, ...] = option((), at=None)
+    dm_groups: bool = option(
+        True, "false: chats of several people that are no channel are not heard.", "dm.groupEnabled"
+    )
+    dm_chats: Annotated[tuple[str, ...], Written(list[Any], lambda ids: tuple(list_ids(ids)))] = option(
+        (), "Only these of them, where some are named.", "dm.groupChannels"
+    )
     group: Annotated[GroupPolicy, GROUPS] = option("allowlist", at="groupPolicy")
     group_allow_from: tuple[str, ...] = option((), at=None)
     # by chat, chat:topic:thread, guild:server, or "*" for all others
     groups: dict[str, GroupSettings] = option({}, at=None)
-    streaming: Annotated[Streaming, ToldWord("off", "partial", "block")] = "off"
+    streaming: Annotated[Streaming, ToldWord("off", "partial", "block", progress="partial")] = "off"
     blocks: bool | None = option(None, at="blockStreaming")  # None: not said
     limit: Size = option(0, at="textChunkLimit")  # 0: the channel's own
     newline: Annotated[bool, Written(Any, lambda word: word == "newline")] = option(
@@ -152,7 +193,7 @@ class AccountSettings(Section, frozen=True):
     )  # by paragraph
     media: Annotated[int, Written(Size, lambda mb: mb << 20)] = option(20 << 20, at="mediaMaxMb")  # bytes
     history: Size = option(50, at="historyLimit")  # unmentioned messages of a group kept as context
-    reply_to: Annotated[ReplyTo, ToldWord("off", "first", "all")] = option("first", at="replyToMode")
+    reply_to: Annotated[ReplyTo, ToldWord("off", "first", "all", batched="first")] = option("first", at="replyToMode")
     # an emoji on messages that were taken
     ack: Annotated[str, Written(Any, lambda text: str(text or ""))] = option("", at="ackReaction")
     bots: Annotated[Bots, Written(Any, _bots)] = option("off", at="allowBots")
@@ -162,9 +203,26 @@ class AccountSettings(Section, frozen=True):
         "all", at="contextVisibility"
     )
     rate: Count = option(20, at="messagesPerMinute")  # messages a minute of somebody whom only "*" lets in
+    retry: SendRetrySettings | None = option(None, "How often a message is tried; by default for two hours.")
+    actions: dict[str, Any] = option({}, "false: what the message tool may not do there, by group of actions.")
+    prefix: Annotated[str | None, Written(str, str)] = option(
+        None, "What replies begin with there, instead of messages.responsePrefix.", "responsePrefix"
+    )
+    approvals: ChatApprovalSettings = option(
+        ChatApprovalSettings(), "Questions about commands in its chats.", "execApprovals"
+    )
+    working: Annotated[str, Written(str, lambda text: text.strip(": "))] = option(
+        "", "A reaction on a message as long as its answer is being made.", "typingReaction"
+    )
+    native: bool = option(True, at=None)  # its commands are in the platform's menu
+    writes: bool = option(True, "false: /config changes nothing from here.", "configWrites")
     own: dict[str, Any] = option({}, at=None)
 
     LOOSE: ClassVar = True
+
+    def hears_group(self, chat: str) -> bool:
+        """Is a chat of several people heard that is no channel of a server?"""
+        return self.dm_groups and (not self.dm_chats or chat in self.dm_chats)
 
 
 class ChannelSection(AccountSettings, frozen=True):
@@ -210,10 +268,13 @@ def _sections(name: str, section: dict[str, Any]) -> list[tuple[str, dict[str, A
 def _account(name: str, account: str, body: dict[str, Any], teams: AccessGroups, here: ConfigPlace) -> AccountSettings:
     older = body["dm"] if isinstance(body.get("dm"), dict) else {}
     streaming = body.get("streaming")
+    streaming = streaming.get("mode") if isinstance(streaming, dict) else streaming
+    native, menu = body.pop("native", True), body.get("commands")
+    said = menu.get("native") if isinstance(menu, dict) else None
     told = {
         **body,
         "dmPolicy": body.get("dmPolicy") or older.get("policy"),
-        "streaming": streaming.get("mode") if isinstance(streaming, dict) else streaming,
+        "streaming": ("partial" if streaming else "off") if isinstance(streaming, bool) else streaming,
     }
     allow = teams.ids(body.get("allowFrom", older.get("allowFrom")), name, (*here.path, "allowFrom"))
     made = fill_section(
@@ -226,6 +287,7 @@ def _account(name: str, account: str, body: dict[str, Any], teams: AccessGroups,
         group_allow_from=teams.ids(body.get("groupAllowFrom"), name, (*here.path, "groupAllowFrom")),
         groups=_groups(name, body, teams, here),
         own=body,
+        native=native if said is None else said is not False,
     )
     # Letting everybody in takes both words: one alone is a slip, and nobody is let in by it.
     if made.dm == "open" and EVERYBODY not in allow:

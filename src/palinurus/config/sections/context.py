@@ -10,6 +10,7 @@ from palinurus.config.declare import Section, fill_section, option
 from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import (
     Count,
+    Filled,
     Free,
     LowerNames,
     Minutes,
@@ -80,11 +81,6 @@ class CompactionSettings(Section, frozen=True):
     sections: Names = option((), "Sections of AGENTS.md that are said again after it.", "postCompactionSections")
 
     KNOWN: ClassVar = {"mode": Literal["default", "safeguard"], "qualityGuard": QualityGuard}
-    UNREAD: ClassVar = {
-        "provider": str,
-        "postIndexSync": Literal["off", "async", "await"],
-        "truncateAfterCompaction": bool,
-    }
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         guard = fill_section(QualityGuard, raw.get("qualityGuard") or {}, here)
@@ -101,6 +97,36 @@ class CompactionSettings(Section, frozen=True):
         return window - self.reserve_for(window)
 
 
+class RetrySettings(Section, frozen=True):
+    """agents.*.runRetries: how often a model is asked for one answer, whatever goes wrong."""
+
+    base: Count = option(24, "How often, whatever keys there are.")
+    per_profile: Size = option(8, "How much more often for each key of the model's provider.")
+    least: Count = option(32, "At least so often.", "min")
+    most: Count = option(160, "At most so often.", "max")
+
+    def limit(self, keys: int) -> int:
+        """How often, with so many keys."""
+        return max(min(self.base + self.per_profile * keys, self.most), min(self.least, self.most))
+
+
+class StartupSettings(Section, frozen=True):
+    """agents.*.startupContext: the notes of the last days before the first message after a bare /new or /reset."""
+
+    enabled: bool = option(True, "The first message of a new session has the notes of the last days before it.")
+    apply_on: tuple[Literal["new", "reset"], ...] = option(("new", "reset"), "After which of the commands.")
+    days: Annotated[int, Written(Count, lambda days: min(days, 14))] = option(
+        2, "Of how many days, today included; 14 at most.", "dailyMemoryDays"
+    )
+    file_bytes: Count = option(16_384, "How much of one file is read.", "maxFileBytes")
+    file_chars: Count = option(1_200, "How much of one file is shown.", "maxFileChars")
+    total_chars: Count = option(2_800, "How much of all files together.", "maxTotalChars")
+
+    def applies(self, command: str) -> bool:
+        """Do they stand before the first message after this command?"""
+        return self.enabled and command in self.apply_on
+
+
 class PruningSection(Section, frozen=True):
     """agents.defaults.contextPruning: `PruningRules` as the config writes them."""
 
@@ -114,16 +140,12 @@ class PruningSection(Section, frozen=True):
     head: Size | None = option(None, at="softTrim.headChars")
     tail: Size | None = option(None, at="softTrim.tailChars")
     clear: bool | None = option(None, at="hardClear.enabled")
-    placeholder: Annotated[str, Written(str, lambda text: text or msgspec.UNSET)] | None = option(
-        None, at="hardClear.placeholder"
-    )
+    placeholder: Filled | None = option(None, at="hardClear.placeholder")
     allow: LowerNames | None = option(None, at="tools.allow")
     deny: LowerNames | None = option(None, at="tools.deny")
     most: Count | None = option(None, at="maxCharsPerToolResult")
     head_ratio: Ratio | None = option(None, at="toolResultHeadRatio")
     after_turns: Size | None = option(None, at="pruneAfterTurns")
-
-    UNREAD: ClassVar = {"tools.alsoAllow": list[str]}
 
     def make_rules(self) -> PruningRules:
         """The rules. Where maxCharsPerToolResult is set, cache-ttl trims to it too, split by toolResultHeadRatio."""

@@ -7,7 +7,7 @@ import msgspec
 
 from palinurus.config.declare import Section, option
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.forms import Amount, Lower, Names, OptionalSecret, Size
+from palinurus.config.forms import Amount, Lower, MillisOrNone, Names, OptionalSecret, Size
 from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
 
@@ -22,8 +22,6 @@ class AuthProfileSettings(Section, frozen=True):
     mode: Literal["api_key", "oauth", "token", "aws-sdk"] = "api_key"
     key: OptionalSecret = Secret()
 
-    UNREAD: ClassVar = {"email": str, "displayName": str}
-
 
 class AuthSettings(Section, frozen=True):
     """auth: the keys of each provider, which comes first, and how long one rests."""
@@ -36,14 +34,21 @@ class AuthSettings(Section, frozen=True):
     billing_by_provider: dict[str, Hours] = option({}, at="cooldowns.billingBackoffHoursByProvider")
     billing_most_hours: Hours = option(24.0, at="cooldowns.billingMaxHours")
     window_hours: Hours = option(24.0, at="cooldowns.failureWindowHours")
-
-    UNREAD: ClassVar = {
-        "cooldowns.authPermanentBackoffMinutes": Amount,
-        "cooldowns.authPermanentMaxMinutes": Amount,
-        "cooldowns.overloadedProfileRotations": Size,
-        "cooldowns.overloadedBackoffMs": Size,
-        "cooldowns.rateLimitedProfileRotations": Size,
-    }
+    refused_minutes: Amount | None = option(
+        None,
+        "How long a refused key rests at first; by default as after any failure.",
+        "cooldowns.authPermanentBackoffMinutes",
+    )
+    refused_most_minutes: Amount = option(60.0, "How long it rests at most.", "cooldowns.authPermanentMaxMinutes")
+    overloaded: Size = option(
+        1, "Other keys that are tried when the provider is overloaded.", "cooldowns.overloadedProfileRotations"
+    )
+    overloaded_wait: MillisOrNone = option(
+        0.0, "How long is waited before each of them.", "cooldowns.overloadedBackoffMs"
+    )
+    rate_limited: Size = option(
+        1, "Other keys that are tried after a rate limit.", "cooldowns.rateLimitedProfileRotations"
+    )
 
     GROUPS: ClassVar = {"cooldowns": "How long keys rest after a billing failure, and when failures are forgotten."}
 

@@ -33,6 +33,7 @@ class PresenceSettings(msgspec.Struct, frozen=True):
     ack: str = ACK  # "" for none
     scope: AckScope = "group-mentions"
     remove: bool = False  # the reaction goes when the answer is there
+    working: str = ""  # a reaction that is there as long as the run goes on
 
 
 class BlockSection(Section, frozen=True):
@@ -72,6 +73,8 @@ class DeliverySettings(msgspec.Struct, frozen=True):
     humans: dict[str, HumanDelay] = {}  # by agent, where it says its own
     presence: PresenceSettings = PresenceSettings()
     typing: dict[str, Typing] = {}  # by agent, where it says its own
+    intervals: dict[str, float] = {}  # seconds between two signs of typing, by agent
+    prefix: str = ""  # messages.responsePrefix
 
     def block_sizes(self, account: AccountSettings | None, limit: int) -> BlockSettings:
         """The sizes of blocks on this account, which takes texts of `limit` at most."""
@@ -126,4 +129,6 @@ def resolve_delivery(
         humans={name: _human(one.own["humanDelay"]) for name, one in agents.items() if one.own.get("humanDelay")},
         presence=presence,
         typing={name: one.own["typingMode"] for name, one in agents.items() if one.own.get("typingMode")},
+        intervals={n: float(s) for n, one in agents.items() if (s := one.own.get("typingIntervalSeconds"))},
+        prefix=messages.response_prefix,
     )

@@ -10,20 +10,32 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 
-from palinurus.config.declare import Section, fill_section, option, same_form
+from palinurus.config.declare import Section, fill_section, option
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.forms import Count, Free, Millis, MillisOrNone, Names, NeededSecret, Port, Size, Text
+from palinurus.config.forms import (
+    Count,
+    LooseMillis,
+    LooseSecret,
+    Millis,
+    MillisOrNone,
+    Names,
+    NeededSecret,
+    Port,
+    Ratio,
+    Text,
+)
 from palinurus.config.keypath import get_at
 from palinurus.config.secrets import Secret
+from palinurus.patterns import compile_late
 
 AuthMode: TypeAlias = Literal["token", "password", "none", "trusted-proxy"]
 BINDS: dict[str, str] = {"loopback": "127.0.0.1", "lan": "0.0.0.0", "auto": "127.0.0.1"}
 WORDS: tuple[str, ...] = ("loopback", "lan", "auto", "custom")
 
-_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]*:[0-9a-fA-F:.]*|localhost")
-_BASE = re.compile(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*", re.ASCII)
-_HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z.-]*[0-9A-Za-z])?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
-_ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://(\[[0-9a-f:.]+\]|[^/\s:@]+)(:\d{1,5})?/?", re.IGNORECASE)
+_ADDRESS = compile_late(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*|localhost")
+_BASE = compile_late(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*", re.ASCII)
+_HOST = compile_late(r"[0-9A-Za-z](?:[0-9A-Za-z.-]*[0-9A-Za-z])?|[0-9a-fA-F.]*:[0-9a-fA-F:.]*")
+_ORIGIN = compile_late(r"([a-z][a-z0-9+.-]*)://(\[[0-9a-f:.]+\]|[^/\s:@]+)(:\d{1,5})?/?", re.IGNORECASE)
 
 
 def is_loopback(address: str) -> bool:
@@ -31,34 +43,25 @@ def is_loopback(address: str) -> bool:
     return address in ("localhost", "::1") or address.startswith("127.")
 
 
-class TrustedProxySettings(msgspec.Struct, frozen=True):
+class TrustedProxySettings(Section, frozen=True):
     """gateway.auth.trustedProxy and gateway.trustedProxies: who may name the user, and in which header."""
 
-    peers: tuple[str, ...]  # addresses or networks
     user_header: str
-    required_headers: tuple[str, ...] = ()
-    users: tuple[str, ...] | None = None  # None = whoever the proxy names
-    loopback: bool = False  # may a proxy on this machine do it
-
-
-class TrustedProxySection(Section, frozen=True):
-    user_header: str
+    peers: Names = option((), at=None)  # addresses or networks
     required_headers: Names = ()
-    users: Names | None = option(None, at="allowUsers")
-    loopback: bool = option(False, at="allowLoopback")
+    users: Names | None = option(None, at="allowUsers")  # None = whoever the proxy names
+    loopback: bool = option(False, at="allowLoopback")  # may a proxy on this machine do it
 
-    UNREAD: ClassVar = {"deviceAuth": Free}
+    SEALED: ClassVar = {"userHeader": "", "allowUsers": []}
 
 
 class TlsSettings(Section, frozen=True):
     """gateway.tls. Paths are absolute; "" = our own, in the state directory."""
 
-    enabled: bool = option(False, "Serve HTTPS and WSS; plain HTTP is refused then.")
+    enabled: bool = option(False, "Serve HTTPS and WSS; plain HTTP is refused then.", closed=True)
     auto_generate: bool = option(True, "Make a self-signed certificate where there is none.")
     cert_path: Text = option("", "The certificate (PEM), with those of its issuers behind it.")
     key_path: Text = option("", "The private key of the certificate (PEM, no passphrase).")
-
-    UNREAD: ClassVar = {"caPath": str}
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         if bool(self.cert_path) != bool(self.key_path):
@@ -66,8 +69,9 @@ class TlsSettings(Section, frozen=True):
             here.bad(missing, f"is missing beside {named}", "name both, or none to have a certificate made")
         elif self.enabled and not self.cert_path and not self.auto_generate:
             here.bad("certPath", "is missing while autoGenerate is false", "name a certificate and its key")
-        paths = {name: here.folder(told) for name in ("cert_path", "key_path") if (told := getattr(self, name))}
-        return msgspec.structs.replace(self, **paths)
+        if not (self.cert_path and self.key_path):  # then with a certificate of our own: never without one
+            return msgspec.structs.replace(self, auto_generate=True, cert_path="", key_path="")
+        return msgspec.structs.replace(self, cert_path=here.folder(self.cert_path), key_path=here.folder(self.key_path))
 
 
 class LoginLimits(Section, frozen=True):
@@ -84,8 +88,28 @@ class LoginLimits(Section, frozen=True):
 class InvokeRules(Section, frozen=True):
     """gateway.tools: what POST /tools/invoke and tools.invoke may call besides what tool policies say."""
 
-    deny: Names = option((), "Tools and groups that are never called without a run.")
+    deny: Names = option((), "Tools and groups that are never called without a run.", closed=["*"])
     allow: Names = option((), "Tools to take off the list of those that are never called without a run.")
+
+
+class SpanSettings(Section, frozen=True):
+    """diagnostics.otel: runs, model calls and tool calls as OpenTelemetry spans, sent over HTTP."""
+
+    enabled: bool = option(False, "Send spans (`pal extras add otel`).")
+    traces: bool = option(True, "false: no spans.")
+    endpoint: Text = option("", "The collector, without a path; OTEL_EXPORTER_OTLP_ENDPOINT where nothing is said.")
+    traces_endpoint: Text = option("", "The whole address for spans, instead of endpoint.")
+    headers: dict[str, LooseSecret] = option({}, "Headers to send along, such as a key.")
+    service: Text = option("palinurus", "What the program calls itself.", "serviceName")
+    share: Ratio = option(1.0, "Of how many runs spans are sent: 1 of all, 0 of none.", "sampleRate")
+    flush: LooseMillis = option(0.0, "How long spans wait for others before they are sent.", "flushIntervalMs")
+
+    LOOSE: ClassVar = True
+
+    @property
+    def address(self) -> str:
+        """Where spans go; "": where the environment says."""
+        return self.traces_endpoint or (f"{self.endpoint.rstrip('/')}/v1/traces" if self.endpoint else "")
 
 
 class GatewaySettings(Section, frozen=True):
@@ -107,19 +131,26 @@ class GatewaySettings(Section, frozen=True):
     )
     allowed_hosts: Names = option((), at=None)  # names besides loopback and the bind address
     chat_completions: bool = option(
-        True, "Serve the OpenAI-compatible POST /v1/chat/completions.", "http.endpoints.chatCompletions.enabled"
+        True,
+        "Serve the OpenAI-compatible POST /v1/chat/completions.",
+        "http.endpoints.chatCompletions.enabled",
+        closed=False,
     )
     responses: bool = option(True, at="http.endpoints.responses:enabled")
     reload: Literal["off", "restart", "hot", "hybrid"] = option(
         "hybrid", at="reload.mode"
     )  # what a changed file leads to
+    debounce: MillisOrNone = option(0.3, "How long a changed file must stay as it is.", "reload.debounceMs")
+    deferral: MillisOrNone | None = option(
+        None, "How long running turns get when a changed file restarts the gateway.", "reload.deferralTimeoutMs"
+    )
     json_logs: bool = option(False, at=None)
-    spans: bool = option(False, at=None)  # OpenTelemetry (diagnostics.otel)
+    spans: SpanSettings | None = option(None, at=None)  # OpenTelemetry (diagnostics.otel)
     drain: float = option(30.0, at=None)  # seconds running turns get on SIGTERM
     handshake: Millis = option(15.0, at="handshakeTimeoutMs")  # that a WebSocket client has to log in
     login_limits: LoginLimits = option(LoginLimits(), at="auth.rateLimit")
     tools: InvokeRules = option(InvokeRules(), "Tools that are called without a run.")
-    page: bool = option(True, "Serve the web page.", "controlUi.enabled")
+    page: bool = option(True, "Serve the web page.", "controlUi.enabled", closed=False)
     page_base: Text = option("", "The path that the web page stands under, such as /pal.", "controlUi.basePath")
     tls: TlsSettings = option(TlsSettings(), "HTTPS instead of HTTP.")
     proxy: TrustedProxySettings | None = option(None, at=None)  # auth_mode trusted-proxy
@@ -130,31 +161,7 @@ class GatewaySettings(Section, frozen=True):
     KNOWN: ClassVar = {
         "customBindHost": Annotated[str, "The address to listen on when gateway.bind is custom."],
         "trustedProxies": list[str],
-        "auth.trustedProxy": TrustedProxySection,
-    }
-    UNREAD: ClassVar = {
-        "controlUi.embedSandbox": Literal["strict", "scripts", "trusted"],
-        **same_form(
-            bool,
-            "auth.allowTailscale allowRealIpFallback "
-            "controlUi.allowExternalEmbedUrls controlUi.allowInsecureAuth controlUi.dangerouslyDisableDeviceAuth "
-            "controlUi.dangerouslyAllowHostHeaderOriginFallback",
-        ),
-        **same_form(str, "controlUi.root controlUi.chatMessageMaxWidth"),
-        **same_form(
-            Count,
-            "http.endpoints.chatCompletions.maxBodyBytes http.endpoints.chatCompletions.maxTotalImageBytes "
-            "channelStaleEventThresholdMinutes channelMaxRestartsPerHour",
-        ),
-        **same_form(
-            Size,
-            "http.endpoints.chatCompletions.maxImageParts channelHealthCheckMinutes reload.debounceMs "
-            "reload.deferralTimeoutMs",
-        ),
-        **same_form(
-            Free,
-            "http.endpoints.chatCompletions.images http.securityHeaders webchat tailscale remote push nodes",
-        ),
+        "auth.trustedProxy": TrustedProxySettings,
     }
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
@@ -162,22 +169,26 @@ class GatewaySettings(Section, frozen=True):
         token = self.token or Secret(here.environ.get("PALINURUS_GATEWAY_TOKEN", ""))
         password = self.password or Secret(here.environ.get("PALINURUS_GATEWAY_PASSWORD", ""))
         told = raw.get("auth") or {}
-        mode: AuthMode = self.auth_mode
+        mode, why = self.auth_mode, ""
         if told.get("mode") is None:
             if told.get("token") and told.get("password"):
                 here.bad("auth", "both a token and a password are set", "say which with gateway.auth.mode")
             mode = "password" if password and not token else "token"
+        proxy = _proxy(raw, here) if mode == "trusted-proxy" else None
         if mode == "password" and not password:
-            here.bad("auth.mode", "'password' needs gateway.auth.password", "set it, or use 'token'")
-        if mode == "trusted-proxy" and told.get("trustedProxy") is None:
-            here.bad("auth.mode", "'trusted-proxy' needs gateway.auth.trustedProxy.userHeader")
-        if mode == "none" and not is_loopback(bind):
-            hint = "use 'token', or set gateway.bind to 'loopback'"
-            here.bad("auth.mode", f"'none' would let everyone who can reach {bind} in", hint)
+            why = "'password' needs gateway.auth.password"
+        elif mode == "trusted-proxy" and proxy is None:
+            why = "'trusted-proxy' needs gateway.auth.trustedProxy.userHeader and gateway.trustedProxies"
+        elif mode == "none" and not is_loopback(bind):
+            why = f"'none' would let everyone who can reach {bind} in"
+        if why:
+            here.bad("auth.mode", why, "until that is put right a token is asked for, as with 'token'")
+            mode = "token"
         origins, hosts = _origins(self.allowed_origins, here.below("controlUi", "allowedOrigins"))
         base = self.page_base.strip("/")
         if base and not _BASE.fullmatch(base):
             here.bad("controlUi.basePath", "is not a path", "letters, digits, -, _, . and /, such as /pal")
+            base = ""
         return msgspec.structs.replace(
             self,
             page_base=f"/{base}" if base else "",
@@ -187,7 +198,7 @@ class GatewaySettings(Section, frozen=True):
             password=password,
             allowed_origins=origins,
             allowed_hosts=hosts,
-            proxy=_proxy(raw, here) if mode == "trusted-proxy" else None,
+            proxy=proxy,
         )
 
 
@@ -199,6 +210,7 @@ def _bind(word: str, custom: str, here: ConfigPlace) -> str:
             here.bad("bind", "'custom' needs gateway.customBindHost", "name the address to listen on")
         elif not _HOST.fullmatch(custom):
             here.bad("customBindHost", "is not a host name or address")
+            return "127.0.0.1"
         return custom or "127.0.0.1"
     if word == "tailnet":
         here.bad("bind", "'tailnet' is not supported", "use 'custom' and gateway.customBindHost")
@@ -213,7 +225,7 @@ def _bind(word: str, custom: str, here: ConfigPlace) -> str:
 def _proxy(raw: Mapping[str, Any], here: ConfigPlace) -> TrustedProxySettings | None:
     """Who may name the user. No proxy listed = nobody may."""
     told = get_at(raw, ("auth", "trustedProxy"))
-    if told is None:
+    if told is None or not told.get("userHeader"):
         return None
     peers: list[str] = []
     for index, written in enumerate(raw.get("trustedProxies") or ()):
@@ -223,10 +235,8 @@ def _proxy(raw: Mapping[str, Any], here: ConfigPlace) -> TrustedProxySettings | 
             here.below("trustedProxies", index).bad("", "is neither an address nor a network")
     if not peers:
         here.bad("trustedProxies", "auth mode 'trusted-proxy' needs the proxy's address here")
-    rules = fill_section(TrustedProxySection, told, here)
-    return TrustedProxySettings(
-        tuple(peers), rules.user_header, rules.required_headers, rules.users, loopback=rules.loopback
-    )
+        return None
+    return fill_section(TrustedProxySettings, told, here, peers=tuple(peers))
 
 
 def _origins(told: Names, here: ConfigPlace) -> tuple[Names, Names]:

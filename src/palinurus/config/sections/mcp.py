@@ -5,6 +5,7 @@ Knows nothing of the protocol.
 """
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -12,7 +13,7 @@ import msgspec
 
 from palinurus.config.declare import Section, fill_section, list_declared, option
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.forms import Free, LooseMillis, find_variable
+from palinurus.config.forms import Free, LooseMillis, Size, reveal_references
 from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
 
@@ -51,6 +52,12 @@ class McpServerSettings(Section, frozen=True):
     read: Words = option((), at="sandbox.read")  # paths the sandbox shows besides the usual ones
     write: Words = option((), at="sandbox.write")
     hints: bool = option(True, at="trustHints")  # what it calls read-only counts as such
+    verify: bool = option(True, "false: its certificate is not checked.", "sslVerify")
+    cert: Line = option("", "A certificate that the server knows us by (PEM).", "clientCert")
+    cert_key: Line = option("", "The key of clientCert.", "clientKey")
+    parallel: bool = option(True, "false: its tools are called one after the other.", "supportsParallelToolCalls")
+    include: Words = option((), "Only these of its tools (names, * fits anything).", "toolFilter.include")
+    exclude: Words = option((), "None of these tools.", "toolFilter.exclude")
 
     LOOSE: ClassVar = True
     KNOWN: ClassVar = {
@@ -60,6 +67,8 @@ class McpServerSettings(Section, frozen=True):
         "transport": str,
         "type": str,
         "disabled": bool,
+        "connectTimeout": Annotated[float, "Seconds until it must have said which tools it has."],
+        "timeout": Annotated[float, "Seconds a call may take without a sign of life."],
     }
 
     @property
@@ -69,6 +78,12 @@ class McpServerSettings(Section, frozen=True):
             return self.command
         parts = urlsplit(self.url.reveal())
         return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+
+    def offers(self, tool: str) -> bool:
+        """Is this one of its tools that models get? Named as the server does, or SERVER__TOOL."""
+        names = (tool, f"{self.name}__{tool}")
+        listed, barred = (any(fnmatchcase(n, p) for n in names for p in some) for some in (self.include, self.exclude))
+        return not barred and (listed or not self.include)
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         known = list_declared(type(self)).list_keys()
@@ -84,6 +99,9 @@ class McpServerSettings(Section, frozen=True):
             wires = ()
         if not wires:
             return msgspec.structs.replace(self, wires=())
+        if bool(self.cert) != bool(self.cert_key):
+            here.odd("clientCert", "needs clientKey beside it, and the other way round; neither is used")
+        both = bool(self.cert and self.cert_key)
         home = self.command.startswith("~") and wires == ("stdio",)
         cwd = self.cwd or str(raw.get("workingDirectory") or "").strip()
         return msgspec.structs.replace(
@@ -98,16 +116,26 @@ class McpServerSettings(Section, frozen=True):
             contained=self.contained and raw.get("sandbox") is not False,
             read=tuple(here.folder(path) for path in self.read),
             write=tuple(here.folder(path) for path in self.write),
+            start=_seconds(raw, "connectTimeout", "connectionTimeoutMs", self.start),
+            timeout=_seconds(raw, "timeout", "requestTimeoutMs", self.timeout),
+            cert=here.folder(self.cert) if both else "",
+            cert_key=here.folder(self.cert_key) if both else "",
         )
+
+
+def _seconds(raw: Mapping[str, Any], name: str, millis: str, usual: float) -> float:
+    """A time that may be written in seconds, unless it is in milliseconds."""
+    told = raw.get(name)
+    fits = isinstance(told, int | float) and not isinstance(told, bool) and told > 0
+    return float(told) if fits and raw.get(millis) is None else usual  # type: ignore[arg-type]
 
 
 def _secrets(section: Any, here: ConfigPlace) -> dict[str, Secret]:
     """Texts, numbers and references to variables, by name."""
     made: dict[str, Secret] = {}
     for name, one in (section if isinstance(section, dict) else {}).items():
-        if isinstance(one, dict) and one.get("source") == "env" and isinstance(one.get("id"), str):
-            made[name] = Secret(find_variable(one["id"], here.below(name)))
-        elif isinstance(one, bool):
+        one = reveal_references(one, here.below(name))
+        if isinstance(one, bool):
             made[name] = Secret("true" if one else "false")
         elif isinstance(one, str | int | float):
             made[name] = Secret(str(one))
@@ -138,6 +166,9 @@ class McpSettings(Section, frozen=True):
     servers: dict[str, McpServerSettings] = option({}, at=None)
     named: tuple[str, ...] = option((), at=None)  # also those that cannot be used
     wait: float = option(5.0, at=None)  # seconds the first runs wait for servers that are still starting
+    idle: Annotated[float, Written(Size, lambda ms: ms / 1000)] = option(
+        0.0, "A server that nobody has used for so long is ended until the next run; 0: never.", "sessionIdleTtlMs"
+    )
 
     LOOSE: ClassVar = True
     KNOWN: ClassVar = {"servers": dict[str, McpServerSettings]}
@@ -153,4 +184,4 @@ class McpSettings(Section, frozen=True):
             server = fill_section(McpServerSettings, body, place)
             if server.wires:
                 made[name] = server
-        return type(self)(made, named=tuple(section) if isinstance(section, dict) else ())
+        return type(self)(made, named=tuple(section) if isinstance(section, dict) else (), idle=self.idle)

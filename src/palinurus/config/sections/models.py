@@ -6,11 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 
-from palinurus.config.declare import Section, Unfilled, option
+from palinurus.config.declare import Section, Unfilled, option, same_form
 from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import Amount, Count, Free, Name, OptionalSecret, RevealedSecret, Size
 from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
+from palinurus.patterns import compile_late
 
 Api: TypeAlias = Literal[
     "openai-completions",
@@ -26,8 +27,8 @@ Api: TypeAlias = Literal[
     "ollama",
 ]
 _VEILED = frozenset({"headers", "env", "params", "model_params", "compat"})
-_PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_URL = re.compile(r"https?://[^\s/]", re.IGNORECASE)
+_PROVIDER = compile_late(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_URL = compile_late(r"https?://[^\s/]", re.IGNORECASE)
 
 
 class VeiledSection(Section, frozen=True):
@@ -48,12 +49,7 @@ def _count(value: Any) -> str:
 class ModelCostSection(Section, frozen=True):
     """Dollars for a million tokens."""
 
-    input: Amount | None = None
-    output: Amount | None = None
-    cache_read: Amount | None = None
-    cache_write: Amount | None = None
-
-    UNREAD: ClassVar = {"tieredPricing": list[Free]}
+    KNOWN: ClassVar = same_form(Amount, "input output cacheRead cacheWrite")
 
 
 class ModelSettings(VeiledSection, frozen=True):
@@ -66,13 +62,12 @@ class ModelSettings(VeiledSection, frozen=True):
     input: tuple[Literal["text", "image", "audio", "video", "document"], ...] | None = None
     cost: Annotated[dict[str, float] | None, Unfilled(ModelCostSection)] = None
     context_window: Count | None = None
+    context_tokens: Count | None = option(None, "How much of its window is used, where that is less.")
     max_tokens: Count | None = None
     headers: dict[str, str] = {}
     compat: Free = {}
     params: Free = {}
     runtime: str = option("", at="agentRuntime:id")
-
-    UNREAD: ClassVar = {"baseUrl": str, "contextTokens": Count, "thinkingLevelMap": Free, "mediaInput": Free}
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         if self.cost is None:
@@ -87,7 +82,7 @@ class ProviderSettings(VeiledSection, frozen=True):
     """models.providers.<id>"""
 
     id: str = option(at=".")
-    base_url: Annotated[str, Written(str, lambda text: text.strip().rstrip("/"))] = ""
+    base_url: Annotated[str, Written(str, lambda text: text.strip().rstrip("/"))] = option("", closed="unreadable")
     api: Annotated[str, Written(Api, str)] = ""
     api_key: OptionalSecret = Secret()
     headers: dict[str, RevealedSecret] = {}
@@ -99,14 +94,9 @@ class ProviderSettings(VeiledSection, frozen=True):
     params: Free = {}
     runtime: str = option("", at="agentRuntime:id")
 
-    KNOWN: ClassVar = {"contextWindow": Count, "maxTokens": Count}
-    UNREAD: ClassVar = {
-        "auth": Literal["api-key", "aws-sdk", "oauth", "token"],
-        "region": str,
-        "request": Free,
-        "contextTokens": Count,
-        "injectNumCtxForOpenAICompat": bool,
-        "localService": Free,
+    KNOWN: ClassVar = {
+        **same_form(Count, "contextWindow maxTokens"),
+        "contextTokens": Annotated[Count, "How much of their windows models use that do not say it themselves."],
     }
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
@@ -118,10 +108,13 @@ class ProviderSettings(VeiledSection, frozen=True):
         for index, name in enumerate(names):
             if name in names[:index]:
                 here.below("models", index).odd("id", "this model is listed twice")
-        window, most = raw.get("contextWindow"), raw.get("maxTokens")
+        window, most, used = (raw.get(name) for name in ("contextWindow", "maxTokens", "contextTokens"))
         models = tuple(
             msgspec.structs.replace(
-                model, context_window=model.context_window or window, max_tokens=model.max_tokens or most
+                model,
+                context_window=model.context_window or window,
+                max_tokens=model.max_tokens or most,
+                context_tokens=model.context_tokens or used,
             )
             for model in self.models
         )
@@ -131,12 +124,7 @@ class ProviderSettings(VeiledSection, frozen=True):
 class ModelsSection(Section, frozen=True):
     providers: dict[str, ProviderSettings] = option({}, "Providers by id: baseUrl, api, apiKey, models.")
 
+    pricing: bool = option(True, "false: only prices that the config says itself count.", "pricing.enabled")
     mode: Literal["merge", "replace"] = option(
         "merge", "merge adds to the built-in providers, replace uses only these."
     )
-
-    UNREAD: ClassVar = {
-        "pricing": Free,
-        "bedrockDiscovery": Free,
-        "proxy": str,
-    }

@@ -1,7 +1,7 @@
 """Who is the owner on chat channels, who may command, what we are called in groups, which chats go to several agents.
 
-`commands.ownerAllowFrom`, `commands.allowFrom`, `memory.allowFrom`, `messages.groupChat.mentionPatterns`, `broadcast`.
-Pure.
+`commands.ownerAllowFrom`, `commands.allowFrom`, `memory.allowFrom`, `tools.trustFrom`,
+`messages.groupChat.mentionPatterns`, `broadcast`. Pure.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class PeopleSettings(msgspec.Struct, frozen=True):
     commands: dict[str, tuple[str, ...]] | None = None  # also under "*": for every channel; None: not said
     patterns: dict[str, tuple[str, ...]] = {}  # by agent
     broadcast: dict[str, tuple[str, ...]] = {}  # chat (or person) -> agents
+    trusted: frozenset[str] = frozenset()  # the same, and channel:*, whose turns use the machine as the owner's do
     memory: frozenset[str] = frozenset()  # channel:id and channel:group:id that may know what the owner noted
 
 
@@ -38,7 +39,8 @@ def resolve_people(written: Free, agents: Mapping[str, AgentLayers], here: Confi
         _commands(commands.get("allowFrom")),
         {agent: _patterns(shared, layers.own, here) for agent, layers in agents.items()},
         _broadcast(written.get("broadcast") or {}, agents, here.below("broadcast")),
-        memory=_memory((written.get("memory") or {}).get("allowFrom"), channels, here.below("memory", "allowFrom")),
+        memory=_named(written, ("memory", "allowFrom"), channels, here, what="the owner's memory stays closed to them"),
+        trusted=_named(written, ("tools", "trustFrom"), channels, here, what="nothing is opened", all_of=True),
     )
 
 
@@ -61,17 +63,19 @@ def _owners(written: Any, channels: list[str], here: ConfigPlace) -> dict[str, t
     return made
 
 
-def _memory(written: Any, channels: list[str], here: ConfigPlace) -> frozenset[str]:
+def _named(
+    written: Free, path: tuple[str, str], channels: list[str], here: ConfigPlace, *, what: str, all_of: bool = False
+) -> frozenset[str]:
+    """People and groups, as channel:id and channel:group:id; with `all_of` also whole channels, as channel:*."""
     made: set[str] = set()
-    for index, entry in enumerate(list_ids(written)):
+    for index, entry in enumerate(list_ids((written.get(path[0]) or {}).get(path[1]))):
         prefix, _, rest = entry.partition(":")
-        channel = CHANNEL_SHORTHANDS.get(prefix.lower(), prefix.lower())
-        if channel in channels and rest.strip() and not rest.endswith(EVERYBODY):
-            made.add(f"{channel}:{rest.strip().removeprefix('direct:')}")
+        channel, rest = CHANNEL_SHORTHANDS.get(prefix.lower(), prefix.lower()), rest.strip()
+        if channel in channels and rest and (not rest.endswith(EVERYBODY) or (all_of and rest == EVERYBODY)):
+            made.add(f"{channel}:{rest.removeprefix('direct:')}")
         else:
-            text = f"{entry[:40]!r} names nobody; the owner's memory stays closed to them"
             fix = "write channel:id for a person, channel:group:id for a group"
-            here.below(index).odd("", text, fix)
+            here.below(*path, index).odd("", f"{entry[:40]!r} names nobody; {what}", fix)
     return frozenset(made)
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from palinurus.config.declare import Section, option
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import FolderList, Free, LooseMillis, Names, find_variable
+from palinurus.config.forms import FolderList, Free, LooseMillis, Names, reveal_references
 
 
 class PluginEntry(Section, frozen=True):
@@ -33,23 +33,12 @@ class PluginEntry(Section, frozen=True):
         hooks = raw.get("hooks")
         told = hooks.get("timeouts") if isinstance(hooks, dict) else None
         each = {name: ms / 1000 for name, ms in told.items() if _positive(ms)} if isinstance(told, dict) else {}
-        config = _reveal(self.config, here.below("config"))
+        config = reveal_references(self.config, here.below("config"))
         return msgspec.structs.replace(self, deadlines=each, config=config if isinstance(config, dict) else {})
 
 
 def _positive(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-
-
-def _reveal(value: Any, here: ConfigPlace) -> Any:
-    """With references to secrets replaced by the secrets."""
-    if isinstance(value, list):
-        return [_reveal(one, here.below(at)) for at, one in enumerate(value)]
-    if not isinstance(value, dict):
-        return value
-    if value.get("source") == "env" and isinstance(value.get("id"), str) and len(value) <= 3:
-        return find_variable(value["id"], here)
-    return {name: _reveal(one, here.below(name)) for name, one in value.items()}
 
 
 class PluginSettings(Section, frozen=True):
@@ -61,7 +50,7 @@ class PluginSettings(Section, frozen=True):
     paths: FolderList = option((), at="load:paths")  # folders besides <home>/plugins
     entries: dict[str, PluginEntry] = {}
 
-    UNREAD: ClassVar = {"slots": Free, "installs": Free, "bundledDiscovery": str}
+    SEALED: ClassVar = {"enabled": False}
 
     @property
     def enabled_ids(self) -> tuple[str, ...]:
@@ -89,9 +78,12 @@ class HookScriptSettings(Section, frozen=True):
     on: bool = option(True, at="enabled")
     folders: FolderList = option((), at="load.extraDirs")
     entries: dict[str, Any] = {}  # name -> enabled
+    pins: dict[str, str] = {}  # name -> the SHA-256 of the script, which one in a workspace must have
 
     LOOSE: ClassVar = True
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         told = {name: not (isinstance(one, dict) and one.get("enabled") is False) for name, one in self.entries.items()}
-        return msgspec.structs.replace(self, entries=told)
+        given = {name: one for name, one in self.entries.items() if isinstance(one, dict)}
+        pins = {name: str(one.get("sha256") or "").lower() for name, one in given.items()}
+        return msgspec.structs.replace(self, entries=told, pins=pins)

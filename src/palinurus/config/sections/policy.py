@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from palinurus.config import files, lines, paths
 from palinurus.config.declare import fill_section
 from palinurus.config.findings import ConfigFinding, ConfigPlace
@@ -85,6 +87,7 @@ class ToolPolicyReader:
         if made.allow and made.also:
             beside = f"cannot stand beside {made.key}.allow"
             self._findings.append(ConfigFinding((*path, "alsoAllow"), beside, "move its names into allow"))
+            made = msgspec.structs.replace(made, also=())
         for name, words in (("allow", made.allow or ()), ("alsoAllow", made.also), ("deny", made.deny)):
             self._names(words, (*path, name))
         return made
@@ -152,10 +155,12 @@ class ToolPolicyReader:
     def _policy(self, body: Mapping[str, Any], path: Path) -> ToolPolicySection:
         """Channel sections are free-form: what is not a list of texts here would silently allow everything."""
         kind = make_kind(list[str])
-        for key in ("allow", "alsoAllow", "deny"):
-            if body.get(key) is not None and not kind.fits(body[key]):
-                self._findings.append(ConfigFinding((*path, key), "expected a list of texts", "put it in [ ]"))
         told = {key: body[key] for key in ("allow", "alsoAllow", "deny") if kind.fits(body.get(key))}
+        for key in ("allow", "alsoAllow", "deny"):
+            if body.get(key) is not None and key not in told:
+                hint = "put it in [ ]; until then no tool is used here"
+                self._findings.append(ConfigFinding((*path, key), "expected a list of texts", hint))
+                told = {"deny": ["*"]}
         return fill_section(ToolPolicySection, told, ConfigPlace("", {}, []))
 
     def _narrowed(self) -> Iterator[tuple[str, str]]:

@@ -6,14 +6,13 @@ engines), or anything above such a path, is a finding and is left out.
 """
 
 import os
-import re
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
 from palinurus.config import paths
-from palinurus.config.declare import Section, fill_section, option, same_form
+from palinurus.config.declare import Section, fill_section, option
 from palinurus.config.findings import ConfigPlace
 from palinurus.config.forms import Amount, Count, Filled, Free, Names, Size, lay_over, merge_raw
 from palinurus.config.kinds import Written
@@ -26,6 +25,7 @@ from palinurus.core.types.sandbox import (
     ProcessLimits,
     SandboxSettings,
 )
+from palinurus.patterns import compile_late
 
 # What opens other doors, in the user's home; and where programs listen that run commands for whoever asks.
 GUARDED = (
@@ -37,8 +37,8 @@ _SYSTEM = (
     "/run", "/var/run", "/proc", "/sys", "/dev", "/etc/shadow", "/etc/sudoers", "/boot", "/home",
     os.path.join("/root", ".ssh"),
 )  # fmt: skip
-_RANGE = re.compile(r"(\d{1,5})(?:\s*-\s*(\d{1,5}))?")
-_BACKENDS = ("docker", "landlock", "bubblewrap")
+_RANGE = compile_late(r"(\d{1,5})(?:\s*-\s*(\d{1,5}))?")
+_BACKENDS = ("docker", "namespaces", "landlock", "bubblewrap")
 
 Megabytes = Annotated[int, Written(Size, lambda mb: mb << 20)]
 SizeText = Annotated[str, Written(str | int, lambda size: str(size or ""))]
@@ -85,66 +85,71 @@ class DockerSection(Section, frozen=True):
 
     def make_spec(self, here: ConfigPlace) -> ContainerSpec:
         """The container; what would open the sandbox goes to the findings."""
-        made = lay_over(SandboxSettings().box, self)
+        usual = SandboxSettings().box
+        made, put = lay_over(usual, self), {}
         if made.network == "host" or made.network.startswith("container:"):
             here.bad("network", f"{made.network!r} would take the sandbox's network away", "none or bridge")
-        for name, value in (("seccompProfile", made.seccomp), ("apparmorProfile", made.apparmor)):
-            if value == "unconfined":
-                here.bad(name, "would switch off a part of the sandbox", "leave it out")
-        return msgspec.structs.replace(made, mounts=_binds(self.binds or (), here))
+            put["network"] = "none"
+        for name, key in (("seccomp", "seccompProfile"), ("apparmor", "apparmorProfile")):
+            if getattr(made, name) == "unconfined":
+                here.bad(key, "would switch off a part of the sandbox", "leave it out")
+                put[name] = getattr(usual, name)
+        return msgspec.structs.replace(made, mounts=_binds(self.binds or (), here), **put)
 
 
 class SandboxLimitsSection(Section, frozen=True):
-    """What one process of a contained command may use; 0 = as the gateway has it."""
+    """What a contained command may use; 0 = as the gateway has it."""
 
     files: Size | None = None
     file_bytes: Megabytes | None = option(None, at="fileMb")
     memory_bytes: Megabytes | None = option(None, at="memoryMb")
     processes: Size | None = None
     cpu_seconds: Size | None = None
+    shm_bytes: Megabytes | None = option(None, at="shmMb")
 
 
 class SandboxSection(Section, frozen=True):
     """`SandboxSettings` as the config writes them."""
 
     mode: Literal["off", "non-main", "all"] | None = option(
-        None, "Which sessions get a sandbox and a workspace of their own: off, non-main, all."
+        None, "Which sessions get a sandbox and a workspace of their own: off, non-main, all.", closed="all"
     )
-    backend: Filled | None = option(None, "What that sandbox is made of: docker, landlock or bubblewrap.")
+    backend: Filled | None = option(None, "What that sandbox is made of: docker, namespaces, bubblewrap or landlock.")
     scope: Literal["session", "agent", "shared"] | None = option(
-        None, "Who shares one: session (nobody), agent, or shared."
+        None, "Who shares one: session (nobody), agent, or shared.", closed="session"
     )
     per_session: bool | None = None  # the older way to say a scope
     access: Literal["none", "ro", "rw"] | None = option(
-        None, "What a sandbox sees of the agent's workspace: none, ro or rw.", "workspaceAccess"
+        None, "What a sandbox sees of the agent's workspace: none, ro or rw.", "workspaceAccess", closed="none"
     )
     workspace_root: str = option("", "Where the workspaces of sandboxed sessions are.")
     visibility: Literal["spawned", "all"] = option("spawned", at="sessionToolsVisibility")
     docker: DockerSection = DockerSection()
-    contain: Literal["auto", "landlock", "bubblewrap", "off"] | None = option(
-        None, "What holds commands on this machine: auto, landlock, bubblewrap, or off."
+    contain: Literal["auto", "namespaces", "landlock", "bubblewrap", "off"] | None = option(
+        None, "What holds commands on this machine: auto, namespaces, bubblewrap, landlock, or off."
     )
     paths_read: Names = option((), "Folders besides the workspace that may be read.", "read")
     paths_written: Names = option((), "Folders besides the workspace that may be written.", "write")
     ports: Literal["default", "any", "none"] | list[Count | str] = option(
-        "default", "TCP ports commands may connect to: default, any, none, or a list.", "connect"
+        "default", "TCP ports commands may connect to: default, any, none, or a list.", "connect", closed="none"
     )
     unix: bool | None = option(
         None, "Let commands use Unix sockets, behind which other programs listen.", "unixSockets"
     )
     process_limits: SandboxLimitsSection = option(
         SandboxLimitsSection(),
-        "What each process may use: files, fileMb, memoryMb, processes, cpuSeconds.",
+        "What a command may use: files, fileMb, memoryMb, processes, cpuSeconds, shmMb.",
         "limits",
     )
 
-    UNREAD: ClassVar = same_form(Free, "ssh browser prune")
+    CLOSED: ClassVar = {"mode": "all"}
 
     def make_settings(self, here: ConfigPlace) -> SandboxSettings:
         """The settings; what is wrong goes to the findings."""
         made = lay_over(SandboxSettings(), self)
         if made.backend not in _BACKENDS:
             here.bad("backend", f"there is no sandbox {made.backend!r} here", f"one of {', '.join(_BACKENDS)}")
+            made = msgspec.structs.replace(made, backend=SandboxSettings().backend)
         scope = made.scope
         if self.scope is None and self.per_session is not None:
             scope = "session" if self.per_session else "shared"

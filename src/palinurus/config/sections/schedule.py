@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import msgspec
+from msgspec import UNSET
 
 from palinurus.config.declare import Section, fill_section, option
 from palinurus.config.findings import ConfigPlace
@@ -15,6 +16,8 @@ from palinurus.config.forms import (
     DaysOrNever,
     Free,
     HoursOrNever,
+    Lower,
+    MillisOrNone,
     MinutesText,
     OptionalSecret,
     Seconds,
@@ -24,12 +27,46 @@ from palinurus.config.forms import (
 )
 from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
+from palinurus.core.schedule.failure import FailureReason
 from palinurus.core.schedule.heartbeat import HeartbeatHours, parse_minutes
+from palinurus.patterns import compile_late
 
 HIGH_WATER = 0.8  # of maxDiskBytes
 LONGEST = 600.0  # seconds for one heartbeat when nobody says
 TIME = ("is not a time of day", "write it as 08:30 (24 hours)")
-_CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d|24:00", re.ASCII)
+_CLOCK = compile_late(r"(?:[01]\d|2[0-3]):[0-5]\d|24:00", re.ASCII)
+
+
+class JobRetrySettings(Section, frozen=True):
+    """cron.retry: what becomes of a job for one time that failed for a reason that passes."""
+
+    most: Size = option(3, "How often it is tried again.", "maxAttempts")
+    waits: Annotated[
+        tuple[float, ...], Written(list[Size], lambda all_ms: tuple(ms / 1000 for ms in all_ms) or UNSET)
+    ] = option(
+        (30.0, 60.0, 300.0), "How long is waited before each try; the last one counts for all that follow.", "backoffMs"
+    )
+    reasons: tuple[FailureReason, ...] = option(get_args(FailureReason), "For which reasons.", "retryOn")
+
+
+class FailureAlertSettings(Section, frozen=True):
+    """cron.failureAlert: somebody is told when a job keeps failing."""
+
+    enabled: bool = option(False, "Tell somebody when a job keeps failing.")
+    after: Count = option(2, "After so many failures in a row.")
+    cooldown: MillisOrNone = option(3600.0, "How long the same job is not told of again.", "cooldownMs")
+    skipped: bool = option(False, "Times that were missed count as failures.", "includeSkipped")
+    mode: Literal["announce", "webhook"] | None = option(None, "announce in a chat, or post it to cron.webhook.")
+    account: Text = option("", "The account that says it.", "accountId")
+
+
+class FailureDestination(Section, frozen=True):
+    """cron.failureDestination: where failures are told, instead of where the job's answers go."""
+
+    mode: Literal["announce", "webhook"] | None = option(None, "announce in a chat, or webhook: `to` is an address.")
+    channel: Lower = option("", "The channel to announce it on; last is where the owner wrote last.")
+    to: Text = option("", "The chat there, or the address.")
+    account: Text = option("", "The account that says it.", "accountId")
 
 
 class CronSettings(Section, frozen=True):
@@ -39,11 +76,13 @@ class CronSettings(Section, frozen=True):
     webhook: Text = ""  # for jobs that deliver by webhook and name no address
     webhook_token: OptionalSecret = Secret()
     runs: Annotated[int, Written(Count, lambda lines: min(lines, 2000))] = option(200, at="runLog:keepLines")
+    run_bytes: Bytes = option(2_000_000, "How large the history of one job may be.", "runLog:maxBytes")
+    retry: JobRetrySettings | None = option(None, "When a job for one time is tried again; by default it is not.")
+    alert: FailureAlertSettings = option(FailureAlertSettings(), "Who hears of jobs that keep failing.", "failureAlert")
+    failures: FailureDestination = option(FailureDestination(), "Where failures are told.", "failureDestination")
     max_concurrent_runs: Count | None = option(None, "How many scheduled runs go on at the same time.")
     session_retention: HoursOrNever = 86_400.0
     timezone: str = option("", at=None)
-
-    UNREAD: ClassVar = {"store": str, "retry": Free, "failureAlert": Free, "failureDestination": Free, "triggers": Free}
 
 
 class UpkeepSettings(Section, frozen=True):
@@ -58,7 +97,6 @@ class UpkeepSettings(Section, frozen=True):
     cron_after: float | None = option(86_400.0, at=None)  # cron.sessionRetention
 
     KNOWN: ClassVar = {"pruneDays": Count}
-    UNREAD: ClassVar = {"rotateBytes": str | int}
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         days = raw.get("pruneDays")  # the older spelling
@@ -144,7 +182,6 @@ class HeartbeatSettings(Section, frozen=True):
     seen: dict[str, HeartbeatVisibility] = option({}, at=None)  # what may be seen of it, by place
 
     KNOWN: ClassVar = {"activeHours": ActiveHours}
-    UNREAD: ClassVar = {"suppressToolErrorWarnings": bool}
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         told = raw.get("activeHours")

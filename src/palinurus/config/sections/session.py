@@ -17,7 +17,6 @@ from palinurus.config.forms import (
     Hour,
     LogLevel,
     LooseSecret,
-    Lower,
     MillisOrNone,
     Names,
     Size,
@@ -26,15 +25,15 @@ from palinurus.config.forms import (
 )
 from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
+from palinurus.config.sections.audio import SpeechSettings
+from palinurus.config.sections.bindings import SendPolicy
 from palinurus.config.sections.schedule import UpkeepSettings
 
 QueueMode: TypeAlias = Literal["steer", "followup", "collect", "steer-backlog", "steer+backlog", "queue", "interrupt"]
 
 
 class ResetSection(Section, frozen=True):
-    mode: Literal["daily", "idle"] | None = None
-    at_hour: Hour | None = None
-    idle_minutes: Size | None = None
+    KNOWN: ClassVar = {"mode": Literal["daily", "idle"], "atHour": Hour, "idleMinutes": Size}
 
 
 class ResetByTypeSection(Section, frozen=True):
@@ -54,40 +53,10 @@ def map_identity_links(section: Mapping[str, list[str]]) -> dict[str, str]:
     }
 
 
-class SendMatch(Section, frozen=True):
-    """What a rule of session.sendPolicy is about; what is not said matches everything."""
-
-    channel: Lower = ""
-    chat_type: Literal["direct", "group", "channel"] | None = None
-    key_prefix: Lower = option("", "Of the session's key, without agent:ID: before it.")
-    raw_key_prefix: Lower = option("", "Of the session's whole key.")
-
-
-class SendRule(Section, frozen=True):
-    action: Literal["allow", "deny"]
-    match: SendMatch = SendMatch()
-
-
-class SendPolicy(Section, frozen=True):
-    """session.sendPolicy: which sessions may send what they say. Runs go on in any case."""
-
-    default: Literal["allow", "deny"] = option("allow", "What happens where no rule matches.")
-    rules: tuple[SendRule, ...] = option((), "A deny that matches goes first, then an allow, then the default.")
-
-    def allows(self, key: str, channel: str, kind: str, own: str | None = None) -> bool:
-        """May a reply of the session go out there? `own`: what the session itself says (/send)."""
-        if own in ("allow", "deny"):
-            return own == "allow"
-        raw, bare = key.lower(), key.lower().split(":", 2)[-1]
-        said = {
-            rule.action
-            for rule in self.rules
-            if rule.match.channel in ("", channel.lower())
-            and rule.match.chat_type in (None, kind)
-            and bare.startswith(rule.match.key_prefix)
-            and raw.startswith(rule.match.raw_key_prefix)
-        }
-        return "deny" not in said and ("allow" in said or self.default == "allow")
+def _words(written: list[str]) -> Names:
+    """In lower case, longest first: of two that fit the longer one counts."""
+    found = {word for one in written if (word := " ".join(one.lower().split()))}
+    return tuple(sorted(found, key=lambda word: (-len(word), word)))
 
 
 class SessionSettings(Section, frozen=True):
@@ -108,17 +77,13 @@ class SessionSettings(Section, frozen=True):
     reset_by_channel: dict[str, Reset] = {}
     # "channel:peer" (lower case) -> the one name of that person
     identity_links: Annotated[dict[str, str], Written(dict[str, list[str]], map_identity_links)] = {}
+    reset_triggers: Annotated[Names, Written(list[str], _words)] = option(
+        (), "Words that begin a new session, as /new does, alone or with a first message behind them."
+    )
     send_policy: SendPolicy = option(SendPolicy(), "Which sessions may send what they say.")
     upkeep: UpkeepSettings = option(UpkeepSettings(), at="maintenance")
 
     KNOWN: ClassVar = {"idleMinutes": Count, "typingMode": Typing, "typingIntervalSeconds": Count}
-    UNREAD: ClassVar = {
-        **same_form(str, "groupScope store"),
-        "resetTriggers": list[str],
-        **same_form(Count, "transcriptRetentionDays maxRecentTurns"),
-        **same_form(Size, "parentForkMaxTokens agentToAgent.maxPingPongTurns"),
-        **same_form(Free, "threadBindings writeLock"),
-    }
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         reset, idle = merge_raw(self.reset), raw.get("idleMinutes")
@@ -150,15 +115,27 @@ class MessagesSection(Section, frozen=True):
     ack_reaction: str | None = None
     ack_reaction_scope: Literal["group-mentions", "group-all", "direct", "all", "off", "none"] = "group-mentions"
     remove_ack_after_reply: bool = False
+    response_prefix: str = option(
+        "", "What answers begin with: a text, with {model} or {identity.name} in it, or auto for the agent's name."
+    )
 
-    KNOWN: ClassVar = {"visibleReplies": str, "tts": Free}
-    UNREAD: ClassVar = {
-        **same_form(str, "messagePrefix responsePrefix"),
-        "inbound.debounceMs": Size,
-        "inbound.byChannel": dict[str, Size],
-        "statusReactions": Free,
-        "suppressToolErrors": bool,
-        **same_form(Free | str, "usageTemplate responseUsage"),
+    KNOWN: ClassVar = {"visibleReplies": str, "tts": Annotated[Free, Unfilled(SpeechSettings)]}
+
+
+class CommandSettings(Section, frozen=True):
+    """commands: what can be typed in chats. Who may: `PeopleSettings`."""
+
+    config: bool = option(True, "false: no /config, whoever asks.", closed=False)
+    restart: bool = option(True, "false: the agent cannot restart the gateway.", closed=False)
+    native: Literal["auto"] | bool = option(
+        "auto", "false: no commands in the platforms' own menus; channels.*.commands.native goes before."
+    )
+
+    KNOWN: ClassVar = {
+        "ownerAllowFrom": Annotated[Any, "Who is the owner on chat channels, as channel:id; all rights."],
+        "allowFrom": Annotated[Any, "Who may give commands, by channel; without it whoever a list names."],
+        "ownerDisplay": Annotated[Any, "hash: the model is told of owners without their ids."],
+        "ownerDisplaySecret": Annotated[Any, "What the ids are hashed with."],
     }
 
 
@@ -188,8 +165,6 @@ class SkillSettings(Section, frozen=True):
     listed: Count = option(150, at="limits:maxSkillsInPrompt")  # in the prompt
     chars: Count = option(18_000, at="limits:maxSkillsPromptChars")  # of the list in the prompt
     file_bytes: Count = option(256_000, at="limits:maxSkillFileBytes")  # of a SKILL.md
-
-    UNREAD: ClassVar = same_form(Free, "install workshop")
 
 
 class LoggingSettings(Section, frozen=True):
@@ -221,19 +196,3 @@ def compile_pattern(word: str) -> re.Pattern[str]:
     found = re.fullmatch(r"/(.+)/([gimsuy]*)", word, re.DOTALL)
     flags = re.IGNORECASE if found is None or "i" in found[2] else re.NOFLAG
     return re.compile(found[1] if found else word, flags)
-
-
-class UiSection(Section, frozen=True):
-    UNREAD: ClassVar = {**same_form(str, "seamColor assistant.name assistant.avatar"), "prefs": Free}
-
-
-class UpdateSection(Section, frozen=True):
-    UNREAD: ClassVar = {
-        "channel": Literal["stable", "beta", "dev", "extended-stable"],
-        "checkOnStart": bool,
-        "auto": Free,
-    }
-
-
-class MetaSection(Section, frozen=True):
-    KNOWN: ClassVar = {"lastTouchedVersion": str, "lastTouchedAt": str | int}

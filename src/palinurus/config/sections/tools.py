@@ -1,26 +1,25 @@
 """tools: who may use what, and the limits of each. Names are OpenClaw's."""
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 
-from palinurus.config.declare import Section, Unfilled, option, same_form
+from palinurus.config.declare import Section, Unfilled, option
 from palinurus.config.findings import ConfigPlace
-from palinurus.config.forms import Count, Free, LowerNames, ModelSpec, Names, Size
+from palinurus.config.forms import Count, Free, LowerNames, Names, Size
 from palinurus.config.kinds import Written
 from palinurus.config.sections.audio import MediaSection
 from palinurus.config.sections.models import VeiledSection
 from palinurus.config.sections.web import WebSettings
-from palinurus.core.types.approval import SAFE_HOSTS, TaintRules
+from palinurus.core.types.approval import SAFE_HOSTS, TaintMode, TaintRules
+from palinurus.patterns import compile_late
 
 UNLIMITED = 2_147_483.0  # seconds; what OpenClaw's timers can hold at most, here for "no limit"
-NEVER = 1_000_000  # a count no run reaches
 YIELD_RANGE = (10, 120_000)  # milliseconds: the range of backgroundMs and of a call's yieldMs
 CLEANUP = (60_000, 10_800_000)
 Visibility: TypeAlias = Literal["self", "tree", "agent", "all"]
-_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
+_HOST = compile_late(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
 
 
 def clamp_between(value: int, between: tuple[int, int]) -> int:
@@ -31,14 +30,18 @@ def clamp_between(value: int, between: tuple[int, int]) -> int:
 class ToolPolicySection(Section, frozen=True):
     """Lists of tools, by name or group."""
 
-    allow: Names | None = option(None, "Only these tools (names or groups such as group:fs); an empty list is none.")
+    allow: Names | None = option(
+        None, "Only these tools (names or groups such as group:fs); an empty list is none.", closed=[]
+    )
     also: Names = option((), "Tools in addition to the profile.", "alsoAllow")
-    deny: Names = option((), "Never these tools; goes before every allow.")
+    deny: Names = option((), "Never these tools; goes before every allow.", closed=["*"])
+
+    CLOSED: ClassVar = {"deny": ["*"]}
 
 
 class ToolProfileSection(ToolPolicySection, frozen=True):
     profile: Literal["minimal", "coding", "messaging", "full"] | None = option(
-        None, "A named set of tools to start from: minimal, coding, messaging or full."
+        None, "A named set of tools to start from: minimal, coding, messaging or full.", closed="minimal"
     )
 
 
@@ -59,11 +62,11 @@ class ProcessSettings(Section, frozen=True):
 class ExecWords(Section, frozen=True):
     """tools.exec: which commands run, which are asked about; which models patch files."""
 
-    mode: Literal["deny", "allowlist", "ask", "auto", "full"] | None = None
-    security: Literal["deny", "allowlist", "full"] | None = None
-    ask: Literal["off", "on-miss", "always"] | None = None
+    mode: Literal["deny", "allowlist", "ask", "auto", "full"] | None = option(None, closed="deny")
+    security: Literal["deny", "allowlist", "full"] | None = option(None, closed="deny")
+    ask: Literal["off", "on-miss", "always"] | None = option(None, closed="always")
     host: Literal["auto", "sandbox", "gateway", "node"] | None = None
-    safe_bins: Names | None = None
+    safe_bins: Names | None = option(None, closed=[])
     safe_dirs: Names = option((), at="safeBinTrustedDirs")
     patch: bool = option(True, at="applyPatch.enabled")
     patch_models: Names | None = option(None, at="applyPatch.allowModels")
@@ -83,15 +86,6 @@ class ExecSettings(VeiledSection, frozen=True):
     words: ExecWords = option(ExecWords(), at="*")
 
     KNOWN: ClassVar = {"timeoutSeconds": Size}
-    UNREAD: ClassVar = {
-        "node": str,
-        "pathPrepend": list[str],
-        "safeBinProfiles": Free,
-        **same_form(bool, "strictInlineEval commandHighlighting"),
-        "reviewer.model": ModelSpec,
-        "reviewer.timeoutMs": Count,
-        "approvalRunningNoticeMs": Size,
-    }
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         newer = raw.get("timeoutSeconds")
@@ -103,6 +97,8 @@ class ExecSettings(VeiledSection, frozen=True):
 class ElevatedSection(Section, frozen=True):
     enabled: bool = True
     allow_from: dict[str, tuple[str | int, ...]] | None = None
+
+    SEALED: ClassVar = {"enabled": False}
 
 
 class MessageToolRules(Section, frozen=True):
@@ -119,6 +115,37 @@ class MessageToolRules(Section, frozen=True):
         return msgspec.structs.replace(self, across=older) if self.across is None and isinstance(older, bool) else self
 
 
+class LoopSettings(Section, frozen=True):
+    """tools.loopDetection: what happens when a tool is called again and again with the same arguments and result."""
+
+    enabled: bool = option(True, "false: nobody counts.")
+    warn: Count = option(3, "After so many equal calls the model is warned.", "warningThreshold")
+    stop: Count = option(6, "After so many equal calls the run ends.", "criticalThreshold")
+    breaker: Count = option(
+        30, "After so many equal calls the run ends, whichever detectors are on.", "globalCircuitBreakerThreshold"
+    )
+    history: Count = option(30, "How many calls are looked back on.", "historySize")
+    unknown: Count = option(10, "After so many calls of tools that do not exist the run ends.", "unknownToolThreshold")
+    repeat: bool = option(True, "One call again and again.", "detectors.genericRepeat")
+    poll: bool = option(
+        True, "Looking again and again at a command that says nothing new.", "detectors.knownPollNoProgress"
+    )
+    ping_pong: bool = option(True, "Two calls in turn.", "detectors.pingPong")
+
+    GROUPS: ClassVar = {"detectors": "Which patterns count."}
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        stop = self.stop if raw.get("criticalThreshold") else max(self.stop, self.warn * 2)
+        if stop <= self.warn:
+            name = "criticalThreshold" if raw.get("criticalThreshold") else "warningThreshold"
+            here.bad(name, f"the run would stop (at {stop}) before it was warned (at {self.warn})")
+            return msgspec.structs.replace(self, warn=LoopSettings().warn, stop=LoopSettings().stop)
+        history = self.history if raw.get("historySize") else max(self.history, stop)
+        if history < stop:
+            here.odd("historySize", f"the run never ends for this reason: it takes {stop} equal calls to notice")
+        return msgspec.structs.replace(self, stop=stop, history=history)
+
+
 class AgentToolsSection(ToolProfileSection, frozen=True):
     """agents.list[].tools, and what `tools` can say as well."""
 
@@ -126,38 +153,29 @@ class AgentToolsSection(ToolProfileSection, frozen=True):
     tools_by_sender: dict[str, ToolPolicySection] = {}
     elevated: ElevatedSection | None = None
     exec: ExecSettings = option(ExecSettings(), "Running commands.")
-    workspace_only: bool = option(False, "File tools stay inside the workspace.", "fs.workspaceOnly")
-    loops: bool = option(True, at="loopDetection.enabled")
-    warn: Count | None = option(
-        None, "After so many equal calls the model is warned.", "loopDetection.warningThreshold"
+    workspace_only: bool = option(False, "File tools stay inside the workspace.", "fs.workspaceOnly", closed=True)
+    loops: LoopSettings = option(
+        LoopSettings(),
+        "What happens when a tool is called again and again with the same arguments.",
+        "loopDetection",
     )
-    stop: Count | None = option(None, "After so many equal calls the run ends.", "loopDetection.criticalThreshold")
     message: MessageToolRules = option(
         MessageToolRules(), "Where the message tool may write besides the chat of the turn (docs/channels.md)."
     )
     sandbox: ToolPolicySection | None = option(None, at="sandbox.tools")
-
-    GROUPS: ClassVar = {"loopDetection": "What happens when a tool is called again and again with the same arguments."}
-
-    UNREAD: ClassVar = {
-        **same_form(
-            Count,
-            "loopDetection.historySize loopDetection.unknownToolThreshold loopDetection.globalCircuitBreakerThreshold",
-        ),
-        **same_form(
-            bool,
-            "loopDetection.detectors.genericRepeat loopDetection.detectors.knownPollNoProgress "
-            "loopDetection.detectors.pingPong",
-        ),
-        "loopDetection.postCompactionGuard": Free,
-        **same_form(bool | Free, "codeMode swarm"),
-    }
 
 
 class TaintSection(Section, frozen=True):
     """tools.taint: what passes unasked after untrusted content was read."""
 
     enabled: bool = option(True, "false: nothing is asked for that reason.")
+    mode: TaintMode = option(
+        "judged", "strict: every effect asks; judged: those whose deciding values the owner did not give; off: none."
+    )
+    agents: dict[str, TaintMode] = option({}, "The mode of one agent, by its id.")
+    channels: dict[str, TaintMode] = option(
+        {}, "The mode of what comes by one channel. Of two words the stricter counts."
+    )
     allow: Names = option((), "Tools that need no question; exec:network leaves commands their network.")
     hosts: Names = option((), "Hosts whose pages are fetched unasked, besides well-known documentation.")
 
@@ -171,7 +189,9 @@ class TaintSection(Section, frozen=True):
             else:
                 here.bad("hosts", f"{host!r} is no host name", "write docs.example.org")
         allow = tuple(dict.fromkeys(name.strip() for name in self.allow if name.strip()))
-        return TaintRules(self.enabled, allow, (*SAFE_HOSTS, *hosts))
+        enabled = self.enabled and self.mode != "off"
+        rules = TaintRules(enabled, allow, (*SAFE_HOSTS, *hosts), self.mode)
+        return msgspec.structs.replace(rules, agents=self.agents, channels=self.channels)
 
 
 class ToolsSettings(msgspec.Struct, frozen=True):
@@ -179,8 +199,7 @@ class ToolsSettings(msgspec.Struct, frozen=True):
 
     workspace_only: bool = False
     exec: ExecSettings = ExecSettings()
-    loop_warn: int = 3
-    loop_stop: int = 6
+    loops: LoopSettings = LoopSettings()
     taint: TaintRules = TaintRules()
 
 
@@ -189,29 +208,19 @@ class ToolsSection(AgentToolsSection, frozen=True):
 
     web: Annotated[Free, Unfilled(WebSettings)] = {}
     media: Annotated[Free, Unfilled(MediaSection)] = {}
-    visibility: Visibility = option("tree", at="sessions.visibility")
+    visibility: Visibility = option("tree", at="sessions.visibility", closed="self")
     across: bool = option(False, at="agentToAgent.enabled")
     across_allow: LowerNames = option((), at="agentToAgent.allow")
     subagents: ToolPolicySection | None = option(None, at="subagents.tools")
+    # read by sections/people.py, which knows the channels
+    trust_from: Names = option(
+        (), "Who else may use the machine as the owner does: telegram:123, telegram:group:-100, telegram:*.", closed=[]
+    )
     taint: TaintSection = option(
         TaintSection(), "What is asked about after untrusted content was read (docs/security.md)."
     )
 
-    UNREAD: ClassVar = {
-        **AgentToolsSection.UNREAD,
-        **same_form(Free, "links sessions_spawn experimental browser"),
-        "toolSearch": bool | Free,
-    }
-
     def make_settings(self, here: ConfigPlace) -> ToolsSettings:
         """The settings; what is wrong goes to the findings."""
-        base = ToolsSettings()
-        warn = self.warn or base.loop_warn
-        stop = self.stop or max(base.loop_stop, warn * 2)
-        if stop <= warn:
-            name = "criticalThreshold" if self.stop else "warningThreshold"
-            here.bad(f"loopDetection.{name}", f"the run would stop (at {stop}) before it was warned (at {warn})")
-        warn, stop = (warn, stop) if self.loops else (NEVER, NEVER)
-        return ToolsSettings(
-            self.workspace_only, self.exec, warn, stop, taint=self.taint.make_rules(here.below("taint"))
-        )
+        taint = self.taint.make_rules(here.below("taint"))
+        return ToolsSettings(self.workspace_only, self.exec, self.loops, taint=taint)

@@ -10,7 +10,7 @@ import msgspec
 
 from palinurus.config.declare import Section, fill_section, option
 from palinurus.config.findings import ConfigPlace, suggest_nearest
-from palinurus.config.forms import BareSecret, Count, Free, Lower, Names, SecretText, Text, resolve_loose_secret
+from palinurus.config.forms import BareSecret, Count, Lower, Names, SecretText, Text, resolve_loose_secret
 from palinurus.config.kinds import Written
 from palinurus.config.secrets import Secret
 from palinurus.config.sections.plugins import HookScriptSettings
@@ -54,16 +54,18 @@ class MappedHookSettings(Section, frozen=True):
         return bool(self.token) or bool(self.scheme) or self.closed
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
-        scheme, older = self.scheme, raw.get("textTemplate")
+        scheme, older, wrong = self.scheme, raw.get("textTemplate"), False
         if scheme and scheme not in SIGNATURE_SCHEMES:
             hint = suggest_nearest(scheme, SIGNATURE_SCHEMES)
             here.bad("signature", f"is not one of {', '.join(SIGNATURE_SCHEMES)}", hint)
+            wrong = True
         if "transform" in raw:
             hint = "use messageTemplate, or a plugin with a `webhook` hook"
             here.odd("transform", "is not run: code does not come from the config", hint)
         for name in ("channel", "to", "model", "agentId"):
             if isinstance(raw.get(name), str) and "{{" in raw[name]:
-                here.bad(name, "cannot come from the sender", "write it out")
+                here.bad(name, "cannot come from the sender", "write it out; until then this hook is closed")
+                wrong = True
         if "secret" in raw and not scheme:
             scheme = "generic"
         return msgspec.structs.replace(
@@ -72,7 +74,9 @@ class MappedHookSettings(Section, frozen=True):
             template=self.template or (older.strip() if isinstance(older, str) else ""),
             options={name: raw[name] for name in ("model", "thinking", "timeoutSeconds") if raw.get(name)},
             scheme=scheme,
-            closed=("token" in raw and not self.token) or (bool(scheme) and not self.secret),
+            token=Secret() if wrong else self.token,
+            secret=Secret() if wrong else self.secret,
+            closed=wrong or ("token" in raw and not self.token) or (bool(scheme) and not self.secret),
         )
 
 
@@ -95,8 +99,8 @@ class WebhookSettings(Section, frozen=True):
     hooks: tuple[MappedHookSettings, ...] = option((), at=None)
     scripts: HookScriptSettings = option(HookScriptSettings(), at="internal")
 
+    SEALED: ClassVar = {"enabled": False}
     KNOWN: ClassVar = {"token": SecretText, "mappings": list[MappedHookSettings], "presets": list[str]}
-    UNREAD: ClassVar = {"transformsDir": str, "gmail": Free}
 
     def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
         """What cannot work is found here, not at the first delivery."""
@@ -114,9 +118,11 @@ class WebhookSettings(Section, frozen=True):
                 made.append(fill_section(MappedHookSettings, {"id": name, **PRESETS[name]}, place))
         if not token and not any(hook.own for hook in made):
             here.bad("token", "is not set, so no webhook can be used", "set it to a long random text")
+            return type(self)(scripts=self.scripts)
         base = "/" + (self.path or "hooks").strip("/ ")
         if base == "/":
             here.bad("path", "must not be /", "write it as /hooks")
+            base = "/hooks"
         return msgspec.structs.replace(self, path=base, token=token, hooks=tuple(made))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from palinurus.config.check import list_keys_below
-from palinurus.config.outline import build_hints, build_json_schema, lookup_key
+from palinurus.config.explain import build_hints, build_json_schema, lookup_key
 
 
 def test_it_holds_every_key_and_no_references() -> None:

@@ -1,0 +1,55 @@
+"""`browser`: the browser that the agent drives (docs/browser.md)."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+import msgspec
+
+from palinurus.config.declare import Section, option
+from palinurus.config.findings import ConfigPlace
+from palinurus.config.forms import Free, Text
+from palinurus.config.kinds import Written
+from palinurus.core.policy.address import OpenHosts, normalize_allowed_host
+
+DEFAULT_PROFILE = "openclaw"
+IDLE = 600.0  # seconds
+_Minutes = Annotated[float, Written(Annotated[float, msgspec.Meta(ge=0.1, le=1440)], lambda n: n * 60)]
+
+
+class BrowserProfile(Section, frozen=True):
+    """browser.profiles.<name>: a browser of its own, or, with `cdpUrl`, one that a person has started."""
+
+    url: Text = option("", "Where a person's own browser listens; using it is asked about each time.", at="cdpUrl")
+
+
+class BrowserSettings(Section, frozen=True):
+    """browser"""
+
+    enabled: bool = option(True, "Whether agents have the browser tool, where a Chromium is installed.")
+    evaluate: bool = option(True, "Whether they may run JavaScript in pages.", at="evaluateEnabled", closed=False)
+    headless: bool = option(True, "Without a window; false needs a screen.")
+    executable: Text = option("", "The Chromium to use; else the first that is found.", at="executablePath")
+    no_sandbox: bool = option(False, "Leave out Chromium's own sandbox; ours stays.", at="noSandbox", closed=False)
+    profile: Text = option(DEFAULT_PROFILE, "The profile that is used when a call names none.", at="defaultProfile")
+    profiles: dict[str, BrowserProfile] = option({}, "Profiles by name: cookies and logins of their own.")
+    idle: _Minutes = option(IDLE, "Minutes after which a browser nobody uses is ended.", at="tabCleanup.idleMinutes")
+    tabs: Annotated[int, msgspec.Meta(ge=1, le=100)] = option(
+        8, "Tabs of one session; the oldest is closed for the next.", at="tabCleanup.maxTabsPerSession"
+    )
+    policy: Free = option({}, "Hosts it may reach besides those of tools.web.fetch.", at="ssrfPolicy", closed={})
+    rules: OpenHosts = option(OpenHosts(), at=None)
+
+    GROUPS: ClassVar = {"tabCleanup": "What is ended when nobody uses it."}
+
+    def settle(self, raw: Mapping[str, Any], here: ConfigPlace) -> Self:
+        hosts = set[str]()
+        given = self.policy.get("allowedHostnames")
+        for entry in given if isinstance(given, list) else ():
+            made = normalize_allowed_host(entry) if isinstance(entry, str) else None
+            if made is None:  # fail closed: what cannot be read opens nothing
+                place = "ssrfPolicy.allowedHostnames"
+                here.odd(place, "holds something that is no host", "write 127.0.0.1:8123 or nas.example.net")
+            else:
+                hosts.add(made)
+        private = self.policy.get("dangerouslyAllowPrivateNetwork") is True
+        return msgspec.structs.replace(self, rules=OpenHosts(frozenset(hosts), private), policy={})

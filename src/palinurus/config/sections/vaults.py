@@ -1,0 +1,125 @@
+"""`secrets.providers`: where references to secrets lead. A variable, a file of the owner's, or a program that knows.
+
+What is not to be trusted is not asked: a file that others may read, a program that others may change. Nothing of a
+secret, nor of what the program said, is in a reason.
+"""
+
+import os
+import stat
+import subprocess
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from palinurus.config import paths
+from palinurus.config.declare import Section, fill_section, option, same_form
+from palinurus.config.findings import ConfigPlace
+from palinurus.config.forms import Free, Millis, Names, Text
+from palinurus.config.keypath import get_at
+
+LARGEST = 1 << 20
+
+
+class SecretProvider(Section, frozen=True):
+    """secrets.providers.<name>"""
+
+    source: Literal["env", "file", "exec"] = option("env", "Where its secrets are: env, file or exec.")
+    allowlist: Names | None = option(None, "The only variables that it gives.", closed=[])
+    path: Text = option("", "The file; nobody else may read it.")
+    mode: Literal["json", "singleValue"] = option(
+        "json", "json: an id is a pointer (/a/b); singleValue: the whole file."
+    )
+    command: Text = option("", "The program, with its whole path; it gets the id on stdin and answers in JSON.")
+    args: Names = ()
+    pass_env: Names = option((), "Variables that the program gets; no other.")
+    timeout: Millis = option(5.0, "How long it may take.", "timeoutMs")
+    linked: bool = option(False, "The command may be a symbolic link.", "allowSymlinkCommand")
+
+
+class SecretsSection(Section, frozen=True):
+    """secrets"""
+
+    providers: dict[str, SecretProvider] = option({}, "By the name that a reference gives as provider.")
+    defaults: dict[str, str] = option({}, "Which provider is meant by a reference that names none, by source.")
+
+    KNOWN: ClassVar = same_form(Free, "resolution")
+
+
+class SecretVaults:
+    """Fetches what references name."""
+
+    def __init__(self, written: Any, environ: Mapping[str, str], home: str) -> None:
+        raw = written if isinstance(written, dict) else {}
+        self._told = fill_section(SecretsSection, raw, ConfigPlace(home, environ, []))
+        self._environ, self._home = environ, home
+
+    def fetch(self, source: str, provider: str, ident: str) -> tuple[str, str]:
+        """The secret, and why there is none."""
+        name = self._told.defaults.get(source, provider) if provider == "default" else provider
+        place = self._told.providers.get(name) or (SecretProvider() if source == "env" else None)
+        if place is None or place.source != source:
+            return "", f"secrets.providers has no {name!r} of source {source!r}"
+        if source == "env":
+            if place.allowlist is not None and ident not in place.allowlist:
+                return "", f"secrets.providers.{name} does not allow {ident}"
+            found = self._environ.get(ident, "")
+            return found, "" if found else f"the environment variable {ident} is not set"
+        path = paths.expand_path(place.path if source == "file" else place.command, self._environ, self._home)
+        if why := _distrust(path, source, place.linked):
+            return "", f"{path} {why}"
+        env = tuple((key, self._environ[key]) for key in place.pass_env if key in self._environ)
+        return _read(path, place, ident) if source == "file" else _ask(path, place, name, (ident, env))
+
+
+def _distrust(path: str, source: str, linked: bool) -> str:
+    """Why the file is not used; "" if it is the owner's alone."""
+    try:
+        about = os.lstat(path)
+        if stat.S_ISLNK(about.st_mode) and linked:
+            about = os.stat(path)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    if not stat.S_ISREG(about.st_mode):
+        return "is no regular file"
+    others = 0o077 if source == "file" else 0o022
+    if about.st_mode & others or about.st_uid not in (0, os.getuid()):
+        return "is open to others (chmod 600)" if source == "file" else "can be changed by others"
+    return ""
+
+
+def _read(path: str, place: SecretProvider, ident: str) -> tuple[str, str]:
+    try:
+        with open(path, "rb") as file:
+            text = file.read(LARGEST).decode()
+        if place.mode == "singleValue":
+            return text.strip(), "" if text.strip() else f"{path} is empty"
+        parts = tuple(part.replace("~1", "/").replace("~0", "~") for part in ident.lstrip("/").split("/"))
+        found = get_at(msgspec.json.decode(text), parts)
+    except (OSError, ValueError, RecursionError):
+        return "", f"{path} cannot be read as {place.mode}"
+    return (found, "") if isinstance(found, str) and found else ("", f"{path} has no text at {ident[:80]}")
+
+
+@lru_cache(maxsize=64)
+def _ask(
+    path: str, place: SecretProvider, name: str, asked: tuple[str, tuple[tuple[str, str], ...]]
+) -> tuple[str, str]:
+    """Once in a process: a program may take its time, or ask a person."""
+    ident, env = asked
+    request = msgspec.json.encode({"protocolVersion": 1, "provider": name, "ids": [ident]})
+    try:
+        done = subprocess.run(
+            [path, *place.args], input=request, env=dict(env), capture_output=True, timeout=place.timeout, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return "", f"{path} did not answer ({type(error).__name__})"
+    if done.returncode or len(done.stdout) > LARGEST:
+        return "", f"{path} failed with exit code {done.returncode}"
+    try:
+        said = msgspec.json.decode(done.stdout)
+    except (ValueError, RecursionError):
+        said = done.stdout.decode(errors="replace").strip()
+    found = get_at(said, ("values", ident)) if isinstance(said, dict) else said
+    return (found, "") if isinstance(found, str) and found else ("", f"{path} knows no {ident[:80]}")
