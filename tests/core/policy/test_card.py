@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.core.hidden import needs_escape
-from palinurus.core.policy.card import show_command, to_request_payload, write_approval_card
+from palinurus.core.policy.card import explain_question, show_command, to_request_payload, write_approval_card
 from palinurus.core.types.approval import ApprovalRequest
 
 
@@ -50,6 +50,16 @@ def test_it_says_what_where_why_and_how_to_answer() -> None:
         "30 min",
     ):
         assert part in text
+
+
+def test_what_decides_stands_first_on_every_card_with_where_it_came_from() -> None:
+    value = ("recipient", "UK123  (from read_file bill.txt, not from you)")
+    made = ask(kind="tool", tool="pay", command='{"recipient": "UK123"}', facts=(value,), why="because")
+    lines = write_approval_card(made, "0123456789").splitlines()
+    assert lines[1] == "recipient: UK123  (from read_file bill.txt, not from you)" and "UK123" in lines[2]
+    assert to_request_payload(made)["commandAnalysis"]["warningLines"] == [lines[1], "because"]
+    told = explain_question(made, "deny by me")
+    assert told[0] == "pay: run it" and lines[1] in told and told[-1] == "outcome: deny by me"
 
 
 def test_escapes_cannot_be_forged() -> None:

@@ -69,9 +69,11 @@ def at(layer: int, put: ToolLists) -> tuple[ToolRules, ToolQuestion]:
         case 6:
             agent = ToolScope(ToolLists("a"), providers={"openai": put})
         case 7:
-            return ToolRules(chats={GROUP._replace(account=""): ChatToolRules(put)}), ASKED._replace(place=GROUP)
+            return ToolRules(chats={GROUP._replace(account=""): ChatToolRules(put)}), msgspec.structs.replace(
+                ASKED, place=GROUP
+            )
         case 8:
-            return ToolRules(subagents=put), ASKED._replace(depth=1)
+            return ToolRules(subagents=put), msgspec.structs.replace(ASKED, depth=1)
     return ToolRules(scope, {"main": agent}), ASKED
 
 
@@ -113,7 +115,7 @@ def test_a_tool_must_pass_every_layer_and_the_first_that_hides_it_is_named() -> 
             {GROUP._replace(account=""): ChatToolRules(seventh)},
             eighth,
         )
-        found = one("exec", rules, ASKED._replace(place=GROUP, depth=1), tools)
+        found = one("exec", rules, msgspec.structs.replace(ASKED, place=GROUP, depth=1), tools)
         first = next((number for number, denies in enumerate(chosen, 3) if denies), None)
         assert (found[0] if found else None) == first
 
@@ -133,7 +135,7 @@ def test_an_agents_profile_goes_before_the_shared_one_and_also_allow_extends_it(
     agent = ToolScope(lists("a", profile="minimal", also=["exec"]))
     rules = msgspec.structs.replace(shared(profile="full", also=["write"]), agents={"main": agent})
     assert decide_tools(rules, ASKED, TOOLS).offered == ("exec", "session_status")
-    assert decide_tools(rules, ASKED._replace(agent="other"), TOOLS).offered == tuple(TOOLS)
+    assert decide_tools(rules, msgspec.structs.replace(ASKED, agent="other"), TOOLS).offered == tuple(TOOLS)
     inherited = msgspec.structs.replace(
         shared(profile="minimal", also=["write"]), agents={"main": ToolScope(lists("a", also=["exec"]))}
     )
@@ -151,15 +153,19 @@ def test_the_models_own_entry_goes_before_its_providers() -> None:
     providers = {"Open-AI": lists("p", profile="minimal"), "openai/GPT-5": lists("m", deny=["exec"])}
     rules = shared(providers=providers)
     assert one("read", rules) is None and one("exec", rules) == (4, "m.deny", "m.deny names it")
-    assert one("read", rules, ASKED._replace(model="gpt-4")) == (2, "p.profile", "profile minimal does not have it")
-    assert one("read", rules, ASKED._replace(providers=("zai", "z.ai"))) is None
+    assert one("read", rules, msgspec.structs.replace(ASKED, model="gpt-4")) == (
+        2,
+        "p.profile",
+        "profile minimal does not have it",
+    )
+    assert one("read", rules, msgspec.structs.replace(ASKED, providers=("zai", "z.ai"))) is None
 
 
 @pytest.mark.seed(283)
 def test_another_spelling_of_a_provider_does_not_get_around_its_rules() -> None:
     rules = shared(providers={"z.ai": lists("p", deny=["exec"])})
     for names in (("zai", "z-ai"), ("Z-AI",), ("zhipu", "z.ai")):
-        assert one("exec", rules, ASKED._replace(providers=names)) == (4, "p.deny", "p.deny names it")
+        assert one("exec", rules, msgspec.structs.replace(ASKED, providers=names)) == (4, "p.deny", "p.deny names it")
 
 
 def test_who_may_write_may_patch_unless_it_is_denied() -> None:
@@ -181,7 +187,10 @@ def test_a_known_tool_that_is_not_built_still_counts() -> None:
 
 
 def test_unknown_names_do_not_open_the_sandbox_or_sub_agents() -> None:
-    assert decide_tools(ToolRules(subagents=lists("s", ["raed"])), ASKED._replace(depth=1), TOOLS).offered == ()
+    assert (
+        decide_tools(ToolRules(subagents=lists("s", ["raed"])), msgspec.structs.replace(ASKED, depth=1), TOOLS).offered
+        == ()
+    )
 
 
 @pytest.mark.seed(288)
@@ -196,7 +205,7 @@ def test_chats_and_senders() -> None:
     rules = ToolRules(chats=chats)
 
     def offered(place: ChatPlace, asker: ToolAsker) -> tuple[str, ...]:
-        return decide_tools(rules, ASKED._replace(place=place, asker=asker), TOOLS).offered
+        return decide_tools(rules, msgspec.structs.replace(ASKED, place=place, asker=asker), TOOLS).offered
 
     assert offered(GROUP, ToolAsker("1")) == ("exec", "read")
     assert offered(GROUP, ToolAsker("7")) == ()
@@ -210,7 +219,7 @@ def test_a_name_that_anybody_can_take_gives_no_tool() -> None:
     chats = {
         ChatPlace("telegram"): ChatToolRules(lists("all", ["read"]), {"name:boss": lists("boss", ["exec", "read"])})
     }
-    asked = ASKED._replace(place=GROUP, asker=ToolAsker("1", "boss"))
+    asked = msgspec.structs.replace(ASKED, place=GROUP, asker=ToolAsker("1", "boss"))
     assert decide_tools(ToolRules(chats=chats), asked, TOOLS).offered == ("read",)
 
 
@@ -225,7 +234,7 @@ def test_where_rules_of_a_chat_may_stand() -> None:
 
 @pytest.mark.seed(289)
 def test_the_sandbox() -> None:
-    asked = ASKED._replace(sandboxed=True)
+    asked = msgspec.structs.replace(ASKED, sandboxed=True)
     default = decide_tools(ToolRules(), asked, TOOLS).offered
     assert {"exec", "read", "grep", "image", "session_status"} <= set(default)
     assert not {"browser", "cron", "gateway", "nodes", "canvas", "web_fetch", "memory_search"} & set(default)
@@ -247,7 +256,7 @@ def test_a_denial_that_stands_behind_another_is_to_be_taken_out_too() -> None:
     rules = shared(sandbox=lists("tools.sandbox.tools", deny=["read", "nodes"]))
     own = ToolScope(lists("agent"), sandbox=lists("agent.sandbox", deny=["read"]))
     rules = msgspec.structs.replace(rules, agents={"main": own})
-    changes = decide_tools(rules, ASKED._replace(sandboxed=True), TOOLS).traces["read"].changes
+    changes = decide_tools(rules, msgspec.structs.replace(ASKED, sandboxed=True), TOOLS).traces["read"].changes
     assert [(c.key, c.value) for c in changes] == [("agent.sandbox.deny", []), ("tools.sandbox.tools.deny", ["nodes"])]
 
 
@@ -255,7 +264,7 @@ def test_a_denial_that_stands_behind_another_is_to_be_taken_out_too() -> None:
 def test_sub_agents() -> None:
     def offered(depth: int, deepest: int, config: ToolLists = ToolLists("s")) -> set[str]:
         rules = ToolRules(subagents=config, deepest={"main": deepest})
-        return set(decide_tools(rules, ASKED._replace(depth=depth), TOOLS).offered)
+        return set(decide_tools(rules, msgspec.structs.replace(ASKED, depth=depth), TOOLS).offered)
 
     everyone = {"gateway", "agents_list", "cron", "memory_search", "memory_get", "sessions_send"}
     assert set(TOOLS) - offered(1, 2) == everyone
@@ -267,7 +276,7 @@ def test_sub_agents() -> None:
 
 
 def test_a_sub_agent_never_has_more_than_its_parent() -> None:
-    asked = ASKED._replace(depth=1, inherited=lists("the parent's", ["read", "exec"], ["exec"]))
+    asked = msgspec.structs.replace(ASKED, depth=1, inherited=lists("the parent's", ["read", "exec"], ["exec"]))
     verdict = decide_tools(ToolRules(), asked, TOOLS)
     assert verdict.offered == ("read",)
     assert [c.words for c in verdict.traces["write"].changes] == ["allow it in the session that started this one"]
@@ -276,7 +285,7 @@ def test_a_sub_agent_never_has_more_than_its_parent() -> None:
 @pytest.mark.seed(277)
 def test_tools_for_the_owner_only() -> None:
     tools = {**TOOLS, "whatsapp_login": tool("whatsapp_login", owner=True)}
-    stranger = ASKED._replace(asker=ToolAsker("you"))
+    stranger = msgspec.structs.replace(ASKED, asker=ToolAsker("you"))
     assert set(tools) - set(decide_tools(ToolRules(), stranger, tools).offered) == {
         "cron",
         "gateway",
@@ -294,7 +303,7 @@ def test_apply_patch_has_a_gate_of_its_own() -> None:
     assert one("apply_patch", ToolRules(patch=PatchToolRules(enabled=False))) == (
         0, "tools.exec.applyPatch.enabled", "tools.exec.applyPatch.enabled is false",
     )  # fmt: skip
-    claude = ASKED._replace(providers=("anthropic",), model="claude-x")
+    claude = msgspec.structs.replace(ASKED, providers=("anthropic",), model="claude-x")
     assert one("apply_patch", ToolRules(), claude) is not None
     for name in ("claude-x", "anthropic/claude-x", "ANTHROPIC/Claude-X", "*"):
         assert one("apply_patch", ToolRules(patch=PatchToolRules(models=(name,))), claude) is None
@@ -302,8 +311,12 @@ def test_apply_patch_has_a_gate_of_its_own() -> None:
 
 
 def test_the_model_and_the_session_have_a_say() -> None:
-    assert one("read", ToolRules(), ASKED._replace(callable=False)) == (0, "", "the model cannot call tools")
-    small = ASKED._replace(narrow=("read", "exec"), exec_denied=True)
+    assert one("read", ToolRules(), msgspec.structs.replace(ASKED, callable=False)) == (
+        0,
+        "",
+        "the model cannot call tools",
+    )
+    small = msgspec.structs.replace(ASKED, narrow=("read", "exec"), exec_denied=True)
     verdict = decide_tools(ToolRules(narrowed={"openai/gpt-5": "models.x"}), small, TOOLS)
     assert verdict.offered == ("read",)
     assert verdict.traces["exec"].changes[0].words == "say /exec security=full"

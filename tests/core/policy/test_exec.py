@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import msgspec
 import pytest
 
 from palinurus.core.policy.exec import (
@@ -64,8 +65,8 @@ def test_the_table(place: str, security: str, ask: str) -> None:
         hidden = decide_exec(held, place, matched, odd="a hidden character").action  # type: ignore[arg-type]
         assert hidden == ("refuse" if plain == "refuse" else "ask")
         tainted = decide_exec(held, place, matched, tainted=True).action  # type: ignore[arg-type]
-        assert tainted == ("ask" if place == "host" and not matched and plain == "run" else plain)
-        full = decide_exec(held._replace(full=True), place, matched).action  # type: ignore[arg-type]
+        assert tainted == ("ask" if place == "host" and plain == "run" else plain)  # also what a rule lists
+        full = decide_exec(msgspec.structs.replace(held, full=True), place, matched).action  # type: ignore[arg-type]
         assert full == ("refuse" if security == "deny" else "run")
 
 
@@ -154,7 +155,7 @@ def test_every_part_of_a_chain_needs_its_rule() -> None:
     wc = ExecProgram(("wc", "-l"), "/usr/bin/wc", "/usr/bin/wc")
     assert match_programs((LS, touch, wc), (CommandRule("/usr/bin/ls"),), ExecRules()) == ("listed", "miss", "safe")
     assert match_programs((wc,), (), ExecRules(safe_bins=())) == ("miss",)
-    assert match_programs((wc._replace(binary="/home/x/wc"),), (), ExecRules()) == ("miss",)
+    assert match_programs((msgspec.structs.replace(wc, binary="/home/x/wc"),), (), ExecRules()) == ("miss",)
     rules = list_storable_rules((LS, touch, wc), ExecRules())
     assert rules == (CommandRule("/usr/bin/ls", ("-l",)), CommandRule("/usr/bin/touch", ("X",)))
 
@@ -206,3 +207,25 @@ def test_who_may_be_elevated(sender: Sender, kind: str, channel: str, enabled: b
 def test_where_a_command_is_meant_to_run() -> None:
     assert [wants_host(level, None) for level in (None, "off", "on", "ask", "full")] == [False, False, True, True, True]  # type: ignore[arg-type]
     assert wants_host(None, True) and not wants_host("full", False)
+
+
+@pytest.mark.parametrize(
+    ("argv", "binary", "storable"),
+    [
+        (("git", "status"), "/usr/bin/git", False),
+        (("cp", "a", "b"), "/usr/bin/cp", False),
+        (("cat", "notes"), "/usr/bin/cat", False),  # the name may be a link to somebody's key tomorrow
+        (("unknown",), "/usr/bin/unknown", False),
+        (("ls", "-l"), "/usr/bin/ls", True),
+        (("ls", "-l"), "/opt/ls", False),
+    ],
+)
+def test_no_rule_outside_where_the_agent_writes_what_is_read(
+    argv: tuple[str, ...], binary: str, storable: bool
+) -> None:
+    program = ExecProgram(argv, binary, binary)
+    rules = (CommandRule(binary, argv[1:]), CommandRule(binary))
+    assert match_programs((program,), rules, ExecRules()) == ("listed",)
+    exposed = msgspec.structs.replace(program, exposed=True)
+    assert match_programs((exposed,), rules, ExecRules()) == (("listed",) if storable else ("miss",))
+    assert bool(list_storable_rules((exposed,), ExecRules())) is storable

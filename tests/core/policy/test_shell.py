@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -33,13 +31,11 @@ LINES = st.one_of(NOISE, WORDS)
 
 @pytest.fixture(scope="module")
 def printer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that appends its argv to $OUT."""
+    """A program that appends the number of its arguments and each of them to $OUT, zeros between. (A shell starts in a
+    tenth of the time that Python takes, and this one starts hundreds of times.)"""
     folder = tmp_path_factory.mktemp("printer")
     script = folder / "p"
-    script.write_text(
-        f"#!{sys.executable} -SE\nimport json, os, sys\nwith open(os.environ['OUT'], 'a') as f:\n"
-        "    f.write(json.dumps(sys.argv[1:]) + '\\n')\n"
-    )
+    script.write_text('#!/bin/sh\nprintf "%s\\0" "$#" "$@" >> "$OUT"\n')
     script.chmod(0o755)
     return script
 
@@ -50,7 +46,8 @@ def spoken(printer: Path, command: str) -> list[list[str]]:
     out.write_text("")
     env = {"OUT": str(out), "PATH": str(printer.parent)}
     subprocess.run(["/bin/sh", "-c", command], env=env, cwd=printer.parent, capture_output=True, timeout=20)
-    return [json.loads(line) for line in out.read_text().splitlines()]
+    told = iter(out.read_bytes().decode().split("\0")[:-1])
+    return [[next(told) for _ in range(int(number))] for number in told]
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
+
+import msgspec
+
+from palinurus.patterns import compile_late
 
 Kind: TypeAlias = Literal["private", "loopback", "metadata", "benchmark", "unique-local", "other"]
 Address: TypeAlias = IPv4Address | IPv6Address
@@ -80,20 +84,20 @@ _CARRIERS: tuple[tuple[IPv6Network, int, int], ...] = (
 _ISATAP = (0x00005EFE, 0x02005EFE)
 # Names that mean this machine or its surroundings, whatever they resolve to.
 _INNER = ("localhost", "localdomain", "local", "internal", "intranet", "lan", "home.arpa", "corp", "private")
-_NAMED_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
-_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
-_DISPUTED = re.compile("[\u00df\u03c2\u200c\u200d]")  # the two standards for names make different hosts of these
-_CONTROL = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ufeff]")
+_NAMED_LABEL = compile_late(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+_NUMBER = compile_late(r"0x[0-9a-f]*|[0-9]+")
+_DISPUTED = compile_late("[\u00df\u03c2\u200c\u200d]")  # the two standards for names make different hosts of these
+_CONTROL = compile_late(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ufeff]")
 
 
-class AddressRefusal(NamedTuple):
+class AddressRefusal(msgspec.Struct, frozen=True):
     """Why not, in words; and the entry of allowedHosts that would allow it, "" where no setting does."""
 
     why: str
     entry: str = ""
 
 
-class UrlParts(NamedTuple):
+class UrlParts(msgspec.Struct, frozen=True):
     """A URL that was understood. `host` is in its one form: an address, or a name in lower case and ASCII."""
 
     scheme: str
@@ -121,13 +125,22 @@ class UrlParts(NamedTuple):
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
-class OpenHosts(NamedTuple):
+class OpenHosts(msgspec.Struct, frozen=True):
     """What the owner opened. `hosts` holds `host` and `host:port` in their one form (see `entry`)."""
 
     hosts: frozenset[str] = frozenset()
     private: bool = False
     benchmark: bool = False
     unique_local: bool = False
+
+    def join(self, other: OpenHosts) -> OpenHosts:
+        """What either of the two opens."""
+        return OpenHosts(
+            self.hosts | other.hosts,
+            self.private or other.private,
+            self.benchmark or other.benchmark,
+            self.unique_local or other.unique_local,
+        )
 
     def names(self, spot: UrlParts) -> bool:
         """Is exactly this host opened? A name that only leads to an opened address is not."""

@@ -10,7 +10,11 @@ from __future__ import annotations
 import re
 from collections import OrderedDict, deque
 from collections.abc import Iterable
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from palinurus.patterns import compile_late
 
 Word: TypeAlias = Literal["in", "pair", "note", "out"]
 Policy: TypeAlias = Literal["pairing", "allowlist", "open", "disabled"]
@@ -21,14 +25,14 @@ FloodStep: TypeAlias = Literal["fine", "first", "more"]  # first: the one that w
 MAX_SENDERS = 4096
 MAX_MENTION_TEXT = 2_000  # characters of a message that are looked at
 MAX_PATTERN = 200  # characters of a pattern
-_ESCAPED = re.compile(r"\\.", re.DOTALL)
-_CLASS = re.compile(r"\[\^?\]?[^\]]*\]")
-_BACK = re.compile(r"\\[1-9]|\(\?P=|\(\?\(")
-_AGAIN = re.compile(r"\)\s*(?:[*+]|\{)")  # a group that repeats
-_ENDLESS = re.compile(r"[*+]|\{\d*,\}")
+_ESCAPED = compile_late(r"\\.", re.DOTALL)
+_CLASS = compile_late(r"\[\^?\]?[^\]]*(?:\]|\Z)")
+_BACK = compile_late(r"\\[1-9]|\(\?P=|\(\?\(")
+_AGAIN = compile_late(r"\)\s*(?:[*+]|\{)")  # a group that repeats
+_ENDLESS = compile_late(r"[*+]|\{\d*,\}")
 
 
-class AdmissionRequest(NamedTuple):
+class AdmissionRequest(msgspec.Struct, frozen=True):
     """One event. `ids`: its actor, by every id the platform itself vouches for."""
 
     ids: tuple[str, ...]
@@ -39,7 +43,7 @@ class AdmissionRequest(NamedTuple):
     plain: bool = True  # somebody said something: fit to be context. Buttons and commands are not
 
 
-class AdmissionRules(NamedTuple):
+class AdmissionRules(msgspec.Struct, frozen=True):
     """What applies in this chat. Lists hold bare ids (see `entries`); `*` is everybody."""
 
     policy: Policy
@@ -53,7 +57,7 @@ class AdmissionRules(NamedTuple):
     bots: Bots = "off"
 
 
-class AdmissionVerdict(NamedTuple):
+class AdmissionVerdict(msgspec.Struct, frozen=True):
     """in: a turn; pair: nobody knows this person, offer a code; note: context only; out: nothing happens."""
 
     word: Word

@@ -3,6 +3,9 @@
 The owner's memory (MEMORY.md, USER.md, memory/, what was configured besides) is for such turns only. Decided once for
 each turn, by the session and by who writes; `Inbound.shared` carries it to the prompt, the tools, the sandbox, replies
 and whatever the turn starts. The reasons are in docs/decisions/0015.
+
+Also who may use the machine: people who are not the owner get answers, not commands and files, unless the owner says so
+(docs/decisions/0037). `Inbound.outsider` carries that.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from palinurus.core.types.keys import SessionKey
 
 ADMIN = "operator.admin"
 KEY = "memory.allowFrom"  # people (telegram:123) and groups (telegram:group:-100) who may know what the owner noted
+TRUST = "tools.trustFrom"  # people, groups and channels (telegram:*) whose turns work as the owner's do
+OUTSIDER_DENY = ("exec", "process", "write", "edit", "apply_patch")  # what the turns of others do not get
 MEMORY_TOOLS = ("memory_search", "memory_get")
 MEMORY_FILES = frozenset(("memory.md", "user.md"))  # in lower case, as prompts know them
 MEMORY_PATHS = ("MEMORY.md", "USER.md", "memory", ".git")  # of a workspace; the last may hold their old versions
@@ -41,6 +46,23 @@ def is_shared(
     known = {entry.partition(":")[2] for entry in insiders}
     words = (part for one in said for part in one.split(", "))
     return any(get_source_kind(part) in OTHERS and part.partition(" ")[2] not in known for part in words)
+
+
+def is_owners_turn(inbound: Inbound) -> bool:
+    """Is it the owner's own turn, or the program's for the owner? `shared` has been decided."""
+    sender = inbound.sender
+    return not inbound.shared and (inbound.system or sender.owner or ADMIN in sender.scopes)
+
+
+def is_outsider(inbound: Inbound, trusted: frozenset[str]) -> bool:
+    """Does somebody ask who is neither the owner, nor a client of the gateway, nor named by the owner (`trusted`, as
+    channel:id, channel:group:id or channel:*)? What such a turn starts is an outsider's, too."""
+    sender, channel = inbound.sender, inbound.target.channel
+    if inbound.outsider or inbound.system or sender.owner or sender.scopes:
+        return inbound.outsider
+    names = {f"{channel}:{ident}" for ident in (sender.id, *sender.also, "*") if ident}
+    groups = {f"{channel}:{kind}:{inbound.target.to}" for kind in ("group", inbound.kind)}
+    return not trusted & (names if inbound.kind == "direct" else names | groups)
 
 
 def is_insider(inbound: Inbound, insiders: frozenset[str]) -> bool:

@@ -6,19 +6,19 @@ nothing in a command can end its frame.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from palinurus.core.hidden import escape_character, needs_escape
 from palinurus.core.types.approval import ApprovalRequest
 from palinurus.core.types.outbound import Button, ButtonStyle
+from palinurus.patterns import compile_late
 
 MAX_SHOWN = 3000  # characters; what is longer cannot be judged by eye, and does not fit a chat message
 PREFIX = "    "
 _ESCAPES = {"\n": "\\n\n", "\t": "\\t", "\\": "\\\\"}
 _LABELS: dict[str, str] = {"allow-once": "Allow once", "allow-always": "Allow always", "deny": "Deny"}
 _STYLES: dict[str, ButtonStyle] = {"allow-once": "good", "deny": "bad"}
-_ANSWERS = re.compile(rf"/approve (\w+) ((?:{'|'.join(_LABELS)})(?:\|(?:{'|'.join(_LABELS)}))*)\Z")
+_ANSWERS = compile_late(rf"/approve (\w+) ((?:{'|'.join(_LABELS)})(?:\|(?:{'|'.join(_LABELS)}))*)\Z")
 
 
 def escape_hidden(text: str) -> str:
@@ -38,6 +38,7 @@ def write_approval_card(ask: ApprovalRequest, ident: str) -> str:
     """What the person reads who has to decide."""
     short = ident[:8]
     lines = [f"🔒 Approval needed [{short}]: {ask.title}"]
+    lines += list_fact_lines(ask)  # what decides stands first: people read the first lines
     lines += [show_command(ask)] if ask.command else []
     facts = (
         ("in", ask.cwd),
@@ -51,6 +52,20 @@ def write_approval_card(ask: ApprovalRequest, ident: str) -> str:
     lines += [f"{name}: {show_line(value)}" for name, value in facts if value]
     lines.append(f"Answer within {round(ask.timeout / 60)} min: /approve {short} {'|'.join(ask.allowed)}")
     return "\n".join(lines)
+
+
+def list_fact_lines(ask: ApprovalRequest) -> list[str]:
+    """The values that decide, each with where it came from."""
+    return [f"{name}: {show_line(value)}" for name, value in ask.facts if value]
+
+
+def explain_question(ask: ApprovalRequest, outcome: str) -> list[str]:
+    """Why it was asked, and which value was judged how; for people who ask later."""
+    lines = [f"{ask.tool}: {ask.title}", f"why: {ask.why}", *list_fact_lines(ask)]
+    lines += [f"untrusted content before it: {show_line(', '.join(ask.taint))}"] if ask.taint else []
+    for rule in ask.rules:
+        lines.append(f"allow-always would store: {show_line(' '.join((rule.pattern, *(rule.argv or ()))))}")
+    return [*lines, f"outcome: {show_line(outcome)}"]
 
 
 def parse_card_buttons(text: str) -> tuple[Button, ...]:
@@ -82,7 +97,7 @@ def to_request_payload(ask: ApprovalRequest) -> dict[str, Any]:
             "commandCount": max(1, len(ask.rules)),
             "nestedCommandCount": 0,
             "riskKinds": list(ask.taint),
-            "warningLines": [text for text in (ask.why, ask.warning) if text],
+            "warningLines": [*list_fact_lines(ask), *(text for text in (ask.why, ask.warning) if text)],
         },
         "allowedDecisions": list(ask.allowed),
         "agentId": ask.agent,

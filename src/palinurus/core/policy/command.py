@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from palinurus.patterns import compile_late
 
 Nature: TypeAlias = Literal["runner", "executes", "opener", "plain"]
 
@@ -55,7 +59,7 @@ RUNNERS: frozenset[str] = frozenset(name for group in _RUNNERS.values() for name
 
 # Programs with options that run or write: what those look like. An exact command may be allowed, the name may not.
 OPENERS: dict[str, re.Pattern[str]] = {
-    name: re.compile(pattern)
+    name: compile_late(pattern)
     for names, pattern in (
         ("find", r"-(?:exec|execdir|ok|okdir|delete|fprint|fprint0|fprintf|fls|files0-from)\b.*"),
         ("fd fdfind", r"-[A-Za-z]*[xX].*|--e[xec]*.*"),
@@ -93,8 +97,13 @@ OPENERS: dict[str, re.Pattern[str]] = {
     for name in names.split()
 }  # fmt: skip
 
-_VERSIONED = re.compile(r"(?:[-.]?\d+(?:\.\d+)*[a-z]?)$")
-_EXTENSION = re.compile(r"\.(?:exe|cmd|bat|ps1|com)$")
+# Whatever folder and operands they get, they run nothing, write nothing and print no file's content.
+_ONLOOKERS = frozenset(
+    "arch basename date df dirname du echo false free groups id ls lsblk lscpu nproc printf ps pwd readlink realpath "
+    "seq sleep stat true tty uname uptime w who whoami".split()
+)
+_VERSIONED = compile_late(r"(?<![\d.])(?:[-.]?\d+(?:\.\d+)*[a-z]?)$")
+_EXTENSION = compile_late(r"\.(?:exe|cmd|bat|ps1|com)$")
 
 
 def list_program_names(path: str) -> tuple[str, ...]:
@@ -115,7 +124,13 @@ def classify_command(argv: Sequence[str], binary: str = "") -> Nature:
     return "plain"
 
 
-class FilterProfile(NamedTuple):
+def is_onlooker(binary: str) -> bool:
+    """Is it one of the system's programs that cannot be turned against anybody by the files around them?"""
+    folder, _, name = binary.rpartition("/")
+    return name in _ONLOOKERS and folder in ("/bin", "/usr/bin")
+
+
+class FilterProfile(msgspec.Struct, frozen=True):
     """The options with which a filter only reads stdin and writes stdout. `operands`: words that are no files."""
 
     flags: str  # letters

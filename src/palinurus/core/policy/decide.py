@@ -14,7 +14,7 @@ import msgspec
 
 from palinurus.core.policy import audience, groups
 from palinurus.core.policy.groups import BUILTIN_TOOLS, PolicyTool, normalize_tool_name, suggest_word
-from palinurus.core.policy.layers import LAYERS, ToolGate, ToolQuestion, ToolRules, list_tool_gates
+from palinurus.core.policy.layers import LAYERS, ToolGate, ToolQuestion, ToolRules, is_opened, list_tool_gates
 
 OPENAI = ("openai", "openai-codex")
 KeyLocator = Callable[[str], str]  # key path -> file:line, "" if it is not written anywhere
@@ -210,6 +210,8 @@ def _session(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuesti
 def _idle(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
     if tool.idle:
         yield PolicyStep(0, "tool", words=f"can do nothing yet: {tool.idle}")
+    if tool.missing:
+        yield PolicyStep(0, "tool", True, "", words=tool.missing)
 
 
 def _memory(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
@@ -220,6 +222,14 @@ def _memory(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestio
         yield PolicyStep(0, "memory", question.shared, audience.KEY, words=words, changes=changes)
 
 
+def _outsider(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
+    if question.outsider and name in audience.OUTSIDER_DENY and not tool.origin:
+        hidden = not is_opened(rules, question, name)
+        change = PolicyChange(f"name {question.outsider} in {audience.TRUST}", audience.TRUST, [question.outsider])
+        words = "people who are not the owner do not use the machine"
+        yield PolicyStep(0, "people", hidden, audience.TRUST, words=words, changes=(change,) if hidden else ())
+
+
 _LATE: tuple[Callable[[str, PolicyTool, ToolRules, ToolQuestion], Iterator[PolicyStep]], ...] = (
     _owner,
     _patch,
@@ -227,6 +237,7 @@ _LATE: tuple[Callable[[str, PolicyTool, ToolRules, ToolQuestion], Iterator[Polic
     _session,
     _idle,
     _memory,
+    _outsider,
 )
 
 

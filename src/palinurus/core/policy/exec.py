@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
-from palinurus.core.policy.command import classify_command, is_safe_filter
+import msgspec
+
+from palinurus.core.policy.command import classify_command, is_onlooker, is_safe_filter
 from palinurus.core.types.approval import AskMode, CommandRule, Elevated, ExecRules, Security
 from palinurus.core.types.inbound import Inbound
 
@@ -36,16 +38,17 @@ EXEC_MODES: dict[str, tuple[Security, AskMode]] = {
 INTERNAL = frozenset(("terminal", "webchat", "gateway"))  # our own faces: allowFrom is about chat channels
 
 
-class ExecProgram(NamedTuple):
+class ExecProgram(msgspec.Struct, frozen=True):
     """One simple command and the file its first word leads to; "" = none was found."""
 
     argv: tuple[str, ...]
     binary: str
     path: str = ""  # as it was found, links not followed: what is started
     own: bool = False  # the file lies where the agent itself can write
+    exposed: bool = False  # it would run outside the sandbox, on files that the agent can change
 
 
-class ExecMode(NamedTuple):
+class ExecMode(msgspec.Struct, frozen=True):
     """What holds for one command."""
 
     security: Security
@@ -53,7 +56,7 @@ class ExecMode(NamedTuple):
     full: bool = False  # /elevated full: approvals are skipped
 
 
-class ExecVerdict(NamedTuple):
+class ExecVerdict(msgspec.Struct, frozen=True):
     action: Action
     why: str
 
@@ -94,10 +97,10 @@ def decide_exec(
         return ExecVerdict("ask", f"it contains {odd}")
     if mode.ask == "always" and not mode.full:
         return ExecVerdict("ask", "exec ask is always")
-    if matched:
-        return ExecVerdict("run", "every part of it is on the allowlist")
     if place == "host" and tainted:
         return ExecVerdict("ask", "untrusted content was read in this turn, and it would run outside the sandbox")
+    if matched:
+        return ExecVerdict("run", "every part of it is on the allowlist")
     if mode.full:
         return ExecVerdict("run", "elevated mode is full")
     if mode.security == "allowlist":
@@ -136,7 +139,7 @@ def _match(program: ExecProgram, entries: Sequence[CommandRule], rules: ExecRule
 
 def _nature(program: ExecProgram) -> str:
     """What a rule may be about; "" for what no rule can allow."""
-    if not program.binary or program.own:
+    if not program.binary or program.own or (program.exposed and not is_onlooker(program.binary)):
         return ""
     kind = classify_command(program.argv, program.binary)
     return "" if kind in ("runner", "executes") else kind

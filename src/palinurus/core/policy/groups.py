@@ -80,6 +80,11 @@ class PolicyTool(Protocol):
         """Why it can do nothing here yet, or ""."""
         ...
 
+    @property
+    def missing(self) -> str:
+        """What it needs and this machine does not have; "" for nothing."""
+        ...
+
 
 @lru_cache(4096)
 def normalize_tool_name(word: str) -> str:

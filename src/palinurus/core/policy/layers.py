@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from palinurus.core.policy import groups
+from palinurus.patterns import compile_late
 
 T = TypeVar("T")
 SubagentRole: TypeAlias = Literal["main", "orchestrator", "leaf"]
@@ -33,10 +34,10 @@ SANDBOX_ALLOW: tuple[str, ...] = (
     "sessions_yield", "subagents", "session_status",
 )  # fmt: skip
 SANDBOX_DENY: tuple[str, ...] = ("browser", "canvas", "nodes", "cron", "gateway")
-_DIGITS = re.compile(r"\+?[\d\s().-]{5,}")
+_DIGITS = compile_late(r"\+?[\d\s().-]{5,}")
 
 
-class ToolAsker(NamedTuple):
+class ToolAsker(msgspec.Struct, frozen=True):
     """Who is served, as far as policy asks."""
 
     id: str = ""
@@ -45,7 +46,7 @@ class ToolAsker(NamedTuple):
     roles: tuple[str, ...] = ()
 
 
-class SenderRuleKeys(NamedTuple):
+class SenderRuleKeys(msgspec.Struct, frozen=True):
     """The keys of the rules that apply: `sure` by id or role or `*`, `named` by a name."""
 
     sure: str | None = None
@@ -146,7 +147,7 @@ class ToolRules(msgspec.Struct, frozen=True):
     narrowed: dict[str, str] = {}  # provider/model -> the key that gives it only some tools
 
 
-class ToolQuestion(NamedTuple):
+class ToolQuestion(msgspec.Struct, frozen=True):
     """One occasion: who asks whom, where, with which model. Hashable, so that answers can be kept."""
 
     agent: str
@@ -161,6 +162,7 @@ class ToolQuestion(NamedTuple):
     exec_denied: bool = False  # /exec security=deny in this session
     inherited: ToolLists | None = None  # what the session that started this one may use
     shared: bool = False  # others than the owner see what comes of it
+    outsider: str = ""  # who asks, as channel:id, if it is nobody whom the owner lets use the machine
 
 
 class ToolGate(msgspec.Struct, frozen=True):
@@ -283,6 +285,17 @@ def _chosen(rules: ToolRules, agent: ToolScope, question: ToolQuestion) -> Itera
         if found:
             yield from found
             return
+
+
+def is_opened(rules: ToolRules, question: ToolQuestion, name: str) -> bool:
+    """Does the config name this tool for the very chat, person or sandbox? Names that people choose open nothing."""
+    agent = rules.agents.get(question.agent, ToolScope(ToolLists("agents")))
+    known = msgspec.structs.replace(question, asker=msgspec.structs.replace(question.asker, name=""))
+    lists = [*_chosen(rules, agent, known)]
+    if question.sandboxed:
+        lists += [one for one in (rules.shared.sandbox, agent.sandbox) if one is not None]
+    words = (word for one in lists for word in (*(one.allow or ()), *one.also))
+    return groups.allows_tool(filter(groups.is_explicit, words), name, "")
 
 
 def _sender(rules: Mapping[str, ToolLists], other: ToolLists | None, asker: ToolAsker) -> Iterator[ToolLists]:

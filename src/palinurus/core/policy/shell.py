@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.core.hidden import escape_character, needs_escape
+from palinurus.patterns import compile_late
 
 MAX_WORDS = 512
 
-_BARE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+", re.ASCII)
-_SINGLE = re.compile(r"'([^'\n\r\0]*)'")
-_DOUBLE = re.compile(r'"([^"$`\\!\n\r\0]*)"')
-_OPERATOR = re.compile(r"&&|\|\||;|\|")
-_ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=", re.ASCII)
-_WORD = re.compile(r"\w+")
+_BARE = compile_late(r"[A-Za-z0-9_@%+=:,./-]+", re.ASCII)
+_SINGLE = compile_late(r"'([^'\n\r\0]*)'")
+_DOUBLE = compile_late(r'"([^"$`\\!\n\r\0]*)"')
+_OPERATOR = compile_late(r"&&|\|\||;|\|")
+_ASSIGNS = compile_late(r"[A-Za-z_][A-Za-z0-9_]*\+?=", re.ASCII)
+_WORD = compile_late(r"\w+")
 _WORDS = "if then else elif fi do done case esac while until for in { } ! [[ ]] function select time coproc"
 _RESERVED = frozenset(_WORDS.split())
 _SAID: dict[str, str] = {
@@ -39,14 +41,14 @@ _SAID: dict[str, str] = {
 }
 
 
-class ShellSegment(NamedTuple):
+class ShellSegment(msgspec.Struct, frozen=True):
     """One simple command. `joined`: the operator before it, "" for the first."""
 
     argv: tuple[str, ...]
     joined: str = ""
 
 
-class ParsedCommand(NamedTuple):
+class ParsedCommand(msgspec.Struct, frozen=True):
     """`compound` says why the command is not understood exactly; then there are no segments."""
 
     segments: tuple[ShellSegment, ...]

@@ -12,15 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from palinurus.core.policy.shell import parse_command
 from palinurus.core.types.approval import TaintRules
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
+from palinurus.patterns import compile_late
 
 Taint = tuple[str, ...]
 
 MAX_SOURCE_DETAIL = 80  # characters of what exactly a source was
 KEPT = 16  # sources of one taint; every kind is among them
-LOCAL = frozenset(("file", "command"))  # from the machine's own files
+LOCAL = frozenset(("file", "command", "network"))  # the machine's own files and what a project's code prints
+OURS = frozenset(
+    ("", "own", "summary")
+)  # results of tools that no outsider writes into; what we made of a conversation
+SEPARATOR = "\n"  # between the sources of one text
 # Not the owner; what they may use at all is the policy's business. A client reads what its gateway lets it, also here.
 PEOPLE = frozenset(("member", "group", "stranger", "client"))
 
@@ -42,7 +46,6 @@ EFFECTS: dict[str, str] = {
     "message": "send a message",
     "cron": "change scheduled jobs",
     "gateway": "change the gateway",
-    "browser": "act in the browser",
     "canvas": "show something on a canvas",
     "nodes": "act on another device",
 }
@@ -54,30 +57,20 @@ FREE: dict[str, frozenset[str]] = {
     "nodes": frozenset(("status", "list", "describe")),
 }
 INHERITED = frozenset(("sessions_spawn", "subagents"))  # those it starts get its taint, and no other rights
-FETCHING = ("web_fetch", "image", "pdf", "message")
-_ADDRESSES = ("url", "image", "images", "pdf", "pdfs", "media")
+PAGES = frozenset(("web_fetch", "web_search", "browser"))  # whose results nobody of ours can have written
+MAX_CHOICES = 8  # addresses offered by pages that are opened unasked after one message of the owner
+FETCHING = ("web_fetch", "image", "image_generate", "pdf", "message", "browser")  # it asks about the rest itself
+_ADDRESSES = ("url", "targetUrl", "image", "images", "pdf", "pdfs", "media")
 
-_SHAPING = frozenset((
-    "agents.md", "soul.md", "identity.md", "user.md", "tools.md", "bootstrap.md", "boot.md", "memory.md",
-    "heartbeat.md",
-))  # fmt: skip
-_URL_LETTER = re.compile(r"[\w%~+=&?#@:/.-]")
-# Programs that fetch what a project declares and run its tests. With anything that looks like an address they are not.
-_DEVELOPING: dict[str, frozenset[str] | None] = {
-    "pytest": None, "make": None, "tox": None, "nox": None, "mvn": None, "gradle": None, "ctest": None, "cmake": None,
-    "git": frozenset(("fetch", "pull", "push", "status", "log", "diff", "add", "commit", "checkout", "switch", "show")),
-    "pip": frozenset(("install", "list", "show")), "uv": frozenset(("sync", "run", "pip", "lock", "add")),
-    "npm": frozenset(("install", "ci", "test", "run", "start")), "pnpm": frozenset(("install", "test", "run", "dev")),
-    "yarn": frozenset(("install", "test", "run", "dev")),
-    "cargo": frozenset(("build", "test", "fetch", "run", "check")),
-    "go": frozenset(("build", "test", "mod", "vet", "run")), "bundle": frozenset(("install", "exec")),
-}  # fmt: skip
-_PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
-_MODULES = frozenset(("pytest", "unittest", "pip", "mypy", "tox", "nox"))
-_ADDRESS = re.compile(r"://|@.*:|^-c$|--(?:index-url|extra-index-url|registry|upload-pack|receive-pack|exec)\b|^-[if]$")
+_URL_LETTER = compile_late(r"[\w%~+=&?#@:/.-]")
 
 
 # sources
+
+
+def write_sources(taint: Iterable[str]) -> str:
+    """Several sources as one text, for where a message or a job keeps its own."""
+    return SEPARATOR.join(dict.fromkeys(one for one in taint if one))
 
 
 def get_source_kind(source: str) -> str:
@@ -110,12 +103,13 @@ def join_taint(taint: Taint, new: Iterable[str]) -> Taint:
 
 def collect_taint(messages: Iterable[Message]) -> Taint:
     """What these messages bring along."""
-    return join_taint((), (m.source for m in messages if isinstance(m, (UserMessage, ToolResult))))
+    said = (m.source for m in messages if isinstance(m, (UserMessage, ToolResult)))
+    return join_taint((), (one for text in said for one in text.split(SEPARATOR) if get_source_kind(one) not in OURS))
 
 
 def is_from_outside(taint: Taint) -> bool:
     """Did any of it come from beyond this machine's files and the people who may write to the agent?"""
-    return any(get_source_kind(one) not in LOCAL and get_source_kind(one) not in PEOPLE for one in taint)
+    return any(get_source_kind(one) not in LOCAL | PEOPLE for text in taint for one in text.split(SEPARATOR))
 
 
 # effects
@@ -147,7 +141,7 @@ def describe_effect(tool: str, args: Mapping[str, Any], here: tuple[str, str], t
 
 def list_addresses(tool: str, args: Mapping[str, Any]) -> tuple[str, ...]:
     """The web addresses a call would open."""
-    if tool not in FETCHING:
+    if tool not in FETCHING or (tool == "browser" and args.get("action") not in ("open", "navigate")):
         return ()
     given: list[Any] = []
     for name in _ADDRESSES:
@@ -160,7 +154,8 @@ def may_leak(url: str, messages: Sequence[Message], rules: TaintRules) -> bool:
     """Could the address tell its host something from this conversation?
 
     Not if a person of ours or a page gave it letter by letter: who wrote it down did not know what we know. What
-    commands print and what is in files does not count, as the model writes those itself.
+    commands print and what is in files does not count, as the model writes those itself; and a page's links only a few
+    times, since which one is opened is something told as well.
     """
     try:
         host = (urlsplit(url).hostname or "").lower().rstrip(".")
@@ -170,16 +165,35 @@ def may_leak(url: str, messages: Sequence[Message], rules: TaintRules) -> bool:
         return False
     bare = re.sub(r"(?i)^https?://", "", url)
     forms = {url, url.rstrip("/"), bare, bare.rstrip("/")} - {""}
+    if any(_stands(form, message.text) for message in messages if _is_owners(message) for form in forms):
+        return False
     asked = {c.id: str(c.arguments) for m in messages if isinstance(m, AssistantMessage) for c in m.calls}
     for message in messages:
-        if isinstance(message, UserMessage) and not message.source:
-            if any(_stands(form, message.text) for form in forms):
-                return False
-        elif isinstance(message, ToolResult) and get_source_kind(message.source) == "web":
+        if isinstance(message, ToolResult) and message.toolName in PAGES:
             own = asked.get(message.toolCallId, "")
             if any(_stands(form, message.text) and form not in own for form in {url, url.rstrip("/")}):
-                return False
+                return _choose_rank(url, messages) >= MAX_CHOICES
     return True
+
+
+def _is_owners(message: Message) -> bool:
+    return isinstance(message, UserMessage) and not message.source
+
+
+def _choose_rank(url: str, messages: Sequence[Message]) -> int:
+    """How many other addresses that the owner did not give were opened before this one since the owner spoke: which of
+    a page's links is chosen tells its author something each time."""
+    start = max((at for at, message in enumerate(messages) if _is_owners(message)), default=0)
+    said = [message.text for message in messages if isinstance(message, UserMessage) and not message.source]
+    opened = dict.fromkeys(
+        address
+        for message in messages[start:]
+        if isinstance(message, AssistantMessage)
+        for call in message.calls
+        for address in list_addresses(call.name, call.arguments)
+        if not any(_stands(address, text) for text in said)
+    )
+    return next((rank for rank, address in enumerate(opened) if address == url), len(opened))
 
 
 def _stands(text: str, where: str) -> bool:
@@ -193,46 +207,3 @@ def _stands(text: str, where: str) -> bool:
             return True
         at = where.find(text, at + 1)
     return False
-
-
-def is_shaping_file(relative: str) -> bool:
-    """Is it one of the files that make the agent what it is? `relative` to its workspace, links followed."""
-    parts = [part.casefold() for part in relative.split("/") if part not in ("", ".")]
-    if not parts or ".." in parts:
-        return False
-    if len(parts) == 1:
-        return parts[0] in _SHAPING
-    return (
-        (parts[0] == "memory" and parts[-1].endswith(".md"))
-        or parts[0] == "skills"
-        or parts[:2] == [".agents", "skills"]
-    )
-
-
-def is_memory_note(relative: str) -> bool:
-    """Is it a note that is found again only by looking, and not shown to every run?"""
-    return is_shaping_file(relative) and "/" in relative.strip("/")
-
-
-def may_use_network(command: str, taint: Taint, rules: TaintRules) -> bool:
-    """May the command keep the network its sandbox gives it? With content from outside none may; with the machine's own
-    files those that build, test and share a project, as long as they name no address."""
-    if not is_reason_to_ask(rules, "exec:network", taint):
-        return True
-    if is_from_outside(taint):
-        return False
-    parsed = parse_command(command)
-    return bool(parsed.segments) and all(_developing(one.argv) for one in parsed.segments)
-
-
-def _developing(argv: tuple[str, ...]) -> bool:
-    if any(_ADDRESS.search(word) for word in argv):
-        return False
-    if _PYTHON.fullmatch(argv[0]):
-        return len(argv) > 2 and argv[1] == "-m" and argv[2] in _MODULES
-    if argv[0] in ("cd", "echo", "ls", "cat", "true"):
-        return True
-    if argv[0] not in _DEVELOPING:
-        return False
-    actions = _DEVELOPING[argv[0]]
-    return actions is None or (len(argv) > 1 and argv[1] in actions)
