@@ -244,3 +244,11 @@ def test_every_number_of_a_table_is_understood(tongue: PromiseLanguage) -> None:
         gap = "" if word[-1] in "-'’" else " "
         texts = [f"{before} {word}{gap}{unit}" for before in BEFORE for unit in tongue.units]
         assert any(tongue.amount.search(text) for text in texts), word
+
+
+def test_every_promise_has_the_mark_of_its_language() -> None:
+    """The mark is asked first; a promise without it would not be heard."""
+    lines = [line for text in PROMISES.values() for line in text.strip().splitlines()]
+    heard = [(one, line) for line in lines for one in list_languages() if one.promise.search(line)]
+    assert len(heard) >= len(lines) * 0.8, "the corpus speaks these languages"
+    assert not [line for one, line in heard if not one.mark.search(line)]

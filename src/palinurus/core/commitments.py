@@ -19,14 +19,15 @@ from palinurus.core.languages.row import PromiseLanguage
 from palinurus.core.languages.spanish import SPANISH
 from palinurus.core.schedule.fire import find_time_zone
 from palinurus.core.text import to_datetime
+from palinurus.patterns import compile_late
 
 MAX_PROMISES = 3  # of one reply
 LONG = 300  # characters of one sentence; longer ones are no promises
 SOON = 3_600_000  # milliseconds, where nothing says when
 
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
-_QUOTED = re.compile(r"„[^“”]*[“”]|“[^”]*”|\"[^\"\n]*\"|«[^»]*»|^[ \t]*>.*$", re.M)
-_SENTENCE = re.compile(r"[^.!?\n;]+(?:[.!?;]+|\n|\Z)")
+_CODE = compile_late(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
+_QUOTED = compile_late(r"„[^„“”]*[“”]|“[^“”]*”|\"[^\"\n]*\"|«[^«»]*»|^[ \t]*>.*$", re.M)
+_SENTENCE = compile_late(r"[^.!?\n;]+(?:[.!?;]+|\n|\Z)")
 
 
 @cache
@@ -48,7 +49,7 @@ def find_promises(reply: str) -> tuple[str, ...]:
 
 def _promises(line: str) -> bool:
     """In one of the languages, and in none that it may be in only seemingly."""
-    heard = [language for language in list_languages() if language.promise.search(line)]
+    heard = [one for one in list_languages() if one.mark.search(line) and one.promise.search(line)]
     return bool(heard) and not any(language.never.search(line) for language in heard)
 
 

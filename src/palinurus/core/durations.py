@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+from palinurus.patterns import compile_late
+
 UNITS: dict[str, float] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
-_PIECE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(ms|s|m|h|d|w)\s*", re.ASCII)
-_NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,6})?", re.ASCII)
+_PIECE = compile_late(r"(\d{1,12}(?:\.\d{1,6})?)\s*(ms|s|m|h|d|w)\s*", re.ASCII)
+_NUMBER = compile_late(r"\d{1,12}(?:\.\d{1,6})?", re.ASCII)
 
 
 def parse_duration(text: str | int | float, unit: str) -> float | None:

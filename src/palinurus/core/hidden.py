@@ -5,12 +5,13 @@ The one table of them, for skills, for texts from outside and for commands that 
 
 from __future__ import annotations
 
-import re
 import unicodedata
+
+from palinurus.patterns import compile_late
 
 _JOINERS = "\u200c\u200d"  # scripts and emoji need them
 # Controls, fillers, direction marks, zero widths, tags; many selectors in a row can carry a text.
-_HIDDEN = re.compile(
+_HIDDEN = compile_late(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]|[\ufe00-\ufe0f]{2,}"
 )

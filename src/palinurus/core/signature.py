@@ -10,22 +10,23 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from palinurus.core.types.tool import ToolContext
+from palinurus.patterns import compile_late
 
 _WORDS = "type items additionalProperties enum minimum maximum description properties required".split()
 OPEN_OBJECT = msgspec.Meta(extra_json_schema={"additionalProperties": True})  # for Annotated: any keys are taken
 WHOLE = "args"  # a Struct of this name is the whole parameter list
-_SECTION = re.compile(
+_SECTION = compile_late(
     r"^\s*(args|arguments|parameters|params|returns|raises|yields|examples?|notes?):\s*$", re.IGNORECASE
 )
-_ARGUMENT = re.compile(r"^\s*\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
+_ARGUMENT = compile_late(r"^\s*\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 
 
-class ToolSignature(NamedTuple):
+class ToolSignature(msgspec.Struct, frozen=True):
     """`context` names the parameter that takes the ToolContext; `others`: what no parameter names is taken too."""
 
     struct: type[msgspec.Struct]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
+from typing import Any
 
-CUT = "…"
+CUT, BLANK = "…", "***"
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 _SPANS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 
@@ -28,6 +30,13 @@ def cut_middle(text: str, most: int, mark: str = f"\n{CUT}\n", *, head: float = 
     front = int(room * head)
     back = room - front
     return text[:front] + mark + (text[-back:] if back else "")
+
+
+def trim_heading(text: str) -> str:
+    """The words of a Markdown heading without the marks and spaces that close it (`## Title ##`)."""
+    whole = text.rstrip()
+    words = whole.rstrip("#")
+    return words.rstrip() if words[-1:].isspace() else whole
 
 
 def normalize_breaks(text: str) -> str:
@@ -91,3 +100,14 @@ def repair_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def blank_values(value: Any, hidden: Sequence[str]) -> Any:
+    """A text without these, or a JSON value whose texts are; the same object where none of them is in it."""
+    if isinstance(value, str):
+        for one in hidden:
+            value = value.replace(one, BLANK) if one in value else value
+        return value
+    if isinstance(value, dict):
+        return {key: blank_values(one, hidden) for key, one in value.items()}
+    return [blank_values(one, hidden) for one in value] if isinstance(value, list | tuple) else value

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from palinurus.core.hidden import remove_hidden
 from palinurus.core.text import normalize_breaks
+from palinurus.patterns import compile_late
 
 CONTEXT_HEADING = "[Said in this chat since your last answer, for context]"
 MESSAGE_HEADING = "[The message for you]"
@@ -24,17 +25,17 @@ MAX_NAME = 60
 MARK = "EXTERNAL_UNTRUSTED_CONTENT"
 _GONE = "[marker removed]"
 
-_BREAKS = re.compile("\r\n?|[\x85\u2028\u2029]")
-_JOINERS = re.compile("[\u200c\u200d\ufe00-\ufe0f\u0300-\u036f]")
+_BREAKS = compile_late("\r\n?|[\x85\u2028\u2029]")
+_JOINERS = compile_late("[\u200c\u200d\ufe00-\ufe0f\u0300-\u036f]")
 _ANGLES = str.maketrans(dict.fromkeys("‹《〈⟨⟪❬❮❰«˂≪⋘", "<") | dict.fromkeys("›》〉⟩⟫❭❯❱»˃≫⋙", ">"))
 # Letters of other scripts that look like ours. Enough to find our own marker in disguise; nothing else is changed.
 _TWINS = str.maketrans("АВЕКМНОРСТХУаеорсухіѕԁԛΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "ABEKMHOPCTXYaeopcyxisdqABEZHIKMNOPTYXo")
 
-_MARKER = re.compile(
+_MARKER = compile_late(
     r"(?:<{1,6}[ \t/]{0,4})?(?:end[\W_]{0,8})?external[\W_]{0,8}untrusted[\W_]{0,8}content(?:[^<>\n]{0,120}>{1,6})?",
     re.IGNORECASE,
 )
-_TELLTALE = re.compile(r"untrusted[\W_]{0,8}content", re.IGNORECASE)
+_TELLTALE = compile_late(r"untrusted[\W_]{0,8}content", re.IGNORECASE)
 
 # What chat templates, tool results and our own replies use as control: brackets are replaced, words stay readable.
 _TAGS = (
@@ -43,14 +44,14 @@ _TAGS = (
     "invoke|parameter|result|final|think|thinking|thought|analysis|antml:[a-z_]+|start_of_turn|end_of_turn|"
     "begin_of_text|end_of_text|bos|eos|s|message|channel|untrusted|external"
 )
-_TOKEN = re.compile(r"<(\|[^|<>\n]{1,64}\|)>", re.IGNORECASE)
-_WIDE_TOKEN = re.compile(r"[<＜]([|｜][^|｜<>\n]{1,64}[|｜])[>＞]")
-_TAG = re.compile(rf"<(\s{{0,4}}/?\s{{0,4}}(?:{_TAGS})(?:[\s/][^<>\n]{{0,200}})?)>", re.IGNORECASE)
-_INST = re.compile(r"\[(/?\s*(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS))\]", re.IGNORECASE)
-_SYS = re.compile(r"<<(/?\s*SYS)>>", re.IGNORECASE)
-_DOUBLE = re.compile(r"\[\[(?=[ \t]*[a-z_]+)([^\[\]\n]{0,500})\]\]", re.IGNORECASE)
-_MEDIA = re.compile(r"^([ \t>*-]*)(MEDIA)[ \t]*:", re.IGNORECASE | re.MULTILINE)
-_WORDS = re.compile(r"\b(NO|HEARTBEAT|ANNOUNCE|REPLY)_(REPLY|OK|SKIP)\b")
+_TOKEN = compile_late(r"<(\|[^|<>\n]{1,64}\|)>", re.IGNORECASE)
+_WIDE_TOKEN = compile_late(r"[<＜]([|｜][^|｜<>\n]{1,64}[|｜])[>＞]")
+_TAG = compile_late(rf"<(\s{{0,4}}/?\s{{0,4}}(?:{_TAGS})(?:[\s/][^<>\n]{{0,200}})?)>", re.IGNORECASE)
+_INST = compile_late(r"\[(/?\s*(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS))\]", re.IGNORECASE)
+_SYS = compile_late(r"<<(/?\s*SYS)>>", re.IGNORECASE)
+_DOUBLE = compile_late(r"\[\[(?=[ \t]*[a-z_]+)([^\[\]\n]{0,500})\]\]", re.IGNORECASE)
+_MEDIA = compile_late(r"^([ \t>*-]*)(MEDIA)[ \t]*:", re.IGNORECASE | re.MULTILINE)
+_WORDS = compile_late(r"\b(NO|HEARTBEAT|ANNOUNCE|REPLY)_(REPLY|OK|SKIP)\b")
 
 
 def wrap_untrusted(text: str, source: str, boundary: str) -> str:

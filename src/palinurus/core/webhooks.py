@@ -8,30 +8,31 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
+
+from palinurus.patterns import compile_late
 
 MAX_VALUE = 20_000  # characters of one value
 MAX_VALUES = 100_000  # of all values of one message
 MAX_SLOTS = 100
-_SLOT = re.compile(r"\{\{\s*([^{}]{1,200}?)\s*\}\}")
-_STEP = re.compile(r"\.?([^.\[\]\s]+)|\[(\d{1,6})\]")
+_SLOT = compile_late(r"\{\{\s{0,20}([^{}]{1,200}?)\s{0,20}\}\}")
+_STEP = compile_late(r"\.?([^.\[\]\s]+)|\[(\d{1,6})\]")
 SIGNED_TIME_WINDOW = 300_000  # milliseconds a signed time may be off, both ways
-_HEX = re.compile(r"[0-9a-fA-F]{64}")
-_STAMP = re.compile(r"[0-9]{1,13}")
+_HEX = compile_late(r"[0-9a-fA-F]{64}")
+_STAMP = compile_late(r"[0-9]{1,13}")
 
 
-class WebhookHead(NamedTuple):
+class WebhookHead(msgspec.Struct, frozen=True):
     """What is known before the body is read. `headers` have lower-case names; one that came twice is joined."""
 
     name: str  # what stands behind the base path: "wake", "agent", or a hook's own
     headers: Mapping[str, str]
 
 
-class WebhookAnswer(NamedTuple):
+class WebhookAnswer(msgspec.Struct, frozen=True):
     """The answer: an object goes out as JSON, a text as text. `wrong`: the credential was, which is counted."""
 
     status: int
@@ -52,7 +53,7 @@ WEBHOOK_NOT_FOUND = WebhookAnswer(404, "Not Found")
 # --- signatures: schemes are rows of `SIGNATURE_SCHEMES` ---------------------------------------------------------
 
 
-class SignatureClaim(NamedTuple):
+class SignatureClaim(msgspec.Struct, frozen=True):
     """What a request says: its signatures (one is enough), the time that was signed ("" if none) and the bytes."""
 
     signatures: tuple[str, ...]
@@ -60,7 +61,7 @@ class SignatureClaim(NamedTuple):
     signed: bytes
 
 
-class SignatureScheme(NamedTuple):
+class SignatureScheme(msgspec.Struct, frozen=True):
     """`header` holds the signature. `timed`: without a fresh time in it a signature proves nothing."""
 
     header: str

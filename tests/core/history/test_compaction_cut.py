@@ -101,3 +101,9 @@ def test_what_stays_of_a_valid_history_is_valid(given_: list[Message], keep: int
     if found.splits:
         assert not isinstance(history[found.first], UserMessage)
     assert estimate_tokens(history[found.first :]) <= keep or least
+
+
+def test_an_answer_with_thousands_of_calls_is_looked_at_once() -> None:
+    """Each pair of call and result held everything between them: a square of their number."""
+    many = [str(n) for n in range(30_000)]
+    assert find_cut_points([user(), asks(*many), *map(result, many), said()]) == [True, True, *[False] * 30_000, True]

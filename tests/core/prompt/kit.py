@@ -45,6 +45,7 @@ HEADS: dict[str, str] = {
     "voice": "## Voice (TTS)",
     "extra": "## Group Chat Context",
     "reactions": "## Reactions",
+    "inside": "## Palinurus From Inside",
     "heartbeats": "## Heartbeats",
     "runtime": "## Runtime",
 }

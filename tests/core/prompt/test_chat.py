@@ -81,8 +81,11 @@ def test_extra_context() -> None:
 @pytest.mark.seed(183)
 def test_reactions() -> None:
     assert write_reactions(PromptFacts()) == ""
-    assert "five to ten exchanges" in write_reactions(PromptFacts(reactions="minimal", channel="signal"))
-    assert "freely" in write_reactions(PromptFacts(reactions="extensive"))
+    assert "five to ten exchanges" in write_reactions(
+        PromptFacts(tools=tools("message"), reactions="minimal", channel="signal")
+    )
+    assert "freely" in write_reactions(PromptFacts(tools=tools("message"), reactions="extensive"))
+    assert write_reactions(PromptFacts(reactions="extensive")) == ""  # without the tool there is no way to react
 
 
 @pytest.mark.seed(187, 213)

@@ -41,10 +41,11 @@ def test_control_prefers_the_gateway_tool_and_forbids_invention() -> None:
 
 @pytest.mark.seed(204)
 def test_self_update() -> None:
-    text = write_self_update(full())
+    text = write_self_update(full(updates=True))
     assert all(word in text for word in ("config.schema.lookup", "config.patch", "config.apply", "update.run"))
     assert "only when the person explicitly asks" in text
     assert write_self_update(PromptFacts(tools=tools("read"))) == ""
+    assert "update.run cannot" in write_self_update(full())  # a wheel has nothing to pull from
 
 
 def test_plain_takes_away_what_breaks_caches() -> None:

@@ -73,9 +73,10 @@ def test_mirror_community_and_hub() -> None:
 
 @pytest.mark.seed(400)
 def test_docs_first_and_status_by_itself() -> None:
-    text = write_docs(PromptFacts())
+    text = write_docs(full())
     assert "read the docs first" in text and "run `pal status` yourself" in text
     assert "ask the person only if you lack access" in text
+    assert "docs first" not in write_docs(PromptFacts()) and "pal status" not in write_docs(PromptFacts())
 
 
 @pytest.mark.seed(401)

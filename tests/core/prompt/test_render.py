@@ -39,6 +39,7 @@ BELOW = (
     "voice",
     "extra",
     "reactions",
+    "inside",
     "heartbeats",
     "runtime",
 )

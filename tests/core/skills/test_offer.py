@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.core.prompt.capabilities import write_skill_list
-from palinurus.core.prompt.facts import PromptFacts
+from palinurus.core.prompt.facts import PromptFacts, ToolFact
 from palinurus.core.prompt.render import render_prompt
 from palinurus.core.skills.offer import make_skill_commands, offer_skills
 from palinurus.core.skills.skill import Skill
@@ -20,7 +20,8 @@ def made(count: int, text: str = "about it") -> list[Skill]:
 @pytest.mark.seed(390, 391)
 def test_the_prompt_lists_name_description_and_place() -> None:
     shown = offer_skills(made(1), "/h", 18_000, 150)
-    text = render_prompt(PromptFacts(skills=shown.skills, skills_left=shown.left)).text
+    read = ToolFact("read", "Read a file")
+    text = render_prompt(PromptFacts(tools=(read,), skills=shown.skills, skills_left=shown.left)).text
     assert "<available_skills>" in text
     assert re.search(r"<name>s00</name>\s*<description>about it</description>\s*<location>~/k/s00/SKILL.md<", text)
     assert re.search(r"read its SKILL.md at <location> with the `read` tool", text)

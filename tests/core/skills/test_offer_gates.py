@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from palinurus.core.skills.offer import BUNDLED_SOURCE, SkillEnvironment, SkillOverride, list_unmet_needs
@@ -44,14 +45,17 @@ def test_the_config_gives_what_is_asked_for_and_switches_off() -> None:
     asks = one(env=("KEY", "OTHER"))
     assert len(list_unmet_needs(asks, WORLD)) == 2
     entry = SkillOverride(env=frozenset(("OTHER",)), keyed=True)
-    assert list_unmet_needs(asks, WORLD._replace(entries={"k": entry})) == ()
-    assert list_unmet_needs(one(always=True), WORLD._replace(entries={"k": SkillOverride(enabled=False)})) != ()
+    assert list_unmet_needs(asks, msgspec.structs.replace(WORLD, entries={"k": entry})) == ()
+    assert (
+        list_unmet_needs(one(always=True), msgspec.structs.replace(WORLD, entries={"k": SkillOverride(enabled=False)}))
+        != ()
+    )
 
 
 @pytest.mark.seed(393)
 def test_allowlists() -> None:
-    assert list_unmet_needs(one(always=True), WORLD._replace(allowed=frozenset())) != ()
-    assert list_unmet_needs(one(), WORLD._replace(allowed=frozenset(("s",)))) == ()
-    assert list_unmet_needs(one(BUNDLED_SOURCE), WORLD._replace(bundled=frozenset(("other",)))) != ()
-    assert list_unmet_needs(one(BUNDLED_SOURCE), WORLD._replace(bundled=frozenset(("s",)))) == ()
-    assert list_unmet_needs(one(), WORLD._replace(bundled=frozenset(("other",)))) == ()
+    assert list_unmet_needs(one(always=True), msgspec.structs.replace(WORLD, allowed=frozenset())) != ()
+    assert list_unmet_needs(one(), msgspec.structs.replace(WORLD, allowed=frozenset(("s",)))) == ()
+    assert list_unmet_needs(one(BUNDLED_SOURCE), msgspec.structs.replace(WORLD, bundled=frozenset(("other",)))) != ()
+    assert list_unmet_needs(one(BUNDLED_SOURCE), msgspec.structs.replace(WORLD, bundled=frozenset(("s",)))) == ()
+    assert list_unmet_needs(one(), msgspec.structs.replace(WORLD, bundled=frozenset(("other",)))) == ()

@@ -11,11 +11,14 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from palinurus.core.calls.mend import clean_value, parse_loose_json
 from palinurus.core.text import skip_pattern
 from palinurus.core.types.tool import ToolSpec
+from palinurus.patterns import compile_late
 
 NAME_KEYS = ("name", "tool", "tool_name", "function", "function_name")
 ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "tool_input", "kwargs", "params")
@@ -25,18 +28,18 @@ FENCE_LANGUAGES = frozenset(
 )
 MAX_CALLS = 64
 _END_CALL = "</tool_call>"
-_FUNCTION = re.compile(r"<function=([\w.:-]{1,128})>")
-_PARAMETER = re.compile(r"<parameter=([\w.:-]{1,128})>")
-_PARAMETER_END = re.compile(r"</parameter>|(?=<parameter=)|(?=</function>)|\Z")
-_MISTRAL = re.compile(r"\s*([\w.:-]{1,128})\s*(?:\[CALL_ID\]\s*\w+\s*)?(?:\[ARGS\]\s*)?(?=\{)")
-_NAMED = re.compile(r"""\{\s*["']?name["']?\s*:\s*["']([\w.:-]{1,128})["']""")
-_EOT = re.compile(r"\s*(?:<\|(?:eom_id|eot_id|im_end)\|>|</s>)")
-_SPACE = re.compile(r"\s*")
-_GAP = re.compile(r"[\s;,]*")
-_CLOSING = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*(?=\n|\Z)")
+_FUNCTION = compile_late(r"<function=([\w.:-]{1,128})>")
+_PARAMETER = compile_late(r"<parameter=([\w.:-]{1,128})>")
+_PARAMETER_END = compile_late(r"</parameter>|(?=<parameter=)|(?=</function>)|\Z")
+_MISTRAL = compile_late(r"\s*([\w.:-]{1,128})\s*(?:\[CALL_ID\]\s*\w+\s*)?(?:\[ARGS\]\s*)?(?=\{)")
+_NAMED = compile_late(r"""\{\s*["']?name["']?\s*:\s*["']([\w.:-]{1,128})["']""")
+_EOT = compile_late(r"(?<!\s)\s*(?:<\|(?:eom_id|eot_id|im_end)\|>|</s>)")
+_SPACE = compile_late(r"\s*")
+_GAP = compile_late(r"[\s;,]*")
+_CLOSING = compile_late(r"[ \t]*(?:`{3,}|~{3,})[ \t]*(?=\n|\Z)")
 
 
-class TextCall(NamedTuple):
+class TextCall(msgspec.Struct, frozen=True):
     """A call that was written. `cut`: the text ended before the call did. `invalid`: why it cannot be run."""
 
     name: str
@@ -45,7 +48,7 @@ class TextCall(NamedTuple):
     invalid: str = ""
 
 
-class TextCallMatch(NamedTuple):
+class TextCallMatch(msgspec.Struct, frozen=True):
     """Calls, and the index after them."""
 
     calls: tuple[TextCall, ...]
@@ -176,7 +179,7 @@ def parse_mistral(text: str, at: int, tools: CallableTools) -> TextCallMatch | N
         if found is None or not isinstance(found.value, dict):
             return None
         form = TextCallMatch((TextCall(head.group(1), found.value, found.cut),), found.end)
-    return form and form._replace(end=skip_pattern(_EOT, text, form.end))
+    return form and msgspec.structs.replace(form, end=skip_pattern(_EOT, text, form.end))
 
 
 # --- bare ------------------------------------------------------------------------------------------------------
@@ -295,7 +298,7 @@ def _value(text: str, at: int, tools: CallableTools, *, marked: bool) -> TextCal
         return None
     made = [call for call in calls if call is not None]
     if found.cut:
-        made[-1] = made[-1]._replace(cut=True)
+        made[-1] = msgspec.structs.replace(made[-1], cut=True)
     return TextCallMatch(tuple(made), found.end)
 
 

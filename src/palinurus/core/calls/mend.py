@@ -12,27 +12,30 @@ import json
 import math
 import re
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from palinurus.core.text import skip_pattern
+from palinurus.patterns import compile_late
 
 MAX_DEPTH = 64
-_SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.S)
-_BARE = re.compile(r"[A-Za-z_$][\w$-]*")
-_NUMBER = re.compile(r"-?\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?")
+_SPACE = compile_late(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.S)
+_BARE = compile_late(r"[A-Za-z_$][\w$-]*")
+_NUMBER = compile_late(r"-?\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "none": None, "True": True, "False": False}
 _WORDS |= {"None": None, "undefined": None}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "/": "/", "\\": "\\", '"': '"', "'": "'"}
-_HEX = re.compile(r"[0-9a-fA-F]{4}")
+_HEX = compile_late(r"[0-9a-fA-F]{4}")
 # What may come after a comma: the next key of an object, the next item of an array, or the end.
-_KEY = re.compile(r"""\s*(?:(["'])([^"'\n]*)\1|([A-Za-z_]\w*))\s*[:=]""")
-_ITEM = re.compile(r"""\s*(?:["'{\[\]\d-]|true|false|null|None|True|False|$)""")
-_CLOSE = re.compile(r"\s*(?:[}\]]|$)")
-_TEXT = re.compile(r"""[}\]\s]*[}\]]["']""")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_KEY = compile_late(r"""\s*(?:(["'])([^"'\n]*)\1|([A-Za-z_]\w*))\s*[:=]""")
+_ITEM = compile_late(r"""\s*(?:["'{\[\]\d-]|true|false|null|None|True|False|$)""")
+_CLOSE = compile_late(r"\s*(?:[}\]]|$)")
+_TEXT = compile_late(r"""[}\]\s]*[}\]]["']""")
+_SURROGATE = compile_late("[\ud800-\udfff]")
 
 
-class LooseJson(NamedTuple):
+class LooseJson(msgspec.Struct, frozen=True):
     """A value, where it ended, and whether the text ended before it did."""
 
     value: Any
@@ -62,7 +65,7 @@ def parse_loose_json(text: str, start: int = 0, keys: Collection[str] = ()) -> L
             return None
         found = best
     value = clean_value(found.value)
-    return found._replace(value=value) if isinstance(value, dict | list) else None
+    return msgspec.structs.replace(found, value=value) if isinstance(value, dict | list) else None
 
 
 def clean_value(value: Any) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from typing import TypeAlias
 
 from palinurus.core.calls import forms
+from palinurus.patterns import compile_late
 
 MAX_HELD = 1_000_000  # characters; a longer rest is taken as text
 WINDOW = 4096  # characters within which an opening must show what it is
@@ -20,16 +21,16 @@ MAX_TRIES = 64  # openings that turn out to be none, before the rest is taken as
 AnswerSegment: TypeAlias = str | forms.TextCall
 
 _MARKS = (*forms.MARKED_FORMS, "<think>", "<thinking>")
-_OPEN = re.compile(
+_OPEN = compile_late(
     r"(?<!`)(?P<mark><tool_call>|<function=|<\|python_tag\|>|\[TOOL_CALLS\])"
     r"|(?<!`)(?P<think><think(?:ing)?>)"
     r"|(?<=\n)[ \t]{0,80}(?:(?P<fence>`{3,32}|~{3,32})|(?P<bare>[{\[]))"
 )
-_SOON = re.compile(r"[<\[\n`~{]")
-_LINE = re.compile(r"[ \t]{0,80}(?:`{0,32}|~{0,32})\Z")
-_END_LINE = re.compile(r"\n[ \t]*(?:`*|~*)[ \t]*\Z")
-_CLOSE_THINK = re.compile(r"</think(?:ing)?>")
-_WORD = re.compile(r"[\w.-]*")
+_SOON = compile_late(r"[<\[\n`~{]")
+_LINE = compile_late(r"[ \t]{0,80}(?:`{0,32}|~{0,32})\Z")
+_END_LINE = compile_late(r"\n[ \t]*(?:(?:`+|~+)[ \t]*)?\Z")
+_CLOSE_THINK = compile_late(r"</think(?:ing)?>")
+_WORD = compile_late(r"[\w.-]*")
 _HEADS = frozenset((*forms.NAME_KEYS, *forms.ARGUMENT_KEYS, *forms.EXTRA_KEYS))
 _GLUE = " \t\r\n;,"
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Sequence
 
 from palinurus.core.format.inline import parse_runs
 from palinurus.core.format.tree import MarkdownBlock, TextRun
 from palinurus.core.stream.code import is_closing_fence, parse_fence
+from palinurus.core.text import trim_heading
+from palinurus.patterns import compile_late
 
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*?)(?:[ \t]+#+)?[ \t]*$")
-_RULE = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
-_QUOTE = re.compile(r" {0,3}>[ ]?")
-_ITEM = re.compile(r"([ \t]*)([-*+•]|\d{1,9}[.)])[ \t]+(\S.*)$")
-_UNDER = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
-_CELL = re.compile(r"(?<!\\)\|")
+_HEADING = compile_late(r" {0,3}(#{1,6})[ \t]+(\S.*)$")
+_RULE = compile_late(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
+_QUOTE = compile_late(r" {0,3}>[ ]?")
+_ITEM = compile_late(r"([ \t]*)([-*+•]|\d{1,9}[.)])[ \t]+(\S.*)$")
+_UNDER = compile_late(r"[ \t]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$")
+_CELL = compile_late(r"(?<!\\)\|")
 _DEPTH = 8
 _WIDEST = 40  # columns of a cell that are kept in line
 
@@ -103,7 +104,7 @@ class _Lines:
         if found := _HEADING.match(line):
             self._end()
             self._indents = []
-            self._add(MarkdownBlock("heading", parse_runs(found[2]), self._gap, len(found[1])))
+            self._add(MarkdownBlock("heading", parse_runs(trim_heading(found[2])), self._gap, len(found[1])))
         elif _RULE.match(line):
             self._end()
             self._indents = []

@@ -6,12 +6,13 @@ Every run opens and closes its own tags, so what is written is balanced by const
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.core.format.tree import MARKS, MarkdownBlock, TextMark, TextRun, join_blocks, write_flat_block
 
 
-class HtmlTags(NamedTuple):
+class HtmlTags(msgspec.Struct, frozen=True):
     """How one platform names things. `lines`: what ends a line outside of code."""
 
     marks: Mapping[TextMark, tuple[str, str]]

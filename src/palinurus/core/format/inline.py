@@ -11,17 +11,18 @@ from typing import NamedTuple
 import msgspec
 
 from palinurus.core.format.tree import NO_MARKS, TextMark, TextRun
+from palinurus.patterns import compile_late
 
-_TICKS = re.compile(r"`+")
-_URL = re.compile(r"https?://[^\s<>\"`|]{1,2000}", re.IGNORECASE)
-_LINK = re.compile(
+_TICKS = compile_late(r"`+")
+_URL = compile_late(r"https?://[^\s<>\"`|]{1,2000}", re.IGNORECASE)
+_LINK = compile_late(
     r"!?\[((?:[^\[\]\\\n]|\\.|\[[^\[\]\n]{0,200}\]){0,1000})\]"
     r"\([ \t]{0,4}<?([^\s()<>]{1,2000}(?:\([^\s()<>]{0,500}\)[^\s()<>]{0,500}){0,3})>?"
     r"(?:[ \t]{1,4}(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'))?[ \t]{0,4}\)"
 )
-_AUTO = re.compile(r"<((?:https?://|mailto:)[^\s<>]{1,2000})>", re.IGNORECASE)
-_SAFE = re.compile(r"(?:https?://|mailto:|tel:)[^\s]", re.IGNORECASE)
-_STOP = re.compile(r"[\\`*_~|\[!<]|h(?=ttps?://)", re.IGNORECASE)
+_AUTO = compile_late(r"<((?:https?://|mailto:)[^\s<>]{1,2000})>", re.IGNORECASE)
+_SAFE = compile_late(r"(?:https?://|mailto:|tel:)[^\s]", re.IGNORECASE)
+_STOP = compile_late(r"[\\`*_~|\[!<]|h(?=ttps?://)", re.IGNORECASE)
 _ESCAPABLE = frozenset("\\`*_{}[]()#+-.!|>~<\"'&$%,/:;=?@^")
 _TRAIL = ".,;:!?'\"*_~"
 _DEEP = 50  # marks that may wait for their partner at once

@@ -13,8 +13,9 @@ from palinurus.core.format.blocks import parse_blocks
 from palinurus.core.format.tree import MarkdownBlock
 from palinurus.core.format.writers import StyleSpan, count_utf16
 from palinurus.core.types.channel import ChannelAbilities, Markup
+from palinurus.patterns import compile_late
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # no platform takes them
+_CONTROLS = compile_late(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # no platform takes them
 
 
 class RenderedText(msgspec.Struct, frozen=True):

@@ -9,19 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from html import escape
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from palinurus.core.format.tree import MARKS, MarkdownBlock, TextMark, TextRun, join_blocks, write_flat_block
+from palinurus.patterns import compile_late
 
 SpanStyle: TypeAlias = Literal["BOLD", "ITALIC", "STRIKETHROUGH", "MONOSPACE", "SPOILER"]
 _STYLES: tuple[SpanStyle, ...] = ("BOLD", "ITALIC", "STRIKETHROUGH", "SPOILER")  # of MARKS
 _THIN = "\u200b"  # takes apart what would end a code block
-_EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
+_EDGES = compile_late(r"(\s*)(.*?)(\s*)", re.DOTALL)
 
 
-class MarkupDialect(NamedTuple):
+class MarkupDialect(msgspec.Struct, frozen=True):
     """How one platform writes."""
 
     marks: Mapping[TextMark, str]
@@ -44,7 +45,7 @@ def _same(text: str) -> str:
     return text
 
 
-_SIGNS = re.compile(r"([\\`*_~|\[\]]|^[ \t]*(?=>|#{1,3} |-# |>>> ))", re.MULTILINE)
+_SIGNS = compile_late(r"([\\`*_~|\[\]]|^[ \t]*(?=>|#{1,3} |-# |>>> ))", re.MULTILINE)
 
 
 def _backslashed(text: str) -> str:

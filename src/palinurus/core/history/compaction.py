@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
 from palinurus.core.history.tokens import estimate_message_tokens
+from palinurus.core.text import trim_heading
 from palinurus.core.types.messages import AssistantMessage, ImageBlock, Message, ToolCall, ToolResult, UserMessage
+from palinurus.patterns import compile_late
 
 RESULT = 2_000  # characters of a tool result the summariser reads
 SAID = 8_000  # … of a message
@@ -48,21 +49,21 @@ _PREFIX = (
 )
 _AGAIN = "Your last answer could not be used: {why}. Write the record as asked."
 
-_REFUSAL = re.compile(
+_REFUSAL = compile_late(
     r"\s*(?:i['’]?m (?:sorry|afraid|unable|not able)|i am (?:sorry|afraid|unable|not able)|sorry|unfortunately|as an ai"
     r"|i (?:cannot|can['’]t|won['’]t|will not|must decline)|cannot comply|no_reply\b)",
     re.I,
 )
-_WORD = re.compile(r"\w{4,}")
+_WORD = compile_late(r"\w{4,}")
 _SPLIT = "## The turn that is going on"
 _LAST = "## The last turns"
 _VERBATIM = "## Kept word for word"
 _STANDING = "## Still standing"
 _RULES = "## Rules of this workspace (AGENTS.md)"
-_HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*\s*")
+_HEADING = compile_late(r"(#{1,6})\s+(\S.*)")
 
 
-class HistoryCut(NamedTuple):
+class HistoryCut(msgspec.Struct, frozen=True):
     """`first` is the first message that stays; `turn` where the turn begins that is cut in two (`first`: none is)."""
 
     first: int
@@ -75,14 +76,18 @@ class HistoryCut(NamedTuple):
 
 def find_cut_points(messages: Sequence[Message]) -> list[bool]:
     """For each position: may a history begin there? Calls that failed or were never answered hold nothing."""
-    free = [not isinstance(m, ToolResult) for m in messages]
     asked: dict[str, int] = {}
+    last = [0] * len(messages)  # by call message: its last result. One pass: an answer may hold thousands of calls
     for position, message in enumerate(messages):
         if isinstance(message, AssistantMessage) and not message.failed:
             asked.update((call.id, position) for call in message.calls)
         elif isinstance(message, ToolResult) and (start := asked.pop(message.toolCallId, None)) is not None:
-            for inside in range(start + 1, position + 1):
-                free[inside] = False
+            last[start] = position
+    free: list[bool] = []
+    held = -1
+    for position, message in enumerate(messages):
+        free.append(position > held and not isinstance(message, ToolResult))
+        held = max(held, last[position] or -1)
     return free
 
 
@@ -215,7 +220,7 @@ def find_summary_problem(answer: str, source: str) -> str:
 # --- what stands for the messages afterwards --------------------------------------------------------------------------
 
 
-class CompactionParts(NamedTuple):
+class CompactionParts(msgspec.Struct, frozen=True):
     """What the text of a compaction is made of."""
 
     summary: str  # the summariser's words
@@ -256,9 +261,9 @@ def excerpt_sections(text: str, names: Sequence[str], chars: int) -> str:
         fenced ^= line.lstrip().startswith(("```", "~~~"))
         found = None if fenced else _HEADING.fullmatch(line)
         if found is not None and (not inside or len(found[1]) <= inside):
-            inside = len(found[1]) if found[2].lower() in wanted else 0
+            inside = len(found[1]) if trim_heading(found[2]).lower() in wanted else 0
         if inside:
-            kept.append(f"**{found[2]}**" if found is not None else line)
+            kept.append(f"**{trim_heading(found[2])}**" if found is not None else line)
     return _middle("\n".join(kept).strip(), chars)
 
 

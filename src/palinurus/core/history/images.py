@@ -11,21 +11,22 @@ from urllib.parse import unquote
 import msgspec
 
 from palinurus.core.types.messages import AssistantMessage, ImageBlock, Message, TextBlock, UserMessage
+from palinurus.patterns import compile_late
 
 FADED_IMAGE = "[image of an earlier turn, no longer included]"
 KEEP = 3  # turns whose images stay
-_END = re.compile(r"\.(?:png|jpe?g|gif|webp|bmp|tiff?|heic|heif)(?![\w/])", re.I)
-_START = re.compile(r"(?<![\w./~:-])(?:file://|\.{0,2}/|~/)", re.I)
+_END = compile_late(r"\.(?:png|jpe?g|gif|webp|bmp|tiff?|heic|heif)(?![\w/])", re.I)
+_START = compile_late(r"(?<![\w./~:-])(?:file://|\.{0,2}/|~/)", re.I)
 # Each form takes a stretch no other of its kind can begin in, so that hostile texts take no longer than others.
-_MARK = re.compile(r"\[(?:media attached|image)[^\[\]\n:]{0,40}:([^\[\]\n]{1,4096})\]", re.I)
-_QUOTED = re.compile(r"[\"'`<]([^\"'`<>\n]{1,4096})(?=[\"'`>])")
-_WORD = re.compile(r"[^\s\"'`<>()\[\]|]+")
-_DATA = re.compile(r"data:(image/[a-z+.-]{1,40});base64,([A-Za-z0-9+/]{16,}={0,2})", re.I)
+_MARK = compile_late(r"\[(?:media attached|image)[^\[\]\n:]{0,40}:([^\[\]\n]{1,4096})\]", re.I)
+_QUOTED = compile_late(r"[\"'`<]([^\"'`<>\n]{1,4096})(?=[\"'`>])")
+_WORD = compile_late(r"[^\s\"'`<>()\[\]|]+")
+_DATA = compile_late(r"data:(image/[a-z+.-]{1,40});base64,([A-Za-z0-9+/]{16,}={0,2})", re.I)
 
 
 # An address counts where a person would see a picture by its name; anything else is for the tools that fetch.
-_ADDRESS = re.compile(r"https?://[^\s\"'`<>()\[\]|?#]{1,1000}(?:\?[^\s\"'`<>()\[\]|#]{0,1000})?", re.I)
-_SEEN = re.compile(r"\.(?:png|jpe?g|gif|webp)(?:\?|\Z)", re.I)
+_ADDRESS = compile_late(r"https?://[^\s\"'`<>()\[\]|?#]{1,1000}(?:\?[^\s\"'`<>()\[\]|#]{0,1000})?", re.I)
+_SEEN = compile_late(r"\.(?:png|jpe?g|gif|webp)(?:\?|\Z)", re.I)
 
 
 def find_image_addresses(text: str) -> tuple[str, ...]:
@@ -84,7 +85,7 @@ def _path(name: str) -> str:
     return "" if "://" in name else name
 
 
-class Budget(NamedTuple):
+class Budget(msgspec.Struct, frozen=True):
     """What one request may carry of images. Over it the oldest give way, down to half, so that it happens rarely."""
 
     turns: int = KEEP

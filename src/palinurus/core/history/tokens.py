@@ -8,7 +8,6 @@ and how far off that still is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -94,7 +93,7 @@ class ModelCalibration(msgspec.Struct, frozen=True):
         )
 
 
-class TokenMeasure(NamedTuple):
+class TokenMeasure(msgspec.Struct, frozen=True):
     """One stretch of a history, estimated and counted."""
 
     model: str  # provider/model

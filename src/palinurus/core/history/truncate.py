@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
 from palinurus.core.types.messages import ImageBlock, Message, TextBlock, ToolResult
+from palinurus.patterns import compile_late
 
 USUAL_RESULT_CHARS = 16_000  # characters of one result
 BY_WINDOW: tuple[tuple[int, int], ...] = ((200_000, 64_000), (100_000, 32_000))  # tokens of the window, characters
@@ -26,15 +26,15 @@ _MARK = 200  # characters of the longest mark
 _TAIL_SHARE, _TAIL_MOST = 0.3, 4000
 _MAX_JSON = 2_000_000
 _PROBE = 4096
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd]")
+_CONTROL = compile_late(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd]")
 # Begins only where a run of these characters does, so that hostile texts take no longer than others.
-_BLOB = re.compile(r"(?<![A-Za-z0-9+/])(?:data:[\w.+/-]{1,80};base64,)?[A-Za-z0-9+/]{1500,}={0,2}")
-_TELLS = re.compile(
+_BLOB = compile_late(r"(?<![A-Za-z0-9+/])(?:data:[\w.+/-]{1,80};base64,)?[A-Za-z0-9+/]{1500,}={0,2}")
+_TELLS = compile_late(
     r"(?:(?:error|exception)s?|\b(?:failed|failure|fatal|traceback|panic|denied|not found|timed out|exit(?:ed)?"
     r"(?: with)? (?:code|status)|errno|warning|total|summary|result|passed|completed?|finished|done))\b",
     re.I,
 )
-_KNOWN = re.compile(r'path="result:([0-9a-f]{16})"')
+_KNOWN = compile_late(r'path="result:([0-9a-f]{16})"')
 
 
 def limit_result_chars(window: int, wanted: int | None = None) -> int:
@@ -129,7 +129,7 @@ def find_page_line(text: str, index: int) -> int:
     return max(1, len(before) + (not before or before[-1].endswith("\n") or len(before[-1]) == PAGE_WIDTH))
 
 
-class _Bare(NamedTuple):
+class _Bare(msgspec.Struct, frozen=True):
     """A text with its blobs summarised; `cuts` are (position after a summary, characters fewer than before)."""
 
     text: str

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from palinurus.core.types.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from palinurus.patterns import compile_late
 
 Kind: TypeAlias = Literal[
     "goal", "instructions", "decisions", "tasks", "failures", "named", "modified", "read", "identifiers", "ask"
@@ -21,7 +22,7 @@ Kind: TypeAlias = Literal[
 KeptLines: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
-class _Row(NamedTuple):
+class _Row(msgspec.Struct, frozen=True):
     title: str
     share: float  # of the room; what one kind does not need the others get
     stays: Literal["newest", "ends"]  # which lines stay when there are too many
@@ -47,8 +48,8 @@ FAILURE = 240
 PER_MESSAGE = 12  # sentences of one kind taken from one message: a pasted log is no list of wishes
 SCANNED = 40_000  # characters of one message that are looked at, half from each end
 
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？])|\n+")
-_TOLD = re.compile(
+_SENTENCE = compile_late(r"(?<=[.!?;])\s+|(?<=[。！？])|\n+")
+_TOLD = compile_late(
     r"\b(?:always|never|must|mustn't|do not|don't|dont|should(?:n't)?|shall|make sure|ensure|remember|from now on"
     r"|prefer|avoid|only|instead of|stop|please|rule|important|required?|requires|forbidden|not allowed|may not"
     r"|without asking|keep in mind|note that|want|need|whenever|at all times|as before|deadline"
@@ -56,27 +57,27 @@ _TOLD = re.compile(
     r"|不要|必须|总是|永远|记住|务必|絶対|必ず|しないで|ください",
     re.I,
 )
-_DECIDED = re.compile(
+_DECIDED = compile_late(
     r"\b(?:decided|decision|decide|agreed|agreement|settled on|opted|chose|chosen|going with|go with"
     r"|stick(?:ing)? with|we(?:'ll| will| are going to) (?:use|keep|do|have)|let'?s (?:use|keep|do)"
     r"|conclusion|final answer"
     r"|entschieden|beschlossen|décidé|decidido|deciso)\b|决定|決定|決めた",
     re.I,
 )
-_OPEN = re.compile(
+_OPEN = compile_late(
     r"\b(?:TODO|FIXME|to do|still open|remaining|blocked(?: by| on)?|next step|not yet|pending)\b\s*[:\-–]", re.I
 )
-_BOX = re.compile(r"(?:[-*+]|\d{1,4}[.)])? {0,4}\[([ xX])\] {0,4}(\S.*)")  # a whole line without the space around it
-_PATH = re.compile(
+_BOX = compile_late(r"(?:[-*+]|\d{1,4}[.)])? {0,4}\[([ xX])\] {0,4}(\S.*)")  # a whole line without the space around it
+_PATH = compile_late(
     r"(?<![\w:/.@-])(?:~|\.{1,2})?/?(?:[\w.@+-]{1,80}/){1,20}[\w.@+-]{0,80}\w|(?<![\w/.@:-])/[\w.-]{2,80}\w"
 )
-_FILE = re.compile(
+_FILE = compile_late(
     r"(?<![\w/.@-])[\w-]{1,80}(?:\.[\w-]{1,40}){0,3}\.(?:py|pyi|js|jsx|ts|tsx|json5?|jsonl|md|txt|toml|ya?ml|ini|cfg"
     r"|conf|lock|sh|sql|db|sqlite|csv|tsv|xml|html?|css|scss|go|rs|c|h|cc|cpp|hpp|java|kt|swift|rb|php|lua|ex|exs|proto"
     r"|tf|env|pdf|docx?|xlsx?|png|jpe?g|svg|gz|zip|log|ipynb|vue|svelte|gradle|service|pem)\b"
 )
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,15}://[^\s<>\"'`)\]}]{2,300}", re.I)
-_IDENT = re.compile(
+_URL = compile_late(r"\b[a-z][a-z0-9+.-]{1,15}://[^\s<>\"'`)\]}]{2,300}", re.I)
+_IDENT = compile_late(
     r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+\b"  # mail addresses
     r"|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
     r"|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"  # hashes
@@ -88,7 +89,7 @@ _IDENT = re.compile(
     r"|\b[A-Za-z]{1,12}[-_]?\d[\w-]{3,60}\b"  # things such as sess_8fa2, build-20931
     r"|\b\d{5,24}\b"
 )
-_TICKED = re.compile(r"`([^`\n]{2,80})`")
+_TICKED = compile_late(r"`([^`\n]{2,80})`")
 _PATHS = ("path", "file_path", "filePath", "file", "filename", "target")
 _WRITERS = frozenset(("write", "edit", "apply_patch", "multi_edit", "create", "delete", "move"))
 

@@ -34,6 +34,7 @@ _OBJECT = r"(?:\s+(?:you|him|her|them)\b)?" + build_gap_pattern(
 _END = r"(?=(?:\s+(?:morning|evening|afternoon|night|today|again))?\s*(?:[.!;,)–—-]|$|and\b|at\b|before\b|to\b))"
 
 ENGLISH = LanguageTable(
+    mark=r"\bI(?:['’](?:ll|m)|\s+(?:will|am))\b",
     promise=(rf"{_WILL}(?:{_LATER}|{_VERBS}{_OBJECT}{_TIMES}{_END})",),
     never=(
         r"\bif\s+(?:you|that|it|this|needed|so|not|necessary|there)",

@@ -33,6 +33,7 @@ _BETWEEN = build_gap_pattern(
 _YOU = r"(?:te|vous)"
 
 FRENCH = LanguageTable(
+    mark=r"\bje\b",
     promise=(
         rf"{_DO}{_BETWEEN}{_TIMES}",
         rf"(?:^){_TIMES},?\s+{_DO}",

@@ -23,6 +23,7 @@ _BETWEEN = build_gap_pattern(
 )  # fmt: skip
 
 GERMAN = LanguageTable(
+    mark=r"\bich\b",
     promise=(
         rf"\bich\s+{_VERBS}{_BETWEEN}{_TIMES}",
         rf"\bich\s+werde\b{_BETWEEN}{_TIMES}[^.!?\n;:]{{0,80}}?\w(?:en|ern|eln)\b",

@@ -32,6 +32,7 @@ _NUMBERS = {
 }  # fmt: skip
 
 ITALIAN = LanguageTable(
+    mark=r"rò\b|\b(?:ti|vi|lo|la|li|le|te|ve|gli|tengo|faro)\b",
     promise=(
         rf"{_DO}{_BETWEEN}{_TIMES}",
         rf"(?:^){_TIMES},?\s+(?:(?:ti|lo|la|vi)\s+)?{_DO}",

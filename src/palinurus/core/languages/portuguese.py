@@ -33,6 +33,7 @@ _NUMBERS = {
 }  # fmt: skip
 
 PORTUGUESE = LanguageTable(
+    mark=r"rei\b|\bvou\b|\baviso\b|\bdou\b",
     promise=(
         rf"{_DO}{_BETWEEN}{_TIMES}",
         rf"(?:^){_TIMES},?\s+(?:eu\s+)?(?:{_YOU}\s+)?{_DO}",

@@ -7,16 +7,20 @@ thing and not to the doing: "I'll check the weather for tomorrow" is done now.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+import msgspec
+
+from palinurus.patterns import compile_late
 
 _UNITS = (60_000, 3_600_000, 86_400_000, 604_800_000)  # milliseconds: minute, hour, day, week
 # Words of a table -> (days from today, hour), in the order in which they are asked.
 _DAYS = {"overmorrow": (2, 9), "tomorrow": (1, 9), "evening": (0, 20), "afternoon": (0, 17), "week": (7, 9)}
 
 
-class PromiseLanguage(NamedTuple):
+class PromiseLanguage(msgspec.Struct, frozen=True):
     """`amount` has the groups (number, unit), `clock` (hour, minutes or None, am/pm or None)."""
 
+    mark: re.Pattern[str]  # found in every promise, and cheap
     promise: re.Pattern[str]
     never: re.Pattern[str]  # nothing the agent could do by itself, or nothing it has promised
     amount: re.Pattern[str]
@@ -26,9 +30,10 @@ class PromiseLanguage(NamedTuple):
     clock: re.Pattern[str]
 
 
-class LanguageTable(NamedTuple):
+class LanguageTable(msgspec.Struct, frozen=True):
     """A `PromiseLanguage` as expressions; of `promise` and `never` one is enough. Each language's file is one."""
 
+    mark: str
     promise: tuple[str, ...]
     never: tuple[str, ...]
     amount: str
@@ -38,13 +43,15 @@ class LanguageTable(NamedTuple):
     clock: str
 
     def compile(self) -> PromiseLanguage:
-        """Takes longer than all else at the start, so only when a reply is looked at."""
-        promise, never, amount, clock = (
-            re.compile(text, re.I) for text in ("|".join(self.promise), "|".join(self.never), self.amount, self.clock)
+        """Its patterns, each made when it is first needed: those for promises take longer than all else of a first
+        message, and most replies have not even the mark of one."""
+        mark, promise, never, amount, clock = (
+            compile_late(text, re.I)
+            for text in (self.mark, "|".join(self.promise), "|".join(self.never), self.amount, self.clock)
         )
-        days = tuple((re.compile(self.days[name], re.I), *when) for name, when in _DAYS.items() if name in self.days)
+        days = tuple((compile_late(self.days[name], re.I), *when) for name, when in _DAYS.items() if name in self.days)
         units = dict(zip(self.units, _UNITS, strict=True))
-        return PromiseLanguage(promise, never, amount, self.numbers, units=units, days=days, clock=clock)
+        return PromiseLanguage(mark, promise, never, amount, numbers=self.numbers, units=units, days=days, clock=clock)
 
 
 def build_gap_pattern(*words: str) -> str:

@@ -26,6 +26,7 @@ _BETWEEN = build_gap_pattern(
 _YOU = r"(?:te|os|le|les)"
 
 SPANISH = LanguageTable(
+    mark=r"ré\b|\bvoy\s+a\b|\baviso\b",
     promise=(
         rf"{_DO}{_BETWEEN}{_TIMES}",
         rf"(?:^|,\s+){_TIMES}\s+(?:(?:te|lo|la|le)\s+){{0,2}}{_DO}",

@@ -23,20 +23,21 @@ from palinurus.core.levels.spellings import CLEAR_WORDS, DIRECTIVE_BY_NAME, QUER
 from palinurus.core.stream.code import CodeSpans
 from palinurus.core.text import skip_pattern
 from palinurus.core.types.inbound import NO_INLINE, InlineDirectives
+from palinurus.patterns import compile_late
 
 LOOKS = 500  # places of one message that are looked at; nobody means more
 
 _NAMES = "|".join(sorted(DIRECTIVE_BY_NAME, key=len, reverse=True))
-_NAME = re.compile(rf"(?<!\S)/({_NAMES})(?=\s|:|\Z)", re.IGNORECASE)
-_GAP = re.compile(r"[ \t]*(?::[ \t]*)?")
+_NAME = compile_late(rf"(?<!\S)/({_NAMES})(?=\s|:|\Z)", re.IGNORECASE)
+_GAP = compile_late(r"[ \t]*(?::[ \t]*)?")
 _BREAK = r"(?=\s|\Z|[,.;:!?)]{1,3}(?:\s|\Z))"
-_WORD = re.compile(rf"[A-Za-z0-9_+-]{{1,32}}{_BREAK}")
-_SECOND = re.compile(rf"[ \t]+([A-Za-z+]{{1,16}}){_BREAK}")
-_ANY = re.compile(r"\S{1,200}")
-_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
-_OPTION = re.compile(rf"[ \t]*([A-Za-z]{{1,16}})[=:]([^\s=:,;]{{1,100}}?){_BREAK}")
-_FLAT = re.compile(r"[_-]+")
-_LINE = re.compile(r"[ \t]*(?:\r?\n|\Z)")
+_WORD = compile_late(rf"[A-Za-z0-9_+-]{{1,32}}{_BREAK}")
+_SECOND = compile_late(rf"[ \t]+([A-Za-z+]{{1,16}}){_BREAK}")
+_ANY = compile_late(r"\S{1,200}")
+_MODEL = compile_late(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
+_OPTION = compile_late(rf"[ \t]*([A-Za-z]{{1,16}})[=:]([^\s=:,;]{{1,100}}?){_BREAK}")
+_FLAT = compile_late(r"[_-]+")
+_LINE = compile_late(r"[ \t]*(?:\r?\n|\Z)")
 _BLANKS = " \t"
 _SESSION_WORDS = CLEAR_WORDS | QUERY_WORDS  # of use only when it is meant for the session
 _NOTHING = " \t\r\n.,;:!?"  # what may stand around a message of directives only

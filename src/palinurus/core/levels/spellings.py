@@ -7,22 +7,24 @@ Knows spellings only: which levels a model offers is `thinking`, which one appli
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Literal, TypeAlias
 
 import msgspec
 
+from palinurus.patterns import compile_late
+
 # The canonical thinking levels, in rank order; adaptive shares medium's rank.
 THINKING_LEVELS: tuple[str, ...] = ("off", "minimal", "low", "medium", "adaptive", "high", "xhigh", "max")
 
-_GAPS = re.compile(r"[\s_-]+")
+_GAPS = compile_late(r"[\s_-]+")
 
 
 def _table(**rows: str) -> dict[str, str]:
     """Each word with its meaning. Spaces, hyphens and underscores do not matter: "extra high" is "extra-high"."""
-    return {_GAPS.sub("", word): meaning for meaning, words in rows.items() for word in words.split(",")}
+    gaps = str.maketrans("", "", " -_")  # not the pattern: that compiles with the first message
+    return {word.translate(gaps): meaning for meaning, words in rows.items() for word in words.split(",")}
 
 
 THINKING_WORDS = _table(

@@ -6,21 +6,23 @@ Scripts without spaces are indexed character by character (`space_characters`) a
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from typing import NamedTuple
 
-from palinurus.core.text import normalize_breaks
+import msgspec
 
-UNSPACED_SCRIPT = re.compile(
+from palinurus.core.text import normalize_breaks, trim_heading
+from palinurus.patterns import compile_late
+
+UNSPACED_SCRIPT = compile_late(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
 )
 CHARS = 4  # to a token; of scripts without spaces every character is one
 MAX_TERMS = 12
-_HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*")
-_FENCE = re.compile(r" {0,3}(```|~~~)")
-_WORD = re.compile(r'"([^"]{1,200})"|(\w+)')
-_RUN = re.compile(f"({UNSPACED_SCRIPT.pattern}+)")
+_HEADING = compile_late(r" {0,3}(#{1,6})\s+(.*)")
+_FENCE = compile_late(r" {0,3}(```|~~~)")
+_WORD = compile_late(r'"([^"]{1,200})"|(\w+)')
+_RUN = compile_late(f"({UNSPACED_SCRIPT.pattern}+)")
 _COMMON = """
 a about all an and any are as at be been but by can could did do does for from had has have he her his how i if in into
 is it its me my of on or our she should so than that the their them then there these they this to us was we were what
@@ -29,7 +31,7 @@ when where which who whom why will with would you your der die das und ist
 _STOP = frozenset(_COMMON.split())
 
 
-class MemoryChunk(NamedTuple):
+class MemoryChunk(msgspec.Struct, frozen=True):
     """Lines `start` to `end`, counted from 1."""
 
     start: int
@@ -91,7 +93,7 @@ def _pieces(text: str, room: int) -> list[_Piece]:
         heading = None if fence else _HEADING.fullmatch(line[:300])
         if heading:
             level = len(heading[1])
-            heads = [head for head in heads if head[0] < level] + [(level, heading[2][:120])]
+            heads = [head for head in heads if head[0] < level] + [(level, trim_heading(heading[2])[:120])]
         names = tuple(head for _, head in heads)
         size = _size(line)
         if size <= room:
@@ -111,7 +113,7 @@ def _size(line: str) -> int:
     return len(line) + 1 + dense * (CHARS - 1)
 
 
-class MemoryQuery(NamedTuple):
+class MemoryQuery(msgspec.Struct, frozen=True):
     """`terms` as expressions of the index, `words` as they are looked for in plain text."""
 
     terms: tuple[str, ...]

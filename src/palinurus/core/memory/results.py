@@ -5,7 +5,7 @@ where it stands. Shared by the tools, which show it, and `workspace/memory`, whi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -114,7 +114,7 @@ def _share(value: Any, otherwise: float) -> float:
     return float(value) if type(value) in (int, float) and 0 <= value <= 1 else otherwise
 
 
-class MemoryMatch(NamedTuple):
+class MemoryMatch(msgspec.Struct, frozen=True):
     """A chunk the index gave: how much of the question it has (0..1), and how strongly (larger is more)."""
 
     path: str

@@ -5,12 +5,13 @@ Pure, and without numpy: the numbers are plain lists.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
+from palinurus.patterns import compile_late
+
 LONGEST = 100  # letters of a word; longer ones are unknown
-_CHINESE = re.compile(r"([\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f])")
+_CHINESE = compile_late(r"([\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f])")
 
 
 class Wordpiece:

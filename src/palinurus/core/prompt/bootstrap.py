@@ -8,7 +8,9 @@ for the diagnostics, not for the prompt. HEARTBEAT.md stands below the cache bou
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
 
 from palinurus.core.policy.audience import MEMORY_FILES
 from palinurus.core.prompt.facts import FileFact, StableFacts, strip_lines
@@ -33,7 +35,7 @@ Named = TypeVar("Named", "FileFact", "BootstrapWeight")
 State: TypeAlias = Literal["whole", "shortened", "left out", "blank", "missing", "absent", "refused"]
 
 
-class BootstrapFile(NamedTuple):
+class BootstrapFile(msgspec.Struct, frozen=True):
     """A file as it was found. `text` is None if it is not there; `refused` says why it is not read."""
 
     name: str
@@ -42,7 +44,7 @@ class BootstrapFile(NamedTuple):
     refused: str = ""
 
 
-class BootstrapWeight(NamedTuple):
+class BootstrapWeight(msgspec.Struct, frozen=True):
     """A file in the diagnostics: characters on disk and in the prompt."""
 
     name: str
@@ -53,7 +55,7 @@ class BootstrapWeight(NamedTuple):
     near: bool = False  # whole, but close to its limit
 
 
-class BootstrapInjection(NamedTuple):
+class BootstrapInjection(msgspec.Struct, frozen=True):
     """What goes in, and what it weighs."""
 
     files: tuple[FileFact, ...] = ()

@@ -12,14 +12,15 @@ from palinurus.core.prompt.facts import SkillFact, StableFacts, ToolFact, has_to
 
 def write_skills(facts: StableFacts) -> str:
     """The rules and the list; "" when no skill is eligible."""
-    if not facts.skills:
+    how = next((tool for tool in ("read", "exec") if has_tool(facts, tool)), "")
+    if not facts.skills or not how:
         return ""
     left = f"\n{facts.skills_left} more skills are installed but not listed here for want of room."
     left = left if facts.skills_left else ""
     return (
         "## Skills\n"
         "Before you reply, scan the descriptions in <available_skills>.\n"
-        "- Exactly one clearly fits: read its SKILL.md at <location> with the `read` tool, then follow it.\n"
+        f"- Exactly one clearly fits: read its SKILL.md at <location> with the `{how}` tool, then follow it.\n"
         "- Several fit: take the most specific one, read it, follow it.\n"
         "- None clearly fits: read none.\n"
         "Never read more than one before you have chosen. Relative paths in a skill start at its directory.\n"
@@ -65,9 +66,9 @@ _RANK = {name: rank for rank, name in enumerate(TOOL_ORDER)}
 
 # Tools that must all be there -> the line. Lines about waiting come first: they are broken most often.
 _GUIDANCE: dict[tuple[str, ...], str] = {
-    ("cron",): (
-        "For anything later (a reminder, checking back, recurring work) make a `cron` job. Do not wait with sleep "
-        "loops in `exec`, with `yieldMs` delays, or by asking `process` again and again."
+    ("cron",): "For anything later (a reminder, checking back, recurring work) make a `cron` job.",
+    ("cron", "exec", "process"): (
+        "Do not wait with sleep loops in `exec`, with `yieldMs` delays, or by asking `process` again and again."
     ),
     ("exec", "process"): (
         "`exec` is for commands that start now; one that takes long goes on in the background. Use `process` to read "
@@ -86,10 +87,6 @@ _GUIDANCE: dict[tuple[str, ...], str] = {
         "the whole plan in your text after updating it."
     ),
 }
-_ACP = (
-    "When somebody asks for work in another coding agent's own runtime, spawn it with `sessions_spawn` and "
-    'runtime "acp"; do not start that program by hand.'
-)
 
 
 def write_tooling(facts: StableFacts) -> str:
@@ -130,8 +127,6 @@ def _rules(facts: StableFacts) -> list[str]:
     if listing:
         named = " or ".join(f"`{name}`" for name in listing)
         rules.append(f"Do not call {named} in a loop to wait for something; look only when asked, or to step in.")
-    if facts.acp and facts.sandbox is None and "sessions_spawn" in have:
-        rules.append(_ACP)
     return rules
 
 

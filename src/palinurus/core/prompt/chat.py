@@ -44,8 +44,7 @@ def write_embed(facts: PromptFacts) -> str:
         return ""
     return (
         "## Control UI Embed\n"
-        'This chat renders Markdown and can show a page inline: `[embed url="<address>" title="<title>"]` on a line '
-        "of its own. Embed only pages that Palinurus serves, and only where a preview helps."
+        "This chat renders Markdown, with tables and code. Pages are not shown inline: give their address as a link."
     )
 
 
@@ -58,7 +57,8 @@ def write_messaging(facts: PromptFacts) -> str:
         ),
         (not facts.message_only, "Your reply in this session goes by itself to where the message came from."),
         (has_tool(facts, "sessions_send"), "To write to another session use `sessions_send`."),
-        (True, "Palinurus does the delivery: never use `exec` or `curl` to send chat messages."),
+        (True, "Palinurus does the delivery of chat messages."),
+        (has_tool(facts, "exec"), "Never send any with `exec` or `curl`."),
         (
             True,
             "Texts of sub-agents, jobs and the system are for you: tell their content in your own voice, without raw "
@@ -131,7 +131,7 @@ def write_extra_context(facts: PromptFacts) -> str:
 
 
 def write_reactions(facts: PromptFacts) -> str:
-    if not facts.reactions:
+    if not facts.reactions or not has_tool(facts, "message"):
         return ""
     how = (
         "sparingly: to acknowledge something important or a feeling, at most once in five to ten exchanges, never to "
@@ -140,7 +140,7 @@ def write_reactions(facts: PromptFacts) -> str:
         else "freely, wherever a person would: to agree, to thank, to laugh, to show that you have seen it"
     )
     where = f" on {facts.channel}" if facts.channel else ""
-    return f"## Reactions\nYou can react with an emoji{where}. Do so {how}."
+    return f"## Reactions\nYou can react with an emoji{where} (`message` action react). Do so {how}."
 
 
 def write_provider_suffix(facts: PromptFacts) -> str:

@@ -73,8 +73,8 @@ def write_control(facts: StableFacts) -> str:
     first = first if has_tool(facts, "gateway") else ""
     return (
         "## Palinurus Control\n"
-        f"{first}The command line is `pal`; never invent commands or options: `pal --help` and `pal COMMAND --help` "
-        "tell which exist.\n"
+        f"{first}People use Palinurus through its command line, `pal`; never invent commands or options: `pal --help` "
+        "and `pal COMMAND --help` tell which exist.\n"
         "- what runs, and what went wrong lately: `pal status`; what to repair: `pal doctor`\n"
         "- settings: `pal config get PATH`, `pal config set PATH VALUE`, `pal config explain PATH`\n"
         "- the gateway itself: `pal gateway`. Starting, stopping or restarting it interrupts this conversation: only "
@@ -85,10 +85,15 @@ def write_control(facts: StableFacts) -> str:
 def write_self_update(facts: StableFacts) -> str:
     if not has_tool(facts, "gateway"):
         return ""
+    update = (
+        "Update Palinurus (`gateway` action update.run) only when the person explicitly asks for it. "
+        if facts.updates
+        else "Updates are installed by the person: update.run cannot do it here. "
+    )
     return (
         "## Palinurus Self-Update\n"
-        "Update Palinurus (`gateway` action update.run) only when the person explicitly asks for it. Do not change the "
-        "configuration or update on your own initiative; ask when it is not clear that it is wanted.\n"
+        f"{update}Do not change the configuration or update on your own initiative; ask when it is not clear that it "
+        "is wanted.\n"
         "- config.schema.lookup shows one field with its meaning and limits: read it before you edit.\n"
         "- config.patch changes some fields and keeps the rest: the usual way.\n"
         "- config.apply replaces the whole configuration: only with a complete one at hand.\n"

@@ -35,6 +35,21 @@ def write_runtime(facts: PromptFacts) -> str:
     )
 
 
+_INSIDE = {
+    "look": "`pal` in your own commands (`exec`) is answered by the program you run in, and can only look: "
+    "`pal status`, `pal doctor`, `pal sessions`, `pal usage`, `pal config explain PATH`, `pal config get PATH`. "
+    "Changes are made with your tools, or by the person.",
+    "all": "`pal` in your own commands (`exec`) acts on the very program you run in, as it does for the person: look "
+    "freely, change only what you were asked to change.",
+    "": "`pal` in your own commands (`exec`) cannot ask the program you run in; it says so instead of guessing.",
+}
+
+
+def write_inside(facts: PromptFacts) -> str:
+    """What the agent's own `pal` knows. Below the boundary: it follows who asks."""
+    return f"## Palinurus From Inside\n{_INSIDE[facts.inside]}" if has_tool(facts, "exec") else ""
+
+
 def write_memory_recall(facts: StableFacts) -> str:
     how = _RECALL.get((has_tool(facts, "memory_search"), has_tool(facts, "memory_get")))
     if how is None:
@@ -87,7 +102,7 @@ def write_workspace(facts: StableFacts) -> str:
 def write_docs(facts: StableFacts) -> str:
     where = facts.docs
     online = where.mirror or where.site
-    field = "`gateway` action config.schema.lookup" if has_tool(facts, "gateway") else "`pal config explain PATH`"
+    field = "`gateway` action config.schema.lookup, or " if has_tool(facts, "gateway") else ""
     wider = f" For the wider picture: {', '.join(where.settings)}." if where.settings else ""
     lines = (
         (where.local, f"Palinurus docs on this machine: {where.local}"),
@@ -102,11 +117,14 @@ def write_docs(facts: StableFacts) -> str:
         (where.community, f"Community: {where.community}"),
         (where.hub, f"Find skills: {where.hub}"),
         (
-            True,
-            "For how Palinurus behaves, its commands, settings or design, read the docs first. When something is "
-            "wrong, run `pal status` yourself where you can; ask the person only if you lack access.",
+            where.local or online,
+            "For how Palinurus behaves, its commands, settings or design, read the docs first.",
         ),
-        (True, f"For one setting with its meaning and limits: {field}.{wider}"),
+        (
+            has_tool(facts, "exec"),
+            "When something is wrong, run `pal status` yourself (`exec`); ask the person only if you lack access.",
+        ),
+        (True, f"For one setting with its meaning and limits: {field}`pal config explain PATH`.{wider}"),
     )
     return "\n".join(("## Documentation", *(line for there, line in lines if there)))
 
@@ -117,6 +135,7 @@ def write_sandbox(facts: StableFacts) -> str:
         return ""
     seen = f", seen at {box.mount}" if box.mount and box.access != "none" else ""
     browser = f"Browser of the sandbox: {box.browser}\n" if box.browser else ""
+    stay = " Sub-agents you start stay in it." if has_tool(facts, "sessions_spawn") else ""
     elevated = (
         "Elevated exec is available: people switch it with /elevated on, off, ask or full. Use it only when asked "
         "or when the sandbox truly prevents the task."
@@ -125,7 +144,7 @@ def write_sandbox(facts: StableFacts) -> str:
     )
     return (
         "## Sandbox\n"
-        "Tools run in a container; some may be missing because of its policy. Sub-agents you start stay in it.\n"
+        f"Tools run in a sandbox; some may be missing because of its policy.{stay}\n"
         f"Working directory inside: {box.workspace}\n"
         f"Agent workspace: access {box.access}{seen}\n{browser}{elevated}"
     )

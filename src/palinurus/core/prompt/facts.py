@@ -11,17 +11,20 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from palinurus.core.text import normalize_breaks
+from palinurus.patterns import compile_late
 
 ReactionLevel: TypeAlias = Literal["", "minimal", "extensive"]
 Citations: TypeAlias = Literal["auto", "on", "off"]
 Delegation: TypeAlias = Literal["suggest", "prefer"]
 Silence: TypeAlias = Literal["allow", "disallow"]
 Warn: TypeAlias = Literal["off", "once", "always"]
+# What `pal` in the run's own commands can do with this program: nothing, look, or all that it does for a person.
+ProgramAccess: TypeAlias = Literal["", "look", "all"]
 PromptMode: TypeAlias = Literal["full", "minimal", "none"]
 HASHED = 12  # hex digits of an owner's id that are shown
 
@@ -51,7 +54,7 @@ class ToolFact(msgspec.Struct, frozen=True):
     summary: str
 
 
-class FileFact(NamedTuple):
+class FileFact(msgspec.Struct, frozen=True):
     """A workspace file to inject. `truncated`: `text` is not the whole; `missing`: it says where it was expected."""
 
     name: str
@@ -123,7 +126,7 @@ class StableFacts(msgspec.Struct, frozen=True, kw_only=True):
     tagged: bool = False  # the model writes its reasoning into the text, in tags
     message_only: bool = False  # what people see goes through the message tool only
     wake: bool = False  # a background command wakes the agent when it ends
-    acp: bool = False  # other agents' runtimes can be spawned
+    updates: bool = False  # the gateway tool can install a newer version
 
 
 class PromptFacts(StableFacts, frozen=True, kw_only=True):
@@ -145,6 +148,7 @@ class PromptFacts(StableFacts, frozen=True, kw_only=True):
     buttons: bool = False  # the channel shows inline buttons
     approvals: bool = False  # the channel asks for approvals itself
     reactions: ReactionLevel = ""
+    inside: ProgramAccess = ""
     extra: str = ""  # context of a group or a sub-agent's task; a client's own system text
 
 
@@ -267,7 +271,7 @@ Be warm, attentive and at ease, like a colleague who likes the work. Take the pe
 feeling where the moment has some, keep humour light. Warmth is in the choice of words, not in more of them."""
 
 _FAMILIES: tuple[tuple[re.Pattern[str], str, str], ...] = (
-    (re.compile(r"(?:^|[/.:~-])gpt-5(?:$|[^0-9])", re.IGNORECASE), _GPT5, _FRIENDLY),
+    (compile_late(r"(?:^|[/.:~-])gpt-5(?:$|[^0-9])", re.IGNORECASE), _GPT5, _FRIENDLY),
 )
 
 

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from palinurus.core.prompt import bootstrap, capabilities, chat, conduct, environment
 from palinurus.core.prompt.facts import PromptFacts, PromptMode, StableFacts, select_stable_facts
@@ -18,7 +20,7 @@ FULL: frozenset[PromptMode] = frozenset(("full",))
 F = TypeVar("F", bound=StableFacts)
 
 
-class PromptSection(NamedTuple, Generic[F]):
+class PromptSection(msgspec.Struct, Generic[F], frozen=True):
     """A section and the modes it appears in. A new section is a new row of one of the tables."""
 
     name: str
@@ -67,6 +69,7 @@ LIVE_SECTIONS: tuple[PromptSection[PromptFacts], ...] = (
     PromptSection("extra", chat.write_extra_context),
     PromptSection("reactions", chat.write_reactions),
     PromptSection("provider_suffix", chat.write_provider_suffix),
+    PromptSection("inside", environment.write_inside),
     PromptSection("heartbeats", chat.write_heartbeats, FULL),
     PromptSection("runtime", environment.write_runtime),
 )

@@ -7,7 +7,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from datetime import date, datetime, timedelta
 from itertools import product
-from typing import NamedTuple
+
+import msgspec
 
 MACROS = {
     "@yearly": "0 0 1 1 *",
@@ -27,7 +28,7 @@ LAST = 99  # L in the field for days
 REACH = 366 * 40  # days looked ahead: 29 February on a given weekday comes within 40 years
 
 
-class CronLine(NamedTuple):
+class CronLine(msgspec.Struct, frozen=True):
     """The values each field allows, sorted."""
 
     seconds: tuple[int, ...]

@@ -15,14 +15,15 @@ import msgspec
 
 from palinurus.core.durations import parse_duration
 from palinurus.core.text import to_datetime
+from palinurus.patterns import compile_late
 
 SLOWEST = 3  # doublings
 WATCH_CHANGED = "watch-changed"
-_HEAD = re.compile(r"^tasks:\s*$")
-_ITEM = re.compile(r"^\s*-\s+(\w+):\s*(.*)$")
-_FIELD = re.compile(r"^\s+(\w+):\s*(.*)$")
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_NOTHING = re.compile(r"\s*(?:#{1,6}(?:\s.*)?|[-*+]\s*(?:\[[ xX]?\]\s*)?|```\w*\s*)?")
+_HEAD = compile_late(r"^tasks:\s*$")
+_ITEM = compile_late(r"^\s*-\s+(\w+):\s*(.*)$")
+_FIELD = compile_late(r"^\s+(\w+):\s*(.*)$")
+_COMMENT = compile_late(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_NOTHING = compile_late(r"\s*(?:#{1,6}(?:\s.*)?|[-*+]\s*(?:\[[ xX]?\]\s*)?|```\w*\s*)?")
 
 
 class HeartbeatHours(msgspec.Struct, frozen=True):

@@ -84,6 +84,7 @@ class CronJobState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     last_error: str = ""
     last_duration_ms: int = 0
     consecutive_errors: int = 0
+    alerted_at_ms: int = 0  # when somebody was last told that it fails
     skipped: int = 0
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.core.hidden import is_hidden
 
@@ -22,7 +23,7 @@ _BINARY: tuple[tuple[bytes, str], ...] = (
 )
 
 
-class SkillFinding(NamedTuple):
+class SkillFinding(msgspec.Struct, frozen=True):
     kind: str
     file: str
     line: int  # 0: the file as a whole
@@ -33,7 +34,7 @@ class SkillFinding(NamedTuple):
         return f"{self.kind}: {where}: {self.what}"
 
 
-class SkillFile(NamedTuple):
+class SkillFile(msgspec.Struct, frozen=True):
     """A file of the folder."""
 
     name: str

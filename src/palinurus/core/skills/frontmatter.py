@@ -7,35 +7,38 @@ Not known, and said so: anchors, tags, several documents. Numbers stay text.
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from palinurus.core.skills import flow
 from palinurus.core.skills.flow import FrontMatterFault
 from palinurus.core.text import normalize_breaks
+from palinurus.patterns import compile_late
 
 LIMIT = 65_536  # characters of a header
 DEPTH = 16  # blocks in blocks
 _FENCE = "---"
-_SCALAR = re.compile(r"([|>])([+-]?)([1-9]?)([+-]?)\s*(?:#.*)?")
-_COMMENT = re.compile(r"(?:^|\s)#.*")
+_SCALAR = compile_late(r"([|>])([+-]?)([1-9]?)([+-]?)\s*(?:#.*)?")
+_COMMENT = compile_late(r"(?:^|\s)#.*")
 _RESERVED = "&*!%@`"
 
 
-class FrontMatter(NamedTuple):
+class FrontMatter(msgspec.Struct, frozen=True):
     """What stands in the header, and where the body begins (an index into the normalised text)."""
 
     fields: dict[str, Any]
     body: str
 
 
-class BadFrontMatter(NamedTuple):
+class BadFrontMatter(msgspec.Struct, frozen=True):
     """Why there is no header. `line` counts from 1 in the file."""
 
     line: int
     message: str
 
 
-class _Line(NamedTuple):
+class _Line(msgspec.Struct, frozen=True):
     indent: int
     text: str  # without the indentation and without white space at the end
     at: int  # where `text` starts in the whole

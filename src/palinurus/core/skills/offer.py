@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
+import msgspec
+
 from palinurus.core.prompt.capabilities import write_skill_entry, write_skill_list
 from palinurus.core.prompt.facts import SkillFact
 from palinurus.core.skills.skill import Skill
@@ -17,7 +19,7 @@ COMMAND = 32  # characters of a command's name
 BUNDLED_SOURCE = "bundled"  # the source of skills that came with the program
 
 
-class SkillOverride(NamedTuple):
+class SkillOverride(msgspec.Struct, frozen=True):
     """What skills.entries says of one skill, without any value of it."""
 
     enabled: bool = True
@@ -25,7 +27,7 @@ class SkillOverride(NamedTuple):
     keyed: bool = False  # an apiKey is there
 
 
-class SkillEnvironment(NamedTuple):
+class SkillEnvironment(msgspec.Struct, frozen=True):
     """What is asked about the machine and the config."""
 
     os: str  # as sys.platform has it
@@ -72,7 +74,7 @@ class SkillOffer(NamedTuple):
     left: int = 0
 
 
-class SkillCommand(NamedTuple):
+class SkillCommand(msgspec.Struct, frozen=True):
     """A slash command that starts a skill."""
 
     name: str

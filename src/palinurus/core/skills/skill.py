@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from palinurus.core.hidden import is_hidden
 from palinurus.core.skills.frontmatter import BadFrontMatter, FrontMatter, parse_front_matter
+from palinurus.patterns import compile_late
 
 SKILL_FILE = "SKILL.md"
 NAME = 64  # characters, as the format has it
 DESCRIPTION = 1024
 VENDORS = ("openclaw", "palinurus", "clawdbot", "clawdis")  # whose part of `metadata` counts
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NAME = compile_late(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
 class SkillRequirements(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()  # odd, but it is used
 
 
-class BrokenSkill(NamedTuple):
+class BrokenSkill(msgspec.Struct, frozen=True):
     """A folder that wants to be a skill and is none."""
 
     name: str  # of the folder

@@ -7,7 +7,6 @@ with the whole one; if they differ in more than an ending, the face is told to p
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Literal, TypeAlias
 
@@ -18,12 +17,13 @@ from palinurus.core.stream.silent import SilenceFilter, is_silent, strip_silence
 from palinurus.core.stream.tags import TagPiece, TagReader, split_reasoning
 from palinurus.core.types.events import AgentStart, MessageEnd, MessageStart, MessageUpdate, RunEvent
 from palinurus.core.types.messages import AssistantMessage, Message
+from palinurus.patterns import compile_late
 
 # replace: the message's text is this instead
 ShownPiece: TypeAlias = tuple[Literal["text", "reasoning", "replace"], str]
 
 MESSAGE_GAP = "\n\n"  # between the texts of two messages
-_special = re.compile(r"[<\[`~MNH]").search
+_SPECIAL = compile_late(r"[<\[`~MNH]")
 
 
 class LiveText:
@@ -39,7 +39,7 @@ class LiveText:
         if type(event) is MessageUpdate:
             delta = event.delta
             if event.kind == "text":
-                if self._idle and _special(delta) is None:
+                if self._idle and _SPECIAL.search(delta) is None:
                     self._sent.append(delta)
                     return [("text", delta)]
                 return self._slow(delta)
@@ -116,7 +116,10 @@ def read_answer(text: str, *, allowed: Callable[[str], bool] = is_web_address) -
     """Read one message's text."""
     made = read_answer_with_tokens(text, allowed=allowed)
     quiet = is_silent(made.text)
-    return msgspec.structs.replace(made, text="" if quiet else strip_silence(made.text).strip(), silent=quiet)
+    shown = "" if quiet else strip_silence(made.text).strip()
+    if not shown and made.found.speech is not None and made.found.speech.text:  # who cannot hear it reads it
+        return msgspec.structs.replace(made, text=made.found.speech.text)
+    return msgspec.structs.replace(made, text=shown, silent=quiet)
 
 
 def read_answer_with_tokens(text: str, *, allowed: Callable[[str], bool] = is_web_address) -> VisibleAnswer:

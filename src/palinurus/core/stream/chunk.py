@@ -11,23 +11,24 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from palinurus.core.stream.code import FENCE_LOOKAHEAD, CodeFence, is_closing_fence, parse_fence
 from palinurus.core.types.outbound import Reply
+from palinurus.patterns import compile_late
 
 BreakKind: TypeAlias = Literal["paragraph", "newline", "sentence"]
 
-_SENTENCE = re.compile(r"[.!?][\"')\]]?(?=\s)|[。！？]")
-_BLANK = re.compile(r"[ \t]*\n")
+_SENTENCE = compile_late(r"[.!?][\"')\]]?(?=\s)|[。！？]")
+_BLANK = compile_late(r"[ \t]*\n")
 _ZWJ = "\u200d"
 _JOIN = f"{_ZWJ}\ufe0f\ufe0e\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
-_EMPTY = re.compile(r"(?:[ \t]*\n)+")
+_EMPTY = compile_late(r"(?:[ \t]*\n)+")
 _WANTED: dict[BreakKind, re.Pattern[str]] = {
-    "paragraph": re.compile(r"\n[ \t]*\n"),
-    "newline": re.compile(r"\n"),
+    "paragraph": compile_late(r"\n[ \t]*\n"),
+    "newline": compile_late(r"\n"),
     "sentence": _SENTENCE,
 }
 _ORDER: dict[BreakKind, tuple[BreakKind, ...]] = {
@@ -50,7 +51,7 @@ class BlockSettings(msgspec.Struct, frozen=True):
 USUAL_BLOCKS = BlockSettings()
 
 
-class _Cut(NamedTuple):
+class _Cut(msgspec.Struct, frozen=True):
     at: int
     fence: CodeFence | None = None  # the fence this cut goes through
 

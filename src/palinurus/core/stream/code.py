@@ -6,14 +6,15 @@ Indentation is not limited to three spaces: models put fences into list items.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 
 import msgspec
 
+from palinurus.patterns import compile_late
+
 FENCE_LOOKAHEAD = 256  # characters of a line that decide whether it opens a fence; more are never waited for
-_RUN = re.compile(r"`+")
-_OPEN = re.compile(r"([ \t]*)(`{3,}|~{3,})([^\n]*)")
+_RUN = compile_late(r"`+")
+_OPEN = compile_late(r"([ \t]*)(`{3,}|~{3,})([^\n]*)")
 
 
 class CodeFence(msgspec.Struct, frozen=True):

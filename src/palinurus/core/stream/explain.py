@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import shlex
 
+from palinurus.patterns import compile_late
+
 LENGTH = 100  # characters of an explanation
 STEPS = 3  # commands of a list or pipe that are told
 
@@ -108,13 +110,13 @@ COMMANDS: dict[str, str] = {command: what for what, names in _MEANINGS.items() f
 _ALSO = {"python3": "python", "nodejs": "node", "pip3": "pip", "zsh": "bash", "egrep": "grep", "fgrep": "grep"}
 _AHEAD = frozenset({"sudo", "time", "nohup", "command", "exec", "env", "nice"})  # words before the program
 _ENDS = frozenset({"&&", "||", ";", "|", "&", "|&", "\n"})
-_SET = re.compile(r"[A-Za-z_]\w*=")
+_SET = compile_late(r"[A-Za-z_]\w*=")
 _NAME = r"(?:token|secret|passw(?:or)?d|api[_-]?key|authorization)[\w-]{0,64}"
-_SECRET = re.compile(  # bounded everywhere: output may be one word of any length
+_SECRET = compile_late(  # bounded everywhere: output may be one word of any length
     rf"(?i)(\b(?:bearer|basic)\s+|{_NAME}\s*[=:]\s*(?:bearer\s+)?|-[\w-]{{0,64}}{_NAME}\s+|://[^/\s:@]{{0,256}}:)"
     r"([^\s'\"@&]{3,})"
 )
-_KEY = re.compile(r"\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|xox[abp]|AIza|AKIA)[-_]?[A-Za-z0-9_-]{12,}")
+_KEY = compile_late(r"\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|xox[abp]|AIza|AKIA)[-_]?[A-Za-z0-9_-]{12,}")
 
 
 def explain_command(command: str) -> str:

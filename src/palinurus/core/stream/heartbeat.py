@@ -6,7 +6,6 @@ here, so that they never disagree. Pure.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -14,10 +13,11 @@ from palinurus.core.stream.answer import read_answer_with_tokens
 from palinurus.core.stream.silent import HEARTBEAT_TOKEN, is_silent
 from palinurus.core.types.inbound import HeartbeatOptions
 from palinurus.core.types.messages import AssistantMessage, Message
+from palinurus.patterns import compile_late
 
-_MARKUP = r"(?:[*_`~]{1,3}|</?[a-zA-Z]{1,10}>|\s)*"
-_START = re.compile(rf"\A{_MARKUP}{HEARTBEAT_TOKEN}(?!\w){_MARKUP}[.!?,;:…-]{{0,4}}{_MARKUP}")
-_END = re.compile(rf"{_MARKUP}(?<!\w){HEARTBEAT_TOKEN}(?!\w){_MARKUP}[.!?,;:…-]{{0,4}}{_MARKUP}\Z")
+_MARKUP = r"(?:[*_`~]|</?[a-zA-Z]{1,10}>|\s){0,40}"  # bounded: without a token behind it, every way would be tried
+_START = compile_late(rf"\A{_MARKUP}{HEARTBEAT_TOKEN}(?!\w){_MARKUP}[.!?,;:…-]{{0,4}}{_MARKUP}")
+_END = compile_late(rf"{_MARKUP}(?<!\w){HEARTBEAT_TOKEN}(?!\w){_MARKUP}[.!?,;:…-]{{0,4}}{_MARKUP}\Z")
 
 
 def find_last_word(messages: Iterable[Message]) -> str:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.core.stream.code import FENCE_LOOKAHEAD, CodeFence, is_closing_fence, parse_fence
+from palinurus.patterns import compile_late
 
 SPAN = 1000  # characters within which inline code must end; a backtick without a partner is a backtick
 MOST = 2100  # characters of the longest construct any rule knows
-_RUN = re.compile(r"`+|~+")
-_TICKS = re.compile(r"`+")
-_BLANK = re.compile(r"\n[ \t]*\n")
+_RUN = compile_late(r"`+|~+")
+_TICKS = compile_late(r"`+")
+_BLANK = compile_late(r"\n[ \t]*\n")
 
 
-class LexRule(NamedTuple):
+class LexRule(msgspec.Struct, frozen=True):
     """`partial` is asked about a text's tail that starts with `start` and did not match: may it still?"""
 
     name: str
@@ -30,7 +32,7 @@ class LexRule(NamedTuple):
     line: bool = False  # only at the start of a line
 
 
-class LexToken(NamedTuple):
+class LexToken(msgspec.Struct, frozen=True):
     """Text (`rule` empty), or a construct with its match."""
 
     text: str

@@ -1,6 +1,7 @@
 """Marks a model puts into its text to say how it is sent: [[reply_to_current]], [[reply_to:id]], [[media:url]],
-[[audio_as_voice]] and lines `MEDIA: url`. A machine: marks leave the text wherever the deltas were cut; those in
-code stay. Which references may be sent is asked of the caller; a mark that may not be stays as text.
+[[audio_as_voice]], [[tts:voice=x]] and lines `MEDIA: url`; what stands in [[tts:text]]…[[/tts:text]] is for ears only.
+A machine: marks leave the text wherever the deltas were cut; those in code stay. Which references may be sent is asked
+of the caller; a mark that may not be stays as text.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
+from palinurus.core.speech import SpokenText, parse_speech_options
 from palinurus.core.stream.lex import Lexer, LexRule, LexToken
 from palinurus.core.stream.tags import BlankTrimmer
+from palinurus.patterns import compile_late
 
-_NAMES = ("reply_to_current", "audio_as_voice", "reply_to", "media")
-_MARK = re.compile(
-    r"\[\[[ \t]{0,4}(?:(reply_to_current|audio_as_voice)|(reply_to|media)[ \t]{0,4}:[ \t]{0,4}([^\[\]\n]{1,1000}?))"
-    r"[ \t]{0,4}\]\]",
+_NAMES = ("reply_to_current", "audio_as_voice", "reply_to", "media", "tts", "/tts")
+_MARK = compile_late(
+    r"\[\[[ \t]{0,4}(?:(reply_to_current|audio_as_voice|/?tts)|(reply_to|media|/?tts)[ \t]{0,4}:"
+    r"[ \t]{0,4}([^\[\]\n]{1,1000}?))[ \t]{0,4}\]\]",
     re.IGNORECASE,
 )
-_HEAD = re.compile(r"\[(?:\[[ \t]{0,4}([a-z_]*)(.*))?", re.IGNORECASE | re.DOTALL)
-_TAIL = re.compile(r"[ \t]{0,4}(?::[^\[\]\n]{0,1008})?(?:\]\]?)?")
-_LINE = re.compile(r"MEDIA:([^\n]{1,2000})\n")
-_LAST = re.compile(r"MEDIA:([^\n]{1,2000})\Z")
+_HEAD = compile_late(r"\[(?:\[[ \t]{0,4}(/?[a-z_]*)(.*))?", re.IGNORECASE | re.DOTALL)
+_TAIL = compile_late(r"[ \t]{0,4}(?::[^\[\]\n]{0,1008})?(?:\]\]?)?")
+_LINE = compile_late(r"MEDIA:([^\n]{1,2000})\n")
+_LAST = compile_late(r"MEDIA:([^\n]{1,2000})\Z")
 _QUOTES = "`'\"<>"
 
 
@@ -53,6 +56,7 @@ class ReplyMarks(msgspec.Struct, frozen=True):
     current: bool = False
     voice: bool = False
     media: tuple[str, ...] = ()
+    speech: SpokenText | None = None  # to be read aloud; without words of its own, what the text says
 
 
 def is_web_address(reference: str) -> bool:
@@ -81,12 +85,13 @@ class MarkReader:
         self._lex = Lexer(*_RULES)
         self._allowed = allowed
         self._blank = BlankTrimmer()
+        self._hidden: list[str] | None = None  # what stands in a [[tts:text]] that is open
         self.found = NO_REPLY_MARKS
 
     @property
     def idle(self) -> bool:
         """Would text without `[`, `M`, backticks and tildes pass unchanged?"""
-        return self._lex.idle and not self._blank.eating
+        return self._lex.idle and not self._blank.eating and self._hidden is None
 
     def pass_over(self, text: str) -> None:
         """`text` went by unchanged; only while idle."""
@@ -100,8 +105,15 @@ class MarkReader:
     def each(self, text: str, *, closing: bool = False) -> Iterator[str]:
         """The same piece by piece: with each piece, `found` is what stood before it."""
         for token in self._lex.feed(text, closing=closing):
-            if token.match is None or not self._take(token, token.match):
+            if token.match is not None and self._take(token, token.match):
+                continue
+            if self._hidden is not None:
+                self._hidden.append(token.text)
+            else:
                 yield self._blank.trim(token.text)
+        if closing and self._hidden is not None:  # never closed: nobody is to miss it
+            left, self._hidden = "".join(self._hidden), None
+            yield self._blank.trim(left)
 
     def close(self) -> str:
         """The text has ended: the rest."""
@@ -121,6 +133,10 @@ class MarkReader:
     def _word(self, match: re.Match[str]) -> bool:
         name = (match[1] or match[2]).lower()
         value = (match[3] or "").strip()
+        if name in ("tts", "/tts"):
+            return self._speech(name, value)
+        if self._hidden is not None:
+            return False
         if name == "media":
             return self._allowed(value.strip(_QUOTES)) and self._media(value.strip(_QUOTES))
         field, said = {
@@ -129,6 +145,22 @@ class MarkReader:
             "reply_to": ("reply_to", self.found.reply_to or value),
         }[name]
         self.found = msgspec.structs.replace(self.found, **{field: said})
+        return True
+
+    def _speech(self, name: str, value: str) -> bool:
+        """A directive, or one end of what only ears get."""
+        had = self.found.speech or SpokenText()
+        if name == "/tts":
+            if self._hidden is None:
+                return False
+            words, self._hidden = "".join(self._hidden).strip(), None
+            made = SpokenText("\n".join(part for part in (had.text, words) if part), had.options)
+        elif value.lower() == "text":
+            self._hidden = [] if self._hidden is None else self._hidden
+            made = had
+        else:
+            made = SpokenText(had.text, {**parse_speech_options(value), **had.options})
+        self.found = msgspec.structs.replace(self.found, speech=made)
         return True
 
     def _media(self, *names: str) -> bool:

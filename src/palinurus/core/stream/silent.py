@@ -7,7 +7,7 @@ a token count as the token where it is all there is, or alone on its line at an 
 
 from __future__ import annotations
 
-import re
+from palinurus.patterns import compile_late
 
 SILENCE_TOKEN, HEARTBEAT_TOKEN = "NO_REPLY", "HEARTBEAT_OK"
 _EITHER = f"(?:{SILENCE_TOKEN}|{HEARTBEAT_TOKEN})"
@@ -16,18 +16,19 @@ _BARE, _END = f"{_EITHER}{_POINTS}", f"{_MARKS}{_POINTS}{_MARKS}"
 _MARKED = f"{_MARKS}{_EITHER}{_END}"
 _EDGE = rf"(?:{_BARE}|(?<=\n){_MARKED})"
 _ANY = rf"{_MARKS}(?:(?i:{SILENCE_TOKEN})|{HEARTBEAT_TOKEN}){_END}"
-_SILENT = re.compile(rf"\s*{_ANY}(?:\s+{_ANY})*\s*")
-_JSON = re.compile(rf'\s*\{{\s*"action"\s*:\s*"{SILENCE_TOKEN}"\s*\}}\s*')
+_SILENT = compile_late(rf"\s*{_ANY}(?:\s+{_ANY})*\s*")
+_JSON = compile_late(rf'\s*\{{\s*"action"\s*:\s*"{SILENCE_TOKEN}"\s*\}}\s*')
 _COMPACT = f'{{"action":"{SILENCE_TOKEN}"}}'
-_LEADING = re.compile(rf"\A\s*(?:{_BARE}\s+|{_MARKED}[ \t]*\n\s*)+")
-_TRAILING = re.compile(rf"(?:\s+{_EDGE})+\s*\Z")
+_LEADING = compile_late(rf"\A\s*(?:{_BARE}\s+|{_MARKED}[ \t]*\n\s*)+")
+# bounded, here and below: a text that is nothing but tokens must not be tried from each of them to its end
+_TRAILING = compile_late(rf"(?<!\s)(?:\s+{_EDGE}){{1,50}}\s*\Z")
 # What could still become a token at the end of a text, or has; the blank before it was let go.
 _BEGUN = "|".join(word[:n] for word in (SILENCE_TOKEN, HEARTBEAT_TOKEN) for n in range(len(word), 0, -1))
 _PART = r"(?:<[/a-zA-Z]{0,11})?"  # of a tag
 _HELD = rf"{_MARKS}(?:{_EITHER}{_END}{_PART}[ \t]*|{_BEGUN}|{_PART})"
-_LAST = rf"(?:{_EDGE}\s+)*(?:{_BARE}|{_BEGUN}|(?<=\n){_HELD})|(?:{_EDGE}\s+)+"
-_TAIL = re.compile(rf"(?<=\s)(?:{_LAST})\Z")
-_FIRST = re.compile(rf"(?:{_MARKED}\s+)*{_HELD}")
+_LAST = rf"(?:{_EDGE}\s+){{0,50}}(?:{_BARE}|{_BEGUN}|(?<=\n){_HELD})|(?:{_EDGE}\s+){{1,50}}"
+_TAIL = compile_late(rf"(?<=\s)(?:{_LAST})\Z")
+_FIRST = compile_late(rf"(?:{_MARKED}\s+)*{_HELD}")
 
 
 def is_silent(text: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
 from palinurus.core.stream.lex import Lexer, LexRule, LexToken
+from palinurus.patterns import compile_late
 
 Kind: TypeAlias = Literal[
     "text",
@@ -32,8 +33,8 @@ def _prefixes(word: str) -> str:
     return pattern
 
 
-_TAG = re.compile(rf"<\s{{0,4}}(/?)\s{{0,4}}(?:antml:)?({'|'.join(_NAMES)}){_INSIDE}>", re.IGNORECASE)
-_PARTIAL = re.compile(
+_TAG = compile_late(rf"<\s{{0,4}}(/?)\s{{0,4}}(?:antml:)?({'|'.join(_NAMES)}){_INSIDE}>", re.IGNORECASE)
+_PARTIAL = compile_late(
     rf"<\s{{0,4}}/?\s{{0,4}}(?:{'|'.join(_prefixes(w) for w in _WORDS)}|(?:{'|'.join(_WORDS)}){_INSIDE})?",
     re.IGNORECASE,
 )
