@@ -66,8 +66,7 @@ def test_the_file_says_the_same(tmp_path) -> None:  # type: ignore[no-untyped-de
 def test_a_mark_taken_before_a_compaction_brings_everything_back() -> None:
     transcript = talk(2)
     before, mark = transcript.messages(), transcript.mark()
-    compact(transcript, "one", None)
-    transcript.rollback(mark)
+    transcript.rollback(mark, transcript.add_entry(CompactionEntry(summary="one", tokensBefore=1), 1))
     assert transcript.messages() == before and not list_checkpoints(transcript.path_to_leaf())
 
 

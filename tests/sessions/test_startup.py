@@ -7,7 +7,8 @@ from datetime import date
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.sessions.startup import PreludeLimits, choose_daily_notes, read_prelude_limits, render_prelude
+from palinurus.config.sections.context import StartupSettings
+from palinurus.sessions.startup import choose_daily_notes, render_prelude
 
 TODAY = date(2026, 6, 10)
 
@@ -38,14 +39,14 @@ def test_recent_notes_stand_before_the_first_message() -> None:
 
 
 def test_sizes() -> None:
-    limit = PreludeLimits(file_chars=100, total_chars=150)
+    limit = StartupSettings(file_chars=100, total_chars=150)
     text = render_prelude({"a.md": "a" * 500, "b.md": "b" * 500, "c.md": "c" * 500}, limit)
     assert 90 <= text.count("a" * 10) * 10 < 100
     assert "[…]" in text
     assert 0 < text.count("b") <= 60
     assert "c" * 3 not in text
-    assert "é" * 3 in render_prelude({"a.md": "é" * 10}, PreludeLimits(file_bytes=7))
-    assert "\ufffd" not in render_prelude({"a.md": "é" * 10}, PreludeLimits(file_bytes=7))
+    assert "é" * 3 in render_prelude({"a.md": "é" * 10}, StartupSettings(file_bytes=7))
+    assert "\ufffd" not in render_prelude({"a.md": "é" * 10}, StartupSettings(file_bytes=7))
 
 
 def test_a_note_cannot_leave_its_frame() -> None:
@@ -55,14 +56,6 @@ def test_a_note_cannot_leave_its_frame() -> None:
 
 @given(st.dictionaries(st.sampled_from(["a.md", "b.md", "c.md", "d.md"]), st.text(max_size=3000)))
 def test_never_more_than_the_total(texts: dict[str, str]) -> None:
-    limit = PreludeLimits()
+    limit = StartupSettings()
     frames = sum(len(f'<note file="memory/{name}">\n\n</note>\n') for name in texts)
     assert len(render_prelude(texts, limit)) <= limit.total_chars + frames + 200
-
-
-def test_settings() -> None:
-    assert read_prelude_limits({}) == PreludeLimits()
-    assert read_prelude_limits({"enabled": False}) is None
-    assert read_prelude_limits(
-        {"dailyMemoryDays": 99, "maxFileChars": -1, "maxTotalChars": "x", "maxFileBytes": 10}
-    ) == PreludeLimits(days=14, file_bytes=10)

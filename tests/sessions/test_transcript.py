@@ -304,16 +304,27 @@ def test_rollback_forgets_everything_since_the_mark() -> None:
     mark = transcript.mark()
     size = transcript.size
     transcript.add(UserMessage("b"), "i1", NOW)
-    transcript.add(UserMessage("c"), "i2", NOW)
-    transcript.rollback(mark)
+    transcript.rollback(mark, transcript.add(UserMessage("c"), "i2", NOW))
     assert said(transcript) == ["a"]
     assert transcript.size == size
     assert (len(transcript.entries_of("i1")), transcript.entries_of("i2")) == (1, [])
     (line,) = transcript.add(UserMessage("d"), "i2", NOW)
     assert json.loads(line.data)["parentId"] == "00000001"
-    transcript.rollback(start)
+    transcript.rollback(start, [line])
     assert transcript.messages() == ()
     assert len(transcript.add(UserMessage("e"), "", NOW)) == 2  # the header has not reached the disk either
+
+
+def test_what_a_run_hangs_on_is_not_taken_from_under_it() -> None:
+    """A note could not be written because a run had begun, and that has written behind it already."""
+    transcript = new()
+    transcript.add(UserMessage("a"), "i1", NOW)
+    mark = transcript.mark()
+    note = transcript.add(UserMessage("note"), "", NOW)
+    (line,) = transcript.add(UserMessage("b"), "i2", NOW)
+    transcript.rollback(mark, note)
+    assert said(transcript) == ["a", "note", "b"]
+    assert json.loads(transcript.add(UserMessage("c"), "i2", NOW)[-1].data)["parentId"] == line.id
 
 
 OPS = st.lists(
@@ -350,7 +361,7 @@ def test_memory_always_agrees_with_the_file(ops: list[tuple[str, int]]) -> None:
             marks.append((transcript.mark(), len(lines)))
         elif op == "back" and marks:
             mark, count = marks.pop()
-            transcript.rollback(mark)
+            transcript.rollback(mark, lines[count:])
             del lines[count:]
     file = again(lines)
     assert transcript.messages() == file.messages()

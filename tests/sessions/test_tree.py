@@ -107,8 +107,7 @@ def test_a_branch_line_can_be_taken_back() -> None:
     one = book.say("one")
     book.say("two")
     mark = book.transcript.mark()
-    book.transcript.branch_line(one, NOW)
-    book.transcript.rollback(mark)
+    book.transcript.rollback(mark, book.transcript.branch_line(one, NOW))
     assert texts(book.transcript) == ["one", "two"]
     with pytest.raises(NotFound, match="no entry 'nothing'"):
         book.transcript.branch_line("nothing", NOW)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -274,3 +275,12 @@ def test_whole_results_go_before_sessions_when_the_disk_is_full() -> None:
     files = [file("d.jsonl", 3, 100), file(f"d.jsonl.{RESULT}", 3, 900), file("d.jsonl.result-00000000000000ff", 0, 50)]
     made = plan_upkeep(rows, files, UpkeepSettings(max_disk=500, high_water=400), NOW)
     assert gone(made.actions) == [f"d.jsonl.{RESULT}"] and not made.over
+
+
+def test_twenty_thousand_sessions_are_planned_in_one_pass() -> None:
+    """Each that went was looked for among all the others, and so were the files of those nobody knows."""
+    rows = [row(f"direct:{n}", age=100 + n) for n in range(20_000)]
+    loose = [file(f"loose-{n}.jsonl", age=100) for n in range(20_000)]
+    files = [*(file(f"{r.session_id}.jsonl", age=100) for r in rows), *loose]
+    made = plan_upkeep(rows, files, msgspec.structs.replace(NONE, max_disk=1), NOW)
+    assert len(made.actions) == 40_000

@@ -14,8 +14,8 @@ from palinurus.sessions import search
 from palinurus.sessions.files import archive_file, list_session_files, place_file
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.upkeep import run_upkeep
+from palinurus.store.factory import open_store
 from palinurus.store.port import InboxItem, TranscriptLine
-from palinurus.store.sqlite import open_store
 from palinurus.store.sqlite.store import SqliteStore
 from palinurus.testing.clock import FakeClock
 

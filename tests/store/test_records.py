@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from palinurus.store.factory import open_store
 from palinurus.store.records import Records
-from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
 
 

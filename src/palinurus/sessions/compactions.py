@@ -7,20 +7,22 @@ entries, no files.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from palinurus.core.types.messages import Message
 from palinurus.sessions import entries
 
 
-class ShownMessage(NamedTuple):
+class ShownMessage(msgspec.Struct, frozen=True):
     """A message, and the entry it comes from."""
 
     entry: entries.TranscriptEntry
     message: Message
 
 
-class CompactionCheckpoint(NamedTuple):
+class CompactionCheckpoint(msgspec.Struct, frozen=True):
     """A compaction on the path. `undone`: it was taken back; `counts`: it is the one the model sees."""
 
     entry: entries.CompactionEntry

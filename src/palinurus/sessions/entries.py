@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from palinurus.core.text import repair_surrogates
 from palinurus.core.types.messages import ImageBlock, Message, TextBlock, UserMessage
+from palinurus.patterns import decode_late
 
 TRANSCRIPT_VERSION = 3
 # A `custom` entry that hangs on an older one: the conversation goes on from there. Readers that do not know it still
@@ -132,7 +133,7 @@ KnownEntry: TypeAlias = (
 )
 TranscriptEntry: TypeAlias = KnownEntry | UnknownEntry
 
-ENTRY_DECODER: msgspec.json.Decoder[TranscriptHeader | KnownEntry] = msgspec.json.Decoder(TranscriptHeader | KnownEntry)
+ENTRY_DECODER: msgspec.json.Decoder[TranscriptHeader | KnownEntry] = decode_late(TranscriptHeader | KnownEntry)
 _ENCODER = msgspec.json.Encoder(enc_hook=str)  # tool details are Any: whatever they hold must not stop a write
 
 
@@ -199,11 +200,13 @@ def to_message(entry: TranscriptEntry) -> Message | None:
 def make_summary_message(summary: str, at: int) -> UserMessage:
     """The message that stands for everything a compaction removed. A summary cannot end its own frame."""
     inside = summary.replace("</summary", "<\u200b/summary")
-    return UserMessage(f"What was said before this point, in short:\n\n<summary>\n{inside}\n</summary>", at)
+    return UserMessage(f"What was said before this point, in short:\n\n<summary>\n{inside}\n</summary>", at, "summary")
 
 
 def make_branch_message(summary: str, at: int) -> UserMessage:
     """The message that stands for a branch which was left."""
     return UserMessage(
-        f"Another branch of this conversation was left; in short it held:\n\n<summary>\n{summary}\n</summary>", at
+        f"Another branch of this conversation was left; in short it held:\n\n<summary>\n{summary}\n</summary>",
+        at,
+        "summary",
     )

@@ -9,23 +9,24 @@ import html
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from palinurus.core.text import repair_surrogates
 from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBlock, ThinkingBlock, ToolCall, ToolResult
+from palinurus.patterns import compile_late
 from palinurus.sessions import entries, tree
 from palinurus.sessions.transcript import Transcript
 
-_MIME = re.compile(r"image/[a-z0-9.+-]{1,40}", re.ASCII)
-_BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*", re.ASCII)
+_MIME = compile_late(r"image/[a-z0-9.+-]{1,40}", re.ASCII)
+_BASE64 = compile_late(r"[A-Za-z0-9+/=\s]*", re.ASCII)
 # Transcripts hold what strangers wrote: nothing of it may steer a terminal.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_TICKS = re.compile(r"`{3,}")
+_CONTROL = compile_late(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_TICKS = compile_late(r"`{3,}")
 
 
-class ExportPiece(NamedTuple):
+class ExportPiece(msgspec.Struct, frozen=True):
     """A part of what was said. `kind`: text, thinking, code, note, image."""
 
     kind: str
@@ -33,7 +34,7 @@ class ExportPiece(NamedTuple):
     title: str = ""
 
 
-class ExportBlock(NamedTuple):
+class ExportBlock(msgspec.Struct, frozen=True):
     """One entry as read: who, when, and its pieces."""
 
     who: str

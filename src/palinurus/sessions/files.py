@@ -16,12 +16,13 @@ from typing import Literal, NamedTuple
 
 from palinurus.errors import DiskFull, StateUnwritable
 from palinurus.files import sync_folder, write_whole_file
+from palinurus.patterns import compile_late
 from palinurus.sessions.entries import to_iso
 from palinurus.store.port import TranscriptLine
 
 RESULT_INFIX = ".result-"  # <transcript>.result-<handle>: a tool result the model saw only in part
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_ARCHIVE = re.compile(r"\.(reset|deleted)\.(\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}(?:\.\d{1,6})?Z)(?:-\d+)?$", re.ASCII)
+_ARCHIVE = compile_late(r"\.(reset|deleted)\.(\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}(?:\.\d{1,6})?Z)(?:-\d+)?$", re.ASCII)
 
 
 class SessionFile(NamedTuple):

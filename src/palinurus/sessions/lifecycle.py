@@ -11,7 +11,7 @@ import asyncio
 import os
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta, tzinfo
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -44,7 +44,7 @@ def choose_branch_key(agent: str, name: str | None, target: str | None, taken: C
         made, number = base, 1
         while str(made) in taken:
             number += 1
-            made = base._replace(rest=f"{base.rest}-{number}")
+            made = msgspec.structs.replace(base, rest=f"{base.rest}-{number}")
         return made
     key = parse_session_key(name if name.lower().startswith("agent:") else f"agent:{agent}:{name}")
     if key is None:
@@ -95,26 +95,27 @@ async def delete_session(home: str, store: Store, key: SessionKey, record: Sessi
     return kept
 
 
-class EndedSession(NamedTuple):
+class EndedSession(msgspec.Struct, frozen=True):
     """A session that is over because of its age."""
 
     record: SessionRecord
     reason: StaleReason
 
 
-class CurrentSession(NamedTuple):
+class CurrentSession(msgspec.Struct, frozen=True):
     """`stored`: the row on file is this one. If not, it must be on disk before the turn writes anything."""
 
     record: SessionRecord
     stored: bool
     ended: EndedSession | None = None
+    before: bytes | None = None  # what the row held when it was read; None: there was none
 
     @property
     def is_new(self) -> bool:
         return not self.stored
 
 
-class MessageMoment(NamedTuple):
+class MessageMoment(msgspec.Struct, frozen=True):
     """When a message came, where, and from whom. `tz` None is the machine's zone."""
 
     now: int  # when it was accepted
@@ -147,7 +148,10 @@ async def find_current_session(
     if reason is None:
         return CurrentSession(record, stored=True)
     return CurrentSession(
-        roll_over(record, key, moment.now, ident, asked=False), stored=False, ended=EndedSession(record, reason)
+        roll_over(record, key, moment.now, ident, asked=False),
+        stored=False,
+        ended=EndedSession(record, reason),
+        before=row.data,
     )
 
 
@@ -218,7 +222,7 @@ _ASKED = (
 )  # fmt: skip
 
 
-class ResetPolicy(NamedTuple):
+class ResetPolicy(msgspec.Struct, frozen=True):
     """`at_hour` None: no daily boundary. `idle_minutes` None: idling never ends it. Both: whichever comes first."""
 
     at_hour: int | None

@@ -6,16 +6,16 @@ cannot use, are kept in `extra` and written back.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal
 
 import msgspec
 
 from palinurus.core.types.keys import SessionKey
 from palinurus.errors import BadRequest, StateBroken
+from palinurus.patterns import compile_late
 from palinurus.store.port import SessionRow
 
-_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
+_SAFE = compile_late(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 
 
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,13 +7,13 @@ kept with its offset and a reason. Pure: no files, no tree.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
 from palinurus.core.text import repair_surrogates
+from palinurus.patterns import compile_late
 from palinurus.sessions import foreign
 from palinurus.sessions.entries import (
     ENTRY_DECODER,
@@ -27,14 +27,14 @@ from palinurus.sessions.entries import (
 _BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n\x00"
 # Where a whole line may begin inside a broken one. Quotes inside JSON strings are escaped, so text never matches.
-_START = re.compile(
+_START = compile_late(
     r'\{\s*"type"\s*:\s*"(?:session|message|model_change|thinking_level_change|compaction|branch_summary|custom'
     r'|custom_message|label|session_info)"'
 )
 _MISSES = 16  # false beginnings tried in one broken line: keeps a hostile line from costing its square
 
 
-class BadPiece(NamedTuple):
+class BadPiece(msgspec.Struct, frozen=True):
     """A piece of the file that is not part of the transcript any more."""
 
     offset: int

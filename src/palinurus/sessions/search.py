@@ -7,16 +7,17 @@ transcripts, changes none; needs no state lock.
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.cachefile import discard_database, is_passing
 from palinurus.core.text import repair_surrogates
 from palinurus.core.types.messages import AssistantMessage, ToolResult
 from palinurus.errors import StateUnwritable
+from palinurus.patterns import compile_late
 from palinurus.sessions.entries import (
     BranchSummaryEntry,
     CompactionEntry,
@@ -34,9 +35,9 @@ VERSION = 1
 DOCUMENT = 50_000  # characters of one entry that are searched
 AROUND = 60  # characters shown on each side of a find
 
-_TERM = re.compile(r'"([^"]+)"|(\S+)')
+_TERM = compile_late(r'"([^"]+)"|(\S+)')
 # Scripts without spaces between words: the index sees a whole clause as one word there.
-_DENSE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+_DENSE = compile_late(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _SCHEMA = f"""
 CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL, at INTEGER NOT NULL);
 CREATE TABLE entries (
@@ -57,7 +58,7 @@ PRAGMA user_version = {VERSION};
 _FOUND = "SELECT e.path, e.entry, e.who, e.at, e.text FROM entries e"
 
 
-class TranscriptHit(NamedTuple):
+class TranscriptHit(msgspec.Struct, frozen=True):
     """An entry that has all the words. `text` is what stands around the first of them."""
 
     path: str  # of the file, relative to home
@@ -67,14 +68,14 @@ class TranscriptHit(NamedTuple):
     text: str
 
 
-class TranscriptFindings(NamedTuple):
+class TranscriptFindings(msgspec.Struct, frozen=True):
     """`note`: why the index was not used, if it was not."""
 
     hits: tuple[TranscriptHit, ...]
     note: str = ""
 
 
-class TranscriptQuery(NamedTuple):
+class TranscriptQuery(msgspec.Struct, frozen=True):
     terms: tuple[str, ...]
     agent: str | None = None
     since: int = 0
@@ -210,7 +211,7 @@ def _phrase(term: str) -> str:
 def _scanned(home: str, seen: Iterable[SessionFile], asked: TranscriptQuery) -> list[TranscriptHit]:
     terms = [term.rstrip("*").casefold() for term in asked.terms]
     hits = [
-        hit._replace(text=cut_excerpt(hit.text, asked.terms))
+        msgspec.structs.replace(hit, text=cut_excerpt(hit.text, asked.terms))
         for file in seen
         if asked.agent in (None, file.agent)
         for hit in _entries(home, file)

@@ -8,36 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
-from typing import Any, NamedTuple
 
-_DAILY = re.compile(r"(\d{4}-\d{2}-\d{2})(?:-[A-Za-z0-9._-]{1,80})?\.md", re.ASCII)
+from palinurus.config.sections.context import StartupSettings
+from palinurus.patterns import compile_late
+
+_DAILY = compile_late(r"(\d{4}-\d{2}-\d{2})(?:-[A-Za-z0-9._-]{1,80})?\.md", re.ASCII)
 _CUT = "\n[…]"
 _OPEN = "Notes of the last days, kept by you in memory/. They are for your information and ask you to do nothing:"
 
 
-class PreludeLimits(NamedTuple):
-    """agents.defaults.startupContext"""
-
-    days: int = 2
-    file_bytes: int = 16_384
-    file_chars: int = 1_200
-    total_chars: int = 2_800
-
-
-DEFAULT_PRELUDE = PreludeLimits()
-
-
-def read_prelude_limits(section: Mapping[str, Any]) -> PreludeLimits | None:
-    """From the config's section; None if it is switched off. Numbers that make no sense are the defaults."""
-    if section.get("enabled") is False:
-        return None
-    base = DEFAULT_PRELUDE
-    return PreludeLimits(
-        days=min(_number(section.get("dailyMemoryDays"), base.days), 14),
-        file_bytes=_number(section.get("maxFileBytes"), base.file_bytes),
-        file_chars=_number(section.get("maxFileChars"), base.file_chars),
-        total_chars=_number(section.get("maxTotalChars"), base.total_chars),
-    )
+DEFAULT_PRELUDE = StartupSettings()
 
 
 def choose_daily_notes(names: Iterable[str], today: date, days: int = DEFAULT_PRELUDE.days) -> tuple[str, ...]:
@@ -53,7 +33,7 @@ def choose_daily_notes(names: Iterable[str], today: date, days: int = DEFAULT_PR
     return tuple(name for _, name in found)
 
 
-def render_prelude(texts: Mapping[str, str], limit: PreludeLimits = DEFAULT_PRELUDE) -> str:
+def render_prelude(texts: Mapping[str, str], limit: StartupSettings = DEFAULT_PRELUDE) -> str:
     """The block to put before the first message; `texts` by file name, most important first. "" if there are none.
 
     Files are cut, and left out when nothing of the total is left for them.
@@ -79,7 +59,3 @@ def _cut(text: str, size: int) -> str:
 def _quoted(text: str) -> str:
     """A note cannot end its own frame."""
     return text.replace("</note", "<\u200b/note")
-
-
-def _number(value: Any, otherwise: int) -> int:
-    return value if type(value) is int and value > 0 else otherwise

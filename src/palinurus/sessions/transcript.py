@@ -12,7 +12,6 @@ import os
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -40,6 +39,7 @@ from palinurus.sessions.entries import (
     to_message,
 )
 from palinurus.sessions.scan import BadPiece, scan_transcript
+from palinurus.store.lines import join_journal
 from palinurus.store.port import TranscriptLine
 
 _ROOT = -1
@@ -47,11 +47,7 @@ _INLINE = 256 * 1024  # bytes read on the event loop; more goes to a thread
 _CACHED_BYTES = 64 * 1024 * 1024  # room for one very long session beside the others
 
 
-def _hex() -> str:
-    return secrets.token_hex(4)
-
-
-class TranscriptMark(NamedTuple):
+class TranscriptMark(msgspec.Struct, frozen=True):
     """A state to go back to."""
 
     entries: int
@@ -68,7 +64,7 @@ class Transcript:
     `path` is relative to home. `bad` are the pieces that could not be read; they are not in the tree.
     """
 
-    def __init__(self, path: str, cwd: str = "", *, key: str = "", ids: Callable[[], str] = _hex) -> None:
+    def __init__(self, path: str, cwd: str = "", *, key: str = "", ids: Callable[[], str] | None = None) -> None:
         self.path = path
         self.cwd = cwd
         self.key = key
@@ -76,7 +72,7 @@ class Transcript:
         self.entries: list[TranscriptEntry] = []
         self.bad: tuple[BadPiece, ...] = ()
         self.size = 0  # bytes on file, lines made here included
-        self._ids = ids
+        self._ids = ids or (lambda: secrets.token_hex(4))
         self._parents: list[int] = []  # index of the parent, always smaller than the own: no cycles
         self._index: dict[str, int] = {}
         self._items: dict[str, list[int]] = {}
@@ -196,8 +192,10 @@ class Transcript:
             len(self.entries), self._leaf, self.header, self.size, said=len(self._said), build=self._build
         )
 
-    def rollback(self, mark: TranscriptMark) -> None:
-        """Forget every line made since `mark`."""
+    def rollback(self, mark: TranscriptMark, lines: Sequence[TranscriptLine]) -> None:
+        """Forget `lines`, made since `mark`. If a run has begun meanwhile and hangs on them they stay."""
+        if not lines or self.entries[-1].id != lines[-1].id:
+            return
         for position in range(len(self.entries) - 1, mark.entries - 1, -1):
             entry = self.entries[position]
             del self._index[entry.id]
@@ -208,9 +206,8 @@ class Transcript:
         del self.entries[mark.entries :], self._parents[mark.entries :]
         self._leaf, self.header, self.size = mark.leaf, mark.header, mark.size
         self._tuple = None
-        if self._stale or self._build != mark.build:
-            self._stale = True
-        else:
+        self._stale = self._stale or self._build != mark.build
+        if not self._stale:
             del self._said[mark.said :]
 
     # --- inside ----------------------------------------------------------------------------------------------
@@ -256,12 +253,13 @@ class Transcript:
         self._build += 1
 
     def fill(self, data: bytes) -> None:
-        """Take the content of the file. For `read`; once, on a new object."""
-        self.header, entries, bad = scan_transcript(data)
-        self.bad, self.size = tuple(bad), len(data)
+        """Take the content of the file, or what another node has added to it since."""
+        header, entries, bad = scan_transcript(data)
+        self.header = self.header or header
+        self.bad, self.size = (*self.bad, *bad), self.size + len(data)
         self._stale = True
         index = self._index
-        previous = _ROOT
+        previous = self._leaf
         for entry in entries:
             if not entry.id:  # unknown and without a place: kept, but nothing may hang on it
                 self.entries.append(entry)
@@ -296,11 +294,7 @@ def read_transcript(file: str, path: str = "", cwd: str = "", journal: Sequence[
     except OSError as exc:
         reason = exc.strerror or "not a regular file"
         raise StateUnwritable(f"{file}: {reason}", fix="check who owns the file and its mode") from exc
-    whole, newline, torn = data.rpartition(b"\n")
-    if torn and any(line.data.startswith(torn) for line in journal):
-        data = whole + newline  # our own half line: the whole of it follows
-    rest = b"\n".join(line.data for line in journal)
-    transcript.fill(b"\n".join((data, rest)) if rest and data and data[-1:] != b"\n" else data + rest)
+    transcript.fill(join_journal(data, journal))
     return transcript
 
 
@@ -327,10 +321,8 @@ def set_aside(transcript: Transcript, file: str) -> str:
 
 
 class Transcripts:
-    """The transcripts in use, least recently used ones dropped. The gateway is the only writer of the files,
-    so what is in memory is never stale; `forget` is for files replaced from outside (import, reset).
-
-    `journal` gives the lines of a path that may not be in its file yet."""
+    """The transcripts in use, least recently used ones dropped; `forget` is for files replaced from outside. `journal`
+    gives the lines of a path that may not be in its file yet, `tail` what another node has added since: see `Store`."""
 
     def __init__(
         self,
@@ -339,9 +331,11 @@ class Transcripts:
         max_bytes: int = _CACHED_BYTES,
         *,
         journal: Callable[[str], Awaitable[Sequence[TranscriptLine]]] | None = None,
+        tail: Callable[[str, int], Awaitable[bytes]] | None = None,
     ) -> None:
         self._home = home
         self._journal = journal
+        self._tail = tail
         self._max = max_cached
         self._max_bytes = max_bytes
         self._cached: OrderedDict[str, Transcript] = OrderedDict()
@@ -361,6 +355,10 @@ class Transcripts:
                 self._loading[relpath] = pending
                 pending.add_done_callback(lambda _: self._loading.pop(relpath, None))
             transcript = await asyncio.shield(pending)
+        elif self._tail is not None:
+            known = transcript.size
+            if (rest := await self._tail(relpath, known)) and transcript.size == known:  # else it was read meanwhile
+                transcript.fill(rest)
         transcript.key = key or transcript.key
         self._keep(relpath, transcript)
         return transcript

@@ -5,7 +5,7 @@ Pure: works on a loaded `Transcript`, returns values and bytes; whoever calls wr
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -36,7 +36,7 @@ from palinurus.sessions.transcript import Transcript
 ROOT = "root"  # what people write for "before the first entry"
 
 
-class TreeNode(NamedTuple):
+class TreeNode(msgspec.Struct, frozen=True):
     """One entry of the tree as shown. `depth` grows with each fork; `active`: on the current path; `here`: its end."""
 
     entry: TranscriptEntry

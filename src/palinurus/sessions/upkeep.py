@@ -13,11 +13,14 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+import msgspec
 
 from palinurus.config.sections.schedule import UpkeepSettings
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import StateBroken, StateUnwritable
+from palinurus.patterns import compile_late
 from palinurus.sessions import files, search
 from palinurus.sessions.files import SessionFile, parse_archive_time
 from palinurus.sessions.record import SessionRecord
@@ -30,12 +33,12 @@ Reason: TypeAlias = Literal["old", "cron", "many", "archive", "orphan", "left ov
 HOUR, DAY = 3_600_000, 86_400_000
 YOUNG = HOUR  # an unreferenced file this young may belong to a session that is just being made
 
-_RESULT = re.compile(r"\.jsonl\.result-[0-9a-f]{16}$", re.ASCII)
-_SIDE = re.compile(r"\.jsonl(?:\.bad-\d+|\.bak[\w.-]*|\.result-[0-9a-f]{16})$", re.ASCII)
-_LEFT = re.compile(r"\.jsonl\.(?:result-[0-9a-f]{16}\.)?(?:(?:part|import)-\d+|\d+\.[0-9a-f]{8}\.tmp)$", re.ASCII)
+_RESULT = compile_late(r"\.jsonl\.result-[0-9a-f]{16}$", re.ASCII)
+_SIDE = compile_late(r"\.jsonl(?:\.bad-\d+|\.bak[\w.-]*|\.result-[0-9a-f]{16})$", re.ASCII)
+_LEFT = compile_late(r"\.jsonl\.(?:result-[0-9a-f]{16}\.)?(?:(?:part|import)-\d+|\d+\.[0-9a-f]{8}\.tmp)$", re.ASCII)
 
 
-class UpkeepReport(NamedTuple):
+class UpkeepReport(msgspec.Struct, frozen=True):
     """What was planned and how much of it was done: nothing in mode warn."""
 
     plan: UpkeepPlan
@@ -62,7 +65,8 @@ async def run_upkeep(
     rows = await store.sessions()
     seen = await asyncio.to_thread(files.list_session_files, home)
     at = now if believed is None else min(now, believed)
-    made = plan_upkeep(rows, seen, rules, at, busy=busy())
+    # in a thread: with ten thousand sessions everybody would wait for it
+    made = await asyncio.to_thread(plan_upkeep, rows, seen, rules, at, busy=frozenset(busy()))
     if made.over:
         log.warning("sessions of %s take more than maxDiskBytes, and the rest is protected", ", ".join(made.over))
     if not made.actions:
@@ -103,7 +107,7 @@ async def _do(home: str, store: Store, action: UpkeepAction, now: int, busy: Cal
     return True
 
 
-class UpkeepAction(NamedTuple):
+class UpkeepAction(msgspec.Struct, frozen=True):
     """Drop the row `key` (and archive or remove its file), or, without a key, remove the file `path`."""
 
     reason: Reason
@@ -114,14 +118,14 @@ class UpkeepAction(NamedTuple):
     size: int = 0
 
 
-class UpkeepPlan(NamedTuple):
+class UpkeepPlan(msgspec.Struct, frozen=True):
     """`over`: agents whose files stay above the limit because the rest is protected."""
 
     actions: tuple[UpkeepAction, ...] = ()
     over: tuple[str, ...] = ()
 
 
-class _Row(NamedTuple):
+class _Row(msgspec.Struct, frozen=True):
     key: str
     parsed: SessionKey | None
     agent: str
@@ -185,7 +189,7 @@ class _Work:
     """One agent's rows and files while rules are applied to them."""
 
     def __init__(self, rows: list[_Row], files: list[SessionFile], rules: UpkeepSettings, now: int) -> None:
-        self.rows = sorted(rows, key=lambda row: (row.updated, row.key))
+        self._rows = {row.key: row for row in sorted(rows, key=lambda row: (row.updated, row.key))}
         self.files = {file.path: file for file in files}
         self.rules = rules
         self.now = now
@@ -194,10 +198,15 @@ class _Work:
         self.total = sum(file.size for file in files)
         self.actions: list[UpkeepAction] = []
 
+    @property
+    def rows(self) -> list[_Row]:
+        """Those that are left, oldest first."""
+        return list(self._rows.values())
+
     def age(self) -> None:
         """pruneAfter, and cron.sessionRetention for single runs of jobs."""
         rules = self.rules
-        for row in list(self.rows):
+        for row in self.rows:
             run = row.parsed is not None and row.parsed.kind == "cron" and ":run:" in row.key
             if run and rules.cron_after is not None and self._before(row.updated, rules.cron_after):
                 self._drop(row, "cron")
@@ -206,9 +215,9 @@ class _Work:
 
     def count(self) -> None:
         """maxEntries."""
-        if len(self.rows) <= compute_high_water(self.rules.max_entries):
+        if len(self._rows) <= compute_high_water(self.rules.max_entries):
             return
-        surplus = len(self.rows) - self.rules.max_entries
+        surplus = len(self._rows) - self.rules.max_entries
         for row in [row for row in self.rows if row.removable][:surplus]:
             self._drop(row, "many")
 
@@ -233,15 +242,19 @@ class _Work:
                 self._remove(file, "disk")
         for at, action in enumerate(self.actions):
             if self.total > water and action.keep:  # there is no room for its archive
-                self.actions[at] = action._replace(keep=False)
+                self.actions[at] = msgspec.structs.replace(action, keep=False)
                 self.total -= action.size
         aged = [*((row.updated, row) for row in self.rows), *self._unknown()]
+        parts: dict[str, list[SessionFile]] = {}
+        for file in self.files.values():
+            parts.setdefault(file.path.partition(".jsonl")[0], []).append(file)
         for _, entry in sorted(aged, key=lambda pair: pair[0]):
             if self.total > water and isinstance(entry, _Row):
                 self._drop(entry, "disk", keep=False)
             elif self.total > water and isinstance(entry, SessionFile):
-                for part in [file for path, file in self.files.items() if path.startswith(entry.path)]:
-                    self._remove(part, "disk")
+                for part in parts[entry.path.partition(".jsonl")[0]]:
+                    if part.path in self.files and part.path.startswith(entry.path):
+                        self._remove(part, "disk")
         return self.total <= limit
 
     # --- steps ---
@@ -275,7 +288,7 @@ class _Work:
     def _drop(self, row: _Row, reason: Reason, *, keep: bool = True) -> None:
         if not row.removable:
             return
-        self.rows.remove(row)
+        del self._rows[row.key]
         self.uses[row.path] -= 1
         file = None if self.uses[row.path] else self.files.pop(row.path, None)
         path, size = (file.path, file.size) if file else ("", 0)

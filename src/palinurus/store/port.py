@@ -5,19 +5,22 @@ order in which they were called. The life of a message:
 
     accept ──► queued ──claim──► running ──settle──► done (answered | silent | failed | refused)
                  ▲  ├──append(absorb)──► absorbed         │
-                 │  └──dismiss──► done (aborted, refused) └► dead (settle with outcome "dead")
-                 └──yield_back, requeue──── running ──dismiss──► running, marked: its end is decided
+                 │  └──dismiss, stop──► done (aborted…)   └► dead (settle with outcome "dead")
+                 └──yield_back, requeue──── running ──dismiss, stop──► running, marked: its end is decided
+
+Whoever opens a state is a node. Several may share one, each through a handle of its own (today: in tests).
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from palinurus.errors import StateError
+from palinurus.store.news import NewsListener
 
 TurnOutcome: TypeAlias = Literal["answered", "silent", "failed", "refused", "aborted", "dead"]
 ItemState: TypeAlias = Literal["queued", "running", "absorbed", "done"]
@@ -36,6 +39,14 @@ class StaleClaim(StateError):
     """The claim, message or reply is no longer in the state this change needs. Nothing was changed."""
 
 
+class SessionFull(StateError):
+    """As many messages of the session wait as may. Nothing was changed."""
+
+
+class SlotTaken(StateError):
+    """That fire of a job was claimed before, by another message or none. Nothing was changed."""
+
+
 class InboxItem(msgspec.Struct, frozen=True):
     """A message to accept. `dedupe` identifies it for ever: (channel, account, event id) or an idempotency key."""
 
@@ -45,6 +56,7 @@ class InboxItem(msgspec.Struct, frozen=True):
     lane: str  # the pool of slots: main, subagent, cron
     body: bytes  # the encoded Inbound
     at: int
+    slot: tuple[str, int] | None = None  # (job, due): it is that fire, claimed in the same step
 
 
 class Acceptance(msgspec.Struct, frozen=True):
@@ -190,16 +202,22 @@ class InboxRow(msgspec.Struct, frozen=True):
 class Store(Protocol):
     """The port. One conformance suite (`palinurus.testing.conformance.store`) runs on every implementation."""
 
-    async def accept(self, item: InboxItem, *, claim: bool) -> Acceptance:
+    async def accept(self, item: InboxItem, *, claim: bool, limit: int | None = None, hold: float = 0.0) -> Acceptance:
         """Put a message on disk. A known `dedupe` changes nothing and returns the first row's id and state.
 
-        With `claim=True` the row is claimed in the same step if nothing of its session is queued or running.
-        Raises DiskFull, StateBroken.
+        With `claim=True` the row is claimed in the same step if nothing of its session is queued or running; if it
+        waits, nothing of its session is claimed for `hold` seconds. Raises, with nothing changed: SessionFull if
+        `limit` messages of its session wait, SlotTaken; DiskFull, StateBroken.
         """
         ...
 
-    async def claim(self, lane: str, skip: Sequence[str] = ()) -> RunClaim | None:
-        """Take the oldest queued message of `lane` whose session has none running and is not in `skip`."""
+    async def claim(self, lane: str, most: int = 1, *, serves: Sequence[str] | None = None) -> list[RunClaim]:
+        """Take up to `most` queued messages of `lane`, oldest first: of each session that has none running and is not
+        held the first that waits, and no other. `serves`: beginnings of the session keys this node runs; None: all."""
+        ...
+
+    async def hold(self, session: str, seconds: float) -> None:
+        """Have nothing of the session claimed for so long, by any node; 0: it may be claimed."""
         ...
 
     async def list_waiting(self, session: str) -> list[InboxRow]:
@@ -253,8 +271,21 @@ class Store(Protocol):
         """
         ...
 
+    async def stop(
+        self,
+        session: str,
+        note: str,
+        *,
+        waiting: str | None = None,
+        only: Sequence[str] | None = None,
+        silent: bool = False,
+    ) -> DismissedMessages:
+        """Stop what a session does, whichever node does it: what runs is marked, as with `dismiss`, with `note`; what
+        waits ends as aborted with the note `waiting` (None: it goes on waiting). `only`: just these messages."""
+        ...
+
     async def list_running(self) -> list[InboxRow]:
-        """Messages that somebody has claimed, oldest first."""
+        """Messages that this node has claimed, oldest first; at start, what its earlier life left."""
         ...
 
     async def requeue(self, ids: Sequence[str]) -> list[InboxRow]:
@@ -262,8 +293,8 @@ class Store(Protocol):
         ...
 
     async def recover(self) -> list[InboxRow]:
-        """At start, before anything else: rows left running are queued again (dismissed ones end), journal lines
-        missing in transcript files are written. Returns every row that waits, oldest first."""
+        """At start, before anything else: rows this node left running are queued again (dismissed ones end), journal
+        lines missing in transcript files are written. Returns every row that waits, oldest first."""
         ...
 
     async def item(self, ident: str) -> InboxRow | None:
@@ -278,10 +309,11 @@ class Store(Protocol):
         """The next part of each target that is due, oldest first: parts of one target never overtake each other."""
         ...
 
-    async def mark_sending(self, ident: str, now: int) -> OutboxRow:
+    async def mark_sending(self, ident: str, now: int, *, attempts: int | None = None) -> OutboxRow:
         """About to send: counts the attempt, state `sending`. A row found in this state later is uncertain.
 
-        Raises StaleClaim if the row is not waiting to be sent (as do `delivered` and `undelivered`).
+        Raises StaleClaim if the row is not waiting to be sent (as do `delivered` and `undelivered`), or was not tried
+        `attempts` times before: somebody else is sending it.
         """
         ...
 
@@ -297,18 +329,27 @@ class Store(Protocol):
         """All, newest first."""
         ...
 
-    async def save_session(self, row: SessionRow) -> None: ...
-
-    async def touch(self, row: SessionRow) -> None:
-        """Merge the fields of `row.data` into the session's row (JSON merge patch), if it still is that session."""
+    async def save_session(self, row: SessionRow, *, expect: bytes | None = ANY_RECORD) -> bool:
+        """Write the whole row. With `expect` only if that is its data now (None: there is no such session); False, with
+        nothing changed, if it is not."""
         ...
 
-    async def write(self, lines: Sequence[TranscriptLine]) -> None:
-        """Make transcript lines durable that belong to no run. For sessions in which nothing runs."""
+    async def touch(self, row: SessionRow) -> None:
+        """Merge the fields of `row.data` into the session's row (JSON merge patch), if it still is that session. One
+        that was deleted does not come back."""
+        ...
+
+    async def write(self, lines: Sequence[TranscriptLine], *, idle: str = "") -> None:
+        """Make transcript lines durable that belong to no run. Raises StaleClaim if the session `idle` has one."""
         ...
 
     async def list_journal_lines(self, path: str) -> list[TranscriptLine]:
         """The last lines of a transcript: those that may not be in its file yet, in their order."""
+        ...
+
+    async def read_tail(self, path: str, after: int) -> bytes:
+        """The lines of a transcript beyond its first `after` bytes; empty if it has no more: whoever has read that much
+        has read all. Raises StateUnwritable."""
         ...
 
     async def complete_file(self, path: str) -> None:
@@ -340,6 +381,14 @@ class Store(Protocol):
         """Claim the fire (job, due). False if it was claimed before: one fire per slot."""
         ...
 
+    async def grant(self, name: str) -> bool:
+        """May this node do what `name` names, alone of all? It holds until `close`; asking again changes nothing."""
+        ...
+
+    def watch(self, listener: NewsListener) -> Callable[[], None]:
+        """Hear of what other nodes change (`store/news.py`), on the loop. Returns the function that ends it."""
+        ...
+
     async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]: ...
 
     async def trace(self, ident: str) -> list[TraceStep]:
@@ -347,5 +396,5 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Flush, sync the transcript files, release the lock."""
+        """Give back what was granted, flush, sync the transcript files, release the lock."""
         ...

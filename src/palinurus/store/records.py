@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -57,6 +58,16 @@ class Records(Generic[T]):
         """Replace `old` (None: there is none) by `new` (None: remove it). False if it is another meanwhile."""
         before, after = (None if one is None else msgspec.json.encode(one) for one in (old, new))
         return await self._store.put_record(self._kind, key, after, expect=before)
+
+    async def update(self, key: str, change: Callable[[T | None], T | None]) -> T | None:
+        """Write what `change` makes of the record (None: there is none, it shall be none). If somebody else writes it
+        meanwhile, `change` is asked again with theirs. Returns what was written."""
+        while True:
+            row = await self._store.get_record(self._kind, key)
+            made = change(None if row is None else self._decode(row))
+            data = None if made is None else msgspec.json.encode(made)
+            if await self._store.put_record(self._kind, key, data, expect=None if row is None else row.data):
+                return made
 
     async def drop(self, key: str) -> None:
         """Removed when this returns, if it was there."""

@@ -8,19 +8,21 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import sqlite3
 import sys
+from contextlib import closing
 
 from palinurus import crashpoints
 from palinurus.clock import SystemClock
-from palinurus.errors import DiskFull, PalinurusError
+from palinurus.errors import DiskFull, PalinurusError, StateBroken
 from palinurus.store.port import InboxItem, OutboxRow, Settlement, TranscriptLine, UsageRow
-from palinurus.store.sqlite import open_store
+from palinurus.store.sqlite import open_sqlite_store
 
 A = "agents/main/sessions/a.jsonl"
 
 
 def say(*words: object) -> None:
-    print(*words, flush=True)
+    print(" ".join(map(str, words)) + "\n", end="", flush=True)  # in one write
 
 
 def line(ident: str, path: str = A, pad: int = 0) -> TranscriptLine:
@@ -30,7 +32,7 @@ def line(ident: str, path: str = A, pad: int = 0) -> TranscriptLine:
 async def turns(home: str, spec: str) -> None:
     """Two messages, the first answered and delivered; the crash point of `spec` strikes somewhere."""
     crashpoints.arm_crashpoint(spec)
-    store = await open_store(home, SystemClock())
+    store = await open_sqlite_store(home, SystemClock())
     await store.recover()
     say("recovered")
     first = await store.accept(InboxItem("m1", "d1", "a", "main", b"1", 1), claim=True)
@@ -54,14 +56,14 @@ async def turns(home: str, spec: str) -> None:
 
 async def hold(home: str, spec: str) -> None:
     """Open, and wait to be killed."""
-    await open_store(home, SystemClock())
+    await open_sqlite_store(home, SystemClock())
     say("open")
     await asyncio.Event().wait()
 
 
 async def work(home: str, spec: str) -> None:
     """Accept, append and settle in several sessions until killed."""
-    store = await open_store(home, SystemClock())
+    store = await open_sqlite_store(home, SystemClock())
     await store.recover()
 
     async def lane(name: str) -> None:
@@ -80,7 +82,7 @@ async def work(home: str, spec: str) -> None:
 
 async def full(home: str, spec: str) -> None:
     """Fill the small disk `home` is on, make room, go on."""
-    store = await open_store(home, SystemClock())
+    store = await open_sqlite_store(home, SystemClock())
     filler = os.path.join(os.path.dirname(home), "filler")
     with open(filler, "wb") as file:
         file.write(b"x" * 400_000)
@@ -99,7 +101,7 @@ async def full(home: str, spec: str) -> None:
     os.remove(filler)
     await store.accept(InboxItem("after", "after", "after", "main", b"x" * 1000, 1), claim=False)
     await store.close()
-    store = await open_store(home, SystemClock())
+    store = await open_sqlite_store(home, SystemClock())
     found = [await store.item(f"m{n}") is not None for n in range(accepted)]
     say(refused, all(found) and len(found) > 3, await store.item("after") is not None)
     await store.close()
@@ -111,7 +113,7 @@ async def small(home: str, spec: str) -> None:
     os.makedirs(os.path.dirname(big))
     with open(big, "wb") as file:
         file.write(b'{"id":"old"}'.ljust((1 << 20) - 1) + b"\n")
-    store = await open_store(home, SystemClock())
+    store = await open_sqlite_store(home, SystemClock())
     held = (await store.accept(InboxItem("m1", "d1", "a", "main", b"1", 1), claim=True)).claim
     assert held is not None
     before = os.path.getsize(big)
@@ -130,10 +132,38 @@ async def small(home: str, spec: str) -> None:
     await store.close()
 
 
+async def unsynced(home: str, spec: str) -> None:
+    """The disk loses a transcript: what is refused then, what is taken, and what is found afterwards."""
+    store = await open_sqlite_store(home, SystemClock())
+    held = (await store.accept(InboxItem("m1", "d1", "a", "main", b"1", 1), claim=True)).claim
+    assert held is not None
+    replies = tuple(OutboxRow(f"r{n}", "m1", "fake", "chat", b"hi", 1) for n in (1, 2))
+    await store.settle(held, Settlement("answered", "hi", (line("e1"),), replies))
+    await store.mark_sending("r1", 1)
+    async with asyncio.timeout(50):
+        try:
+            while True:
+                await store.post_replies(())
+                await asyncio.sleep(1.5)  # it is synced when nothing happens for a second
+        except StateBroken:
+            say("broken")
+    await store.mark_delivered("r1", "55", 2)
+    say("delivered")
+    try:
+        await store.mark_sending("r2", 3)
+    except PalinurusError as error:
+        say(type(error).__name__)
+    await store.close()
+    with closing(sqlite3.connect(os.path.join(home, "state.db"))) as conn:
+        for state, attempts in conn.execute("SELECT state, attempts FROM outbox ORDER BY seq"):
+            say(state, attempts)
+        say("kept", conn.execute("SELECT count(*) FROM journal").fetchone()[0])
+
+
 async def refuse(home: str, spec: str) -> None:
     """Open what cannot be opened."""
     try:
-        await open_store(home, SystemClock())
+        await open_sqlite_store(home, SystemClock())
     except PalinurusError as error:
         say(type(error).__name__, error.message, "|", error.fix)
 

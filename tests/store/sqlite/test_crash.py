@@ -16,7 +16,8 @@ import pytest
 
 from palinurus.clock import SystemClock
 from palinurus.store.port import InboxItem, Store
-from palinurus.store.sqlite import open_store
+from palinurus.store.sqlite import open_sqlite_store
+from palinurus.testing.conformance.inbox import claim_one
 from store.sqlite.child import A, line, turns
 from store.sqlite.processes import child, command
 
@@ -61,7 +62,7 @@ async def test_killed_at(tmp_path: Path, spec: str) -> None:
     assert died.returncode == 137, died.stderr
     told = acknowledged(died.stdout)
     assert ("closed",) not in told
-    store = await open_store(str(tmp_path), SystemClock())
+    store = await open_sqlite_store(str(tmp_path), SystemClock())
     left = await store.recover()
     first = await store.item("m1")
     here = [row for row in (first, await store.item("m2")) if row is not None]
@@ -72,7 +73,7 @@ async def test_killed_at(tmp_path: Path, spec: str) -> None:
     again = await store.accept(turn("m1", "d1"), claim=False)
     assert again.duplicate == (first is not None)
     await store.accept(turn("m2", "d2"), claim=False)
-    next_one = await store.claim("main")
+    next_one = await claim_one(store, "main")
     assert next_one is not None
     assert next_one.id == ("m2" if first is not None and first.state == "done" else again.id)
     await store.close()
@@ -83,7 +84,7 @@ async def test_killed_while_recovering(tmp_path: Path, spec: str) -> None:
     """The restart dies too; the next one finds the same."""
     told = acknowledged(child("turns", tmp_path, "journal.before:2").stdout)
     assert child("turns", tmp_path, spec).returncode == 137
-    store = await open_store(str(tmp_path), SystemClock())
+    store = await open_sqlite_store(str(tmp_path), SystemClock())
     assert [row.id for row in await store.recover()] == ["m2"]  # m1 had been settled
     await check(store, tmp_path, told)
     await store.close()
@@ -117,7 +118,7 @@ async def snapshot(copy: Path) -> set[str]:
         done = {row[0] for row in conn.execute("SELECT id FROM inbox WHERE state = 'done'")}
         replies = {row[0] for row in conn.execute("SELECT item FROM outbox")}
     assert replies == done  # I11: the reply is there with the end of the turn, or neither is
-    store = await open_store(str(copy), SystemClock())
+    store = await open_sqlite_store(str(copy), SystemClock())
     await store.recover()
     await store.close()
     lines = [each for file in copy.glob("agents/main/sessions/*.jsonl") for each in file.read_bytes().splitlines()]
@@ -148,7 +149,7 @@ async def power_losses(tmp_path: Path, count: int, seed: int) -> None:
                     shutil.rmtree(copy)
         finally:
             worker.kill()
-    store = await asyncio.wait_for(open_store(str(home), SystemClock()), 60)
+    store = await asyncio.wait_for(open_sqlite_store(str(home), SystemClock()), 60)
     left = await store.recover()
     assert len(left) <= 4  # one in each lane
     await store.close()

@@ -12,13 +12,13 @@ import pytest
 from palinurus.clock import SystemClock
 from palinurus.errors import NotFound, StateBroken, StateUnwritable
 from palinurus.store.port import InboxItem, Settlement
-from palinurus.store.sqlite import open_store
-from palinurus.store.sqlite.reader import open_reader
+from palinurus.store.sqlite import open_sqlite_store
+from palinurus.store.sqlite.reader import open_sqlite_reader
 from palinurus.testing.conformance.inbox import make_line
 
 
 async def filled(home: Path, count: int = 200) -> Path:
-    store = await open_store(str(home), SystemClock())
+    store = await open_sqlite_store(str(home), SystemClock())
     for n in range(count):
         await store.accept(InboxItem(f"m{n:05}", f"d{n}", f"s{n}", "main", b"x" * 500, n), claim=False)
     await store.close()
@@ -30,13 +30,13 @@ async def test_garbage_is_refused_and_left_alone(tmp_path: Path, content: bytes)
     file = tmp_path / "state.db"
     file.write_bytes(content)
     with pytest.raises(StateBroken) as caught:
-        await open_store(str(tmp_path), SystemClock())
+        await open_sqlite_store(str(tmp_path), SystemClock())
     assert str(file) in caught.value.message
     assert "pal doctor" in caught.value.fix
     assert file.read_bytes() == content
     # the lock is free again
     with pytest.raises(StateBroken):
-        await open_store(str(tmp_path), SystemClock())
+        await open_sqlite_store(str(tmp_path), SystemClock())
 
 
 async def test_damage_inside_is_found_at_start(tmp_path: Path) -> None:
@@ -45,14 +45,14 @@ async def test_damage_inside_is_found_at_start(tmp_path: Path) -> None:
         raw.seek(4096 * 12)
         raw.write(os.urandom(4096 * 8))
     with pytest.raises(StateBroken, match="damaged"):
-        await open_store(str(tmp_path), SystemClock())
-    with open_reader(str(tmp_path)) as reader:
+        await open_sqlite_store(str(tmp_path), SystemClock())
+    with open_sqlite_reader(str(tmp_path)) as reader:
         assert reader.integrity()
 
 
 async def test_an_empty_file_is_a_new_database(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"")
-    store = await open_store(str(tmp_path), SystemClock())
+    store = await open_sqlite_store(str(tmp_path), SystemClock())
     assert await store.sessions() == []
     await store.close()
 
@@ -62,21 +62,21 @@ async def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(file)) as conn:
         conn.execute("PRAGMA user_version = 99")
     with pytest.raises(StateBroken, match="newer"):
-        await open_store(str(tmp_path), SystemClock())
+        await open_sqlite_store(str(tmp_path), SystemClock())
     with pytest.raises(StateBroken, match="newer"):
-        open_reader(str(tmp_path))
+        open_sqlite_reader(str(tmp_path))
 
 
 def test_nothing_to_read_yet(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no state yet"):
-        open_reader(str(tmp_path))
+        open_sqlite_reader(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
-        store = await open_store(str(tmp_path / "home"), SystemClock())
+        store = await open_sqlite_store(str(tmp_path / "home"), SystemClock())
         held = (await store.accept(InboxItem("m1", "d1", "a", "main", b"", 1), claim=True)).claim
         assert held is not None
         await store.settle(held, Settlement("answered", lines=(make_line("e1"),)))
@@ -91,7 +91,7 @@ async def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
 async def test_a_file_open_to_others_is_closed_to_them(tmp_path: Path) -> None:
     file = await filled(tmp_path, 1)
     file.chmod(0o644)
-    await (await open_store(str(tmp_path), SystemClock())).close()
+    await (await open_sqlite_store(str(tmp_path), SystemClock())).close()
     assert file.stat().st_mode & 0o777 == 0o600
 
 
@@ -99,7 +99,7 @@ async def test_a_file_open_to_others_is_closed_to_them(tmp_path: Path) -> None:
 async def test_somebody_elses_file(tmp_path: Path) -> None:
     os.chown(await filled(tmp_path, 1), 12345, 12345)
     with pytest.raises(StateUnwritable, match="belongs to user 12345"):
-        await open_store(str(tmp_path), SystemClock())
+        await open_sqlite_store(str(tmp_path), SystemClock())
 
 
 async def test_the_file_is_safe_against_power_loss(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from palinurus.clock import SystemClock
 from palinurus.store.port import RunClaim, Store, TranscriptLine
-from palinurus.store.sqlite import open_store, schema
+from palinurus.store.sqlite import open_sqlite_store, schema
 from palinurus.store.sqlite.journal import TAIL, TranscriptJournal, forget_lines, insert_lines
 from palinurus.testing.conformance.inbox import FILE, make_item, make_line
 from store.sqlite.processes import child
@@ -100,7 +100,7 @@ def test_a_removed_file_is_not_brought_back(tmp_path: Path) -> None:
 
 
 async def running(home: Path) -> tuple[Store, RunClaim]:
-    store = await open_store(str(home), SystemClock())
+    store = await open_sqlite_store(str(home), SystemClock())
     held = (await store.accept(make_item("m1"), claim=True)).claim
     assert held is not None
     return store, held
@@ -153,7 +153,7 @@ async def test_what_could_not_be_written_is_written_after_a_restart(tmp_path: Pa
     await store.append(held, [make_line("e1")])
     await store.close()
     path.rmdir()
-    store = await open_store(str(tmp_path), SystemClock())
+    store = await open_sqlite_store(str(tmp_path), SystemClock())
     await store.recover()
     assert path.read_bytes() == make_line("e1").data + b"\n"
     await store.close()

@@ -11,23 +11,23 @@ import pytest
 
 from palinurus.clock import SystemClock
 from palinurus.errors import StateBroken, StateLocked, StateUnwritable
-from palinurus.store.sqlite import open_store
+from palinurus.store.sqlite import open_sqlite_store
 from palinurus.store.sqlite.database import open_for_writing
 from palinurus.store.sqlite.lock import LOCK_NAME, StateLock, take_lock
-from palinurus.store.sqlite.store import SqliteStore
+from palinurus.store.sqlite.store import OpenedState, SqliteStore
 from palinurus.testing.conformance.inbox import make_item
 from store.sqlite.processes import command, on_tmpfs
 
 
 async def test_a_second_one_is_told_who_holds_it(tmp_path: Path) -> None:
-    store = await open_store(str(tmp_path), SystemClock())
+    store = await open_sqlite_store(str(tmp_path), SystemClock())
     with pytest.raises(StateLocked) as caught:
-        await open_store(str(tmp_path), SystemClock())
+        await open_sqlite_store(str(tmp_path), SystemClock())
     assert str(os.getpid()) in caught.value.message
     assert "PALINURUS_HOME" in caught.value.fix
     assert caught.value.exit_code == 75
     await store.close()
-    await (await open_store(str(tmp_path), SystemClock())).close()
+    await (await open_sqlite_store(str(tmp_path), SystemClock())).close()
 
 
 def test_the_lock_dies_with_its_process(tmp_path: Path) -> None:
@@ -62,21 +62,21 @@ def test_a_removed_lock_file_is_no_way_in_for_the_next(tmp_path: Path) -> None:
 
 
 async def test_a_lock_file_removed_under_a_gateway_lets_nobody_in(tmp_path: Path) -> None:
-    store = await open_store(str(tmp_path), SystemClock())
+    store = await open_sqlite_store(str(tmp_path), SystemClock())
     (tmp_path / LOCK_NAME).unlink()
     with pytest.raises(StateLocked):
-        await open_store(str(tmp_path), SystemClock())
+        await open_sqlite_store(str(tmp_path), SystemClock())
     await store.close()
-    await (await open_store(str(tmp_path), SystemClock())).close()
+    await (await open_sqlite_store(str(tmp_path), SystemClock())).close()
 
 
 async def test_the_database_has_one_writer_whatever_the_lock_says(tmp_path: Path) -> None:
     """Where the kernel's lock does not hold (some network disks), the last one to open it writes, and no other."""
 
     def opened() -> SqliteStore:
-        return SqliteStore(str(tmp_path), open_for_writing(str(tmp_path)), StateLock(), SystemClock())
+        return SqliteStore(OpenedState(str(tmp_path), open_for_writing(str(tmp_path)), StateLock(), SystemClock()))
 
-    await (await open_store(str(tmp_path), SystemClock())).close()
+    await (await open_sqlite_store(str(tmp_path), SystemClock())).close()
     first = opened()
     await first.accept(make_item("m1"), claim=False)
     second = opened()

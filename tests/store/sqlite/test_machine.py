@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from palinurus.store.port import InboxItem, OutboxRow, RunClaim, Settlement, StaleClaim, Store, TranscriptLine
-from palinurus.store.sqlite import open_store
-from palinurus.store.sqlite.reader import open_reader
+from palinurus.store.sqlite import open_sqlite_store
+from palinurus.store.sqlite.reader import open_sqlite_reader
 from palinurus.testing.clock import FakeClock
+from palinurus.testing.conformance.inbox import claim_one
 
 SESSIONS = st.sampled_from("abc")
 
@@ -46,7 +47,7 @@ class Life(RuleBasedStateMachine):
         self.past: list[RunClaim] = []  # claims that have ended
         self.lines: dict[str, list[bytes]] = {s: [] for s in "abc"}
         self.entries = 0
-        self.store = self.run(open_store(str(self.home), FakeClock()))
+        self.store = self.run(open_sqlite_store(str(self.home), FakeClock()))
 
     @property
     def home(self) -> Path:
@@ -93,10 +94,11 @@ class Life(RuleBasedStateMachine):
         )
         assert (got.id, got.duplicate, got.state, got.claim) == (message.id, True, message.state, None)
 
-    @rule(skip=st.lists(SESSIONS, max_size=2))
-    def claim(self, skip: list[str]) -> None:
-        due = [m for m in self.messages if m.state == "queued" and m.session not in self.held and m.session not in skip]
-        got = self.run(self.store.claim("main", skip))
+    @rule(serves=st.none() | st.lists(SESSIONS, max_size=2))
+    def claim(self, serves: list[str] | None) -> None:
+        due = [m for m in self.messages if m.state == "queued" and m.session not in self.held]
+        due = [m for m in due if serves is None or m.session in serves]
+        got = self.run(claim_one(self.store, "main", serves))
         assert (got and got.id) == (due[0].id if due else None)
         if got is not None:
             self.taken(got)
@@ -171,7 +173,7 @@ class Life(RuleBasedStateMachine):
     def restart(self, dead: Store | None) -> None:
         if dead is not None:
             self.run(dead.close())
-        self.store = self.run(open_store(str(self.home), FakeClock()))
+        self.store = self.run(open_sqlite_store(str(self.home), FakeClock()))
         found = self.run(self.store.recover())
         for claim in self.held.values():
             self.by_id(claim.id).state = "queued"
@@ -183,7 +185,7 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def the_store_knows_what_the_model_knows(self) -> None:
-        with open_reader(str(self.home)) as reader:
+        with open_sqlite_reader(str(self.home)) as reader:
             rows = reader.items(limit=10_000)[::-1]
             assert [(r.id, r.session, r.state, r.attempts) for r in rows] == [
                 (m.id, m.session, m.state, m.attempts) for m in self.messages

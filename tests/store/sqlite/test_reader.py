@@ -11,15 +11,15 @@ import pytest
 from palinurus.clock import SystemClock
 from palinurus.errors import StateError
 from palinurus.store.port import SessionRow, Settlement
-from palinurus.store.sqlite import database, open_store
-from palinurus.store.sqlite.reader import open_reader
+from palinurus.store.sqlite import database, open_sqlite_store
+from palinurus.store.sqlite.reader import open_sqlite_reader
 from palinurus.testing.conformance.inbox import make_item, make_ledger_call, make_reply_part
 from store.sqlite.processes import child
 
 
 async def test_sees_what_is_committed_and_changes_nothing(tmp_path: Path) -> None:
-    store = await open_store(str(tmp_path), SystemClock())
-    with open_reader(str(tmp_path)) as reader:
+    store = await open_sqlite_store(str(tmp_path), SystemClock())
+    with open_sqlite_reader(str(tmp_path)) as reader:
         assert reader.items() == []
         held = (await store.accept(make_item("m1"), claim=True)).claim
         assert held is not None
@@ -49,12 +49,12 @@ async def test_sees_what_is_committed_and_changes_nothing(tmp_path: Path) -> Non
         await store.item("m1")
     with pytest.raises(StateError, match="closed"):
         await store.accept(make_item("m3"), claim=False)
-    with open_reader(str(tmp_path)) as reader:  # no gateway any more
+    with open_sqlite_reader(str(tmp_path)) as reader:  # no gateway any more
         assert len(reader.items()) == 2
 
 
 def test_reads_what_a_killed_gateway_left(tmp_path: Path) -> None:
     assert child("turns", tmp_path, "settle.after").returncode == 137
     for _ in range(2):
-        with open_reader(str(tmp_path)) as reader:
+        with open_sqlite_reader(str(tmp_path)) as reader:
             assert [(row.id, row.state) for row in reader.items()] == [("m2", "queued"), ("m1", "done")]

@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 from palinurus.store.port import Settlement
-from palinurus.store.sqlite import open_store, schema
-from palinurus.store.sqlite.reader import open_reader
+from palinurus.store.sqlite import open_sqlite_store, schema
+from palinurus.store.sqlite.reader import open_sqlite_reader
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.conformance.inbox import make_item, make_reply_part
 
@@ -24,7 +24,7 @@ def test_every_step_runs_once() -> None:
 
 async def test_old_finished_rows_go_and_unfinished_stay(tmp_path: Path) -> None:
     clock = FakeClock()
-    store = await open_store(str(tmp_path), clock)
+    store = await open_sqlite_store(str(tmp_path), clock)
     now = clock.now()
     for n in range(3):
         held = (await store.accept(make_item(f"m{n}", f"s{n}"), claim=True)).claim
@@ -39,11 +39,11 @@ async def test_old_finished_rows_go_and_unfinished_stay(tmp_path: Path) -> None:
     await store.close()
 
     clock.jump(400 * 86_400)
-    await (await open_store(str(tmp_path), clock)).close()  # a start alone forgets nothing
-    with open_reader(str(tmp_path)) as reader:
+    await (await open_sqlite_store(str(tmp_path), clock)).close()  # a start alone forgets nothing
+    with open_sqlite_reader(str(tmp_path)) as reader:
         assert [row.id for row in reader.items()] == ["m2", "m1", "m0"]
 
-    store = await open_store(str(tmp_path), clock)
+    store = await open_sqlite_store(str(tmp_path), clock)
     assert await store.prune(500) == 0
     assert await store.prune(now + 1) > 0
     assert await store.prune(now + 1) == 0
@@ -58,7 +58,7 @@ async def test_old_finished_rows_go_and_unfinished_stay(tmp_path: Path) -> None:
 
 async def test_everything_old_goes_in_pieces_also_behind_a_row_that_stays(tmp_path: Path) -> None:
     """Messages wait behind one piece at most; a message that never ended does not keep the later ones."""
-    store = await open_store(str(tmp_path), FakeClock())
+    store = await open_sqlite_store(str(tmp_path), FakeClock())
     await store.accept(make_item("waits", "s0"), claim=False)
     with closing(sqlite3.connect(tmp_path / "state.db")) as conn, conn:
         rows = ((f"m{n}", f"d{n}", f"s{n}") for n in range(12_000))
@@ -71,5 +71,5 @@ async def test_everything_old_goes_in_pieces_also_behind_a_row_that_stays(tmp_pa
         gone.append(count)
     assert sum(gone) == 12_000 and max(gone) == schema.PRUNED
     await store.close()
-    with open_reader(str(tmp_path)) as reader:
+    with open_sqlite_reader(str(tmp_path)) as reader:
         assert [row.id for row in reader.items()] == ["waits"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -13,9 +14,9 @@ import pytest
 
 from palinurus.clock import SystemClock
 from palinurus.errors import StateBroken
-from palinurus.store.port import Acceptance, InboxItem
-from palinurus.store.sqlite import open_store
-from palinurus.testing.conformance.inbox import make_item
+from palinurus.store.port import Acceptance, InboxItem, Settlement
+from palinurus.store.sqlite import open_sqlite_store
+from palinurus.testing.conformance.inbox import make_item, make_line, make_reply_part
 from store.sqlite.processes import child, on_tmpfs
 
 
@@ -44,7 +45,7 @@ def swapped(file: Path, other: int) -> Iterator[None]:
 
 
 async def test_after_a_failed_write_nothing_is_believed_any_more(tmp_path: Path) -> None:
-    store = await open_store(str(tmp_path), SystemClock())
+    store = await open_sqlite_store(str(tmp_path), SystemClock())
     await store.accept(make_item("m1", "s1"), claim=False)
     wal = tmp_path / "state.db-wal"
     unwritable = os.open(wal, os.O_RDONLY)
@@ -57,7 +58,7 @@ async def test_after_a_failed_write_nothing_is_believed_any_more(tmp_path: Path)
         with pytest.raises(StateBroken):  # although the disk works again
             await store.accept(make_item(ident, ident), claim=False)
     await store.close()
-    store = await open_store(str(tmp_path), SystemClock())
+    store = await open_sqlite_store(str(tmp_path), SystemClock())
     assert await store.item("m1") is not None
     await store.close()
 
@@ -74,7 +75,7 @@ def test_a_file_that_may_not_grow_is_a_full_disk_too(tmp_path: Path) -> None:
 
 
 async def test_a_bad_value_fails_only_its_own_caller(tmp_path: Path) -> None:
-    store = await open_store(str(tmp_path), SystemClock())
+    store = await open_sqlite_store(str(tmp_path), SystemClock())
     bad = [
         InboxItem("b1", "b1", "s", "main", object(), 1),  # type: ignore[arg-type]
         InboxItem("b2", "b2", "s", "main", b"", 1 << 70),
@@ -90,7 +91,7 @@ async def test_a_bad_value_fails_only_its_own_caller(tmp_path: Path) -> None:
 
 
 async def test_many_callers_share_a_commit(tmp_path: Path) -> None:
-    store = await open_store(str(tmp_path), SystemClock())
+    store = await open_sqlite_store(str(tmp_path), SystemClock())
     wal = tmp_path / "state.db-wal"
     before = wal.stat().st_size
     await asyncio.gather(*(store.accept(make_item(f"m{n:03}", f"s{n}"), claim=False) for n in range(200)))
@@ -103,7 +104,7 @@ async def test_many_callers_share_a_commit(tmp_path: Path) -> None:
 
 
 async def test_close_finishes_what_was_queued_though_nobody_waits(tmp_path: Path) -> None:
-    store = await open_store(str(tmp_path), SystemClock())
+    store = await open_sqlite_store(str(tmp_path), SystemClock())
     tasks = [asyncio.ensure_future(store.accept(make_item(f"m{n}", f"s{n}"), claim=False)) for n in range(50)]
     await asyncio.sleep(0)
     for task in tasks:
@@ -112,3 +113,33 @@ async def test_close_finishes_what_was_queued_though_nobody_waits(tmp_path: Path
     await store.close()
     with closing(sqlite3.connect(tmp_path / "state.db")) as conn:
         assert conn.execute("SELECT count(*) FROM inbox").fetchone() == (50,)
+
+
+async def test_after_a_transcripts_disk_failed_only_receipts_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has happened outside is written down, or it happens again after the restart; nothing else is begun."""
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        if os.readlink(f"/proc/self/fd/{fd}").endswith(".jsonl"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store = await open_sqlite_store(str(tmp_path), SystemClock())
+    held = (await store.accept(make_item("m1"), claim=True)).claim
+    assert held is not None
+    await store.settle(held, Settlement("answered", lines=(make_line("e1"),), replies=(make_reply_part("r1"),)))
+    await store.mark_sending("r1", 1)
+    async with asyncio.timeout(60):
+        with pytest.raises(StateBroken):
+            while True:
+                await store.post_replies(())
+                await asyncio.sleep(1.5)  # it is synced when nothing happens for a second
+    await store.mark_delivered("r1", "55", 2)
+    with pytest.raises(StateBroken):
+        await store.mark_sending("r1", 3)
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "state.db")) as conn:
+        assert conn.execute("SELECT state, receipt FROM outbox").fetchall() == [("sent", "55")]

@@ -29,15 +29,17 @@ _NEXT = (
     " WHERE state = 'queued' AND lane = ?"
     " AND NOT EXISTS (SELECT 1 FROM inbox AS r WHERE r.session = q.session AND r.state = 'running')"
     " AND session NOT IN (SELECT value FROM json_each(?))"
-    " ORDER BY seq LIMIT 1"
+    " AND (? OR EXISTS (SELECT 1 FROM json_each(?) WHERE substr(session, 1, length(value)) = value))"
+    " AND NOT EXISTS (SELECT 1 FROM inbox AS e WHERE e.session = q.session AND e.state = 'queued' AND e.seq < q.seq)"
+    " ORDER BY seq LIMIT ?"
 )
-_SESSION = f"INSERT INTO sessions ({rows.SESSION}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
 _HELD = "id = ? AND state = 'running' AND fence = ?"
 _OPEN = "id = ? AND state IN ('pending', 'sending')"
 
 
-def accept_item(tx: StoreTransaction, item: port.InboxItem, claim: bool) -> port.Acceptance:
-    """Insert, and claim if wanted and the session is free. A known dedupe changes nothing."""
+def accept_item(tx: StoreTransaction, item: port.InboxItem, claim: bool, limit: int | None) -> port.Acceptance:
+    """Insert, and claim if wanted and the session is free. A known dedupe changes nothing. Raises SessionFull,
+    SlotTaken."""
     tx.before.append("accept.before")
     tx.after.append("accept.after")
     take = claim and not tx.conn.execute(_BUSY, (item.session,)).fetchone()[0]
@@ -46,7 +48,11 @@ def accept_item(tx: StoreTransaction, item: port.InboxItem, claim: bool) -> port
     if not tx.conn.execute(_ACCEPT, values).rowcount:
         first = tx.conn.execute("SELECT id, state FROM inbox WHERE dedupe = ?", (item.dedupe,)).fetchone()
         return port.Acceptance(first[0], True, first[1])
+    if item.slot is not None and not claim_slot(tx, *item.slot):
+        raise port.SlotTaken(f"job {item.slot[0]} has fired for {item.slot[1]} before")
     if not take:
+        _check_room(tx, item.session, limit)
+        tx.tell("queued", item.id, item.session, item.lane)
         return port.Acceptance(item.id, False, "queued")
     tx.step(item.id, tx.now, "claimed", "attempt 1")
     return port.Acceptance(
@@ -57,19 +63,31 @@ def accept_item(tx: StoreTransaction, item: port.InboxItem, claim: bool) -> port
     )
 
 
-def claim_next(tx: StoreTransaction, lane: str, skip: Sequence[str]) -> port.RunClaim | None:
-    """The oldest message of the lane whose session is free, now running."""
-    found = tx.conn.execute(_NEXT, (lane, json.dumps(list(skip)))).fetchone()
-    if found is None:
-        return None
-    seq, *fields = found
-    taken = port.RunClaim(*fields)
-    tx.conn.execute(
-        "UPDATE inbox SET state = 'running', attempts = ?, fence = ?, claimed = ? WHERE seq = ?",
-        (taken.attempts, taken.fence, tx.now, seq),
-    )
-    tx.step(taken.id, tx.now, "claimed", f"attempt {taken.attempts}")
-    return taken
+def _check_room(tx: StoreTransaction, session: str, limit: int | None) -> None:
+    """With the new one there are at most `limit` that wait. Raises SessionFull: what was inserted is undone."""
+    if limit is None:
+        return
+    count = "SELECT count(*) FROM inbox WHERE session = ? AND state = 'queued'"
+    if tx.conn.execute(count, (session,)).fetchone()[0] > limit:
+        raise port.SessionFull(f"{limit} messages already wait in this session")
+
+
+def claim_next(
+    tx: StoreTransaction, lane: str, most: int, held: Sequence[str], *, serves: Sequence[str] | None
+) -> list[port.RunClaim]:
+    """The oldest messages of the lane whose sessions are free and not held, one of each, now running."""
+    claims: list[port.RunClaim] = []
+    given = (lane, json.dumps(held), serves is None, json.dumps(serves or ()), most)
+    for seq, *fields in tx.conn.execute(_NEXT, given).fetchall():
+        taken = port.RunClaim(*fields)
+        tx.conn.execute(
+            "UPDATE inbox SET state = 'running', attempts = ?, fence = ?, claimed = ? WHERE seq = ?",
+            (taken.attempts, taken.fence, tx.now, seq),
+        )
+        tx.step(taken.id, tx.now, "claimed", f"attempt {taken.attempts}")
+        tx.tell("taken", taken.id, taken.session)
+        claims.append(taken)
+    return claims
 
 
 def append_lines(
@@ -91,6 +109,7 @@ def append_lines(
         if not done.rowcount:
             raise port.StaleClaim(f"message {ident} is no longer waiting; it was not absorbed")
         tx.step(ident, tx.now, "absorbed", f"by {held.id}")
+        tx.tell("absorbed", ident, held.session, held.id)
     tx.append(list(lines))
     for step in steps:
         tx.step(step.item, step.at, step.what, step.detail)
@@ -119,6 +138,7 @@ def settle_turn(tx: StoreTransaction, held: port.RunClaim, end: port.Settlement)
     if meant[0] not in (None, end.outcome):  # it was dismissed: what the run says after that is not heard
         end = msgspec.structs.replace(end, outcome=meant[0], note=meant[1], replies=())
     _finish(tx, held.id, end.outcome, end.note or meant[1])
+    tx.tell("ended", held.id, held.session, held.lane)
     tx.append(end.lines)
     _spend(tx, end.spent)
     if end.session is not None:
@@ -140,18 +160,32 @@ def dismiss_items(tx: StoreTransaction, ends: Sequence[port.Dismissal]) -> port.
     tx.after.append("dismiss.after")
     ended, marked = [], []
     for end in ends:
-        found = tx.conn.execute("SELECT state FROM inbox WHERE id = ?", (end.id,)).fetchone()
-        if found == ("queued",):
+        found = tx.conn.execute("SELECT state, session, lane FROM inbox WHERE id = ?", (end.id,)).fetchone()
+        state, session, lane = found or ("", "", "")
+        if state == "queued":
             _finish(tx, end.id, end.outcome, end.note)
+            tx.tell("ended", end.id, session, lane)
             post_replies(tx, end.replies)
             ended.append(end.id)
-        elif found == ("running",):
+        elif state == "running":
             tx.conn.execute("UPDATE inbox SET outcome = ?, note = ? WHERE id = ?", (end.outcome, end.note, end.id))
             if end.silent:
                 tx.conn.execute("UPDATE outbox SET state = 'cancelled' WHERE item = ? AND state = 'pending'", (end.id,))
             tx.step(end.id, tx.now, "stopped", end.note)
+            tx.tell("stopped", end.id, session, end.note)
             marked.append(end.id)
     return port.DismissedMessages(tuple(ended), tuple(marked))
+
+
+def stop_session(
+    tx: StoreTransaction, session: str, note: str, waiting: str | None, *, only: Sequence[str] | None, silent: bool
+) -> port.DismissedMessages:
+    """See the port."""
+    sql = "SELECT id FROM inbox WHERE session = ? AND state = '{}' ORDER BY seq"  # as the partial indexes have it
+    notes = {"running": note} if waiting is None else {"running": note, "queued": waiting}
+    found = [(i, said) for state, said in notes.items() for (i,) in tx.conn.execute(sql.format(state), (session,))]
+    ends = [port.Dismissal(i, "aborted", said, silent=silent) for i, said in found if only is None or i in only]
+    return dismiss_items(tx, ends)
 
 
 def yield_back(tx: StoreTransaction, held: port.RunClaim) -> None:
@@ -172,14 +206,17 @@ def _requeue(tx: StoreTransaction, ids: Sequence[str], what: str) -> None:
     for row in [row for row in rows.list_in_state(tx.conn, "running") if row.id in ids]:
         if row.outcome is not None:
             _finish(tx, row.id, row.outcome, row.note)
+            tx.tell("ended", row.id, row.session, row.lane)
             continue
         tx.conn.execute("UPDATE inbox SET state = 'queued' WHERE id = ?", (row.id,))
         tx.step(row.id, tx.now, what, f"attempt {row.attempts}" if what != "yielded" else "")
+        tx.tell("queued", row.id, row.session, row.lane)
 
 
-def recover_items(tx: StoreTransaction) -> list[port.InboxRow]:
-    """What the last process left: running rows are queued again, transcript files completed. All that waits."""
-    left = rows.list_in_state(tx.conn, "running")
+def recover_items(tx: StoreTransaction, live: frozenset[str]) -> list[port.InboxRow]:
+    """What the last process left: running rows are queued again (not those that others run, `live`), transcript files
+    completed. All that waits."""
+    left = [row for row in rows.list_in_state(tx.conn, "running") if row.id not in live]
     if left or tx.conn.execute("SELECT EXISTS (SELECT 1 FROM journal)").fetchone()[0]:
         crashpoints.pass_crashpoint("recover.before")
         tx.after.append("recover.after")
@@ -188,22 +225,32 @@ def recover_items(tx: StoreTransaction) -> list[port.InboxRow]:
     return rows.list_in_state(tx.conn, "queued")
 
 
-def save_session(tx: StoreTransaction, row: port.SessionRow) -> None:
+def save_session(tx: StoreTransaction, row: port.SessionRow, expect: bytes | None = port.ANY_RECORD) -> bool:
+    """See the port."""
+    if expect != port.ANY_RECORD:
+        found = rows.find_session(tx.conn, row.key)
+        if (found.data if found else None) != expect:
+            return False
     tx.conn.execute(
-        f"{_SESSION} agent = excluded.agent, session_id = excluded.session_id, updated = excluded.updated,"
-        " data = excluded.data",
-        msgspec.structs.astuple(row),
+        f"INSERT OR REPLACE INTO sessions ({rows.SESSION}) VALUES (?, ?, ?, ?, ?)", msgspec.structs.astuple(row)
     )
+    return True
 
 
 def touch_session(tx: StoreTransaction, row: port.SessionRow) -> None:
     """What a run adds to its session's row. Meanwhile people may have changed the rest, or begun another session."""
     tx.conn.execute(
-        f"{_SESSION} updated = excluded.updated,"
-        " data = CAST(json_patch(CAST(data AS TEXT), CAST(excluded.data AS TEXT)) AS BLOB)"
-        " WHERE session_id = excluded.session_id",
-        msgspec.structs.astuple(row),
+        "UPDATE sessions SET updated = ?, data = CAST(json_patch(CAST(data AS TEXT), CAST(? AS TEXT)) AS BLOB)"
+        " WHERE key = ? AND session_id = ?",
+        (row.updated, row.data, row.key, row.session_id),
     )
+
+
+def write_lines(tx: StoreTransaction, lines: Sequence[port.TranscriptLine], idle: str) -> None:
+    """Lines of no run. Raises StaleClaim if the session `idle` is not."""
+    if idle and tx.conn.execute("SELECT 1 FROM inbox WHERE session = ? AND state = 'running'", (idle,)).fetchone():
+        raise port.StaleClaim(f"a message of {idle} runs")
+    tx.append(list(lines))
 
 
 def complete_file(tx: StoreTransaction, path: str) -> None:
@@ -213,6 +260,9 @@ def complete_file(tx: StoreTransaction, path: str) -> None:
 
 
 def drop_session(tx: StoreTransaction, key: str, path: str = "") -> None:
+    """See the port."""
+    tx.before.append("drop.before")
+    tx.after.append("drop.after")
     tx.conn.execute("DELETE FROM sessions WHERE key = ?", (key,))
     if path:
         tx.journal.drop(path, tx.conn)
@@ -250,6 +300,7 @@ def queue_reply(tx: StoreTransaction, reply: port.OutboxRow) -> None:
     )
     if made.rowcount:
         tx.step(reply.item, tx.now, "reply queued", _where(reply))
+        tx.tell("replies", reply.channel)
 
 
 def post_replies(tx: StoreTransaction, replies: Sequence[port.OutboxRow]) -> None:
@@ -258,9 +309,12 @@ def post_replies(tx: StoreTransaction, replies: Sequence[port.OutboxRow]) -> Non
         queue_reply(tx, reply)
 
 
-def mark_sending(tx: StoreTransaction, ident: str, now: int) -> port.OutboxRow:
-    """Count the attempt and mark the part. Raises StaleClaim if it is not waiting."""
-    done = tx.conn.execute(f"UPDATE outbox SET state = 'sending', attempts = attempts + 1 WHERE {_OPEN}", (ident,))
+def mark_sending(tx: StoreTransaction, ident: str, now: int, attempts: int | None = None) -> port.OutboxRow:
+    """Count the attempt and mark the part. Raises StaleClaim if it is not waiting, or was tried meanwhile."""
+    sql = (
+        f"UPDATE outbox SET state = 'sending', attempts = attempts + 1 WHERE {_OPEN} AND attempts = ifnull(?, attempts)"
+    )
+    done = tx.conn.execute(sql, (ident, attempts))
     reply = _changed(tx, ident, done.rowcount)
     tx.step(reply.item, now, "sending", f"{_where(reply)}, attempt {reply.attempts}")
     tx.after.append("outbox.claimed")
@@ -308,6 +362,7 @@ def put_record(tx: StoreTransaction, kind: str, key: str, data: bytes | None, ex
         found = rows.find_record(tx.conn, kind, key)
         if (found.data if found else None) != expect:
             return False
+    tx.tell("record", kind, detail=key)
     if data is None:
         tx.conn.execute("DELETE FROM kept WHERE kind = ? AND key = ?", (kind, key))
     else:

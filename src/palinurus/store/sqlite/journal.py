@@ -18,6 +18,7 @@ import msgspec
 
 from palinurus import crashpoints
 from palinurus.errors import StateBroken, StateError, StateUnwritable
+from palinurus.patterns import decode_late
 from palinurus.store.port import TranscriptLine
 from palinurus.store.sqlite.lock import LOCK_NAME as LOCK
 
@@ -32,7 +33,7 @@ class _Entry(msgspec.Struct):
     id: str = ""
 
 
-_ids = msgspec.json.Decoder(_Entry)
+_ids = decode_late(_Entry)
 
 
 class TranscriptJournal:

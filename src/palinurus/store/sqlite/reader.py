@@ -17,14 +17,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class StateReader:
-    """Made by `open_reader`. Sees everything that is committed; changes nothing. Use as a context manager."""
+class SqliteReader:
+    """Made by `open_sqlite_reader`. Sees everything that is committed; changes nothing. Use as a context manager."""
 
     def __init__(self, conn: sqlite3.Connection, path: str) -> None:
         self._conn = conn
         self._path = path
 
-    def __enter__(self) -> StateReader:
+    def __enter__(self) -> SqliteReader:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -79,7 +79,7 @@ class StateReader:
             raise to_state_error(error, self._path) from None
 
 
-def open_reader(home: str) -> StateReader:
+def open_sqlite_reader(home: str) -> SqliteReader:
     """Open the state for reading. Raises NotFound if there is none yet, StateBroken, StateUnwritable."""
     path = database.locate_database(home)
     try:
@@ -96,4 +96,4 @@ def open_reader(home: str) -> StateReader:
     except BaseException:
         conn.close()
         raise
-    return StateReader(conn, path)
+    return SqliteReader(conn, path)

@@ -3,37 +3,77 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from palinurus.clock import Clock
-from palinurus.errors import StateError
+from palinurus.errors import StateError, StateUnwritable
+from palinurus.files import open_plain_file
 from palinurus.store import port
+from palinurus.store.lines import join_journal
+from palinurus.store.news import NewsListener
 from palinurus.store.sqlite import changes, database, rows
 from palinurus.store.sqlite.database import to_state_error
 from palinurus.store.sqlite.journal import TranscriptJournal
 from palinurus.store.sqlite.lock import StateLock
+from palinurus.store.sqlite.nodes import StoreNodes
 from palinurus.store.sqlite.writer import StoreTransaction, StoreWriter
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class SqliteStore:
-    """Made by `open_store`. Every change returns after its commit; see `store/port.py` for the contract."""
+class OpenedState:
+    """What the handles of one opened state share: the connections, the writer, and who the nodes are."""
 
     def __init__(self, home: str, conn: sqlite3.Connection, lock: StateLock, clock: Clock) -> None:
-        self._file = database.locate_database(home)
-        self._reader: sqlite3.Connection | None = database.open_for_reading(home)
-        self._writer = StoreWriter(conn, self._file, TranscriptJournal(home), clock, ended=lock.release)
-        self._writer.start()
+        self.home = home
+        self.file = database.locate_database(home)
+        self.nodes = StoreNodes(clock)
+        self.journal = TranscriptJournal(home)
+        self.reader = database.open_for_reading(home)
+        self.writer = StoreWriter(conn, self.file, self.journal, clock, ended=lock.release, heard=self.nodes.tell)
+        self.writer.start()
 
-    async def accept(self, item: port.InboxItem, *, claim: bool) -> port.Acceptance:
-        return await self._change(changes.accept_item, item, claim)
 
-    async def claim(self, lane: str, skip: Sequence[str] = ()) -> port.RunClaim | None:
-        return await self._change(changes.claim_next, lane, skip)
+class SqliteStore:
+    """Made by `open_sqlite_store`. Every change returns after its commit; see `store/port.py` for the contract."""
+
+    def __init__(self, state: OpenedState) -> None:
+        self._state = state
+        self._nodes = state.nodes
+        self._node = state.nodes.join()
+        self._open = True
+
+    def share(self) -> SqliteStore:
+        """A handle for one more node in this process; the state is closed with the last of them."""
+        self._state.writer.shared = True
+        return SqliteStore(self._state)
+
+    async def accept(
+        self, item: port.InboxItem, *, claim: bool, limit: int | None = None, hold: float = 0.0
+    ) -> port.Acceptance:
+        def apply(tx: StoreTransaction) -> port.Acceptance:
+            done = changes.accept_item(tx, item, claim, limit)
+            if hold > 0 and not done.duplicate and done.claim is None:
+                self._nodes.hold(item.session, hold)
+            return done
+
+        done = await self._change(apply)
+        self._nodes.note_runs(self._node, [item.id] if done.claim is not None else ())
+        return done
+
+    async def claim(self, lane: str, most: int = 1, *, serves: Sequence[str] | None = None) -> list[port.RunClaim]:
+        got = await self._change(lambda tx: changes.claim_next(tx, lane, most, self._nodes.list_held(), serves=serves))
+        self._nodes.note_runs(self._node, [one.id for one in got])
+        return got
+
+    async def hold(self, session: str, seconds: float) -> None:
+        await self._change(lambda tx: self._nodes.hold(session, seconds))  # in its place among the changes
 
     async def list_waiting(self, session: str) -> list[port.InboxRow]:
         return self._read(rows.list_waiting, session)
@@ -67,14 +107,26 @@ class SqliteStore:
     async def dismiss(self, ends: Sequence[port.Dismissal]) -> port.DismissedMessages:
         return await self._change(changes.dismiss_items, ends)
 
+    async def stop(
+        self,
+        session: str,
+        note: str,
+        *,
+        waiting: str | None = None,
+        only: Sequence[str] | None = None,
+        silent: bool = False,
+    ) -> port.DismissedMessages:
+        return await self._change(changes.stop_session, session, note, waiting, only=only, silent=silent)
+
     async def list_running(self) -> list[port.InboxRow]:
-        return self._read(rows.list_in_state, "running")
+        others = self._nodes.list_foreign(self._node)
+        return [row for row in self._read(rows.list_in_state, "running") if row.id not in others]
 
     async def requeue(self, ids: Sequence[str]) -> list[port.InboxRow]:
         return await self._change(changes.requeue_items, ids)
 
     async def recover(self) -> list[port.InboxRow]:
-        return await self._change(changes.recover_items)
+        return await self._change(changes.recover_items, self._nodes.list_foreign(self._node))
 
     async def item(self, ident: str) -> port.InboxRow | None:
         return self._read(rows.find_item, ident)
@@ -85,11 +137,12 @@ class SqliteStore:
     async def list_due_replies(self, channel: str, now: int) -> list[port.OutboxRow]:
         return self._read(rows.list_due_replies, channel, now)
 
-    async def mark_sending(self, ident: str, now: int) -> port.OutboxRow:
-        return await self._change(changes.mark_sending, ident, now)
+    async def mark_sending(self, ident: str, now: int, *, attempts: int | None = None) -> port.OutboxRow:
+        return await self._change(changes.mark_sending, ident, now, attempts)
 
     async def mark_delivered(self, ident: str, receipt: str, now: int) -> None:
-        await self._change(changes.mark_delivered, ident, receipt, now)
+        run = partial(changes.mark_delivered, ident=ident, receipt=receipt, now=now)
+        await self._state.writer.put(run, by=self._node, receipt=True)
 
     async def mark_undelivered(self, ident: str, error: str, due: int | None) -> None:
         await self._change(changes.mark_undelivered, ident, error, due)
@@ -100,17 +153,29 @@ class SqliteStore:
     async def sessions(self, agent: str | None = None) -> list[port.SessionRow]:
         return self._read(rows.list_sessions, agent)
 
-    async def save_session(self, row: port.SessionRow) -> None:
-        await self._change(changes.save_session, row)
+    async def save_session(self, row: port.SessionRow, *, expect: bytes | None = port.ANY_RECORD) -> bool:
+        return await self._change(changes.save_session, row, expect)
 
     async def touch(self, row: port.SessionRow) -> None:
         await self._change(changes.touch_session, row)
 
-    async def write(self, lines: Sequence[port.TranscriptLine]) -> None:
-        await self._change(lambda tx: tx.append(list(lines)))
+    async def write(self, lines: Sequence[port.TranscriptLine], *, idle: str = "") -> None:
+        await self._change(changes.write_lines, lines, idle)
 
     async def list_journal_lines(self, path: str) -> list[port.TranscriptLine]:
         return self._read(rows.list_journal_lines, path)
+
+    async def read_tail(self, path: str, after: int) -> bytes:
+        rows = await self.list_journal_lines(path) if path in self._state.journal.stuck else ()
+        full = os.path.join(self._state.home, path)
+        try:
+            if not rows and os.stat(full).st_size <= after:
+                return b""
+            return await asyncio.to_thread(_read_from, full, after, rows)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise StateUnwritable(f"{full}: {error.strerror}", fix="check who owns the file and its mode") from None
 
     async def complete_file(self, path: str) -> None:
         await self._change(changes.complete_file, path)
@@ -135,6 +200,12 @@ class SqliteStore:
     async def claim_slot(self, job: str, due: int) -> bool:
         return await self._change(changes.claim_slot, job, due)
 
+    async def grant(self, name: str) -> bool:
+        return self._nodes.grant(self._node, name)
+
+    def watch(self, listener: NewsListener) -> Callable[[], None]:
+        return self._nodes.watch(self._node, listener)
+
     async def list_usage(self, since: int, session: str | None = None) -> list[port.UsageRow]:
         return self._read(rows.list_usage, since, session)
 
@@ -143,21 +214,35 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Finish what is queued, sync the transcript files, free the directory. Safe to call twice."""
-        reader, self._reader = self._reader, None
-        if reader is None:
+        if not self._open:
             return
-        reader.close()  # before the writer's: the last one to close folds the WAL into the file
-        self._writer.stop()
-        await asyncio.to_thread(self._writer.join)
+        self._open = False
+        if not self._nodes.leave(self._node):
+            await self._state.writer.put(lambda tx: None, by=self._node)  # after it all that was asked for is on disk
+            return
+        self._state.reader.close()  # before the writer's: the last one to close folds the WAL into the file
+        self._state.writer.stop()
+        await asyncio.to_thread(self._state.writer.join)
 
     async def _change(self, run: Callable[Concatenate[StoreTransaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        result: Any = await self._writer.put(lambda tx: run(tx, *args, **kwargs))
+        if not self._open:
+            raise StateError("the store is closed")
+        result: Any = await self._state.writer.put(lambda tx: run(tx, *args, **kwargs), by=self._node)
         return result  # type: ignore[no-any-return]
 
     def _read(self, run: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        if self._reader is None:
+        if not self._open:
             raise StateError("the store is closed")
         try:
-            return run(self._reader, *args, **kwargs)
+            return run(self._state.reader, *args, **kwargs)
         except sqlite3.Error as error:
-            raise to_state_error(error, self._file) from None
+            raise to_state_error(error, self._state.file) from None
+
+
+def _read_from(file: str, after: int, journal: Sequence[port.TranscriptLine]) -> bytes:
+    """What a transcript holds beyond `after`; with lines for its journal, all of it is read."""
+    data = b""
+    with suppress(FileNotFoundError), open_plain_file(file, follow=True) as handle:
+        handle.seek(0 if journal else after)
+        data = handle.read()
+    return join_journal(data, journal)[after:] if journal else data

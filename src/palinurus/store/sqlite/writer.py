@@ -14,11 +14,14 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from palinurus import crashpoints
 from palinurus.clock import Clock
 from palinurus.errors import StateBroken, StateError
+from palinurus.store.news import NewsKind, StoreNews
 from palinurus.store.port import TranscriptLine
 from palinurus.store.sqlite import journal as journals
 from palinurus.store.sqlite.database import to_state_error
@@ -39,15 +42,23 @@ _STEP = (
 class StoreTransaction:
     """What an operation sees: the connection, the time, and what is to follow its commit."""
 
-    __slots__ = ("after", "before", "conn", "journal", "lines", "now")
+    __slots__ = ("after", "before", "by", "conn", "journal", "lines", "news", "now", "shared")
 
-    def __init__(self, conn: sqlite3.Connection, journal: TranscriptJournal, now: int) -> None:
+    def __init__(self, conn: sqlite3.Connection, journal: TranscriptJournal, now: int, shared: bool = False) -> None:
         self.conn = conn
         self.journal = journal
         self.now = now
         self.lines: list[tuple[int, TranscriptLine]] = []
         self.before: list[str] = []  # crash points just before and just after the commit
         self.after: list[str] = []
+        self.shared = shared  # are there nodes that could hear news?
+        self.by = 0  # the node whose operation it is
+        self.news: list[tuple[int, StoreNews]] = []
+
+    def tell(self, what: NewsKind, key: str, session: str = "", detail: str = "") -> None:
+        """Other nodes hear of it after the commit."""
+        if self.shared:
+            self.news.append((self.by, StoreNews(what, key, session, detail)))
 
     def append(self, lines: tuple[TranscriptLine, ...] | list[TranscriptLine]) -> None:
         """Journal these lines; their files are written after the commit."""
@@ -61,12 +72,18 @@ class StoreTransaction:
 Run: TypeAlias = Callable[[StoreTransaction], Any]
 
 
-class _Op(NamedTuple):
+class _Op(msgspec.Struct, frozen=True):
     run: Run
     future: asyncio.Future[Any]
+    by: int
+    receipt: bool = False  # it says what has happened outside: taken as long as the database itself is sound
 
 
 _Result: TypeAlias = tuple[asyncio.Future[Any], Any, BaseException | None]
+
+
+class _TakenOver(StateBroken):
+    """Somebody else writes this database now."""
 
 
 class _Retry(Exception):
@@ -84,9 +101,18 @@ class StoreWriter:
     """
 
     def __init__(
-        self, conn: sqlite3.Connection, file: str, journal: TranscriptJournal, clock: Clock, ended: Callable[[], None]
+        self,
+        conn: sqlite3.Connection,
+        file: str,
+        journal: TranscriptJournal,
+        clock: Clock,
+        *,
+        ended: Callable[[], None],
+        heard: Callable[[list[tuple[int, StoreNews]]], None] = lambda news: None,
     ) -> None:
         self._ended = ended
+        self._heard = heard  # on the loop, before whoever made the news is told
+        self.shared = False
         self._conn = conn
         self._file = file
         self._journal = journal
@@ -98,18 +124,21 @@ class StoreWriter:
         self._queue: list[_Op] = []
         self._stopping = False
         self._broken: StateError | None = None
+        self._news: list[tuple[int, StoreNews]] = []  # of the batch that is being committed
+        self._sound = True  # the database; if something is broken, it is a transcript's disk
         self._thread = threading.Thread(target=self._main, name="palinurus-store", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def put(self, run: Run) -> asyncio.Future[Any]:
-        """Queue an operation. It happens even if the caller stops waiting. Raises StateError after `stop`."""
+    def put(self, run: Run, *, by: int = 0, receipt: bool = False) -> asyncio.Future[Any]:
+        """Queue an operation of the node `by`. It happens even if the caller stops waiting. Raises StateError after
+        `stop`."""
         future: asyncio.Future[Any] = self._loop.create_future()
         with self._wake:
             if self._stopping:
                 raise StateError("the store is closed")
-            self._queue.append(_Op(run, future))
+            self._queue.append(_Op(run, future, by, receipt))
             self._wake.notify()
         return future
 
@@ -144,23 +173,31 @@ class StoreWriter:
     # --- one batch ---------------------------------------------------------------------------------------------
 
     def _batch(self, ops: list[_Op]) -> list[_Result]:
+        self._news = []
         if self._broken is not None:
-            return _refused(ops, self._broken)
+            refused = _refused([op for op in ops if not (op.receipt and self._sound)], self._broken)
+            ops = [op for op in ops if op.receipt and self._sound]
+            return refused + self._apply(ops) if ops else refused
+        return self._apply(ops)
+
+    def _apply(self, ops: list[_Op]) -> list[_Result]:
         results, error = _attempt(self._commit, ops, self._plain)
         if isinstance(error, _Retry):
             results, error = _attempt(self._commit, ops, self._guarded)
         if error is None:
             return results  # type: ignore[no-any-return]
         self._rollback()
+        self._news = []
         return _refused(ops, self._fault(error))
 
     def _commit(self, ops: list[_Op], apply: Callable[[_Op, StoreTransaction], _Result]) -> list[_Result]:
         """Apply and commit. Raises _Retry if an operation failed that was not guarded."""
         conn = self._conn
-        tx = StoreTransaction(conn, self._journal, self._clock.now())
+        tx = StoreTransaction(conn, self._journal, self._clock.now(), self.shared)
         conn.execute("BEGIN IMMEDIATE")
         self._hold()
         results = [apply(op, tx) for op in ops]
+        self._news = tx.news
         for name in tx.before:
             crashpoints.pass_crashpoint(name)
         conn.execute("COMMIT")
@@ -179,10 +216,11 @@ class StoreWriter:
         if not self._known:
             self._conn.execute("INSERT OR REPLACE INTO meta VALUES ('writer', ?)", (self._name,))
         elif self._conn.execute("SELECT value FROM meta WHERE key = 'writer'").fetchone() != (self._name,):
-            raise StateBroken(f"{self._file}: another gateway has taken over this database", fix="stop one of them")
+            raise _TakenOver(f"{self._file}: another gateway has taken over this database", fix="stop one of them")
 
     def _plain(self, op: _Op, tx: StoreTransaction) -> _Result:
         # no savepoint: almost nothing fails, and each statement is a chance to lose the interpreter lock
+        tx.by = op.by
         result, error = _attempt(op.run, tx)
         if error is not None:
             self._rollback()
@@ -190,14 +228,14 @@ class StoreWriter:
         return op.future, result, None
 
     def _guarded(self, op: _Op, tx: StoreTransaction) -> _Result:
-        kept = len(tx.lines), len(tx.before), len(tx.after)
+        tx.by, kept = op.by, (len(tx.lines), len(tx.before), len(tx.after), len(tx.news))
         tx.conn.execute("SAVEPOINT op")
         result, error = _attempt(op.run, tx)
         if error is not None:
             if type(error) in _WHOLE:
                 raise error
             tx.conn.execute("ROLLBACK TO op")
-            del tx.lines[kept[0] :], tx.before[kept[1] :], tx.after[kept[2] :]
+            del tx.lines[kept[0] :], tx.before[kept[1] :], tx.after[kept[2] :], tx.news[kept[3] :]
         tx.conn.execute("RELEASE op")
         return op.future, result, to_state_error(error, self._file) if isinstance(error, sqlite3.Error) else error
 
@@ -205,8 +243,10 @@ class StoreWriter:
         """The error callers get. StateBroken is remembered: nothing more is tried."""
         if isinstance(error, StateError):
             failed = error
+            self._sound = self._sound and not isinstance(error, _TakenOver)
         elif isinstance(error, sqlite3.Error):
             failed = to_state_error(error, self._file)
+            self._sound = self._sound and not isinstance(failed, StateBroken)
         else:
             log.error("the store's thread met a bug", exc_info=error)
             failed = StateError(f"{self._file}: {error!r}")
@@ -225,6 +265,8 @@ class StoreWriter:
 
     def _tell(self, results: list[_Result]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is gone, and with it everyone who waited
+            if self._news:
+                self._loop.call_soon_threadsafe(self._heard, self._news)
             self._loop.call_soon_threadsafe(_resolve, results)
 
     # --- between batches ---------------------------------------------------------------------------------------

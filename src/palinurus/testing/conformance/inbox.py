@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -68,6 +68,11 @@ def make_ledger_call(ident: str, at: int, session: str = "agent:main:a", cost: f
     )
 
 
+async def claim_one(store: Store, lane: str = "main", serves: Sequence[str] | None = None) -> RunClaim | None:
+    """The next message, if one may start."""
+    return next(iter(await store.claim(lane, serves=serves)), None)
+
+
 class InboxSuite:
     """Messages: from accepted to settled."""
 
@@ -122,7 +127,7 @@ class InboxSuite:
         await store.accept(make_item("m1", dedupe="tg:1"), claim=False)
         assert await store.accept(make_item("m2", dedupe="tg:1"), claim=True) == Acceptance("m1", True, "queued")
         assert await store.item("m2") is None
-        held = await store.claim("main")
+        held = await claim_one(store, "main")
         assert held is not None
         await store.settle(held, Settlement("answered", "hello"))
         assert await store.accept(make_item("m3", dedupe="tg:1"), claim=True) == Acceptance("m1", True, "done")
@@ -147,29 +152,30 @@ class InboxSuite:
     async def test_claims_come_in_order_of_arrival(self, store: Store) -> None:
         for n, session in enumerate("abab"):
             await store.accept(make_item(f"m{n}", session), claim=False)
-        first, second = await store.claim("main"), await store.claim("main")
+        first, second = await claim_one(store, "main"), await claim_one(store, "main")
         assert first is not None
         assert second is not None
         assert (first.id, second.id) == ("m0", "m1")
-        assert await store.claim("main") is None  # both sessions are busy
+        assert await claim_one(store, "main") is None  # both sessions are busy
         await store.settle(second, Settlement("answered"))
-        third = await store.claim("main")
+        third = await claim_one(store, "main")
         assert third is not None
         assert third.id == "m3"
 
-    async def test_claim_keeps_to_its_lane_and_skips(self, store: Store) -> None:
-        await store.accept(make_item("m1", "a"), claim=False)
-        await store.accept(make_item("m2", "b"), claim=False)
-        assert await store.claim("cron") is None
-        assert await store.claim("main", skip=("a", "b")) is None
-        taken = await store.claim("main", skip=("a", 'quote"s', "\N{SNOWMAN}"))
+    async def test_claim_keeps_to_its_lane_and_to_what_the_node_serves(self, store: Store) -> None:
+        await store.accept(make_item("m1", "agent:a:x"), claim=False)
+        await store.accept(make_item("m2", "agent:b:x"), claim=False)
+        assert await claim_one(store, "cron") is None
+        assert await claim_one(store, "main", serves=()) is None
+        assert await claim_one(store, "main", serves=("agent:c:", 'quote"s', "\N{SNOWMAN}", "gent:b:")) is None
+        taken = await claim_one(store, "main", serves=("agent:b:", "agent:c:"))
         assert taken is not None
         assert taken.id == "m2"
 
     async def test_one_runs_per_session(self, store: Store) -> None:
         for n in range(20):
             await store.accept(make_item(f"m{n:02}", "a"), claim=False)
-        got = [held for held in await asyncio.gather(*(store.claim("main") for _ in range(10))) if held]
+        got = [held for held in await asyncio.gather(*(claim_one(store, "main") for _ in range(10))) if held]
         assert [held.id for held in got] == ["m00"]
 
     async def test_waiting_lists_the_queue(self, store: Store) -> None:
@@ -181,10 +187,10 @@ class InboxSuite:
     async def test_yield_back_keeps_the_place(self, store: Store) -> None:
         for n in range(2):
             await store.accept(make_item(f"m{n}"), claim=False)
-        held = await store.claim("main")
+        held = await claim_one(store, "main")
         assert held is not None
         await store.yield_back(held)
-        again = await store.claim("main")
+        again = await claim_one(store, "main")
         assert again is not None
         assert (again.id, again.attempts) == ("m0", 1)
         # the first holder has lost its right, although the count of attempts is the same
@@ -225,7 +231,7 @@ class InboxSuite:
         assert [row.id for row in await store.list_waiting("agent:main:a")] == ["m3"]
         assert b"e2" not in (tmp_path / "home" / FILE).read_bytes()
         await store.settle(held, Settlement("answered"))
-        after = await store.claim("main")
+        after = await claim_one(store, "main")
         assert after is not None
         assert after.id == "m3"  # what was absorbed never runs by itself
 
@@ -352,7 +358,7 @@ class InboxSuite:
         found = await store.recover()
         assert [(row.id, row.attempts) for row in found] == [("m0", 1), ("m1", 1), ("m2", 0), ("m3", 0)]
         assert {row.state for row in found} == {"queued"}
-        again = await store.claim("main")
+        again = await claim_one(store, "main")
         assert again is not None
         assert (again.id, again.attempts) == ("m0", 2)
         await store.close()

@@ -2,6 +2,7 @@
 
     class TestMine(StoreSuite):
         async def open(self, home, clock): return await open_mine(home, clock)
+        def share(self, store): return store.one_more_node()
 
 `home` names the state: opening it again after `close()` must show the same. Needs pytest with pytest-asyncio (auto).
 """
@@ -13,13 +14,30 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.store.port import Dismissal, DismissedMessages, SessionRow, Settlement, StaleClaim, Store, TraceStep
+from palinurus.store.port import (
+    Dismissal,
+    DismissedMessages,
+    SessionFull,
+    SessionRow,
+    Settlement,
+    StaleClaim,
+    Store,
+    TraceStep,
+)
 from palinurus.testing.clock import FakeClock
-from palinurus.testing.conformance.inbox import InboxSuite, make_item, make_ledger_call, make_line, make_reply_part
+from palinurus.testing.conformance.inbox import (
+    FILE,
+    claim_one,
+    make_item,
+    make_ledger_call,
+    make_line,
+    make_reply_part,
+)
+from palinurus.testing.conformance.nodes import NodesSuite
 
 
-class StoreSuite(InboxSuite):
-    """The whole port. Subclass it, name it Test…, give it `open`."""
+class StoreSuite(NodesSuite):
+    """The whole port. Subclass it, name it Test…, give it `open` and `share`."""
 
     async def test_parts_of_a_target_keep_their_order(self, store: Store) -> None:
         await self.answer_with(
@@ -193,7 +211,56 @@ class StoreSuite(InboxSuite):
         assert [row.id for row in await store.list_running()] == ["m1"]
         assert [row.id for row in await store.requeue(["m1", "m2", "nobody"])] == ["m1", "m2"]
         assert await store.list_running() == []
-        after = await store.claim("main")
+        after = await claim_one(store, "main")
         assert after is not None and (after.id, after.attempts) == ("m1", 2)
         with pytest.raises(StaleClaim):
             await store.settle(held, Settlement("answered"))
+
+    async def test_only_so_many_wait_in_a_session_whoever_puts_them_in(self, store: Store) -> None:
+        await self.accept_and_claim(store)  # one that runs does not wait
+        taken = await asyncio.gather(
+            *(store.accept(make_item(f"w{n}"), claim=False, limit=3) for n in range(6)), return_exceptions=True
+        )
+        assert [isinstance(one, SessionFull) for one in taken] == [False] * 3 + [True] * 3
+        assert [row.id for row in await store.list_waiting("agent:main:a")] == ["w0", "w1", "w2"]
+        assert (await store.accept(make_item("w0"), claim=False, limit=1)).duplicate  # that is no news
+        assert not (await store.accept(make_item("o", session="agent:main:o"), claim=True, limit=0)).duplicate
+
+    async def test_several_are_claimed_at_once_but_one_of_each_session(self, store: Store) -> None:
+        for name in ("a1", "a2", "b1", "c1", "b2"):
+            await store.accept(make_item(name, session=f"agent:main:{name[0]}"), claim=False)
+        assert [held.id for held in await store.claim("main", 2)] == ["a1", "b1"]
+        assert [held.id for held in await store.claim("main", 9, serves=("agent:main:a",))] == []
+        (last,) = await store.claim("main", 9)
+        assert last.id == "c1" and await store.claim("main", 9) == []
+
+    async def test_two_who_claim_at_once_never_get_two_of_one_session(self, store: Store) -> None:
+        for n in range(12):
+            await store.accept(make_item(f"m{n}", session=f"agent:main:{n % 4}"), claim=False)
+        got = [one for some in await asyncio.gather(*(store.claim("main", 3) for _ in range(6))) for one in some]
+        assert sorted(one.id for one in got) == ["m0", "m1", "m2", "m3"]
+
+    async def test_a_session_is_begun_once_and_replaced_only_by_who_knows_it(self, store: Store) -> None:
+        rows = [SessionRow("agent:main:s", "main", f"s{n}", n, data=b'{"n":%d}' % n) for n in range(5)]
+        won = await asyncio.gather(*(store.save_session(row, expect=None) for row in rows))
+        assert won == [True, False, False, False, False]
+        assert not await store.save_session(rows[1], expect=rows[2].data)
+        assert await store.save_session(rows[1], expect=rows[0].data) and await store.save_session(rows[2])
+        assert await store.session("agent:main:s") == rows[2]
+
+    async def test_a_session_that_was_deleted_does_not_come_back_with_the_end_of_its_run(self, store: Store) -> None:
+        row = SessionRow("agent:main:a", "main", "s", 1, data=b'{"sessionId":"s"}')
+        await store.save_session(row)
+        held = await self.accept_and_claim(store)
+        await store.drop_session(row.key)
+        await store.settle(held, Settlement("answered", touch=row))
+        await store.touch(row)
+        assert await store.session(row.key) is None
+
+    async def test_lines_of_no_run_wait_for_the_run(self, store: Store) -> None:
+        held = await self.accept_and_claim(store)
+        with pytest.raises(StaleClaim):
+            await store.write([make_line("e1")], idle="agent:main:a")
+        await store.settle(held, Settlement("answered"))
+        await store.write([make_line("e2")], idle="agent:main:a")
+        assert [line.id for line in await store.list_journal_lines(FILE)] == ["e2"]

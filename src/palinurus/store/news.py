@@ -1,0 +1,36 @@
+"""What other nodes do with the state they share, as `Store.watch` tells it: after the commit, and never what the node
+itself did. One node alone hears nothing.
+
+News make things quick; the truth is in the store. Whoever hears some looks there, and may hear the same twice. A store
+over a network, which can lose some, has to look itself and tell again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+NewsKind: TypeAlias = Literal[
+    "queued",  # key: a message that waits (again); detail: its lane
+    "taken",  # key: a message that waited and runs now
+    "absorbed",  # key: a message that waited; detail: the one whose run it is part of now
+    "stopped",  # key: a message that runs and shall not; detail: the note it ends with
+    "ended",  # key: a message whose outcome is on disk; detail: its lane
+    "replies",  # key: a channel for which replies wait
+    "record",  # key: a kind of records; detail: the record that was written or removed
+    "released",  # key: what somebody alone did, and does no more
+]
+
+
+class StoreNews(msgspec.Struct, frozen=True):
+    """One change. `session` is that of a message."""
+
+    what: NewsKind
+    key: str = ""
+    session: str = ""
+    detail: str = ""
+
+
+NewsListener: TypeAlias = Callable[[StoreNews], None]

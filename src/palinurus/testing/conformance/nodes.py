@@ -1,0 +1,214 @@
+"""What nodes that share a state need of its store: holds, fires, stops, news of each other. See `conformance/store.py`.
+
+`share` gives a handle of one more node on an opened state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from palinurus.store.news import StoreNews
+from palinurus.store.port import (
+    Dismissal,
+    DismissedMessages,
+    InboxItem,
+    SessionFull,
+    Settlement,
+    SlotTaken,
+    StaleClaim,
+    Store,
+)
+from palinurus.testing.clock import FakeClock
+from palinurus.testing.conformance.inbox import (
+    FILE,
+    InboxSuite,
+    claim_one,
+    make_item,
+    make_line,
+    make_reply_part,
+)
+
+SESSION = "agent:main:a"
+
+
+class NodesSuite(InboxSuite):
+    """Two nodes and one state."""
+
+    def share(self, store: Store) -> Store:
+        raise NotImplementedError
+
+    @pytest.fixture
+    async def other(self, store: Store) -> AsyncIterator[Store]:
+        other = self.share(store)
+        await other.recover()
+        yield other
+        await other.close()
+
+    # --- holds and fires ---------------------------------------------------------------------------------------
+
+    async def test_of_a_session_that_is_held_nothing_is_claimed(self, store: Store, clock: FakeClock) -> None:
+        await store.accept(make_item("m1", "a"), claim=False, hold=5.0)
+        await store.accept(make_item("m2", "b"), claim=False)
+        first = await claim_one(store)
+        assert first is not None and first.id == "m2"
+        assert await claim_one(store) is None
+        await store.hold("a", 60.0)
+        await clock.advance(30)
+        assert await claim_one(store) is None
+        await store.hold("a", 0)
+        second = await claim_one(store)
+        assert second is not None and second.id == "m1"
+
+    async def test_a_hold_ends_by_itself(self, store: Store, clock: FakeClock) -> None:
+        await store.accept(make_item("m1", "a"), claim=False, hold=5.0)
+        await clock.advance(6)
+        assert await claim_one(store) is not None
+
+    async def test_one_that_is_claimed_at_once_holds_nothing(self, store: Store) -> None:
+        held = (await store.accept(make_item("m1", "a"), claim=True, hold=60.0)).claim
+        assert held is not None
+        await store.yield_back(held)
+        assert await claim_one(store) is not None
+
+    async def test_a_fire_and_its_message_are_one_step(self, store: Store) -> None:
+        def fire(ident: str, due: int, session: str = "agent:main:a", dedupe: str = "") -> InboxItem:
+            return msgspec.structs.replace(make_item(ident, session, dedupe=dedupe), slot=("job", due))
+
+        assert (await store.accept(fire("m1", 1000), claim=True)).claim is not None
+        with pytest.raises(SlotTaken):
+            await store.accept(fire("m2", 1000), claim=True)
+        assert await store.item("m2") is None and not await store.claim_slot("job", 1000)
+        assert (await store.accept(fire("m3", 1000, dedupe="fake:m1"), claim=True)).duplicate  # handed in again
+        with pytest.raises(SessionFull):  # and if it is not taken, the fire is still to come
+            await store.accept(fire("m4", 2000), claim=False, limit=0)
+        assert not (await store.accept(fire("m5", 2000), claim=False)).duplicate
+
+    # --- stops -------------------------------------------------------------------------------------------------
+
+    async def test_a_stop_is_one_step_for_what_runs_and_what_waits(
+        self, store: Store, tmp_path: Path, clock: FakeClock
+    ) -> None:
+        held = await self.accept_and_claim(store)
+        await store.queue_replies(held, [make_reply_part("r1")])
+        for ident, session in (("m2", SESSION), ("m3", SESSION), ("o1", "agent:main:other")):
+            await store.accept(make_item(ident, session), claim=False)
+        assert await store.stop(SESSION, "no", waiting="later", only=("m3", "o1")) == DismissedMessages(("m3",), ())
+        assert await store.stop(SESSION, "no") == DismissedMessages((), ("m1",))
+        assert await store.stop(SESSION, "no", waiting="later", silent=True) == DismissedMessages(("m2",), ("m1",))
+        assert await store.stop("agent:main:nobody", "no", waiting="later") == DismissedMessages()
+        assert await store.list_due_replies("fake", 9999) == []
+        store = await self.reopen(store, tmp_path, clock)
+        try:
+            assert [row.id for row in await store.recover()] == ["o1"]
+            rows = [await store.item(ident) for ident in ("m1", "m2", "m3")]
+            assert [(r.state, r.outcome) for r in rows if r is not None] == [("done", "aborted")] * 3
+            assert [r.note for r in rows if r is not None] == ["no", "later", "later"]
+        finally:
+            await store.close()
+
+    async def test_a_stop_finds_the_run_of_another_node(self, store: Store, other: Store) -> None:
+        heard: list[StoreNews] = []
+        store.watch(heard.append)
+        held = await self.accept_and_claim(store)
+        await other.accept(make_item("m2"), claim=True)
+        assert await other.stop(SESSION, "no", waiting="no") == DismissedMessages(("m2",), ("m1",))
+        await store.settle(held, Settlement("answered", "all of it"))
+        row = await other.item("m1")
+        assert row is not None and (row.outcome, row.note) == ("aborted", "no")
+        assert StoreNews("stopped", "m1", SESSION, "no") in heard and StoreNews("ended", "m2", SESSION, "main") in heard
+
+    # --- news --------------------------------------------------------------------------------------------------
+
+    async def test_a_node_hears_of_what_others_do_and_not_of_itself(self, store: Store, other: Store) -> None:
+        own: list[StoreNews] = []
+        heard: list[StoreNews] = []
+        store.watch(own.append)
+        end = other.watch(heard.append)
+        held = await self.accept_and_claim(store)
+        for ident in ("m2", "m3"):
+            await store.accept(make_item(ident), claim=False)
+        await store.append(held, [make_line("e1")], absorb=["m2"])
+        await store.settle(held, Settlement("answered", replies=(make_reply_part("r1"),)))
+        (again,) = await store.claim("main")
+        await store.yield_back(again)
+        await store.put_record("device", "d1", b"1")
+        told = [(news.what, news.key, news.detail) for news in heard]
+        assert told == [
+            ("queued", "m2", "main"),
+            ("queued", "m3", "main"),
+            ("absorbed", "m2", "m1"),
+            ("ended", "m1", "main"),
+            ("replies", "fake", ""),
+            ("taken", "m3", ""),
+            ("queued", "m3", "main"),
+            ("record", "device", "d1"),
+        ]
+        assert own == [] and {news.session for news in heard[:6]} == {SESSION, ""}
+        end()
+        await store.put_record("device", "d1", None)
+        assert len(heard) == len(told)
+
+    async def test_what_failed_is_no_news(self, store: Store, other: Store) -> None:
+        heard: list[StoreNews] = []
+        other.watch(heard.append)
+        held = await self.accept_and_claim(store)
+        with pytest.raises(StaleClaim):
+            await store.append(held, [make_line("e1")], absorb=["nobody"])
+        assert await store.dismiss([Dismissal("nobody", "aborted", "no")]) == DismissedMessages()
+        assert not await store.put_record("device", "d1", b"2", expect=b"1")
+        assert heard == []
+
+    # --- who does what -----------------------------------------------------------------------------------------
+
+    async def test_what_another_node_runs_is_left_to_it(self, store: Store, other: Store) -> None:
+        held = (await other.accept(make_item("m1"), claim=True)).claim
+        assert held is not None
+        assert await store.list_running() == [] and [row.id for row in await other.list_running()] == ["m1"]
+        third = self.share(store)
+        assert await third.recover() == []
+        await third.close()
+        await other.append(held, [make_line("e1")])  # it still runs
+        assert (await store.accept(make_item("m2"), claim=True)).claim is None
+        assert await claim_one(store) is None
+        await other.settle(held, Settlement("answered"))
+        assert await claim_one(store) is not None
+
+    async def test_what_is_granted_to_one_is_granted_to_no_other_until_that_is_gone(self, store: Store) -> None:
+        heard: list[StoreNews] = []
+        other, third = self.share(store), self.share(store)
+        third.watch(heard.append)
+        assert await other.grant("clock") and await other.grant("clock")
+        assert not await third.grant("clock") and await third.grant("channel/x") and not await store.grant("clock")
+        await other.close()
+        assert StoreNews("released", "clock") in heard
+        assert await third.grant("clock") and not await store.grant("clock")
+        await third.close()
+        assert await store.grant("clock")
+
+    async def test_a_part_is_sent_by_the_first_who_says_so(self, store: Store, other: Store) -> None:
+        held = await self.accept_and_claim(store)
+        await store.settle(held, Settlement("answered", replies=(make_reply_part("r1"),)))
+        assert (await store.mark_sending("r1", 1, attempts=0)).attempts == 1
+        with pytest.raises(StaleClaim):
+            await other.mark_sending("r1", 1, attempts=0)
+        assert (await other.mark_sending("r1", 1, attempts=1)).attempts == 2  # who knows that it was tried
+
+    async def test_the_rest_of_a_transcript(self, store: Store, other: Store) -> None:
+        assert await store.read_tail(FILE, 0) == b""
+        held = await self.accept_and_claim(store)
+        await store.append(held, [make_line("e1")])
+        first = await other.read_tail(FILE, 0)
+        assert first == make_line("e1").data + b"\n"
+        await store.append(held, [make_line("e2"), make_line("e3")])
+        assert await other.read_tail(FILE, len(first)) == b"".join(make_line(e).data + b"\n" for e in ("e2", "e3"))
+        assert await other.read_tail(FILE, 3 * len(first)) == b"" == await other.read_tail(FILE, 10**6)
+
+    async def test_a_node_that_leaves_closes_nothing_for_the_others(self, store: Store) -> None:
+        other = self.share(store)
+        await other.close()
+        await other.close()
+        assert (await store.accept(make_item("m1"), claim=True)).claim is not None
