@@ -22,6 +22,9 @@ from palinurus.tools.sandbox.probe import detect_support
 
 KINDS = [
     pytest.param(
+        "namespaces", marks=pytest.mark.skipif(not detect_support().namespaces, reason="no namespaces can be made here")
+    ),
+    pytest.param(
         "landlock", marks=pytest.mark.skipif(landlock.landlock_version() < 6, reason="needs Landlock of kernel 6.12")
     ),
     pytest.param(
@@ -56,10 +59,9 @@ class Room:
         cell = msgspec.structs.replace(self.cell, **changes)
         argv = ("/bin/sh", "-c", command)
         launch = prepare_launch(argv, str(self.workspace), {**self.env, **self.where.env}, cell)
-        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        process = start_child(launch, start_new_session=True, **options)
+        process = start_child(launch, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         out, _ = process.communicate(timeout=60)
-        return Ran(process.returncode, out.decode("utf-8", "replace"))
+        return Ran(process.wait(), out.decode("utf-8", "replace"))
 
 
 @pytest.fixture(params=KINDS)
@@ -72,6 +74,8 @@ def room_of(tmp_path: Path) -> Callable[..., Room]:
     def make(kind: str = "landlock", **sandbox: Any) -> Room:
         if kind == "landlock" and landlock.landlock_version() < 6:
             pytest.skip("needs Landlock of kernel 6.12")
+        if kind == "namespaces" and not detect_support().namespaces:
+            pytest.skip("no namespaces can be made here")
         return Room(tmp_path, kind, **sandbox)
 
     return make

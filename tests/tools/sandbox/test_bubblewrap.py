@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from palinurus.core.types.sandbox import SandboxSpec
-from palinurus.tools.sandbox import bubblewrap
+from palinurus.tools.sandbox import bubblewrap, layout
 
 
 @pytest.fixture(autouse=True)
@@ -28,8 +28,8 @@ def test_namespaces() -> None:
     assert "--unshare-net" in line(SandboxSpec("bubblewrap", ("/usr",), connect=()))
 
 
-def test_it_does_not_die_with_the_thread_that_started_it() -> None:
-    assert "--die-with-parent" not in line(SandboxSpec("bubblewrap", ("/usr",)))
+def test_it_dies_with_its_keeper() -> None:
+    assert "--die-with-parent" in line(SandboxSpec("bubblewrap", ("/usr",)))
 
 
 def test_outer_folders_are_mounted_before_inner_ones(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_etc_is_shown_as_a_whole_with_the_rest_covered(tmp_path: Path, monkeypat
     for path in ("passwd", "shadow", "ssl/certs/a", "ssl/private/key", "secret/x"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("")
-    monkeypatch.setattr(bubblewrap, "_WHOLE", str(tmp_path))
+    monkeypatch.setattr(layout, "_WHOLE", str(tmp_path))
     made = line(SandboxSpec("bubblewrap", (f"{tmp_path}/passwd", f"{tmp_path}/ssl/certs")))
     assert f"--ro-bind {tmp_path} {tmp_path}" in made
     assert f"--ro-bind /dev/null {tmp_path}/shadow" in made

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from palinurus.core.types.sandbox import ContainerMount, ContainerSpec, SandboxSpec
@@ -44,7 +45,7 @@ def run(box: ContainerSpec, command: str) -> tuple[int, str]:
     launch = prepare_launch(("/bin/sh", "-c", command), "/", {"LANG": "C"}, SandboxSpec("docker", box=box))
     env = {**launch.env, "PATH": os.defpath}
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
-    process = start_child(launch._replace(env=env), **options)
+    process = start_child(msgspec.structs.replace(launch, env=env), **options)
     out, _ = process.communicate(timeout=60)
     return process.returncode, out.decode()
 

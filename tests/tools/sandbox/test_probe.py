@@ -14,12 +14,10 @@ from palinurus.tools.sandbox.probe import SandboxSupport, detect_support, list_g
         (SandboxSupport(), "none"),
         (SandboxSupport(landlock=1), "landlock"),
         (SandboxSupport(landlock=7, bubblewrap=True), "bubblewrap"),
-        (
-            SandboxSupport(landlock=3, bubblewrap=True),
-            "landlock",
-        ),  # without rules about ports namespaces alone are less
-        (SandboxSupport(bubblewrap=True), "none"),
-        (SandboxSupport(landlock=7, bubblewrap=True, root=True), "landlock"),  # root's archives have other owners
+        (SandboxSupport(landlock=3, bubblewrap=True), "bubblewrap"),  # open ports are a gap; open files would be worse
+        (SandboxSupport(bubblewrap=True), "bubblewrap"),
+        (SandboxSupport(landlock=7, bubblewrap=True, namespaces=True), "namespaces"),
+        (SandboxSupport(namespaces=True, root=True), "namespaces"),
     ],
 )
 def test_the_best_there_is(found: SandboxSupport, best: SandboxKind) -> None:
@@ -34,6 +32,10 @@ def test_the_best_there_is(found: SandboxSupport, best: SandboxKind) -> None:
         (SandboxSupport(landlock=5, seccomp=True), "landlock", "signals"),
         (SandboxSupport(landlock=7), "landlock", "Unix sockets"),
         (SandboxSupport(landlock=7, seccomp=True), "landlock", "bubblewrap"),
+        (SandboxSupport(landlock=2, seccomp=True), "landlock", "truncate"),
+        (SandboxSupport(seccomp=True, bubblewrap=True), "bubblewrap", "TCP ports are not limited"),
+        (SandboxSupport(seccomp=True, namespaces=True), "namespaces", "TCP ports are not limited"),
+        (SandboxSupport(landlock=7, seccomp=True, root=True), "landlock", "only root may read"),
     ],
 )
 def test_what_is_open_comes_with_a_way_out(found: SandboxSupport, kind: SandboxKind, says: str) -> None:
@@ -42,8 +44,13 @@ def test_what_is_open_comes_with_a_way_out(found: SandboxSupport, kind: SandboxK
 
 
 def test_a_whole_machine_has_no_gaps() -> None:
-    assert list_gaps(SandboxSupport(7, True, True, True, ""), "bubblewrap") == []
+    assert list_gaps(SandboxSupport(7, True, True, True, "", root=False), "bubblewrap") == []
+    assert list_gaps(SandboxSupport(7, True, root=True, namespaces=True), "namespaces") == []
     assert list_gaps(SandboxSupport(), "docker") == []
+
+
+def test_the_worst_comes_first() -> None:
+    assert "chmod" in list_gaps(SandboxSupport(landlock=7, seccomp=True), "landlock")[0].what
 
 
 def test_it_is_looked_up_once() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from palinurus.core.types.sandbox import SandboxSpec
 from palinurus.tools.sandbox import syscalls
+from palinurus.tools.sandbox.plan import KeeperPlan
 from palinurus.tools.sandbox.seccomp import compile_filter, list_rules
 
 MACHINES = [pytest.param(machine, id=name) for name, machine in syscalls._MACHINES.items()]
@@ -78,6 +79,29 @@ CASES = [
     (SOME, "bpf", (0,), errno.EPERM),
     (SOME, "open_by_handle_at", (0,), errno.EPERM),
     (SOME, "keyctl", (0,), errno.EPERM),
+    # a program that runs as its owner: no command needs to make one, and it would work outside
+    (SOME, "fchmodat", (3, 0, 0o4755), errno.EPERM),
+    (SOME, "fchmod", (3, 0o4755), errno.EPERM),
+    (SOME, "fchmodat2", (3, 0, 0o4755, 0), errno.EPERM),
+    (SOME, "fchmodat", (3, 0, 0o2755), 0),
+    (SOME, "openat", (3, 0, 0o101, 0o4755), errno.EPERM),
+    (SOME, "openat", (3, 0, 0o1, 0o4755), 0),  # no new file: the mode is whatever stood in the register
+    (SOME, "mknodat", (3, 0, 0o104755), errno.EPERM),
+    (SOME, "openat2", (3,), errno.ENOSYS),
+    # namespaces, in which it would be root
+    (SOME, "unshare", (0x10000000,), errno.EPERM),
+    (SOME, "clone", (0x10000000 | 17,), errno.EPERM),
+    (SOME, "clone", (0x3D0F00,), 0),  # a thread
+    (SOME, "clone3", (0,), errno.ENOSYS),
+    (SOME, "mount", (0,), errno.EPERM),
+    (SandboxSpec("bubblewrap"), "unshare", (0x10000000,), 0),  # it makes its own
+    # limits and turns of the processor are no signals, and end a process as well
+    (SOME, "prlimit64", (GATEWAY, 7), errno.EPERM),
+    (SOME, "prlimit64", (0, 7), 0),
+    (SOME, "sched_setaffinity", (GATEWAY,), errno.EPERM),
+    # in a process namespace nobody else is in sight
+    (SandboxSpec("namespaces"), "kill", (-1, 9), 0),
+    (SandboxSpec("namespaces"), "kill", (GATEWAY, 9), 0),
 ]
 
 
@@ -102,3 +126,10 @@ def test_other_instruction_sets_are_refused(machine: syscalls.KernelMachine) -> 
     code = compile_filter(machine, list_rules(SOME, (GATEWAY,)))
     assert judged(code, 0x40000003, 0) == errno.ENOSYS
     assert judged(code, machine.audit, 0x40000000 + 41) == errno.ENOSYS
+
+
+def test_a_nest_of_user_namespaces_has_no_mounts() -> None:
+    cell = KeeperPlan("namespaces", nested=True, alone=True)
+    refused = {rule.name: rule for rule in list_rules(cell, ())}
+    assert refused["clone"].value == refused["unshare"].value == 0x20000  # CLONE_NEWNS, and no other
+    assert refused["mount"].arg == -1 and refused["setns"].arg == -1 and "clone3" in refused

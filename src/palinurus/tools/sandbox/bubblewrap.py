@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Callable, Sequence
+from functools import cache
 
-from palinurus.core.types.sandbox import SandboxSpec, find_enclosing_folder
+from palinurus.tools.sandbox.layout import MountStep, list_mounts
+from palinurus.tools.sandbox.plan import KeeperPlan
 
 _PLACES = "/usr/bin:/usr/local/bin:/bin:/run/current-system/sw/bin"
-_OWN = ("/proc", "/dev")  # made new inside
-_WHOLE = "/etc"
 _SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi", "/proc/scsi")
 
 
@@ -22,73 +23,40 @@ def find_bubblewrap() -> str:
     return shutil.which("bwrap", path=_PLACES) or ""
 
 
-def wrap_bubblewrap(command: Sequence[str], cwd: str, cell: SandboxSpec) -> tuple[str, ...]:
+def wrap_bubblewrap(command: Sequence[str], cwd: str, cell: KeeperPlan) -> tuple[str, ...]:
     """The command line that runs `command` inside. Raises OSError when bubblewrap is not there."""
     where = find_bubblewrap()
     if not where:
         raise FileNotFoundError(2, "bubblewrap (bwrap) is not installed")
-    line = [where, "--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    # no namespaces in namespaces: they open parts of the kernel that only root can reach
+    user = ["--unshare-user", "--disable-userns"] if _can_close(where) and os.geteuid() else ["--unshare-user-try"]
+    line = [where, *user, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     if cell.connect == ():
         line.append("--unshare-net")
-    # no --die-with-parent: for the kernel the parent is the thread that started it, and that one ends at once
-    line += ["--cap-drop", "ALL", "--hostname", "cell", "--proc", "/proc", "--dev", "/dev"]
+    line += ["--die-with-parent", "--cap-drop", "ALL", "--hostname", "cell", "--proc", "/proc", "--dev", "/dev"]
     # to root a new /proc is as writable as the old one, and what is written there the kernel runs outside
     for path in _SETTINGS if os.geteuid() == 0 else ():
         line += ["--ro-bind-try", path, path]
     line += ["--tmpfs", "/dev/shm", "--perms", "1777", "--tmpfs", "/tmp"]
-    if cell.temporary:
-        line += ["--bind", cell.temporary, "/tmp"]
-    for option, path in _binds(cell):
-        if os.path.exists(path):
-            line += [option, path, path]
-    for option, *words in (*_masks(cell.read), *_hide(cell), *_links()):
-        line += [option, *words]
+    for step in list_mounts(cell):
+        line += _OPTIONS[step.how](step)
     return (*line, "--chdir", cwd, "--", *command)
 
 
-def _binds(cell: SandboxSpec) -> list[tuple[str, str]]:
-    """Outer folders first: a mount hides what was mounted below it before."""
-    read = {_WHOLE if find_enclosing_folder(path, (_WHOLE,)) else path for path in cell.read}
-    wanted = [("--ro-bind", path) for path in read] + [("--bind", path) for path in cell.write]
-    inner = [(option, path) for option, path in wanted if not find_enclosing_folder(path, _OWN)]
-    return sorted(inner, key=lambda one: (one[1].count("/"), one[0] == "--bind"))
+@cache
+def _can_close(where: str) -> bool:
+    """From 0.8 on."""
+    try:
+        told = subprocess.run([where, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=5, env={})
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    words = told.stdout.split()
+    return len(words) > 1 and tuple(int(n) for n in words[1].split(b".")[:2] if n.isdigit()) >= (0, 8)
 
 
-def _masks(granted: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """What lies in a folder that is bound as a whole, and was not granted: each mount costs time, and hiding ten
-    things is cheaper than showing two hundred."""
-    shown = {path for path in granted if find_enclosing_folder(path, (_WHOLE,))}
-    if not shown or _WHOLE in shown:
-        return []
-    above = {path[:at] for path in shown for at, char in enumerate(path) if char == "/"}
-    return _hidden(_WHOLE, shown, above)
-
-
-def _hidden(folder: str, shown: set[str], above: set[str]) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
-    with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda one: one.name):
-            if entry.path in shown or entry.is_symlink():
-                continue
-            if entry.path in above:
-                found += _hidden(entry.path, shown, above)
-            elif entry.is_dir():
-                found.append(("--tmpfs", entry.path))
-            else:
-                found.append(("--ro-bind", "/dev/null", entry.path))
-    return found
-
-
-def _hide(cell: SandboxSpec) -> list[tuple[str, ...]]:
-    inner = (path for path in cell.hide if find_enclosing_folder(path, (*cell.read, *cell.write)))
-    return [
-        ("--tmpfs", path) if os.path.isdir(path) else ("--ro-bind", "/dev/null", path)
-        for path in inner
-        if os.path.exists(path)
-    ]
-
-
-def _links() -> list[tuple[str, ...]]:
-    """/bin and /lib are links on most systems."""
-    with os.scandir("/") as entries:
-        return [("--symlink", os.readlink(entry.path), entry.path) for entry in entries if entry.is_symlink()]
+_OPTIONS: dict[str, Callable[[MountStep], list[str]]] = {
+    "read": lambda step: ["--ro-bind", step.source, step.target],
+    "write": lambda step: ["--bind", step.source, step.target],
+    "empty": lambda step: ["--tmpfs", step.target],
+    "link": lambda step: ["--symlink", step.source, step.target],
+}

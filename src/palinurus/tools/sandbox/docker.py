@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from palinurus.core.types.sandbox import ContainerSpec, is_inside
+from palinurus.core.folders import is_inside
+from palinurus.core.types.sandbox import ContainerSpec
 from palinurus.tools.sandbox.system import make_own_command
 
 LABEL = "palinurus.box"

@@ -1,19 +1,18 @@
 """Landlock: the kernel's rules about files, ports, signals and sockets for one thread and all it starts.
 
-`make_ruleset` makes the rules of a cell, `restrict_thread` puts the calling thread under them, for good. What is not
-granted is denied; a rule is about the file or folder that stood at the path when it was made.
+`make_port_rules` and `make_file_rules` make the rules of a cell, `restrict_thread` puts the calling thread under them,
+for good. What is not granted is denied; a rule is about the file or folder that stood at the path when it was made.
 """
 
 from __future__ import annotations
 
-import errno
 import functools
 import os
 import stat
 import struct
 
-from palinurus.core.types.sandbox import PortRanges, SandboxSpec
 from palinurus.tools.sandbox import syscalls
+from palinurus.tools.sandbox.plan import KeeperPlan
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
@@ -22,12 +21,12 @@ _DEVICES = 1 << 6 | 1 << 11
 READING = EXECUTE | READ_FILE | READ_DIR
 WRITING = READING | WRITE_FILE | _MAKE | REFER | TRUNCATE | IOCTL_DEV
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
-_CONNECT = 1 << 1
+_BIND, _CONNECT = 1 << 0, 1 << 1
 _SCOPES = 1 << 0 | 1 << 1  # abstract sockets, signals
 _BENEATH, _PORT = 1, 2
 # since which version of the interface a right exists; unknown ones may not be asked for
 _SINCE = ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV))
-NET_SINCE, SCOPE_SINCE = 4, 6
+TRUNCATE_SINCE, NET_SINCE, SCOPE_SINCE = 3, 4, 6
 
 
 @functools.cache
@@ -41,19 +40,31 @@ def landlock_version() -> int:
         return 0
 
 
-def make_ruleset(cell: SandboxSpec, *, files: bool = True) -> int:
-    """A handle of the cell's rules; the caller closes it. `files` False: only ports, sockets and signals.
+def make_port_rules(cell: KeeperPlan) -> int | None:
+    """A handle of the rules about TCP ports, which the caller closes; None where there is nothing to hold or nothing
+    that could hold it. Ports that may be connected to may be listened on, and no others: not the gateway's.
 
-    Raises OSError when the kernel cannot do it.
-    """
+    Raises OSError when the kernel refuses."""
+    if landlock_version() < NET_SINCE or cell.connect is None:
+        return None
+    handle = _make((0, _CONNECT | _BIND))
+    try:
+        _ports(handle, cell.connect, listen=cell.listen)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def make_file_rules(cell: KeeperPlan, *, files: bool = True) -> int | None:
+    """A handle of the rules about files, signals and abstract sockets (`files` False: without files), which the caller
+    closes; None where the kernel has none of them. Raises OSError."""
     known = landlock_version()
-    rights = _known(WRITING | _DEVICES, known) if files else 0
-    net = _CONNECT if known >= NET_SINCE and cell.connect is not None else 0
-    fields = [rights, net, _SCOPES][: 1 + (known >= NET_SINCE) + (known >= SCOPE_SINCE)]
-    attributes = struct.pack(f"={len(fields)}Q", *fields)
-    if not any(fields):
-        raise OSError(errno.ENOSYS, "this kernel's Landlock has no rules for that")
-    handle = syscalls.call_kernel(syscalls.LANDLOCK_CREATE, attributes, len(attributes), 0)
+    rights = _known(WRITING | _DEVICES, known) if files and known else 0
+    scopes = _SCOPES if known >= SCOPE_SINCE else 0
+    if not rights and not scopes:
+        return None
+    handle = _make((rights, 0, scopes) if scopes else (rights,))
     try:
         for path in cell.read if files else ():
             _grant(handle, path, READING, rights)
@@ -61,12 +72,15 @@ def make_ruleset(cell: SandboxSpec, *, files: bool = True) -> int:
             _grant(handle, path, WRITING & ~_DEVICES, rights)
         for path in cell.listed if files else ():
             _grant(handle, path, READ_DIR, rights)
-        if net:
-            _ports(handle, cell.connect or ())
     except BaseException:
         os.close(handle)
         raise
     return handle
+
+
+def _make(fields: tuple[int, ...]) -> int:
+    attributes = struct.pack(f"={len(fields)}Q", *fields)
+    return syscalls.call_kernel(syscalls.LANDLOCK_CREATE, attributes, len(attributes), 0)
 
 
 def _known(wanted: int, version: int) -> int:
@@ -89,11 +103,13 @@ def _grant(handle: int, path: str, wanted: int, rights: int) -> None:
         os.close(place)
 
 
-def _ports(handle: int, ports: PortRanges) -> None:
+def _ports(handle: int, ports: tuple[tuple[int, int], ...], *, listen: bool) -> None:
     add = syscalls.prepare_call(syscalls.LANDLOCK_ADD)
+    if listen:
+        add(handle, _PORT, struct.pack("=QQ", _BIND, 0), 0)  # "any port": the system picks an ephemeral one
     for first, last in ports:
         for port in range(first, last + 1):
-            add(handle, _PORT, struct.pack("=QQ", _CONNECT, port), 0)
+            add(handle, _PORT, struct.pack("=QQ", _CONNECT | _BIND, port), 0)
 
 
 def restrict_thread(handle: int) -> None:

@@ -5,33 +5,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import IO, TypeAlias
 
-from palinurus.core.types.sandbox import ProcessLimits, SandboxSpec
-from palinurus.tools.sandbox import bubblewrap, confine, docker, landlock
+import msgspec
 
-_BLOCK = 512  # bytes; the unit of `ulimit -f` in every sh
-
-
-def wrap_limits(argv: Sequence[str], limits: ProcessLimits) -> tuple[str, ...]:
-    """The command line that runs `argv` under the limits: a shell sets them on itself and becomes the command, in less
-    than a millisecond. Set from outside, it would run a moment without them. One the system refuses is left out."""
-    wanted = (
-        ("-n", limits.files),
-        ("-f", limits.file_bytes // _BLOCK),
-        ("-v", limits.memory_bytes >> 10),
-        ("-t", limits.cpu_seconds),
-    )
-    lines = ["ulimit -c 0", *(f"ulimit {option} {value} 2>/dev/null" for option, value in wanted if value)]
-    if limits.processes:  # the letter differs from shell to shell
-        lines.append(f"ulimit -u {limits.processes} 2>/dev/null || ulimit -p {limits.processes} 2>/dev/null")
-    return ("/bin/sh", "-c", "\n".join([*lines, 'exec "$@"']), "sh", *argv)
+from palinurus.core.types.sandbox import SandboxSpec
+from palinurus.tools.sandbox import bubblewrap, children, docker, keeper, landlock
 
 
-class ChildLaunch(NamedTuple):
+class ChildLaunch(msgspec.Struct, frozen=True):
     """What is started. `argv` may have a wrapper in front of what was asked for."""
 
     argv: tuple[str, ...]
@@ -50,24 +36,75 @@ def prepare_launch(argv: Sequence[str], cwd: str, env: Mapping[str, str], cell: 
         )
     inside = {**env, "TMPDIR": cell.temporary} if cell.temporary else dict(env)
     if cell.kind == "bubblewrap":
-        line = bubblewrap.wrap_bubblewrap(argv, cwd, cell)
-        return ChildLaunch(wrap_limits(line, cell.limits), "/", {**inside, "TMPDIR": "/tmp"}, cell)
-    if cell.kind == "landlock":
-        if not landlock.landlock_version():
-            raise OSError("this kernel has no Landlock, which the configuration asks for")
-        return ChildLaunch(wrap_limits(argv, cell.limits), cwd, inside, cell)
+        line = bubblewrap.wrap_bubblewrap(argv, cwd, children.make_plan(cell))
+        return ChildLaunch(line, "/", {**inside, "TMPDIR": "/tmp"}, cell)
+    if cell.kind == "landlock" and not landlock.landlock_version():
+        raise OSError("this kernel has no Landlock, which the configuration asks for")
+    if cell.kind in keeper.CONFINED and not children.has_keepers():
+        raise OSError("this machine has nothing of what the configuration asks for")
+    if cell.kind == "namespaces":
+        inside["TMPDIR"] = "/tmp"
     return ChildLaunch(tuple(argv), cwd, inside, cell)
 
 
-def start_child(launch: ChildLaunch, **options: Any) -> subprocess.Popen[bytes]:
-    """The running child. `options` (stdin, stdout, pass_fds, start_new_session …) go to Popen as they are.
+StartedChild: TypeAlias = "subprocess.Popen[bytes] | children.KeptChild"
 
-    Raises OSError; a cell the kernel refuses is such an error, never a child outside it.
-    """
 
-    def popen() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(launch.argv, cwd=launch.cwd, env=launch.env, **options)
+def start_child(
+    launch: ChildLaunch, *, stdin: int, stdout: int, stderr: int, pool: children.KeeperPool | None = None
+) -> StartedChild:
+    """The child, running, in a session of its own: with handles, or PIPE or DEVNULL of subprocess. `pool`: where its
+    keeper comes from, if not from that of this process.
 
-    if launch.cell.kind in ("landlock", "bubblewrap"):
-        return confine.start_confined(launch.cell, popen)
-    return popen()
+    Raises OSError; a sandbox the kernel refuses is such an error, never a child outside it."""
+    if not children.has_keepers():
+        return subprocess.Popen(
+            launch.argv,
+            cwd=launch.cwd,
+            env=launch.env,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    with contextlib.ExitStack() as given:
+        ends = [_open_end(wanted, number, given) for number, wanted in enumerate((stdin, stdout, stderr))]
+        handles = children.ChildHandles._make((*(theirs for theirs, _ in ends), ()))
+        if stderr == subprocess.STDOUT:
+            handles = handles._replace(stderr=handles.stdout)
+        child = start_kept(launch, handles, pool=pool)
+    child.stdin, child.stdout, child.stderr = (ours for _, ours in ends)
+    child.wait_started()
+    return child
+
+
+def start_kept(
+    launch: ChildLaunch,
+    handles: children.ChildHandles,
+    *,
+    session: bool = True,
+    pool: children.KeeperPool | None = None,
+) -> children.KeptChild:
+    """The child, perhaps not yet running: its channel tells. `session`: in a session of its own. The caller keeps its
+    handles. Raises OSError."""
+    child = (pool or children.get_keeper_pool()).take(launch.cell)
+    try:
+        child.send_job(launch.argv, launch.cwd, launch.env, handles, session=session)
+    except OSError:
+        child.close()
+        raise
+    return child
+
+
+def _open_end(wanted: int, number: int, given: contextlib.ExitStack) -> tuple[int, IO[bytes] | None]:
+    """The child's handle, and ours where there is a pipe. The child's is closed with `given`."""
+    if wanted == subprocess.DEVNULL:
+        theirs = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        given.callback(os.close, theirs)
+        return theirs, None
+    if wanted != subprocess.PIPE:
+        return wanted, None
+    reading, writing = os.pipe()
+    theirs, ours = (reading, writing) if number == 0 else (writing, reading)
+    given.callback(os.close, theirs)
+    return theirs, open(ours, "wb" if number == 0 else "rb", buffering=0)

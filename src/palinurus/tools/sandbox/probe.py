@@ -6,15 +6,19 @@ import functools
 import os
 import subprocess
 import sys
-from typing import NamedTuple
+import threading
 
-from palinurus.core.types.sandbox import SandboxKind
-from palinurus.tools.sandbox import bubblewrap, docker, landlock, syscalls
+import msgspec
+
+from palinurus.beneath import has_openat2
+from palinurus.core.types.sandbox import SandboxKind, SandboxSpec
+from palinurus.tools.sandbox import bubblewrap, children, docker, landlock, syscalls, system
+from palinurus.tools.sandbox.launch import ChildLaunch, start_child
 
 _SECONDS = 5.0
 
 
-class SandboxSupport(NamedTuple):
+class SandboxSupport(msgspec.Struct, frozen=True):
     """`landlock` is the version of the interface, 0 = none; the others say whether it works, `docker` where it is."""
 
     landlock: int = 0
@@ -23,29 +27,67 @@ class SandboxSupport(NamedTuple):
     bubblewrap: bool = False
     docker: str = ""
     root: bool = False  # we run as root
+    namespaces: bool = False
 
     def best(self) -> SandboxKind:
         """The strongest kind that works here without an image and does not stand in the way of ordinary work.
 
-        For root that is Landlock: in bubblewrap's user namespace nobody else exists, so that unpacking an archive
-        with its owners fails.
+        bubblewrap only where we may make no namespaces ourselves (it may have been given that right): it starts more
+        slowly, and in its user namespace root has no other owners, so that unpacking an archive with them fails.
         """
-        if self.bubblewrap and self.landlock >= landlock.NET_SINCE and not self.root:
-            return "bubblewrap"
+        for kind, works in (("namespaces", self.namespaces), ("bubblewrap", self.bubblewrap)):
+            if works:
+                return kind  # type: ignore[return-value]
         return "landlock" if self.landlock else "none"
 
 
-@functools.cache
 def detect_support() -> SandboxSupport:
-    """Looked up once: none of it changes while the program runs."""
+    """Looked up once: none of it changes while the program runs. Who asks while it is being looked up waits."""
+    with _get_lock():
+        return _detect()
+
+
+_get_lock = functools.cache(threading.Lock)
+
+
+def make_empty_sandbox() -> SandboxSpec:
+    """For readers of foreign formats: programs can be read, nothing can be written or connected to. Of the strongest
+    kind there is; where there is none, a child has only the limits it sets itself."""
+    kind = detect_support().best()
+    if kind == "none":
+        return SandboxSpec()
+    return SandboxSpec(kind=kind, read=system.list_readable(), write=system.list_devices(), connect=())
+
+
+@functools.cache
+def _detect() -> SandboxSupport:
     return SandboxSupport(
         landlock=landlock.landlock_version(),
         seccomp=syscalls.detect_machine() is not None,
-        openat2=syscalls.has_openat2(),
+        openat2=has_openat2(),
         bubblewrap=_bubblewrap_works(),
         docker=docker.find_docker(),
         root=os.geteuid() == 0,
+        namespaces=_namespaces_work(),
     )
+
+
+def _namespaces_work() -> bool:
+    """Tried, because no setting tells: containers, hardened kernels and their policies forbid them in many ways."""
+    if not children.has_keepers():
+        return False
+    cell = SandboxSpec(kind="namespaces", read=("/usr", "/bin", "/lib", "/lib64", "/etc"))
+    nothing = subprocess.DEVNULL
+    pool = children.KeeperPool()
+    try:
+        child = start_child(
+            ChildLaunch(("/bin/sh", "-c", ":"), "/", {}, cell), stdin=nothing, stdout=nothing, stderr=nothing, pool=pool
+        )
+        return child.wait(_SECONDS) == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    finally:
+        pool.close()
 
 
 def _bubblewrap_works() -> bool:
@@ -61,7 +103,7 @@ def _bubblewrap_works() -> bool:
     return done.returncode == 0
 
 
-class SandboxGap(NamedTuple):
+class SandboxGap(msgspec.Struct, frozen=True):
     """Something that is not held back here, and what to do about it."""
 
     what: str
@@ -78,14 +120,26 @@ def list_gaps(found: SandboxSupport, kind: SandboxKind) -> list[SandboxGap]:
     newer = "use a newer kernel, or install bubblewrap"
     fuller = "agents.defaults.sandbox.contain: bubblewrap" if found.bubblewrap else "install bubblewrap (bwrap)"
     table = (
+        (
+            only,
+            "modes, owners, times and attributes of files outside can be changed (chmod, chown, touch), as far as this "
+            "user may: Landlock does not see that",
+            "allow namespaces to this user (kernel.unprivileged_userns_clone, AppArmor), or " + fuller,
+        ),
         (not found.seccomp, "Unix sockets and other ways around the port list are open on this machine", "use Docker"),
+        (only and found.landlock < landlock.TRUNCATE_SINCE, "files outside can be emptied by truncate", newer),
         (found.landlock < landlock.NET_SINCE, "TCP ports are not limited: the kernel is older than 6.7", newer),
         (
             only and found.landlock < landlock.SCOPE_SINCE,
             "signals and abstract sockets are not limited: the kernel is older than 6.12",
             newer,
         ),
-        (only, "other processes are visible by name, and /dev/shm is shared", fuller),
+        (only, "other processes are visible with their command lines, and /dev/shm is shared", fuller),
+        (
+            found.root and kind != "namespaces",
+            "files below /usr and /opt that only root may read can be read",
+            "run the gateway as a user of its own",
+        ),
     )
     return [SandboxGap(what, fix) for is_open, what, fix in table if is_open]
 

@@ -12,11 +12,11 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palinurus.core.types.sandbox import EPHEMERAL_PORTS, SandboxSpec
+from palinurus.core.types.sandbox import EPHEMERAL_PORTS, SEPARATE, SandboxSpec
 from palinurus.tools.sandbox.launch import prepare_launch, start_child
 from palinurus.tools.sandbox.system import make_own_command
 
@@ -51,13 +51,12 @@ def run_trials(cell: SandboxSpec, site: TrialSite, env: Mapping[str, str]) -> li
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,
         )
         try:
             out, err = process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-            out, err = process.communicate()
+            out, err = process.communicate(timeout=SECONDS)
     found = [json.loads(raw) for raw in out.splitlines() if raw.startswith(b"{")]
     if not found:
         raise OSError(f"the trials could not be run: {err.decode('utf-8', 'replace').strip()[-500:]}")
@@ -70,6 +69,7 @@ def _planted(cell: SandboxSpec, site: TrialSite, stack: ExitStack) -> dict[str, 
     victim = os.path.join(outside, "victim")
     for path in (secret, victim):
         Path(path).write_text(secrets.token_hex(8), encoding="ascii")
+    stack.callback(_restore, "/etc/passwd", os.stat("/etc/passwd"))
     name = f"palinurus-{secrets.token_hex(8)}"
     bus = os.path.join(outside, "bus")
     for address in (bus, "\0" + name):
@@ -87,18 +87,56 @@ def _planted(cell: SandboxSpec, site: TrialSite, stack: ExitStack) -> dict[str, 
         "secret": secret,
         "victim": victim,
         "outside": outside,
+        "system": _find_system_file(outside),
+        "private": _plant_private(stack),
+        "free": _find_free(cell),
         "inside": cell.temporary or site.workspace,
         "workspace": site.workspace,
         "gateway": os.getpid(),
         "canary": name,
-        "namespaces": cell.kind == "bubblewrap",
+        "namespaces": cell.kind in SEPARATE,
         "port": _listening(site.port, stack),
         "closed": _listening(0, stack, cell),
-        "socket": "" if cell.unix and cell.kind != "bubblewrap" else bus,
+        "socket": "" if cell.unix and cell.kind not in SEPARATE else bus,
         "abstract": name,
         "terminal": _terminal(stack),
         "servers": cell.connect is None or EPHEMERAL_PORTS in cell.connect,
     }
+
+
+def _find_system_file(outside: str) -> str:
+    """A file in sight that is ours to change: root's are the system's; a user has none there, and gets the victim."""
+    return "/etc/passwd" if os.geteuid() == 0 else os.path.join(outside, "victim")
+
+
+def _plant_private(stack: ExitStack) -> str:
+    """As root: a file below /opt or /usr that only its owner may read, as programs keep their keys there."""
+    if os.geteuid() != 0:
+        return ""
+    for folder in ("/opt", "/usr/local"):
+        try:
+            handle, path = tempfile.mkstemp(prefix="palinurus-proof-", dir=folder)  # for its owner only
+        except OSError:
+            continue
+        stack.callback(os.unlink, path)
+        os.write(handle, b"private")
+        os.close(handle)
+        return path
+    return ""
+
+
+def _restore(path: str, before: os.stat_result) -> None:
+    """What a trial changed that should have been refused."""
+    now = os.stat(path)
+    if os.geteuid() == 0 and (now.st_mode, now.st_mtime_ns) != (before.st_mode, before.st_mtime_ns):
+        os.chmod(path, before.st_mode & 0o7777)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with suppress(OSError):
+        os.removexattr(path, "user.trial")
+
+
+def _find_free(cell: SandboxSpec) -> int:
+    return next((port for port in range(21_001, 21_900, 7) if not _open(port, cell)), 0)
 
 
 def _terminal(stack: ExitStack) -> str:

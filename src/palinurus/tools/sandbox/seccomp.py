@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import os
 import struct
-import threading
 from typing import NamedTuple
 
-from palinurus.core.types.sandbox import SandboxSpec
 from palinurus.tools.sandbox import syscalls
+from palinurus.tools.sandbox.plan import KeeperPlan
 
 _LOAD, _EQUAL, _ABOVE, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
@@ -36,18 +34,43 @@ _NEVER = (
 )  # fmt: skip
 
 
+# With these a command would make namespaces in which it is root, and the parts of the kernel that only root can reach.
+_NAMESPACES = (
+    "setns", "mount", "umount2", "pivot_root", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick",
+    "mount_setattr",
+)  # fmt: skip
+_NEW_ANYTHING = 0x7E020000 | 0x80  # every CLONE_NEW… flag
+_NEW_MOUNTS = 0x20000
+_SET_ID = 0o4000  # a program that runs as its owner, whoever starts it
+_CREATE = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE
+# (call, argument with the mode, argument with flags that must ask for a new file)
+_MODES = (
+    ("chmod", 1, -1), ("fchmod", 1, -1), ("fchmodat", 2, -1), ("fchmodat2", 2, -1), ("creat", 1, -1), ("mknod", 1, -1),
+    ("mknodat", 2, -1), ("open", 2, 1), ("openat", 3, 2),
+)  # fmt: skip
+_FIRST = 1  # the number of a keeper in its own process namespace
+# What may be done to another process of the same user besides sending it signals.
+_MEDDLING = (
+    "process_vm_readv", "process_vm_writev", "prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam",
+    "move_pages", "migrate_pages",
+)  # fmt: skip
+
+
 class SeccompRule(NamedTuple):
-    """Refuse `name` with `error` when argument `arg` equals `value`, or has one of its bits. `arg` -1: always."""
+    """Refuse `name` with `error` when argument `arg` equals `value`, or has one of its bits. `arg` -1: always.
+    `also`: only if argument `also` has one of the bits `flags` as well."""
 
     name: str
     error: int
     arg: int = -1
     value: int = 0
     bits: bool = False
+    also: int = -1
+    flags: int = 0
 
 
-def list_rules(cell: SandboxSpec, gateway: tuple[int, ...]) -> list[SeccompRule]:
-    """The rules of a cell. `gateway`: ids of the process and thread that must be left alone."""
+def list_rules(cell: KeeperPlan, spared: tuple[int, ...]) -> list[SeccompRule]:
+    """The rules of a cell. `spared`: processes of ours that must be left alone."""
     found = [SeccompRule("io_uring_setup", errno.ENOSYS)]
     found += [SeccompRule(name, errno.EPERM) for name in _NEVER]
     for family in (_PACKET, _VSOCK, _SMC):
@@ -60,13 +83,37 @@ def list_rules(cell: SandboxSpec, gateway: tuple[int, ...]) -> list[SeccompRule]
             found.append(SeccompRule(name, errno.EOPNOTSUPP, flags, _FAST_OPEN, bits=True))
     if cell.connect == ():
         found += [SeccompRule("socket", errno.EACCES, 0, family) for family in (_INET, _INET6)]
-    for ident in gateway:
+    for name, mode, flags in _MODES:
+        found.append(SeccompRule(name, errno.EPERM, mode, _SET_ID, bits=True, also=flags, flags=_CREATE))
+    found.append(SeccompRule("openat2", errno.ENOSYS))  # its mode lies in memory, where no filter sees it
+    if cell.kind != "bubblewrap":  # which has to make its own first
+        found += _list_closed(nested=cell.nested)
+    if cell.kind == "namespaces":  # there, all but its keeper are out of sight, and signals from inside do not end that
+        return [*found, *_list_left_alone(_FIRST)]
+    return [*found, *_list_spared(spared)]
+
+
+def _list_closed(*, nested: bool) -> list[SeccompRule]:
+    """No namespaces (`nested`: only without mounts of their own), no mounts."""
+    found = [SeccompRule(name, errno.EPERM) for name in _NAMESPACES]
+    flags = _NEW_MOUNTS if nested else _NEW_ANYTHING
+    found += [SeccompRule(name, errno.EPERM, 0, flags, bits=True) for name in ("clone", "unshare")]
+    return [*found, SeccompRule("clone3", errno.ENOSYS)]  # its flags lie in memory; libraries fall back to clone
+
+
+def _list_spared(spared: tuple[int, ...]) -> list[SeccompRule]:
+    found = []
+    for ident in spared:
         for name in ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open"):
             found.append(SeccompRule(name, errno.EPERM, 0, ident))
-        found.append(SeccompRule("kill", errno.EPERM, 0, -ident))
-        found += [SeccompRule(name, errno.EPERM, 0, ident) for name in ("process_vm_readv", "process_vm_writev")]
-        found.append(SeccompRule("ptrace", errno.EPERM, 1, ident))
+        found += [SeccompRule("kill", errno.EPERM, 0, -ident), *_list_left_alone(ident)]
     return [*found, SeccompRule("kill", errno.EPERM, 0, -1)]
+
+
+def _list_left_alone(ident: int) -> list[SeccompRule]:
+    """Nothing about this process is changed: what it starts next would inherit it."""
+    found = [SeccompRule(name, errno.EPERM, 0, ident) for name in _MEDDLING]
+    return [*found, *(SeccompRule(name, errno.EPERM, 1, ident) for name in ("ptrace", "ioprio_set", "setpriority"))]
 
 
 def compile_filter(machine: syscalls.KernelMachine, wanted: list[SeccompRule]) -> bytes:
@@ -74,7 +121,7 @@ def compile_filter(machine: syscalls.KernelMachine, wanted: list[SeccompRule]) -
     refuse = _code(_RETURN, _ERRNO | errno.ENOSYS)
     made = [_code(_LOAD, _ARCH), _code(_EQUAL, machine.audit, 1, 0), refuse]
     made += [_code(_LOAD, _NR), _code(_ABOVE, _X32, 0, 1), refuse]
-    for name in dict.fromkeys(rule.name for rule in wanted):
+    for name in dict.fromkeys(rule.name for rule in wanted if rule.name in machine.calls):
         block: list[bytes] = []
         for rule in wanted:
             if rule.name == name:
@@ -89,20 +136,26 @@ def _refusal(rule: SeccompRule) -> list[bytes]:
     if rule.arg < 0:
         return [end]
     # the lower half of the argument: the calls in question take ints
-    test = _code(_BITS if rule.bits else _EQUAL, rule.value & _WORD, 0, 1)
-    return [_code(_LOAD, _ARGS + 8 * rule.arg), test, end]
+    test = [_code(_LOAD, _ARGS + 8 * rule.arg), _code(_BITS if rule.bits else _EQUAL, rule.value & _WORD, 0, 1), end]
+    if rule.also < 0:
+        return test
+    return [_code(_LOAD, _ARGS + 8 * rule.also), _code(_BITS, rule.flags, 0, len(test)), *test]
 
 
 def _code(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
     return struct.pack("=HBBI", code, then, otherwise, value)
 
 
-def install_filter(cell: SandboxSpec) -> None:
-    """Put the calling thread under the filter, for good. Raises OSError; does nothing on unknown machines."""
+def install_filter(cell: KeeperPlan, spared: tuple[int, ...]) -> None:
+    """Put the calling process under the filter, for good. Raises OSError; does nothing on unknown machines."""
     machine = syscalls.detect_machine()
-    if machine is None:
-        return
-    made = compile_filter(machine, list_rules(cell, (os.getpid(), threading.get_native_id())))
+    if machine is not None:
+        install_rules(machine, list_rules(cell, spared))
+
+
+def install_rules(machine: syscalls.KernelMachine, wanted: list[SeccompRule]) -> None:
+    """Put the calling thread under these rules, for good. It must have given up new privileges. Raises OSError."""
+    made = compile_filter(machine, wanted)
     buffer = ctypes.create_string_buffer(made, len(made))
     header = struct.pack("@HP", len(made) // 8, ctypes.addressof(buffer))
     syscalls.call_prctl(_PR_SET_SECCOMP, _FILTER, header)

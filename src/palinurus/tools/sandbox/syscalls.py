@@ -10,50 +10,12 @@ import errno
 import functools
 import os
 import platform
-import struct
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446  # the same on every machine
-OPENAT2 = 437
 _REGISTER = (1 << 64) - 1
-_NO_MAGIC, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
-_AGAIN = 32  # tries when a rename elsewhere makes the kernel unsure
-
-
-@functools.cache
-def has_openat2() -> bool:
-    """Does the kernel have it? Where it is missing, paths are walked step by step."""
-    folder = os.O_RDONLY | os.O_DIRECTORY
-    try:
-        os.close(open_beneath(os.open("/", folder), ".", folder, close=True))
-    except OSError:
-        return False
-    return True
-
-
-def open_beneath(folder: int, path: str, flags: int, mode: int = 0, *, close: bool = False) -> int:
-    """A handle of `path`, which lies below the handle `folder` and runs through no link. Raises OSError.
-
-    One call, so nothing can be swapped in between: the kernel itself refuses links (ELOOP), `..` and mounts that lead
-    out (EXDEV). `close`: `folder` is not needed any longer.
-    """
-    # struct open_how: flags, mode, resolve
-    how = struct.pack("=QQQ", flags | os.O_CLOEXEC, mode, _BENEATH | _NO_MAGIC | _NO_LINKS)
-    try:
-        if detect_machine() is None:
-            raise OSError(errno.ENOSYS, "no openat2 here")
-        for _ in range(_AGAIN):
-            try:
-                return call_kernel(OPENAT2, folder, os.fsencode(path), how, len(how))
-            except OSError as exc:
-                if exc.errno != errno.EAGAIN:
-                    raise
-        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-    finally:
-        if close:
-            os.close(folder)
 
 
 class KernelMachine(NamedTuple):
@@ -65,6 +27,10 @@ class KernelMachine(NamedTuple):
     calls: dict[str, int]
 
 
+_NEW = {  # the same on every machine
+    "landlock_create_ruleset": LANDLOCK_CREATE, "clone3": 435, "openat2": 437, "fchmodat2": 452, "open_tree": 428,
+    "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "mount_setattr": 442,
+}  # fmt: skip
 _X86 = {
     "socket": 41, "sendto": 44, "sendmsg": 46, "sendmmsg": 307, "kill": 62, "tkill": 200, "tgkill": 234,
     "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297, "ptrace": 101, "process_vm_readv": 310,
@@ -72,6 +38,10 @@ _X86 = {
     "userfaultfd": 323, "add_key": 248, "request_key": 249, "keyctl": 250, "open_by_handle_at": 304,
     "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246, "kexec_file_load": 320,
     "swapon": 167, "swapoff": 168, "reboot": 169, "settimeofday": 164, "clock_settime": 227, "acct": 163,
+    "clone": 56, "unshare": 272, "setns": 308, "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161,
+    "open": 2, "creat": 85, "openat": 257, "chmod": 90, "fchmod": 91, "fchmodat": 268, "mknod": 133, "mknodat": 259,
+    "prlimit64": 302, "sched_setaffinity": 203, "sched_setscheduler": 144, "sched_setparam": 142, "ioprio_set": 251,
+    "move_pages": 279, "migrate_pages": 256, "setpriority": 141, **_NEW,
 }  # fmt: skip
 _ARM = {
     "socket": 198, "sendto": 206, "sendmsg": 211, "sendmmsg": 269, "kill": 129, "tkill": 130, "tgkill": 131,
@@ -80,6 +50,10 @@ _ARM = {
     "userfaultfd": 282, "add_key": 217, "request_key": 218, "keyctl": 219, "open_by_handle_at": 265,
     "init_module": 105, "finit_module": 273, "delete_module": 106, "kexec_load": 104, "kexec_file_load": 294,
     "swapon": 224, "swapoff": 225, "reboot": 142, "settimeofday": 170, "clock_settime": 112, "acct": 89,
+    "clone": 220, "unshare": 97, "setns": 268, "mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51,
+    "openat": 56, "fchmod": 52, "fchmodat": 53, "mknodat": 33, "prlimit64": 261, "sched_setaffinity": 122,
+    "sched_setscheduler": 119, "sched_setparam": 118, "ioprio_set": 30, "move_pages": 239, "migrate_pages": 238,
+    "setpriority": 140, **_NEW,
 }  # fmt: skip
 _MACHINES = {
     "x86_64": KernelMachine(0xC000003E, 126, 317, _X86),
@@ -120,6 +94,29 @@ def prepare_call(number: int) -> Callable[[int, int, bytes, int], None]:
             raise _error()
 
     return once
+
+
+def call_named(name: str, *args: int | bytes | None) -> int:
+    """The result of a call from the table. Raises OSError; ENOSYS on machines that are not in it."""
+    machine = detect_machine()
+    if machine is None or name not in machine.calls:
+        raise OSError(errno.ENOSYS, f"no {name} here")
+    return call_kernel(machine.calls[name], *args)
+
+
+def fork_into(flags: int) -> int:
+    """As `os.fork`, and the child stands in the new namespaces that `flags` names. Raises OSError.
+
+    For processes with one thread: the interpreter is not told of the fork."""
+    machine = detect_machine()
+    if machine is None:
+        raise OSError(errno.ENOSYS, "no namespaces here")
+    # PyDLL: the interpreter's lock is kept, so that the copy in the child is held by who goes on there
+    library = ctypes.PyDLL(None, use_errno=True)
+    made = int(library.syscall(*(ctypes.c_long(word) for word in (machine.calls["clone"], flags | 17, 0, 0, 0, 0))))
+    if made < 0:
+        raise _error()
+    return made
 
 
 def call_prctl(option: int, *args: int | bytes) -> int:

@@ -26,7 +26,7 @@ _REFUSED = frozenset(
 )  # fmt: skip
 _HIDDEN = frozenset((errno.ENOENT, errno.ESRCH))  # counts in namespaces, where things do not exist
 _MPTCP, _FAST_OPEN = 262, 0x20000000
-_MS_BIND, _SEIZE = 4096, 0x4206
+_MS_BIND, _SEIZE, _NEW_USER = 4096, 0x4206, 0x10000000
 Facts: TypeAlias = dict[str, Any]
 
 
@@ -126,6 +126,86 @@ def _hard_link(facts: Facts) -> object:
     os.link(facts["secret"], link)
     os.unlink(link)
     return None
+
+
+def _change(change: Callable[[str], object]) -> Callable[[Facts], object]:
+    """Of what is kept about a file (mode, owner, times, attributes), which Landlock does not see: of one of ours, that
+    may be out of sight, and of the system's that is in sight. Both have to be refused; `proof` undoes what works."""
+
+    def run(facts: Facts) -> object:
+        for path in (facts["victim"], facts["system"]):
+            try:
+                change(path)
+            except OSError as exc:
+                if exc.errno in _REFUSED or (path == facts["victim"] and exc.errno in _HIDDEN):
+                    continue
+                raise
+            return None
+        raise OSError(errno.EROFS, "refused")
+
+    return run
+
+
+def _change_owner(path: str) -> None:
+    """To who we are, which changes nothing where it works."""
+    found = os.stat(path)
+    os.chown(path, found.st_uid, found.st_gid)
+
+
+def _set_id(facts: Facts) -> object:
+    path = os.path.join(facts["inside"], f"set-id-{os.getpid()}")
+    with open(path, "wb"):
+        pass
+    try:
+        os.chmod(path, 0o4755)
+    finally:
+        os.unlink(path)
+    return None
+
+
+def _truncate(facts: Facts) -> object:
+    os.truncate(facts["secret"], 1)
+    return None
+
+
+def _new_namespace(facts: Facts) -> object:
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.unshare(_NEW_USER) < 0:
+        raise OSError(errno.EPERM, "refused")  # also as ENOSPC: none are left where their number was set to none
+    return None
+
+
+def _limit_gateway(facts: Facts) -> object:
+    """Reads and sets what is there: where it works, nothing has changed."""
+    library = ctypes.CDLL(None, use_errno=True)
+    now = (ctypes.c_ulong * 2)()
+    if library.prlimit(facts["gateway"], 7, None, now) < 0 or library.prlimit(facts["gateway"], 7, now, None) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+    return None
+
+
+def _listen(facts: Facts) -> object:
+    """On a port that is not among the open ones: where the gateway was, somebody could wait for its clients."""
+    if facts["free"] == 0:
+        return _Skip("every port is open")
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", facts["free"]))
+        made.listen()
+    return None
+
+
+def _processes(facts: Facts) -> object:
+    with open(f"/proc/{facts['gateway']}/cmdline", "rb") as file:
+        if facts["canary"].encode() in file.read() or not facts["namespaces"]:
+            return None
+    raise OSError(errno.ENOENT, "another process of that number, in its own namespace")
+
+
+def _secret_program_file(facts: Facts) -> object:
+    if not facts["private"]:
+        return _Skip("only root could read what others may not")
+    with open(facts["private"], "rb") as file:
+        return file.read(16)
 
 
 def _connect(key: str, protocol: int = 0) -> Callable[[Facts], object]:
@@ -234,6 +314,15 @@ TRIALS = (
     SandboxTrial("read the gateway's memory", _reach("/proc/{gateway}/mem"), hidden=True),
     SandboxTrial("write outside", lambda facts: _write(facts["outside"]), hidden=True),
     SandboxTrial("remove a file outside", lambda facts: os.unlink(facts["victim"]), hidden=True),
+    SandboxTrial("truncate a file outside", _truncate, hidden=True),
+    SandboxTrial("change the mode of a file outside", _change(lambda path: os.chmod(path, 0o644)), hidden=True),
+    SandboxTrial("change the owner of a file outside", _change(_change_owner), hidden=True),
+    SandboxTrial("change the times of a file outside", _change(lambda path: os.utime(path, (1, 1))), hidden=True),
+    SandboxTrial(
+        "set an attribute of a file outside", _change(lambda path: os.setxattr(path, "user.trial", b"1")), hidden=True
+    ),
+    SandboxTrial("make a program that runs as its owner", _set_id),
+    SandboxTrial("read a private file of the system's", _secret_program_file, hidden=True),
     SandboxTrial("follow a planted link", _through_link, hidden=True),
     SandboxTrial("make a hard link to a file outside", _hard_link, hidden=True),
     SandboxTrial("connect to the gateway", _connect("port")),
@@ -244,8 +333,12 @@ TRIALS = (
     SandboxTrial("connect to an abstract socket outside", _unix("abstract", "\0")),
     SandboxTrial("send the gateway a signal", lambda facts: os.kill(facts["gateway"], 0), hidden=True),
     SandboxTrial("send a thread of the gateway a signal", _threads, hidden=True),
+    SandboxTrial("set a limit of the gateway", _limit_gateway, hidden=True),
+    SandboxTrial("see the gateway's command line", _processes, hidden=True),
     SandboxTrial("trace the gateway", _trace, hidden=True),
     SandboxTrial("mount something", _mount),
+    SandboxTrial("make a user namespace", _new_namespace),
+    SandboxTrial("listen on a port that is not open", _listen),
     SandboxTrial("open a terminal of the user", _reach("{terminal}", "r+b"), hidden=True),
     # what stands there is run by the kernel as root, outside of everything
     SandboxTrial("change a setting of the kernel", _reach("/proc/sys/kernel/core_pattern", "r+b"), hidden=True),

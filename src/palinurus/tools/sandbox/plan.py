@@ -1,0 +1,34 @@
+"""A sandbox as its keeper gets it: plain values. Standard library only, as everything is that keepers load: they are
+started often, and every import is paid for each time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class KeeperLimits(NamedTuple):
+    """`ProcessLimits`, with the memory in bytes."""
+
+    files: int
+    file_bytes: int
+    memory_bytes: int
+    processes: int
+    cpu_seconds: int
+    shm_bytes: int
+
+
+class KeeperPlan(NamedTuple):
+    """`SandboxSpec`, without what only the gateway needs. `listen`: may ask the system for any port to listen on."""
+
+    kind: str = "none"
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    connect: tuple[tuple[int, int], ...] | None = None
+    listen: bool = False
+    limits: KeeperLimits = KeeperLimits(0, 0, 0, 0, cpu_seconds=0, shm_bytes=0)
+    unix: bool = False
+    alone: bool = False
+    nested: bool = False
+    temporary: str = ""
+    hide: tuple[str, ...] = ()
+    listed: tuple[str, ...] = ()

@@ -1,0 +1,119 @@
+"""Nothing gets away from a keeper: not daemons, not bombs, not when the gateway is killed at any moment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palinurus.core.types.sandbox import ProcessLimits
+from palinurus.tools.commands.descendants import list_processes
+from palinurus.tools.sandbox.keeper import list_family
+
+DAEMON = "(setsid env -i /bin/sh -c '(while :; do date +%N > beat; sleep 0.05; done) >/dev/null 2>&1 &' &)"
+
+
+def wait_for(found: Any, seconds: float = 60.0) -> Any:
+    until = time.monotonic() + seconds
+    while not (value := found()):
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.02)
+    return value
+
+
+def find_runners(word: str) -> list[int]:
+    """Processes with this word in their command line."""
+    found = []
+    for pid in list_processes():
+        try:
+            if word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
+def test_a_daemon_without_marks_ends_with_its_command(room: Any) -> None:
+    code, out = room.run(f"{DAEMON}; while [ ! -e beat ]; do sleep 0.02; done; echo left")
+    assert (code, out) == (0, "left\n")
+    last = (room.workspace / "beat").stat().st_mtime_ns
+    time.sleep(0.3)
+    assert (room.workspace / "beat").stat().st_mtime_ns == last
+
+
+def test_the_command_that_is_killed_says_so(room: Any) -> None:
+    expected = (-signal.SIGKILL, 128 + signal.SIGKILL)  # bubblewrap tells it as a shell does
+    assert room.run("kill -9 $$").code in expected
+
+
+BOMB = "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"
+
+
+def test_a_fork_bomb_stays_small_and_the_next_command_runs(room_of: Any) -> None:
+    """Bounded three times: by the sandbox, by `timeout`, by the number of processes asked for."""
+    room = room_of("namespaces", limits={"processes": 40})
+    before = len(os.listdir("/proc"))
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0)"])
+    process.wait()
+    result = room.run(f"timeout -s KILL 1.5 {sys.executable} -I -S -c '{BOMB}' & sleep 1; ls /proc | grep -c '^[0-9]'")
+    assert room.run("echo next").out == "next\n"
+    assert len(os.listdir("/proc")) < before + 600, "what is left of it"
+    told = [int(line) for line in result.out.splitlines() if line.isdigit()]
+    assert not told or told[0] < 400  # the reserved numbers and ours; or not even `ls` could be started
+
+
+GATEWAY = """
+import subprocess, sys, time
+sys.path[:0] = {path!r}
+from palinurus.core.types.sandbox import SandboxSpec
+from palinurus.tools.sandbox.launch import prepare_launch, start_child
+from palinurus.tools.sandbox.system import list_devices, list_readable
+cell = SandboxSpec({kind!r}, list_readable(), ({work!r}, *list_devices()))
+command = "trap '' TERM; {daemon}; exec sleep {token}"
+launch = prepare_launch(("/bin/sh", "-c", command), {work!r}, {{"PATH": "/usr/bin:/bin"}}, cell)
+none = subprocess.DEVNULL
+child = start_child(launch, stdin=none, stdout=none, stderr=none)
+print("started", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("kind", ["namespaces", "landlock", "bubblewrap", "none"])
+def test_a_killed_gateway_leaves_nothing(room_of: Any, kind: str, tmp_path: Path) -> None:
+    """Issue 20, fault 18: killed the moment after a command that ignores SIGTERM has begun."""
+    room_of("landlock" if kind == "none" else kind)
+    if kind == "bubblewrap" and not os.path.exists("/usr/bin/bwrap"):
+        pytest.skip("bubblewrap is not installed")
+    work = tmp_path / "work"
+    work.mkdir()
+    token = f"{os.getpid()}{time.monotonic_ns() % 10**6:06d}"
+    code = GATEWAY.format(path=sys.path, kind=kind, work=str(work), daemon=DAEMON.replace('"', '\\"'), token=token)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"started\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: not find_runners(f"sleep\0{token}"))
+    wait_for(lambda: not find_runners(str(work)))
+
+
+def test_the_family_is_found_by_descent() -> None:
+    child = subprocess.Popen(["/bin/sh", "-c", "sleep 1000 & wait"])
+    try:
+        wait_for(lambda: len(list_family(child.pid)) == 1)
+        assert (child.pid, "S") in [(pid, "S") for pid, _ in list_family(os.getpid())]
+    finally:
+        for pid, _ in list_family(child.pid):
+            os.kill(pid, signal.SIGKILL)
+        child.kill()
+        child.wait()
+
+
+def test_limits_of_the_settings_reach_the_keeper(room: Any) -> None:
+    assert room.cell.limits == ProcessLimits()
