@@ -27,11 +27,11 @@ CODE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CODE)
-def test_variables_that_are_code(name: str) -> None:
-    assert explain_refused_variable(name, "x") and explain_refused_variable(name.lower(), "x")
-    if name not in ("PATH", "HOME", "SHELL", "TMPDIR"):
-        assert name not in build_child_env({name: "x"}, {})
+def test_variables_that_are_code() -> None:
+    for name in CODE:
+        assert explain_refused_variable(name, "x") and explain_refused_variable(name.lower(), "x"), name
+        if name not in ("PATH", "HOME", "SHELL", "TMPDIR"):
+            assert name not in build_child_env({name: "x"}, {})
 
 
 @pytest.mark.parametrize("name", ["FOO", "MY_TOKEN", "NODE_ENV", "RUST_LOG", "DEBUG", "CI", "_x1"])
@@ -87,7 +87,7 @@ def test_a_child_sees_none_of_them(tmp_path: Path) -> None:
     assert seen["PATH"] == build_search_path()
 
 
-@pytest.mark.parametrize("name", CODE)
-async def test_a_call_that_sets_one_runs_nothing(do: Any, workspace: Path, name: str) -> None:
-    result = await do("exec", command="touch ran", env={name: "x"})
-    assert result.isError and name in result.text and not (workspace / "ran").exists()
+async def test_a_call_that_sets_one_runs_nothing(do: Any, workspace: Path) -> None:
+    for name in CODE:
+        result = await do("exec", command="touch ran", env={name: "x"})
+        assert result.isError and name in result.text and not (workspace / "ran").exists(), name

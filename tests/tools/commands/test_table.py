@@ -11,6 +11,7 @@ import pytest
 
 from palinurus.config.sections.tools import ProcessSettings
 from palinurus.core.types.inbound import NO_OPTIONS, Inbound, Sender, Target, TurnOptions
+from palinurus.core.types.sandbox import SandboxSpec
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import DiskFull
 from palinurus.store.port import StoreRecord
@@ -19,6 +20,8 @@ from palinurus.tools.commands.child import ChildSpec
 from palinurus.tools.commands.record import KIND, CommandRecord, CommandRecords
 from palinurus.tools.commands.running import CommandJob
 from palinurus.tools.commands.table import SETTLED, CommandNotice, CommandTable
+from palinurus.tools.sandbox.probe import detect_support
+from palinurus.tools.sandbox.system import list_devices, list_readable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts shell commands")
 
@@ -66,7 +69,7 @@ def job(command: str, **changes: Any) -> CommandJob:
     made = CommandJob(
         command, ChildSpec(("/bin/sh", "-c", command), "/", {}), None, "agent:main:main", "main", ASKER, 5
     )
-    return made._replace(**changes)
+    return msgspec.structs.replace(made, **changes)
 
 
 def table(disk: Disk, told: Told, **settings: Any) -> CommandTable:
@@ -88,6 +91,18 @@ async def test_the_record_is_there_before_the_command_and_goes_after_the_notice(
     (notice,) = told.notices
     assert notice.text == f"Exec completed ({held.id}, code 0) :: hi" and notice.key == held.job.spec.mark
     assert notice.asker.text == "" and notice.asker.options == NO_OPTIONS and notice.asker.target == ASKER.target
+
+
+@pytest.mark.skipif(not detect_support().landlock, reason="needs Landlock")
+async def test_the_number_of_a_background_command_is_never_that_of_another() -> None:
+    cell = SandboxSpec("landlock", list_readable(), list_devices())
+    spec = ChildSpec(("/bin/sh", "-c", "true"), "/", {}, cell=cell)
+    made, pids = table(Disk(), Told()), []
+    for background in (True, False, False, True):
+        held = await made.start(job("true", spec=spec), background=background)
+        assert await held.wait(60)
+        pids.append(held.child.pid)
+    assert pids[0] not in pids[1:] and pids[1] == pids[2], "those that were waited for share a keeper"
 
 
 async def test_what_cannot_be_started_leaves_no_record() -> None:

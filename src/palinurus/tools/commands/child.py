@@ -7,17 +7,22 @@ input is nothing, a pipe or a terminal. On time-out and on cancellation nothing 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import errno
 import os
 import secrets
 import signal
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Literal, NamedTuple, TypeAlias
+from typing import IO, Literal, TypeAlias
+
+import msgspec
 
 from palinurus.core.types.sandbox import SandboxSpec
-from palinurus.tools.commands import descendants, terminal
-from palinurus.tools.sandbox.launch import prepare_launch, start_child
+from palinurus.tools.commands import terminal
+from palinurus.tools.commands.look import LOOK_VARIABLE
+from palinurus.tools.commands.plain import PlainChild
+from palinurus.tools.sandbox.children import READY, ChildHandles, KeptChild, has_keepers
+from palinurus.tools.sandbox.keeper import MORE_HANDLE
+from palinurus.tools.sandbox.launch import prepare_launch, start_kept
 
 MARK_VARIABLE = "PALINURUS_CALL"
 GRACE = 0.5  # seconds between SIGTERM and SIGKILL when the time is up
@@ -32,20 +37,21 @@ _EOT = b"\x04"  # what ends the input of a terminal
 ChildInput: TypeAlias = Literal["none", "pipe", "pty"]
 
 
-class ChildSpec(NamedTuple):
+class ChildSpec(msgspec.Struct, frozen=True):
     """What to start. `env` is the whole environment; a `mark` ("" = a new one) is added to it."""
 
     argv: Sequence[str]
     cwd: str
     env: Mapping[str, str]
     stdin: IO[bytes] | None = None
-    pass_fds: tuple[int, ...] = ()
+    pass_fds: tuple[int, ...] = ()  # kept children: the handle to look through, and no other
+    kept: bool = True  # by a keeper, where there are some; False for short work of our own
     cell: SandboxSpec = SandboxSpec()  # what it may do; sandbox/launch sees to it
     input: ChildInput = "none"
     mark: str = ""
 
 
-class ChildExit(NamedTuple):
+class ChildExit(msgspec.Struct, frozen=True):
     code: int  # as subprocess has it: negative for a signal
     timed_out: bool
     held: bool  # another process still has the output open
@@ -60,6 +66,7 @@ async def run_child(spec: ChildSpec, sink: Callable[[bytes], None], timeout: flo
     """Start, read, wait. Raises OSError if it cannot be started; on CancelledError all is ended first."""
     child = ChildProcess(spec, sink)
     try:
+        await child.wait_started()
         timed_out = not await child.wait_exit(timeout)
         if timed_out:
             await child.end(GRACE)
@@ -79,20 +86,28 @@ class ChildProcess:
         self._loop = asyncio.get_running_loop()
         self._sink = sink
         mark = spec.mark or make_mark()
-        self._mark = f"{MARK_VARIABLE}={mark}"
         self._process, self._pipe, self._stdin = _start(spec, mark)
-        self.pid = self._process.pid
         self.pty = spec.input == "pty"
-        self._since = descendants.read_start_time(self.pid)
         self._waiting = bytearray()
         self.exited: asyncio.Future[None] = self._loop.create_future()
+        self._started: asyncio.Future[None] = self._loop.create_future()
         self._drained: asyncio.Future[None] = self._loop.create_future()
         self._loop.add_reader(self._pipe, self._readable)
-        self._pidfd = _pidfd(self.pid)
-        if self._pidfd is not None:
-            self._loop.add_reader(self._pidfd, self._check)
-        else:
-            self._timer = self._loop.call_later(_POLL, self._check)
+        self._timer: asyncio.TimerHandle | None = None
+        self._exit = self._process.fileno()
+        if self._exit >= 0:
+            self._loop.add_reader(self._exit, self._check)
+        self._check()
+
+    @property
+    def pid(self) -> int:
+        """Of the process that is there as long as anything of the child is; 0 before it has started."""
+        return self._process.pid
+
+    @property
+    def left(self) -> int:
+        """How many processes the child had left running, which were ended after it."""
+        return self._process.left
 
     @property
     def code(self) -> int:
@@ -103,6 +118,14 @@ class ChildProcess:
     def writable(self) -> bool:
         """Does it still take input?"""
         return self._stdin is not None and not self.exited.done()
+
+    async def wait_started(self) -> None:
+        """Returns when it runs, or has run. Raises OSError if it cannot be started; `close` is for the caller."""
+        await asyncio.wait({self._started}, timeout=READY)
+        if self._process.failure is not None:
+            raise self._process.failure
+        if not self._started.done():
+            raise OSError(errno.ETIMEDOUT, "the sandbox was not ready in time")
 
     async def wait_exit(self, timeout: float | None) -> bool:
         """True once it has ended, False after `timeout` seconds."""
@@ -158,25 +181,19 @@ class ChildProcess:
         if fd != self._pipe:  # a terminal is one handle for both directions
             os.close(fd)
 
+    def mark_lasting(self) -> None:
+        """Its `pid` is told to others, who take it for the command: no other one will have it."""
+        if isinstance(self._process, KeptChild):
+            self._process.give_back = None
+
     async def end(self, grace: float) -> None:
-        """SIGTERM, then SIGKILL, to everyone. The list from before SIGTERM is kept: orphans lose their traces."""
-        known = self._members()
-        descendants.signal_family(self.pid, known, signal.SIGTERM)
+        """SIGTERM, then SIGKILL, to everyone."""
+        self._process.terminate()
         try:
             await asyncio.wait({self.exited}, timeout=grace)
         finally:
-            self._kill(known)
+            self._process.kill()
         await asyncio.wait({self.exited}, timeout=_REAP)
-
-    def _kill(self, known: set[descendants.SystemProcess]) -> None:
-        for _ in range(4):  # a member may have forked between look and signal
-            descendants.signal_family(self.pid, known, signal.SIGKILL)
-            known = self._members()
-            if not known:
-                return
-
-    def _members(self) -> set[descendants.SystemProcess]:
-        return descendants.find_descendants(self.pid, self._mark, self._since)
 
     def _readable(self) -> None:
         try:
@@ -193,32 +210,31 @@ class ChildProcess:
             self._drained.set_result(None)
 
     def _check(self) -> None:
-        if self._process.poll() is None:
-            if self._pidfd is None:
+        ended = self._process.poll() is not None
+        if (ended or self._process.started) and not self._started.done():
+            self._started.set_result(None)
+        if not ended:
+            if self._exit < 0:
                 self._timer = self._loop.call_later(_POLL, self._check)
             return
-        if self._pidfd is not None:
-            self._loop.remove_reader(self._pidfd)
+        if self._exit >= 0:
+            self._loop.remove_reader(self._exit)
         if not self.exited.done():
             self.exited.set_result(None)
 
     def close(self) -> None:
-        """Let go of everything; a child that is somehow still there dies first."""
-        if self._process.poll() is None:
-            self._kill(self._members())
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(0.05)
+        """Let go of everything; a child that is somehow still there dies."""
         self._shut()
         self._loop.remove_reader(self._pipe)
         os.close(self._pipe)
-        if self._pidfd is not None:
-            self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
-        else:
+        if self._exit >= 0:
+            self._loop.remove_reader(self._exit)
+        if self._timer is not None:
             self._timer.cancel()
+        self._process.close()
 
 
-class _Ends(NamedTuple):
+class _Ends(msgspec.Struct, frozen=True):
     """Handles: what the child gets as 0 and 1/2, what we read, what we write (None: nothing)."""
 
     stdin: int
@@ -235,39 +251,41 @@ def _ends(spec: ChildSpec) -> _Ends:
     if spec.input == "pipe":
         theirs_in, ours_in = os.pipe()
         return _Ends(theirs_in, theirs, ours, ours_in)
-    return _Ends(spec.stdin.fileno() if spec.stdin else subprocess.DEVNULL, theirs, ours, None)
+    stdin = os.dup(spec.stdin.fileno()) if spec.stdin else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    return _Ends(stdin, theirs, ours, None)
 
 
-def _start(spec: ChildSpec, mark: str) -> tuple[subprocess.Popen[bytes], int, int | None]:
+def _start(spec: ChildSpec, mark: str) -> tuple[KeptChild | PlainChild, int, int | None]:
     ends = _ends(spec)
     mine = {fd for fd in (ends.read, ends.write) if fd is not None}
-    given = {ends.stdout} | ({ends.stdin} if spec.input != "none" else set())
     try:
         what = prepare_launch(spec.argv, spec.cwd, {**spec.env, MARK_VARIABLE: mark}, spec.cell)
         if spec.input == "pty":
-            what = what._replace(argv=(*terminal.make_owner_command(), *what.argv))
-        process = start_child(
-            what,
-            stdin=ends.stdin,
-            stdout=ends.stdout,
-            stderr=ends.stdout,
-            pass_fds=spec.pass_fds,
-            start_new_session=spec.input != "pty",  # the terminal's owner makes its own
-        )
+            what = msgspec.structs.replace(what, argv=(*terminal.make_owner_command(), *what.argv))
+        handles, session = ChildHandles(ends.stdin, ends.stdout, ends.stdout), spec.input != "pty"
+        process: KeptChild | PlainChild
+        if has_keepers() and spec.kept:
+            if spec.pass_fds:
+                what = msgspec.structs.replace(what, env={**what.env, LOOK_VARIABLE: str(MORE_HANDLE)})
+            handles = handles._replace(more=spec.pass_fds)
+            process = start_kept(what, handles, session=session)  # the terminal's owner makes its own session
+        else:
+            process = PlainChild(
+                what.argv,
+                what.cwd,
+                what.env,
+                handles,
+                mark=f"{MARK_VARIABLE}={mark}",
+                session=session,
+                pass_fds=spec.pass_fds,
+            )
     except BaseException:
         for fd in mine:
             os.close(fd)
         raise
     finally:
-        for fd in given:
+        for fd in {ends.stdin, ends.stdout}:
             os.close(fd)
     for fd in mine:
         os.set_blocking(fd, False)
     return process, ends.read, ends.write
-
-
-def _pidfd(pid: int) -> int | None:
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return None  # not Linux, or an old one: the exit is polled for

@@ -11,10 +11,11 @@ import contextlib
 import os
 import select
 import signal
-from typing import NamedTuple
+
+import msgspec
 
 
-class SystemProcess(NamedTuple):
+class SystemProcess(msgspec.Struct, frozen=True):
     pid: int
     parent: int
     group: int
@@ -86,11 +87,12 @@ def read_start_time(pid: int) -> int:
     return process.start if process else 0
 
 
-def find_strays(marks: tuple[str, ...]) -> set[SystemProcess]:
-    """Whoever carries one of the marks, and all their descendants."""
+def find_strays(marks: tuple[str, ...], keepers: frozenset[int] = frozenset()) -> set[SystemProcess]:
+    """Whoever carries one of the marks or was started by one of the keepers, and all their descendants."""
     alive = list_processes()
     needles = tuple(mark.encode() for mark in marks)
-    return _descended({p for p in alive.values() if any(_marked(p.pid, needle) for needle in needles)}, alive)
+    found = {p for p in alive.values() if p.parent in keepers or any(_marked(p.pid, needle) for needle in needles)}
+    return _descended(found, alive)
 
 
 def signal_family(root: int, family: set[SystemProcess], number: signal.Signals) -> None:

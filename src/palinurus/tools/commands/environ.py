@@ -12,6 +12,9 @@ import re
 import sys
 from collections.abc import Mapping
 
+from palinurus.patterns import compile_late
+from palinurus.tools.commands.toolchains import find_developer_tools
+
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 
 
@@ -30,7 +33,7 @@ def hide_process() -> bool:
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/homebrew/bin"
 _KEPT = ("HOME", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_NAME = compile_late(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 MAX_VALUE = 32_768
 
 # Variables that make some program load, run or reinterpret things. Compared in upper case.
@@ -67,11 +70,13 @@ def build_search_path() -> str:
 
 
 def build_child_env(environ: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of tool processes: a fixed PATH, the harmless part of ours, and what the owner declared."""
+    """The whole environment of tool processes: a fixed PATH, at its end the owner's tools, where they shadow nothing,
+    the harmless part of ours, and what the owner declared."""
     kept = {name: environ[name] for name in _KEPT if environ.get(name)}
     kept |= {name: value for name, value in environ.items() if re.fullmatch(r"LC_[A-Z]+", name)}
+    own = find_developer_tools(environ.get("HOME") or "/nonexistent", environ.get("PATH", "")).folders
     declared = {name: value for name, value in extra.items() if _NAME.fullmatch(name) and "\x00" not in value}
-    return {"PATH": build_search_path(), "TERM": "dumb", **kept, **declared}
+    return {"PATH": os.pathsep.join((build_search_path(), *own)), "TERM": "dumb", **kept, **declared}
 
 
 def explain_refused_variable(name: str, value: str) -> str:

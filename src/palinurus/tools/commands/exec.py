@@ -7,23 +7,27 @@ ended with it when time is up or, as long as the call waits for it, when the run
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import msgspec
 
 from palinurus.config.sections.tools import YIELD_RANGE, clamp_between
+from palinurus.core.policy.audience import is_owners_turn
 from palinurus.core.signature import pick_one
 from palinurus.core.text import cut_end
 from palinurus.core.types.sandbox import SandboxSpec
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.errors import StateError
+from palinurus.patterns import compile_late
 from palinurus.tools.commands import terminal
 from palinurus.tools.commands.child import MARK_VARIABLE, ChildInput, ChildSpec, make_mark
 from palinurus.tools.commands.environ import explain_refused_variable
 from palinurus.tools.commands.guard import ExecPermit, ExecPreferences, authorize_command
+from palinurus.tools.commands.look import HOME_VARIABLE, LookDoor
 from palinurus.tools.commands.output import OutputBuffer
 from palinurus.tools.commands.running import CommandJob, CommandOutcome, RunningCommand, name_signal
 from palinurus.tools.commands.table import CommandTable
@@ -35,7 +39,12 @@ MAX_COMMAND = 120_000  # bytes; the kernel takes 128 KB in one argument
 UPDATE = 0.25  # seconds between progress updates
 TAIL = 2000
 NO_TERMINAL = "Warning: there is no terminal here; ran without one"
-_REFUSED = re.compile(r"permission denied|read-only file system|operation not permitted|EACCES|EROFS|EPERM", re.I)
+HELD = "A background process still holds the output; what it prints from now on is not seen."
+LEFT = (
+    "What the command had left running was ended with it ({} processes). To start something that goes on, run it in "
+    "the foreground of a call with background: true."
+)
+_REFUSED = compile_late(r"permission denied|read-only file system|operation not permitted|EACCES|EROFS|EPERM", re.I)
 
 
 def explain_refusal(cell: SandboxSpec, code: int, text: str) -> str:
@@ -82,11 +91,16 @@ class ExecSetting(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-async def authorize_exec(ctx: ToolContext, asked: ExecArguments, place: ExecSetting) -> ExecPermit:
+async def authorize_exec(
+    ctx: ToolContext,
+    asked: ExecArguments,
+    place: ExecSetting,
+    hold: Callable[[tuple[str, ...]], object] = lambda roots: None,
+) -> ExecPermit:
     """What to start, and where; waits while a person is asked. Raises ToolFailure when the command may not run."""
     host = "" if asked.host == "auto" else asked.host
     want = ExecPreferences(True if asked.elevated else None, asked.security, asked.ask, host)
-    return await authorize_command(ctx, asked.command, place.cwd, asked.env, want=want)
+    return await authorize_command(ctx, asked.command, place.cwd, asked.env, want=want, hold=hold)
 
 
 def _summary(args: dict[str, Any]) -> str:
@@ -103,19 +117,38 @@ async def run_exec(processes: CommandTable, /, ctx: ToolContext, args: ExecArgum
     exit code. A command that takes longer than yieldMs goes on in the background; follow it with process. Without pty
     or background there is no input."""
     _check(args)
+    with contextlib.ExitStack() as still:
+        return await _run(processes, ctx, args, lambda roots: still.enter_context(processes.hold_still(roots)))
+
+
+async def _run(
+    processes: CommandTable, ctx: ToolContext, args: ExecArguments, hold: Callable[[tuple[str, ...]], object]
+) -> ToolOutput:
     limit = _limit(ctx, args.timeout)
     place = _place(ctx, args)
-    given = await authorize_exec(ctx, args, place)
+    given = await authorize_exec(ctx, args, place, hold)
     background = args.background and ctx.settings.background
     pty = args.pty and terminal.has_terminals()
     source: ChildInput = "pty" if pty else "pipe" if background else "none"
     cell, env = (ctx.settings.cell if given.contained else SandboxSpec()), {**place.env, **given.env}
-    spec = ChildSpec(given.argv, place.cwd, env, cell=cell, input=source, mark=place.env[MARK_VARIABLE])
     try:
-        job = CommandJob(
-            args.command, spec, limit, ctx.session, agent=ctx.agent, asker=ctx.inbound, at=ctx.now(), check=given.check
-        )
-        held = await processes.start(job, background=background)
+        with _show_program(processes.door, ctx, cell) as (handles, known):
+            spec = ChildSpec(
+                *(given.argv, place.cwd, {**env, **known}),
+                pass_fds=handles,
+                cell=cell,
+                input=source,
+                mark=env[MARK_VARIABLE],
+            )
+            job = CommandJob(
+                *(args.command, spec, limit, ctx.session),
+                agent=ctx.agent,
+                asker=ctx.inbound,
+                at=ctx.now(),
+                check=given.check,
+                secrets=ctx.settings.secrets,
+            )
+            held = await processes.start(job, background=background)
     except OSError as exc:
         raise ToolFailure(f"the command could not be started: {exc.strerror or exc}") from None
     except StateError as exc:
@@ -127,6 +160,16 @@ async def run_exec(processes: CommandTable, /, ctx: ToolContext, args: ExecArgum
     facts = {"durationMs": held.outcome.ms, "cwd": place.cwd}
     note = explain_refusal(cell, held.outcome.code, held.kept.tail(TAIL))
     return _output(held.kept, held.outcome, limit, facts, warnings=(*warnings, note))
+
+
+def _show_program(
+    door: LookDoor | None, ctx: ToolContext, cell: SandboxSpec
+) -> contextlib.AbstractContextManager[tuple[tuple[int, ...], Mapping[str, str]]]:
+    """What `pal` inside the command needs to know this program: a handle to look through, or, where nothing holds the
+    command anyway, the home. Only turns of the owner get either."""
+    if door is None or cell.kind == "docker" or not is_owners_turn(ctx.inbound):
+        return contextlib.nullcontext(((), {}))
+    return contextlib.nullcontext(((), {HOME_VARIABLE: door.home})) if cell.kind == "none" else door.lend()
 
 
 def _check(asked: ExecArguments) -> None:
@@ -166,7 +209,9 @@ def _limit(ctx: ToolContext, timeout: float | None) -> float | None:
 def _place(ctx: ToolContext, asked: ExecArguments) -> ExecSetting:
     cwd, warning = _folder(ctx, asked.workdir)
     term = {"TERM": terminal.TERM} if asked.pty else {}
-    env = {**ctx.settings.exec_env, **term, **_declared(asked.env), **SHELL_MARK, MARK_VARIABLE: make_mark()}
+    # keys of a skill are for whoever follows it: its SKILL.md was read in this conversation
+    skills = {name: value for one in ctx.settings.skills if ctx.has_read(one.path) for name, value in one.env.items()}
+    env = {**skills, **ctx.settings.exec_env, **term, **_declared(asked.env), **SHELL_MARK, MARK_VARIABLE: make_mark()}
     return ExecSetting(cwd, env, (warning,) if warning else ())
 
 
@@ -197,6 +242,8 @@ class _Progress:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         held.show = self._came
+        if held.kept.total:  # it was faster than we
+            self._came()
 
     def _came(self) -> None:
         if self._timer is None:
@@ -259,6 +306,8 @@ def describe_ending(outcome: CommandOutcome, limit: float | None) -> str:
 
 
 def _held(outcome: CommandOutcome) -> str:
-    if outcome.held and outcome.reason in ("exit", "signal"):
-        return "[A background process still holds the output; what it prints from now on is not seen.]"
-    return ""
+    if outcome.reason not in ("exit", "signal"):
+        return ""
+    if outcome.left:
+        return f"[{LEFT.format(outcome.left)}]"
+    return f"[{HELD}]" if outcome.held else ""

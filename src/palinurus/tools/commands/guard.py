@@ -6,30 +6,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
-import re
 import stat
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+
+import msgspec
 
 from palinurus.config.sections import approvals
+from palinurus.core.folders import is_inside
 from palinurus.core.policy import exec, shell
 from palinurus.core.policy.command import classify_command
 from palinurus.core.policy.taint import is_from_outside, is_reason_to_ask
 from palinurus.core.types.approval import ApprovalAnswer, ApprovalDecision, ApprovalRequest, CommandRule
-from palinurus.core.types.sandbox import is_inside, needs_approval
+from palinurus.core.types.sandbox import needs_approval
 from palinurus.core.types.tool import ToolContext, ToolFailure
 from palinurus.errors import StateError
+from palinurus.patterns import compile_late
+from palinurus.tools.commands import exposure
 from palinurus.tools.taint import make_approval_request
 
 MAX_FILES = 64  # operands that are bound to their present content
 TOUCH_MS = 60_000  # how often the use of a rule is noted
-_PIECE = re.compile(r"[^\s'\"`;|&<>()$=]+")
+_PIECE = compile_late(r"[^\s'\"`;|&<>()$=]+")
 _SHELL = "/bin/sh"
+_CHANGES = {
+    "cwd": "the folder it would run in",
+    "bin": "the program",
+    "file": "a file it names",
+    "tree": "something in the folder it reads code from",
+}
 
 
-class ExecPreferences(NamedTuple):
+class ExecPreferences(msgspec.Struct, frozen=True):
     """How the call itself would like to run; the rules may only be made stricter by it."""
 
     elevated: bool | None = None
@@ -38,7 +48,7 @@ class ExecPreferences(NamedTuple):
     host: str = ""
 
 
-class ExecPermit(NamedTuple):
+class ExecPermit(msgspec.Struct, frozen=True):
     """Leave to start `argv` in `cwd`, inside the cell or (`contained` False) outside of it."""
 
     argv: tuple[str, ...]
@@ -53,15 +63,15 @@ class ExecPermit(NamedTuple):
         """Raises ToolFailure if a bound file or folder is no longer what it was when the command was judged."""
         for name, was in self.binding.items():
             kind, _, path = name.partition(":")
-            if kind in ("cwd", "bin", "file") and _identity(path, kind) != was:
-                what = {"cwd": "the folder it would run in", "bin": "the program"}.get(kind, "a file it names")
+            if kind in _CHANGES and _identity(path, kind) != was:
+                what = _CHANGES[kind]
                 raise ToolFailure(
                     f"not run: {what} ({path[:200]}) has changed since the command was judged. Try again; "
                     "it will be judged anew."
                 )
 
 
-class _Case(NamedTuple):
+class _Case(msgspec.Struct, frozen=True):
     """One command on its way to a verdict."""
 
     command: str
@@ -72,12 +82,19 @@ class _Case(NamedTuple):
     odd: str
     matched: bool
     rule: CommandRule | None  # one that was used, to note it
+    exact: bool = False  # what matched names every argument
 
 
 async def authorize_command(
-    ctx: ToolContext, command: str, cwd: str, env: Mapping[str, str], want: ExecPreferences | None = None
+    ctx: ToolContext,
+    command: str,
+    cwd: str,
+    env: Mapping[str, str],
+    want: ExecPreferences | None = None,
+    hold: Callable[[tuple[str, ...]], object] = lambda roots: None,
 ) -> ExecPermit:
-    """What to start. `env` are the variables the call itself sets. Waits while a person is asked.
+    """What to start. `env` are the variables the call itself sets. Waits while a person is asked; before that, `hold`
+    is told the folders that must not change meanwhile.
 
     Raises ToolFailure, in words for the model, when the command may not run.
     """
@@ -88,14 +105,16 @@ async def authorize_command(
     want = want or ExecPreferences()
     place = _place(ctx, want)
     case = _case(ctx, command, cwd, place, want=want)
-    verdict = exec.decide_exec(case.mode, place, case.matched, odd=case.odd, tainted=_tainted(ctx))
+    verdict = exec.decide_exec(case.mode, place, case.matched, odd=case.odd, tainted=_tainted(ctx, case))
     if verdict.action == "refuse":
         raise ToolFailure(f"not run: {verdict.why}. Do not look for a way around it; tell the person.")
     if verdict.action == "run" and place == "contained":
         _noted(ctx, case)
         argv = _start(ctx, case) if case.mode.security == "allowlist" else (_sh(ctx), "-c", command)
         return ExecPermit(argv, cwd, True, verdict.why)
-    binding = _binding(ctx, case, cwd, env)
+    if place == "host":
+        hold(exposure.list_own_folders(ctx))
+    binding = await asyncio.to_thread(_binding, ctx, case, cwd, env)
     unheld = ctx.settings.cell.kind == "none" and bool(ctx.settings.cell.hide)  # it could open what is hidden
     if verdict.action == "run" and not unheld:
         _noted(ctx, case)
@@ -109,7 +128,10 @@ async def authorize_command(
     return made
 
 
-def _tainted(ctx: ToolContext) -> bool:
+def _tainted(ctx: ToolContext, case: _Case | None = None) -> bool:
+    """Taint goes before rules. The machine's own files leave those that name every argument: their effect is known."""
+    if case is not None and case.exact and not is_from_outside(ctx.taint):
+        return False
     return is_reason_to_ask(ctx.settings.taint, "exec", ctx.taint)
 
 
@@ -144,6 +166,9 @@ def _case(ctx: ToolContext, command: str, cwd: str, place: exec.ExecPlace, want:
     parsed = shell.parse_command(command)
     path = ctx.settings.exec_env.get("PATH", os.defpath)
     programs = tuple(_program(s.argv, cwd, path, ctx.workspace) for s in parsed.segments)
+    if place == "host":
+        roots = exposure.list_own_folders(ctx)
+        programs = tuple(msgspec.structs.replace(p, exposed=exposure.is_exposed(p.argv, cwd, roots)) for p in programs)
     entries = host.rules(ctx.agent)
     found = exec.match_programs(programs, entries, rules)
     matched = bool(found) and all(m != "miss" for m in found)
@@ -151,10 +176,12 @@ def _case(ctx: ToolContext, command: str, cwd: str, place: exec.ExecPlace, want:
         (e for p in programs for e in entries if matched and exec.match_programs((p,), (e,), rules) == ("listed",)),
         None,
     )
+    exacts = [entry for entry in entries if entry.argv is not None]
+    exact = matched and all(m != "miss" for m in exec.match_programs(programs, exacts, rules))
     odd = shell.find_deceptive_text(command) or shell.find_deceptive_text(cwd)
     if not odd and any(not p.argv[0].isascii() for p in programs):
         odd = "a program name with letters beyond ASCII"
-    return _Case(command, parsed, programs, place, mode=mode, odd=odd, matched=matched, rule=used)
+    return _Case(command, parsed, programs, place, mode=mode, odd=odd, matched=matched, rule=used, exact=exact)
 
 
 def _program(argv: tuple[str, ...], cwd: str, path: str, workspace: str) -> exec.ExecProgram:
@@ -211,6 +238,11 @@ def _binding(ctx: ToolContext, case: _Case, cwd: str, env: Mapping[str, str]) ->
         path = os.path.join(cwd, word)
         if len(bound) < MAX_FILES and len(word) < 1024 and os.path.isfile(path) and path not in binaries:
             bound[f"file:{path}"] = _identity(path, "file")
+    tops = [root for root in exposure.list_own_folders(ctx) if is_inside(os.path.realpath(cwd), root)]
+    blind = not case.programs or any(exposure.reads_orders(p) for p in case.programs)
+    if case.place == "host" and tops and blind:
+        top = ctx.workspace if os.path.realpath(ctx.workspace) in tops else cwd
+        bound[f"tree:{top}"] = _identity(top, "tree")
     values = "\x00".join(f"{name}={value}" for name, value in sorted(env.items()))
     base = "\x00".join(sorted(ctx.settings.exec_env))
     bound["env"] = hashlib.sha256(f"{values}\x01{base}".encode("utf-8", "surrogatepass")).hexdigest()
@@ -219,6 +251,8 @@ def _binding(ctx: ToolContext, case: _Case, cwd: str, env: Mapping[str, str]) ->
 
 def _identity(path: str, kind: str) -> str:
     """Which file or folder it is, and for files which content it has. "gone" if there is none."""
+    if kind == "tree":
+        return exposure.fingerprint_tree(path)
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -240,6 +274,9 @@ def _ask(
         rules = exec.list_storable_rules(case.programs, ctx.settings.rules)
     allowed: tuple[ApprovalDecision, ...] = ("allow-once", "allow-always", "deny") if rules else ("allow-once", "deny")
     outside = case.place == "host"
+    facts = exposure.describe_exposure(case.programs, cwd, exposure.list_own_folders(ctx)) if outside else ()
+    if "large" in binding.values():
+        facts = (*facts, ("not held still", "the folder has too many files to be compared when the command starts"))
     return make_approval_request(
         ctx,
         "not run: the command needs an approval and is too long to be shown whole. Write it to a file in the workspace "
@@ -260,6 +297,7 @@ def _ask(
         warning=_warning(case),
         allowed=allowed,
         rules=rules,
+        facts=facts,
     )
 
 

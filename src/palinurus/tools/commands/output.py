@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
+from palinurus.patterns import compile_late
 
 MAX_UNREAD = 30_000  # bytes; older ones go first
-_OPEN = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,200}|[PX^_][^\x1b]{0,200})?\Z")
+_OPEN = compile_late(rb"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]{0,200}|[PX^_][^\x1b]{0,200})?\Z")
 _REACH = 256
 MAX_KEPT = 200_000  # bytes
 _HEAD = 50_000
 _TAIL = MAX_KEPT - _HEAD
-_ESCAPES = re.compile(
+_ESCAPES = compile_late(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
     r"|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?"  # OSC: title, clipboard, links
     r"|\x1b[PX^_][^\x1b]{0,4096}(?:\x1b\\)?"
     r"|\x1b[ -/]*[0-~]?"
 )
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_LINE_END = re.compile(r"\r+\n?")
+_CONTROLS = compile_late(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_LINE_END = compile_late(r"\r+\n?")
 _ODD = tuple(b for b in range(32) if b not in (7, 8, 9, 10, 12, 13, 27))
 
 

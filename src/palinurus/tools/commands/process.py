@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from palinurus.core.policy.taint import is_reason_to_ask
+from palinurus.core.policy.networking import classify_output
+from palinurus.core.policy.taint import is_from_outside, is_reason_to_ask
 from palinurus.core.signature import pick_one
 from palinurus.core.text import cut_line
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
@@ -31,9 +32,11 @@ async def _typing(ctx: ToolContext, held: RunningCommand, args: ProcessArguments
     """What runs outside was approved for what it was then, not for what a page wants to be typed into it.
 
     Raises ToolFailure."""
-    outside = held.job.spec.cell.kind == "none" and not ctx.settings.cell.accepted
-    if outside and is_reason_to_ask(ctx.settings.taint, "exec", ctx.taint):
-        title = f"type into {_label(held.job.command)}, outside the sandbox"
+    cell = held.job.spec.cell
+    outside = cell.kind == "none" and not ctx.settings.cell.accepted
+    linked = is_from_outside(ctx.taint) and cell.connect != ()  # a shell from before the page, with a network
+    if (outside or linked) and is_reason_to_ask(ctx.settings.taint, "exec", ctx.taint):
+        title = f"type into {_label(held.job.command)}, {'outside the sandbox' if outside else 'which has the network'}"
         await require_approval(ctx, "process", title, str(msgspec.to_builtins(args)), binding={})
 
 
@@ -256,4 +259,9 @@ async def run_process(processes: CommandTable, /, ctx: ToolContext, args: Proces
         raise ToolFailure(f"no session {args.sessionId[:40]!r} here; action list shows those there are")
     if args.action in _TYPING:
         await _typing(ctx, held, args)
-    return await act(processes, held, args)
+    output = await act(processes, held, args)
+    if held.job.spec.cell.connect == () and held.job.spec.cell.kind != "none":
+        return output
+    return msgspec.structs.replace(
+        output, source=f"{classify_output(held.job.command)} {_label(held.job.command)}"[:80]
+    )

@@ -10,9 +10,12 @@ import contextlib
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.tool import HiddenTexts
 from palinurus.tools.commands.child import DRAIN, GRACE, HURRY, ChildProcess, ChildSpec
 from palinurus.tools.commands.output import OutputBuffer, UnreadOutput
 from palinurus.tools.commands.terminal import TerminalAnswers
@@ -22,7 +25,7 @@ IDLE = 15.0  # seconds of silence after which a command that takes input may be 
 EndReason: TypeAlias = Literal["exit", "signal", "timeout", "killed", "stopped"]
 
 
-class CommandJob(NamedTuple):
+class CommandJob(msgspec.Struct, frozen=True):
     """What to start, for whom. `limit` in seconds, None for none."""
 
     command: str
@@ -32,14 +35,16 @@ class CommandJob(NamedTuple):
     agent: str
     asker: Inbound  # the message whose turn started it
     at: int
+    secrets: HiddenTexts = HiddenTexts()  # are blanked in what its session is told of its end
     check: Callable[[], None] = lambda: None  # looks once more, at the last moment; raises ToolFailure
 
 
-class CommandOutcome(NamedTuple):
+class CommandOutcome(msgspec.Struct, frozen=True):
     code: int  # as subprocess has it: negative for a signal
     reason: EndReason
     held: bool  # another process still has the output open
     ms: int
+    left: int = 0  # processes it had left running, which were ended with it
 
     @property
     def failed(self) -> bool:
@@ -86,6 +91,14 @@ class RunningCommand:
         self._order: asyncio.Future[tuple[EndReason, float]] = self._loop.create_future()
         self.child = ChildProcess(job.spec, self._feed)
         self.task = asyncio.ensure_future(self._live())
+
+    async def wait_started(self) -> None:
+        """Return when it runs. Raises OSError if it cannot be started; on CancelledError it is ended."""
+        try:
+            await self.child.wait_started()
+        except asyncio.CancelledError:
+            self.end("stopped", HURRY)
+            raise
 
     @property
     def running(self) -> bool:
@@ -166,6 +179,11 @@ class RunningCommand:
     async def _live(self) -> None:
         child, reason, held = self.child, "exit", False
         try:
+            await child.wait_started()
+        except OSError:  # told to who waits for the start
+            child.close()
+            return
+        try:
             either: set[asyncio.Future[Any]] = {child.exited, self._order}
             await asyncio.wait(either, timeout=self.job.limit, return_when=asyncio.FIRST_COMPLETED)
             if not child.exited.done():
@@ -175,9 +193,8 @@ class RunningCommand:
         finally:
             code = child.code
             child.close()
-            self.outcome = CommandOutcome(
-                code, _reason(reason, code), held, round((self._loop.time() - self._started) * 1000)
-            )
+            ms = round((self._loop.time() - self._started) * 1000)
+            self.outcome = CommandOutcome(code, _reason(reason, code), held, ms, left=child.left)
             self.ended.set()
             self.news.set()
         await self._over(self)

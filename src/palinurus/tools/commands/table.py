@@ -11,7 +11,7 @@ import logging
 import secrets
 import signal
 from collections.abc import Awaitable, Callable, Container
-from typing import NamedTuple
+from contextlib import AbstractContextManager
 
 import msgspec
 
@@ -22,8 +22,9 @@ from palinurus.core.types.inbound import NO_OPTIONS, Inbound
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import StateError
 from palinurus.tasks import TaskSet
-from palinurus.tools.commands import descendants
+from palinurus.tools.commands import descendants, exposure
 from palinurus.tools.commands.child import GRACE, MARK_VARIABLE, make_mark
+from palinurus.tools.commands.look import LookDoor
 from palinurus.tools.commands.record import CommandRecord, CommandRecords
 from palinurus.tools.commands.running import CommandJob, RunningCommand
 
@@ -62,7 +63,7 @@ def make_command_name(taken: Container[str]) -> str:
             return name
 
 
-class CommandNotice(NamedTuple):
+class CommandNotice(msgspec.Struct, frozen=True):
     """What a session is to be told. One `key`, one message."""
 
     key: str
@@ -72,7 +73,7 @@ class CommandNotice(NamedTuple):
     text: str
 
 
-class CommandRow(NamedTuple):
+class CommandRow(msgspec.Struct, frozen=True):
     """A command as it stands, for those who look from outside."""
 
     id: str
@@ -103,11 +104,14 @@ class CommandTable:
         clock: Clock | None = None,
         records: CommandRecords | None = None,
         tell: Tell | None = None,
+        door: LookDoor | None = None,
     ) -> None:
+        """`door`: through which commands may ask about the program that starts them."""
         self.settings = settings or ProcessSettings()
         self._clock = clock or SystemClock()
         self._records = records or CommandRecords()
         self._tell = tell
+        self.door = door
         self._held: dict[str, RunningCommand] = {}
         self._tasks = TaskSet("telling a session of a command")
         self._closing = False
@@ -123,12 +127,15 @@ class CommandTable:
             raise ToolFailure(f"{RUNNING} commands of this session are running; end one first (process, action kill)")
         ident = make_command_name(self._held)
         if not job.spec.mark:
-            job = job._replace(spec=job.spec._replace(mark=make_mark()))
+            job = msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, mark=make_mark()))
         try:
             if background:
                 await self._records.put(self._record(ident, job, background=True))
             job.check()
             held = RunningCommand(ident, job, self._over)
+            if background:
+                held.child.mark_lasting()
+            await held.wait_started()
         except BaseException:
             if background:
                 await self._records.drop(job.spec.mark)
@@ -142,6 +149,7 @@ class CommandTable:
     async def release(self, held: RunningCommand) -> None:
         """From now on it goes on without the call that started it; that is on disk first."""
         held.background = held.recorded = True
+        held.child.mark_lasting()
         await self._written(held)
 
     def find(self, session: str, ident: str) -> RunningCommand | None:
@@ -154,6 +162,10 @@ class CommandTable:
         """All of the session's own, oldest first."""
         self._sweep()
         return [h for h in self._held.values() if h.background and h.job.session == session]
+
+    def hold_still(self, roots: tuple[str, ...]) -> AbstractContextManager[None]:
+        """While it is open, no contained command that can write in these folders goes on."""
+        return exposure.hold_still(tuple(self._held.values()), roots)
 
     def forget(self, held: RunningCommand) -> None:
         """Remove a finished one from the table."""
@@ -194,6 +206,8 @@ class CommandTable:
         if running:
             await asyncio.wait([held.task for held in running], timeout=grace + 5)
         await self._tasks.close()
+        if self.door is not None:
+            await self.door.close()
 
     # the end of one
 
@@ -238,7 +252,7 @@ class CommandTable:
     def _notice(self, held: RunningCommand) -> str:
         outcome = held.outcome
         assert outcome is not None
-        snippet = " ".join(held.kept.tail(SNIPPET * 4).split())[-SNIPPET:]
+        snippet = " ".join(held.job.secrets.blank(held.kept.tail(SNIPPET * 4)).split())[-SNIPPET:]
         silent = not snippet and outcome.reason == "exit" and outcome.code == 0
         if not self.settings.notify or outcome.reason == "killed" or (silent and not self.settings.notify_empty):
             return ""

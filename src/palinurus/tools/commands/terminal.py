@@ -11,7 +11,10 @@ import pty
 import re
 import sys
 import termios
-from typing import NamedTuple
+
+import msgspec
+
+from palinurus.patterns import compile_late
 
 COLUMNS, ROWS = 120, 30
 TERM = "xterm-256color"
@@ -22,8 +25,8 @@ _CODE = (
     "signal.signal(2,signal.SIG_DFL);signal.signal(3,signal.SIG_DFL);os.execv(sys.argv[1],sys.argv[1:])"
 )
 # Device status: "where is the cursor?" (CSI 6 n, also with ?) and "are you there?" (CSI 5 n).
-_QUERY = re.compile(rb"\x1b\[(\??)([56])n")
-_CUT = re.compile(rb"\x1b(?:\[\??[56]?)?\Z")
+_QUERY = compile_late(rb"\x1b\[(\??)([56])n")
+_CUT = compile_late(rb"\x1b(?:\[\??[56]?)?\Z")
 _MAX_CUT = 4
 KEY_BYTES: dict[str, bytes] = {
     "enter": b"\r", "return": b"\r", "cr": b"\r", "tab": b"\t", "escape": b"\x1b", "esc": b"\x1b", "space": b" ",
@@ -35,14 +38,14 @@ KEY_BYTES: dict[str, bytes] = {
     "f7": b"\x1b[18~", "f8": b"\x1b[19~", "f9": b"\x1b[20~", "f10": b"\x1b[21~", "f11": b"\x1b[23~", "f12": b"\x1b[24~",
 }  # fmt: skip
 PASTE_START, PASTE_END = b"\x1b[200~", b"\x1b[201~"  # around pasted text
-_MODIFIED = re.compile(r"((?:[CMScms]-)+)(.+)", re.DOTALL)
-_CARET = re.compile(r"\^([A-Za-z@\[\\\]^_?])")
-_HEX = re.compile(r"(?:0x|\\x)?([0-9a-fA-F]{2})")
-_CURSOR = re.compile(rb"\x1b(?:\[|O)([A-DHFP-S])")
-_TILDE = re.compile(rb"\x1b\[(\d+)~")
+_MODIFIED = compile_late(r"((?:[CMScms]-)+)(.+)", re.DOTALL)
+_CARET = compile_late(r"\^([A-Za-z@\[\\\]^_?])")
+_HEX = compile_late(r"(?:0x|\\x)?([0-9a-fA-F]{2})")
+_CURSOR = compile_late(rb"\x1b(?:\[|O)([A-DHFP-S])")
+_TILDE = compile_late(rb"\x1b\[(\d+)~")
 
 
-class KeyBytes(NamedTuple):
+class KeyBytes(msgspec.Struct, frozen=True):
     data: bytes
     unknown: tuple[str, ...] = ()  # tokens that are no key: sent as text
 
