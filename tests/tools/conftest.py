@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from palinurus.core.policy.deciding import judge_values
 from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, ExecRules
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolCall, ToolResult
@@ -47,6 +48,28 @@ class FakeContext:
 
     def now(self) -> int:
         return 1234
+
+    tainted_at = 0
+    messages: tuple[Any, ...] = ()
+    read: tuple[str, ...] = ()
+
+    def has_called(self, tool: str, action: str) -> bool:
+        return True
+
+    def has_read(self, path: str) -> bool:
+        return path in self.read
+
+    def judge(self, tool: Any, args: dict[str, Any]) -> Any:
+        return judge_values(tool, args, self.messages)
+
+    def marked_below(self, folder: str) -> tuple[str, ...]:
+        return ()
+
+    async def unmark(self, paths: tuple[str, ...]) -> None:
+        pass
+
+    async def mark(self, path: str) -> None:
+        pass
 
     def file_taint(self, path: str) -> tuple[str, ...]:
         return ()

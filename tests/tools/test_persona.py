@@ -47,7 +47,7 @@ def root(workspace: Path) -> Path:
 def test_it_is_put_back(root: Path, tmp_path: Path, command: str, undone: set[str]) -> None:
     with WATCHES.watch(str(root), str(tmp_path / "aside")) as watch:
         subprocess.run(["sh", "-c", command], cwd=root, check=True)
-        assert set(watch.undo()) == undone
+        assert {change.name for change in watch.undo()} == undone
         assert watch.undo() == []
     assert (root / "SOUL.md").read_text() == "soul" and not (root / "SOUL.md").is_symlink()
     assert (root / "memory" / "a.md").read_text() == "note" and not (root / "memory").is_symlink()
@@ -71,10 +71,91 @@ def test_a_process_that_was_left_behind_is_watched_until_it_ends(root: Path) -> 
     with WATCHES.watch(str(root), "") as watch:
         watch.pids.add(child.pid)
     (root / "SOUL.md").write_text("late")
-    assert WATCHES.undo_strays(str(root)) == ["SOUL.md"]
+    assert [change.name for _, change in WATCHES.undo_strays(str(root))] == ["SOUL.md"]
     child.kill()
     child.wait()
     (root / "SOUL.md").write_text("last")
-    assert WATCHES.undo_strays(str(root)) == ["SOUL.md"]
+    assert [change.name for _, change in WATCHES.undo_strays(str(root))] == ["SOUL.md"]
     (root / "SOUL.md").write_text("the owner's")
     assert WATCHES.undo_strays(str(root)) == [] and (root / "SOUL.md").read_text() == "the owner's"
+
+
+# nothing is too much, and what steers other programs is held as well
+
+
+def test_a_flood_of_files_hides_nothing(root: Path) -> None:
+    with WATCHES.watch(str(root), "") as watch:
+        for n in range(2500):
+            (root / "memory" / f"n{n}.md").write_text("x")
+        deep = root / "memory" / "/".join("abcdefghijkl")
+        deep.mkdir(parents=True)
+        (deep / "late.md").write_text("x")
+        (root / "skills" / "ev").mkdir(parents=True)
+        (root / "skills" / "ev" / "SKILL.md").write_text("x")
+        assert len(watch.undo()) == 2502
+    assert sorted(p.name for p in (root / "memory").rglob("*.md")) == ["a.md"]
+    assert not (root / "skills" / "ev" / "SKILL.md").exists()
+
+
+def test_a_file_too_large_to_be_remembered_goes_aside(root: Path, tmp_path: Path) -> None:
+    big, aside = root / "skills" / "big.bin", tmp_path / "aside"
+    big.parent.mkdir()
+    with big.open("wb") as file:
+        file.truncate(persona.BYTES + 1)
+    with WATCHES.watch(str(root), str(aside)) as watch:
+        with big.open("ab") as file:
+            file.write(b"evil")
+        assert [change.name for change in watch.undo()] == ["skills/big.bin"]
+    assert not big.exists() and [p.stat().st_size for p in aside.iterdir()] == [persona.BYTES + 5]
+
+
+GIT = "[core]\n\tbare = false\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "mode", "undone"),
+    [
+        (".git/hooks/pre-commit", "#!/bin/sh\nevil", 0o755, True),
+        (".git/hooks/pre-push.sample", "x", 0o644, False),
+        (".git/config", GIT + "[core]\n\tfsmonitor = ./evil\n", 0o644, True),
+        (".git/config", GIT + '[remote "origin"]\n\turl = https://evil.example\n', 0o644, True),
+        (".git/config", GIT + '[alias] st = "!evil"\n', 0o644, True),
+        (".git/config", GIT + '[branch "main"]\n\tremote = origin\n[user]\n\tname = A\n', 0o644, False),
+        (".claude/settings.json", "{}", 0o644, True),
+        ("sub/.mcp.json", "{}", 0o644, True),
+        ("sub/deeper/AGENTS.md", "obey", 0o644, True),
+        ("sub/CLAUDE.md", "obey", 0o644, True),
+        (".github/workflows/x.yml", "on: push", 0o644, True),
+        (".vscode/tasks.json", "{}", 0o644, True),
+        (".envrc", "evil", 0o644, True),
+        ("src/main.py", "x", 0o644, False),
+    ],
+)
+def test_files_that_steer_other_programs_are_held_after_untrusted_content(
+    root: Path, tmp_path: Path, name: str, text: str, mode: int, undone: bool
+) -> None:
+    (root / ".git" / "hooks").mkdir(parents=True)
+    (root / ".git" / "config").write_text(GIT)
+    for home, held in (("", False), (str(tmp_path), undone)):
+        with WATCHES.watch(str(root), "", home) as watch:
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            path.chmod(mode)
+            changes = watch.undo()
+            assert [change.name for change in changes] == ([name] if held else [])
+            for change in changes:
+                assert text.splitlines()[-1] in change.show()
+                watch.apply(change)
+                assert path.read_text() == text and path.stat().st_mode & 0o777 == mode
+        path.unlink()
+        (root / ".git" / "config").write_text(GIT)
+
+
+def test_settings_in_the_home_of_commands_are_held_too(root: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    with WATCHES.watch(str(root), "", str(home)) as watch:
+        (home / ".gitconfig").write_text('[url "https://evil.example"]\n\tinsteadOf = https://\n')
+        assert len(watch.undo()) == 1
+    assert not (home / ".gitconfig").exists()

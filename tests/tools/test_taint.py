@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -95,12 +96,12 @@ async def test_memory_is_marked_before_it_is_written_and_a_prompt_file_a_person_
                 ToolCall("1", "write", {"path": path, "content": "x"}), make_builtin_tools(), tainted, Hooks()
             )
         ).isError
-    assert tainted.marks == [str(workspace / "memory" / "a.md")] and len(tainted.asked) == 2
+    assert tainted.marks == [str(workspace / name) for name in ("memory/a.md", "plain.md")] and len(tainted.asked) == 2
     tainted.set(taint=TaintRules(allow=("write",)))
     await call_tool(
         ToolCall("1", "write", {"path": "MEMORY.md", "content": "y"}), make_builtin_tools(), tainted, Hooks()
     )
-    assert tainted.marks[1:] == [str(workspace / "MEMORY.md")] and len(tainted.asked) == 2
+    assert tainted.marks[2:] == [str(workspace / "MEMORY.md")] and len(tainted.asked) == 2
     assert (workspace / "MEMORY.md").read_text() == "y"
 
 
@@ -138,4 +139,47 @@ async def test_typing_into_a_command_outside_the_sandbox_is_asked_about(do: Any,
     sent = await do("process", action="submit", sessionId=ident, data="evil")
     assert sent.isError and "needs an approval" in sent.text and "cat" in ctx.asked[0].title
     ctx.set(cell=msgspec.structs.replace(ctx.settings.cell, accepted=True))
+    assert (await do("process", action="submit", sessionId=ident, data="evil")).isError  # it has the network
+    ctx.taint = ("file x",)
     assert not (await do("process", action="submit", sessionId=ident, data="fine")).isError
+
+
+@pytest.mark.parametrize(("decision", "kept"), [("allow-once", True), ("deny", False), (None, False)])
+async def test_what_a_command_writes_to_lasting_files_is_a_proposal_also_in_a_clean_session(
+    do: Any, ctx: Any, workspace: Path, decision: Any, kept: bool
+) -> None:
+    (workspace / "SOUL.md").write_text("kind\n")
+    ctx.told = ApprovalAnswer(decision, "me")
+    ran = await do("exec", command="echo evil >> SOUL.md; mkdir -p skills/ev hooks; echo x > skills/ev/SKILL.md")
+    (ask,) = ctx.asked
+    assert ask.title == "keep what a command wrote to SOUL.md, skills/ev/SKILL.md"
+    assert "+evil" in ask.command and "-kind" not in ask.command and not ask.taint
+    assert (workspace / "SOUL.md").read_text() == ("kind\nevil\n" if kept else "kind\n")
+    assert (workspace / "skills/ev/SKILL.md").exists() is kept
+    assert ("The owner let the command change" if kept else "Undone: SOUL.md") in ran.text
+
+
+async def test_a_flood_that_cannot_be_shown_is_undone_without_a_question(do: Any, ctx: Any, workspace: Path) -> None:
+    ctx.told = ApprovalAnswer("allow-once", "me")
+    ran = await do("exec", command="mkdir memory; for n in $(seq 300); do echo line $n > memory/n$n.md; done")
+    assert ctx.asked == [] and "Undone" in ran.text and list((workspace / "memory").glob("*.md")) == []
+
+
+async def test_a_command_that_was_left_behind_cannot_write_them_later(do: Any, ctx: Any, workspace: Path) -> None:
+    (workspace / "HEARTBEAT.md").write_text("look\n")
+    await do("exec", command="sleep 0.2; echo evil > HEARTBEAT.md; sleep 100", background=True)
+    async with asyncio.timeout(30):
+        while (workspace / "HEARTBEAT.md").read_text() != "evil\n":
+            await asyncio.sleep(0.02)
+    read = await do("read", path="HEARTBEAT.md")
+    assert (workspace / "HEARTBEAT.md").read_text() == "look\n" and "look" in read.text and "Undone" in read.text
+    assert len(ctx.asked) == 1
+
+
+@pytest.mark.parametrize("path", [".git/hooks/pre-commit", "a/b/AGENTS.md", ".claude/settings.json", ".mcp.json"])
+async def test_files_that_steer_other_programs_ask_after_untrusted_content(tainted: Any, path: str) -> None:
+    call = ToolCall("1", "write", {"path": path, "content": "x"})
+    assert "needs an approval" in (await call_tool(call, make_builtin_tools(), tainted, Hooks())).text
+    assert path in tainted.asked[0].title
+    tainted.taint = ()
+    assert not (await call_tool(call, make_builtin_tools(), tainted, Hooks())).isError

@@ -9,12 +9,13 @@ import pytest
 
 from palinurus.core.media import IMAGES_EXTRA_HINT, MAX_IMAGE_SIDE, read_dimensions
 from palinurus.core.types.messages import ImageBlock
+from palinurus.tools.web.shrink import shrink_image
 from palinurus.workspace.images import ImageLimits, find_images, resize_images
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-LIMITS = ImageLimits()
+LIMITS = ImageLimits(shrink=shrink_image)
 
 
 def without(**limits: Any) -> ImageLimits:
@@ -90,7 +91,7 @@ async def test_what_is_larger_than_helps_is_made_smaller(tmp_path: Path) -> None
     got = await find_images(text, str(tmp_path), LIMITS)
     assert [image.mimeType for image in got.images] == ["image/jpeg", "image/png", "image/png"] and not got.notes
     assert read_dimensions(base64.b64decode(got.images[0].data), "image/jpeg") == (MAX_IMAGE_SIDE, MAX_IMAGE_SIDE // 2)
-    smaller = await find_images("./wide.jpg", str(tmp_path), ImageLimits(side=100))
+    smaller = await find_images("./wide.jpg", str(tmp_path), ImageLimits(side=100, shrink=shrink_image))
     assert read_dimensions(base64.b64decode(smaller.images[0].data), "image/jpeg") == (100, 50)
     as_before = await find_images(text, str(tmp_path), without())
     assert base64.b64decode(as_before.images[0].data) == (tmp_path / "wide.jpg").read_bytes()

@@ -300,9 +300,9 @@ def test_variables_are_secret_and_never_override(tmp_path: Path) -> None:
     bench = Bench(tmp_path, {"skills": {"allowBundled": [], "entries": entries}}, THERE="environ")
     bench.skill("a", metadata="{openclaw: {primaryEnv: A_KEY, requires: {env: [A_KEY]}}}")
     bench.skill("b", metadata="{openclaw: {primaryEnv: B_KEY, requires: {bins: [none]}}}")
-    env = bench.shelf.env(bench.agent)
-    assert {name: value.reveal() for name, value in env.items()} == {"A_KEY": "sk-1", "MORE": "m", "THERE": "environ"}
-    assert "sk-1" not in repr(env)
+    (found,) = bench.shelf.list_variables(bench.agent)
+    assert found.env == {"A_KEY": "sk-1", "MORE": "m", "THERE": "environ"} and found.path.endswith("/a/SKILL.md")
+    assert "sk-1" not in repr(found)
     assert "sk-1" not in bench.prompt()
 
 

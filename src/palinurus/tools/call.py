@@ -12,6 +12,7 @@ import difflib
 import hashlib
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -78,15 +79,20 @@ async def _approved(tool: Tool, args: dict[str, Any], ctx: ToolContext, question
     return None
 
 
+async def _work(tool: Tool, ctx: ToolContext, **args: Any) -> ToolOutput:
+    output: object = await tool.run(ctx, **args)
+    if isinstance(output, ToolOutput):
+        return output
+    return make_output(f"{tool.name} returned {type(output).__name__}, not a tool output", error=True)
+
+
 async def _run(tool_call: ToolCall, tool: Tool, args: dict[str, Any], ctx: ToolContext, hooks: Hooks) -> ToolResult:
     clock = asyncio.get_running_loop().time
     started = clock()
     pass_crashpoint("tool.during")
     source: str | None = None
     try:
-        output = await taint.run_judged(tool, args, ctx, tool.run)
-        if not isinstance(output, ToolOutput):
-            output = make_output(f"{tool.name} returned {type(output).__name__}, not a tool output", error=True)
+        output = await taint.run_judged(tool, args, ctx, partial(_work, tool))
     except asyncio.CancelledError:
         _observe(tool_call, args, ctx, hooks, outcome={"error": "aborted", "durationMs": _ms(clock() - started)})
         raise
@@ -123,15 +129,15 @@ def _named(tool_call: ToolCall, ctx: ToolContext) -> dict[str, Any]:
 
 
 async def _result(tool_call: ToolCall, output: ToolOutput, ctx: ToolContext) -> ToolResult:
-    content = await fit_content(output.content, ctx.settings.result_chars, ctx.settings.results) or (
-        TextBlock("(no output)"),
-    )
+    secrets = ctx.settings.secrets
+    told = tuple(TextBlock(secrets.blank(b.text)) if isinstance(b, TextBlock) else b for b in output.content)
+    content = await fit_content(told, ctx.settings.result_chars, ctx.settings.results) or (TextBlock("(no output)"),)
     return ToolResult(
         tool_call.id,
         tool_call.name,
         content,
         output.is_error,
-        details=limit_details(output.details),
+        details=limit_details(secrets.blank(output.details)),
         timestamp=ctx.now(),
         terminate=output.terminate,
     )

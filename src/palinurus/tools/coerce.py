@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from palinurus.core.text import repair_surrogates
+from palinurus.patterns import compile_late
 
 MAX_DEPTH = 32
 _MAX_JSON = 8_000_000  # characters of JSON inside a string argument
-_INTEGER = re.compile(r"[+-]?\d{1,18}(?:\.0{1,10})?")
-_NUMBER = re.compile(r"[+-]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30})(?:[eE][+-]?\d{1,3})?")
+_INTEGER = compile_late(r"[+-]?\d{1,18}(?:\.0{1,10})?")
+_NUMBER = compile_late(r"[+-]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30})(?:[eE][+-]?\d{1,3})?")
 _YES = frozenset({"true", "yes", "on", "1"})
 _NO = frozenset({"false", "no", "off", "0", ""})
 _WORDS: tuple[tuple[type, str], ...] = (

@@ -1,14 +1,15 @@
-"""The files that make an agent what it is (SOUL.md, AGENTS.md, memory, skills …), held as they are while something runs
-that untrusted content may have asked for.
+"""The files that make an agent what it is (SOUL.md, AGENTS.md, memory, skills …), held as they are while a command
+runs; after untrusted content also those that steer other programs (git hooks, settings of editors …).
 
 A command may write its whole workspace, so the kernel does not keep it from these files. `PersonaWatch` remembers them
-before the call and puts back after it what the call had no leave to change; the change is set aside for the owner.
-Knows files, no policy but `taint.is_shaping_file`.
+before the call and puts back after it what the call had no leave to change; the change is set aside for the owner, who
+may take it after all (`apply`). Nothing is too much to be noticed: what was too large to be remembered goes aside.
 """
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import logging
 import os
 import secrets
@@ -17,8 +18,16 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
-from palinurus.core.policy.taint import is_shaping_file
-from palinurus.core.types.sandbox import is_inside
+import msgspec
+
+from palinurus.core.folders import is_inside
+from palinurus.core.policy.lasting import (
+    SHAPING_FOLDERS,
+    STEERING_HOME,
+    is_shaping_file,
+    is_steering_file,
+    list_git_orders,
+)
 from palinurus.core.types.tool import ToolFailure
 from palinurus.files import write_whole_file
 from palinurus.tools.files import handles
@@ -26,11 +35,11 @@ from palinurus.tools.files.paths import ResolvedPath
 
 log = logging.getLogger(__name__)
 
-FILES = 2000  # that are looked at
-BYTES = 8 << 20  # that are remembered, of all of them
-_DEPTH = 6
-_FOLDERS = ("memory", "skills", os.path.join(".agents", "skills"))
-_LINKS = (*_FOLDERS, ".agents")  # also watched themselves, where they are links
+BYTES = 16 << 20  # that are remembered, of all files of a workspace
+_KEPT = 8  # workspaces whose files are remembered between calls
+_LINKS = (*SHAPING_FOLDERS, ".agents")  # also watched themselves, where they are links
+_STEERING_DEPTH = 4  # folders below the workspace in which people start other programs
+_HEAVY = frozenset(("node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".cache"))
 
 
 class PersonaSnapshot(NamedTuple):
@@ -41,57 +50,139 @@ class PersonaSnapshot(NamedTuple):
     link: str = ""
 
 
-class PersonaWatch:
-    """One workspace, from a moment on. `pids`: processes that may still change it."""
+class PersonaChange(msgspec.Struct, frozen=True):
+    """What was put back. `name` as seen from the workspace; None: there was, or would be, no such file."""
 
-    def __init__(self, workspace: str, aside: str) -> None:
+    path: str
+    name: str
+    old: PersonaSnapshot | None
+    new: PersonaSnapshot | None
+
+    def show(self) -> str:
+        """The change as lines of a diff."""
+        before, after = (_lines(one) for one in (self.old, self.new))
+        return "\n".join(difflib.unified_diff(before, after, f"{self.name} now", f"{self.name} then", lineterm="", n=1))
+
+
+class PersonaWatch:
+    """One workspace, from a moment on. `pids`: processes that may still change it. `home`: of the commands, where their
+    programs' settings are watched too; "": only the agent's own files are."""
+
+    def __init__(self, workspace: str, aside: str, home: str = "", known: dict[str, PersonaSnapshot] | None = None):
         self.workspace = os.path.realpath(workspace)
         self.pids: set[int] = set()
         self._aside = aside
-        self._known = _look(self.workspace)
+        self._home = os.path.realpath(home) if home else ""
+        self._cache = known if known is not None else {}
+        self._known = self._look()
+
+    @property
+    def wide(self) -> bool:
+        """Did it begin after untrusted content was read?"""
+        return bool(self._home)
 
     def accept(self, path: str) -> None:
         """The file is now as it should be."""
-        now = _look(self.workspace, (path,))
         self._known.pop(path, None)
-        self._known.update(now)
+        self._known.update(self._look((path,)))
 
-    def undo(self) -> list[str]:
-        """Put back what was changed. The names of those files, seen from the workspace."""
-        now = _look(self.workspace, contents=False)
+    def undo(self) -> list[PersonaChange]:
+        """Put back what was changed, and say what that was."""
+        now = self._look(contents=False)
         changed = [p for p in dict.fromkeys((*self._known, *now)) if _differs(self._known.get(p), now.get(p))]
-        return [os.path.relpath(path, self.workspace) for path in changed if self._back(path)]
+        return [made for path in changed if (made := self._back(path)) is not None]
 
-    def _back(self, path: str) -> bool:
+    def apply(self, change: PersonaChange) -> None:
+        """Let it be as the command wanted it. Raises OSError, ToolFailure."""
+        _put(self._top(change.path), change.path, change.new)
+        self.accept(change.path)
+
+    def _back(self, path: str) -> PersonaChange | None:
         old = self._known.get(path)
-        new = _look(self.workspace, (path,)).get(path)
-        if old is None and new is None:  # it went when another one was put back
-            return False
-        if old is not None and new is not None and old.data is not None and old[1:] == new[1:]:
-            self._known[path] = new  # touched, and still the same
-            return False
-        if old is not None and old.data is None and not old.link:
-            log.warning("%s was changed under taint and is too large to be put back", path)
+        new = self._look((path,)).get(path)
+        change = PersonaChange(path, os.path.relpath(path, self.workspace), old, new)
+        if (old is None and new is None) or _is_harmless(
+            change
+        ):  # it went when another was put back; or still the same
             self.accept(path)
-            return False
+            return None
         if new is not None and new.data:
             self._keep(path, new.data)
         try:
-            _put(self.workspace, path, old)
+            if new is not None and new.data is None and not new.link and not self._move(path):
+                log.error("%s was changed by a command and is too large to be set aside", path)
+            _put(self._top(path), path, old)
         except (OSError, ToolFailure) as exc:
-            log.error("%s was changed under taint and could not be put back: %s", path, exc)
+            log.error("%s was changed by a command and could not be put back: %s", path, exc)
         self.accept(path)
-        return True
+        return change
+
+    def _top(self, path: str) -> str:
+        return self.workspace if is_inside(path, self.workspace) else self._home
 
     def _keep(self, path: str, data: bytes) -> None:
         if not self._aside:
             return
-        name = f"{os.path.basename(path)}.{secrets.token_hex(4)}"
         try:
             os.makedirs(self._aside, mode=0o700, exist_ok=True)
-            write_whole_file(os.path.join(self._aside, name), data, sync=False)
+            write_whole_file(self._name_aside(path), data, sync=False)  # our own
         except OSError as exc:
             log.warning("what was written to %s could not be set aside: %s", path, exc)
+
+    def _move(self, path: str) -> bool:
+        """Set a file aside that is too large to be read."""
+        place = ResolvedPath(path, path, self._top(path))
+        try:
+            os.makedirs(self._aside or self.workspace, mode=0o700, exist_ok=True)
+            with handles.open_folder(place, place.parts[:-1]) as parent:
+                os.rename(place.parts[-1], self._name_aside(path), src_dir_fd=parent)
+        except OSError:
+            return False
+        return True
+
+    def _name_aside(self, path: str) -> str:
+        return os.path.join(self._aside, f"{os.path.basename(path)}.{secrets.token_hex(4)}")
+
+    def _look(self, only: tuple[str, ...] = (), *, contents: bool = True) -> dict[str, PersonaSnapshot]:
+        found: dict[str, PersonaSnapshot] = {}
+        room = BYTES if contents else 0
+        for path in only or self._paths():
+            try:
+                status = os.lstat(path)
+            except OSError:
+                continue
+            stamp = (status.st_dev, status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode)
+            known = self._cache.get(path)
+            if known is not None and known.stamp == stamp:
+                room -= len(known.data or b"")
+                found[path] = known
+            elif stat.S_ISLNK(status.st_mode):
+                with contextlib.suppress(OSError):
+                    found[path] = PersonaSnapshot(stamp, None, os.readlink(path))
+            elif stat.S_ISREG(status.st_mode):
+                data = _read(self._top(path), path) if status.st_size <= room else None
+                room -= len(data or b"")
+                found[path] = PersonaSnapshot(stamp, data)
+        if contents and not only:
+            self._cache.clear()
+            self._cache.update(found)
+        return found
+
+    def _paths(self) -> Iterator[str]:
+        """Every file that is watched, and what a link among them leads to in the workspace."""
+        start = _count_top(self.workspace)
+        for path in _walk_shaping(self.workspace):
+            name = path[start:]
+            if not is_shaping_file(name) and name not in _LINKS:
+                continue
+            yield path
+            if os.path.islink(path):
+                real = os.path.realpath(path)
+                if is_inside(real, self.workspace) and os.path.isfile(real):  # a folder that is a link: not walked
+                    yield real
+        if self._home:
+            yield from _walk_steering(self.workspace)
+            yield from (os.path.join(self._home, name) for name in STEERING_HOME)
 
 
 class PersonaWatches:
@@ -99,11 +190,16 @@ class PersonaWatches:
 
     def __init__(self) -> None:
         self._watches: list[PersonaWatch] = []
+        self._caches: dict[tuple[str, str], dict[str, PersonaSnapshot]] = {}
 
     @contextlib.contextmanager
-    def watch(self, workspace: str, aside: str) -> Iterator[PersonaWatch]:
+    def watch(self, workspace: str, aside: str, home: str = "") -> Iterator[PersonaWatch]:
         """Watch while a call runs. Whoever leaves processes behind adds them to `pids`; then the watch goes on."""
-        watch = PersonaWatch(workspace, aside)
+        cached = self._caches.pop((workspace, home), {})
+        self._caches[workspace, home] = cached
+        if len(self._caches) > _KEPT:
+            del self._caches[next(iter(self._caches))]
+        watch = PersonaWatch(workspace, aside, home, cached)
         self._watches.append(watch)
         try:
             yield watch
@@ -118,12 +214,14 @@ class PersonaWatches:
                 if is_inside(path, watch.workspace):
                     watch.accept(path)
 
-    def undo_strays(self, workspace: str) -> list[str]:
+    def undo_strays(self, workspace: str) -> list[tuple[PersonaWatch, PersonaChange]]:
         """What processes that were left behind have changed, put back; those that ended are forgotten."""
-        real, undone = os.path.realpath(workspace), list[str]()
-        for watch in [one for one in self._watches if one.pids and one.workspace == real]:
+        undone = list[tuple[PersonaWatch, PersonaChange]]()
+        left = [one for one in self._watches if one.pids]
+        real = os.path.realpath(workspace) if left else ""
+        for watch in [one for one in left if one.workspace == real]:
             watch.pids = {pid for pid in watch.pids if _lives(pid)}
-            undone += watch.undo()
+            undone += [(watch, change) for change in watch.undo()]
             if not watch.pids:
                 self._watches.remove(watch)
         return undone
@@ -146,83 +244,104 @@ def _differs(old: PersonaSnapshot | None, new: PersonaSnapshot | None) -> bool:
     return (old and old.stamp) != (new and new.stamp)
 
 
-def _look(workspace: str, only: tuple[str, ...] = (), *, contents: bool = True) -> dict[str, PersonaSnapshot]:
-    found: dict[str, PersonaSnapshot] = {}
-    room = BYTES if contents else 0
-    for path in only or _paths(workspace):
-        try:
-            status = os.lstat(path)
-        except OSError:
-            continue
-        stamp = (status.st_dev, status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode)
-        if stat.S_ISLNK(status.st_mode):
-            with contextlib.suppress(OSError):
-                found[path] = PersonaSnapshot(stamp, None, os.readlink(path))
-        elif stat.S_ISREG(status.st_mode):
-            data = _read(workspace, path) if status.st_size <= room else None
-            room -= len(data or b"")
-            found[path] = PersonaSnapshot(stamp, data)
-    return found
+def _is_harmless(change: PersonaChange) -> bool:
+    """Touched and still the same; or a git config that says nothing else about programs and places."""
+    old, new = change.old, change.new
+    if old is not None and new is not None and old.data is not None and old[1:] == new[1:]:
+        return old.stamp[-1] == new.stamp[-1] or is_shaping_file(change.name)
+    name = os.path.basename(change.path)
+    if name not in ("config", "config.worktree") or (new is not None and new.data is None):
+        return False
+    orders = [list_git_orders((one.data or b"").decode("utf-8", "replace")) if one else () for one in (old, new)]
+    return set(orders[1]) <= set(orders[0])
 
 
-def _paths(workspace: str) -> Iterator[str]:
-    """Every shaping file, and what a link among them leads to in the workspace."""
-    count = 0
-    for path in _walk(workspace):
-        name = os.path.relpath(path, workspace)
-        if not is_shaping_file(name) and name not in _LINKS:
-            continue
-        count += 1
-        if count > FILES:
-            return
-        yield path
-        if os.path.islink(path):
-            real = os.path.realpath(path)
-            if is_inside(real, workspace) and os.path.isfile(real):  # a folder that is a link: see _walk
-                yield real
+def _lines(one: PersonaSnapshot | None) -> list[str]:
+    if one is None:
+        return []
+    if one.link:
+        return [f"(a link to {one.link})"]
+    return one.data.decode("utf-8", "replace").splitlines() if one.data is not None else ["(too large to be shown)"]
 
 
-def _walk(workspace: str) -> Iterator[str]:
+def _walk_shaping(workspace: str) -> Iterator[str]:
     with contextlib.suppress(OSError), os.scandir(workspace) as entries:
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
                 yield entry.path
-    for folder in _FOLDERS:
+    for folder in SHAPING_FOLDERS:
         top = os.path.join(workspace, folder)
         link = next((p for p in (os.path.dirname(top), top) if p != workspace and os.path.islink(p)), "")
         if link:  # what it leads to is not ours to look through
             yield link
-            continue
-        for root, folders, names in os.walk(top):
-            if root[len(top) :].count(os.sep) >= _DEPTH:
-                folders.clear()
-            linked = [name for name in folders if os.path.islink(os.path.join(root, name))]
-            yield from (os.path.join(root, name) for name in (*names, *linked))
+        else:
+            yield from _walk(top)
 
 
-def _read(workspace: str, path: str) -> bytes | None:
+def _walk_steering(workspace: str) -> Iterator[str]:
+    start = _count_top(workspace)
+    for path in _walk(workspace, _STEERING_DEPTH):
+        if is_steering_file(path[start:]):
+            yield path
+
+
+def _count_top(workspace: str) -> int:
+    """How many characters of a path that was found below the workspace are the workspace's. Asking `relpath` for every
+    file was a third of a call."""
+    return len(os.path.join(workspace, ""))
+
+
+def _walk(top: str, depth: int = -1) -> Iterator[str]:
+    """Files and links below a folder, to the bottom unless told. A folder that was closed to us is opened."""
+    waiting = [(top, depth)]
+    while waiting:
+        folder, left = waiting.pop()
+        for entry in _entries(folder):
+            if not entry.is_dir(follow_symlinks=False):
+                yield entry.path
+            elif left < 0 or entry.name in (".git", ".github"):
+                waiting.append((entry.path, -1 if left < 0 else left))
+            elif left > 0 and entry.name not in _HEAVY and (entry.name != "objects" or "/.git" not in folder):
+                waiting.append((entry.path, left - 1))
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    for _ in range(2):
+        try:
+            with os.scandir(folder) as entries:
+                return list(entries)
+        except PermissionError:
+            with contextlib.suppress(OSError):
+                os.chmod(folder, 0o700)
+        except OSError:
+            return []
+    return []
+
+
+def _read(top: str, path: str) -> bytes | None:
     try:
-        return handles.read_whole(ResolvedPath(path, path, workspace), BYTES)
+        return handles.read_whole(ResolvedPath(path, path, top), BYTES)
     except ToolFailure:
         return None
 
 
-def _put(workspace: str, path: str, old: PersonaSnapshot | None) -> None:
+def _put(top: str, path: str, wanted: PersonaSnapshot | None) -> None:
     """As it was; a link or a folder that stands in the way goes first."""
-    place = ResolvedPath(path, path, workspace)
-    _clear(workspace, place.parts)
-    if old is None:
+    place = ResolvedPath(path, path, top)
+    _clear(top, place.parts)
+    if wanted is None:
         return
-    if old.link:
-        with handles.open_folder(place, place.parts[:-1], make=True) as parent:
-            os.symlink(old.link, place.parts[-1], dir_fd=parent)
-    elif old.data is not None:
-        handles.replace_file(place, old.data)
+    with handles.open_folder(place, place.parts[:-1], make=True) as parent:
+        if wanted.link:
+            os.symlink(wanted.link, place.parts[-1], dir_fd=parent)
+        elif wanted.data is not None:
+            handles.replace_file(place, wanted.data)
+            os.chmod(place.parts[-1], stat.S_IMODE(wanted.stamp[-1]), dir_fd=parent)
 
 
-def _clear(workspace: str, parts: tuple[str, ...]) -> None:
+def _clear(top: str, parts: tuple[str, ...]) -> None:
     """Take away what is at the end of the path, and the first step of it that has become something else."""
-    place = ResolvedPath("", workspace, workspace)
+    place = ResolvedPath("", top, top)
     for at, part in enumerate(parts):
         try:
             with handles.open_folder(place, parts[:at]) as parent:

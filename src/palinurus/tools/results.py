@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 from typing import Any
 
 import msgspec
@@ -20,6 +19,7 @@ from palinurus.core.text import repair_surrogates
 from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.files import write_whole_file
+from palinurus.patterns import compile_late
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ MAX_KEPT = 16_000_000  # characters
 MAX_IMAGE = 7_000_000  # base64 characters; providers refuse more
 _INLINE = 100_000  # characters handled on the event loop; more goes to a thread
 MAX_DETAILS = 64_000  # bytes of JSON kept beside a result
-_NAME = re.compile(r"result:\s*([0-9a-f]{16})")
+_NAME = compile_late(r"result:\s*([0-9a-f]{16})")
 
 
 def keep_result(results: str, text: str) -> str:

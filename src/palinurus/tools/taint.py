@@ -10,30 +10,37 @@ import hashlib
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, NamedTuple, cast
+from functools import partial
+from typing import Any, cast
 
 import msgspec
 
-from palinurus.core.policy import card, taint
-from palinurus.core.types.approval import ApprovalRequest
+from palinurus.config.sections.approvals import read_approvals
+from palinurus.core.folders import is_inside
+from palinurus.core.policy import card, deciding, lasting, networking, taint
+from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest, CallJudgement, CommandRule
 from palinurus.core.types.messages import TextBlock
-from palinurus.core.types.sandbox import is_inside
-from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolSettings
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolReach, ToolSettings
+from palinurus.tools import planted
+from palinurus.tools.files import bounds
 from palinurus.tools.files.hunks import PatchError, UpdateFile, parse_patch
 from palinurus.tools.files.paths import resolve_path, shorten_path
-from palinurus.tools.persona import get_persona_watches
+from palinurus.tools.persona import PersonaChange, PersonaWatch, get_persona_watches
 
 CLOSED = (
     "[No network for this command: untrusted content was read ({where}). If it needs the network, run it with "
     "elevated, which asks the owner.]"
 )
 UNDONE = (
-    "[Undone: {names}. Commands do not change these files after untrusted content was read ({where}). Use write or "
-    "edit, which ask the owner.]"
+    "[Undone: {names}. Commands do not change these files{where}. What was written is kept for the owner; use write or "
+    "edit to change them.]"
 )
+MAX_FACTS = 16  # deciding values that a card names one by one
+TICK = 20_000_000  # nanoseconds: file times are coarser than the clock
+TAKEN = "[The owner let the command change {names}.]"
 
 
-class CallPermission(NamedTuple):
+class CallPermission(msgspec.Struct, frozen=True):
     """Leave for a call. `ctx` is what the tool sees; `paths` are shaping files it may write."""
 
     ctx: ToolContext
@@ -44,24 +51,49 @@ class CallPermission(NamedTuple):
 
 async def judge_call(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> CallPermission:
     """Leave, perhaps after a person was asked. Raises ToolFailure where there is none."""
-    paths = _shaping(tool.name, args, ctx)
+    if tool.name == "exec" and await planted.loses_network(ctx, args, partial(_ask, ctx)):
+        cell = msgspec.structs.replace(ctx.settings.cell, connect=())
+        settings = msgspec.structs.replace(ctx.settings, cell=cell)
+        return CallPermission(cast(ToolContext, _Narrow(ctx, settings)), closed=True)
+    written = _list_written(tool.name, args, ctx)
+    paths = tuple(path for path in written if _lasts(_relative(path, ctx)))
     if not taint.is_reason_to_ask(ctx.settings.taint, tool.name, ctx.taint):
+        rules = ctx.settings.taint
+        if rules.enabled and "cron" not in rules.allow and not ctx.taint and _starts_jobs(tool, args, ctx):
+            why = "the first job of a conversation lasts beyond it, and nothing you wrote asks for one"
+            await require_approval(ctx, "cron", "make a job", _shown("cron", args), binding=_binding(args, ()), why=why)
         return CallPermission(ctx, paths)
+    if taint.is_from_outside(ctx.taint):
+        for path in written:
+            if path not in paths:
+                await ctx.mark(path)
     words = _words(tool, args, ctx, paths)
+    judged = CallJudgement()
+    if words and not paths and not taint.list_addresses(tool.name, args):
+        judged = ctx.judge(tool, args)
+        words = "" if _passes(tool, args, judged, ctx) else words
     if words:
-        await require_approval(ctx, tool.name, words, _shown(tool.name, args), binding=_binding(args, paths))
+        rule = deciding.make_tool_rule(tool, args) if judged.values else None
+        facts = tuple(value.fact for value in judged.values[:MAX_FACTS])
+        await require_approval(
+            ctx, tool.name, words, _shown(tool.name, args), binding=_binding(args, paths), facts=facts, rule=rule
+        )
         return CallPermission(ctx, paths, approved=True)
-    command = args.get("command")
-    if (
-        tool.name == "exec"
-        and isinstance(command, str)
-        and not taint.may_use_network(command, ctx.taint, ctx.settings.taint)
-    ):
-        cell = ctx.settings.cell
-        if cell.kind != "none" and cell.connect != ():
-            settings = msgspec.structs.replace(ctx.settings, cell=msgspec.structs.replace(cell, connect=()))
-            return CallPermission(cast(ToolContext, _Narrow(ctx, settings)), closed=True)
-    return CallPermission(ctx)
+    return CallPermission(ctx, paths)
+
+
+def _passes(tool: Tool, args: dict[str, Any], judged: CallJudgement, ctx: ToolContext) -> bool:
+    """Is no question needed: the owner gave all that decides, or has said "always" to exactly this?"""
+    stored = read_approvals(ctx.settings.rules.file).rules(ctx.agent) if tool.reach and tool.reach.to else ()
+    if deciding.is_covered(tool, args, stored, judged):
+        return True
+    return (
+        ctx.settings.taint.mode == "judged" and (bool(tool.origin) or tool.name in deciding.BUILTIN) and judged.passes
+    )
+
+
+async def _ask(ctx: ToolContext, title: str, shown: str, binding: dict[str, str], why: str) -> None:
+    await require_approval(ctx, "exec", title, shown, binding=binding, why=why)
 
 
 async def run_judged(
@@ -69,17 +101,24 @@ async def run_judged(
 ) -> ToolOutput:
     """What `work(ctx, **args)` returns, run with what the taint leaves of its rights. Raises what it raises."""
     watches = get_persona_watches()
-    watches.undo_strays(ctx.workspace)
+    strays = watches.undo_strays(ctx.workspace)
+    ctx = await _reach_beyond(tool, args, ctx)
     given = await judge_call(tool, args, ctx)
-    watched = tool.effect != "pure" and taint.is_reason_to_ask(ctx.settings.taint, "exec:files", ctx.taint)
+    tainted = taint.is_reason_to_ask(ctx.settings.taint, "exec:files", ctx.taint)
+    rules = ctx.settings.taint
+    watched = (
+        tool.effect != "pure" if tainted else tool.name == "exec" and rules.enabled and "exec:files" not in rules.allow
+    )
     if not watched:
         output = await work(given.ctx, **args)
         watches.accept(given.paths)
-        return output
+        return _noted(output, given, await _settle(strays, ctx), ctx)
     for path in given.paths:
-        if not given.approved or taint.is_memory_note(_relative(path, ctx)):
+        if not given.approved or lasting.is_memory_note(_relative(path, ctx)):
             await ctx.mark(path)
-    with watches.watch(ctx.workspace, _aside(ctx)) as watch:
+    home = ctx.settings.exec_env.get("HOME", "") or ctx.workspace
+    began = ctx.now() * 1_000_000 - TICK
+    with watches.watch(ctx.workspace, _aside(ctx), home if tainted else "") as watch:
         try:
             output = await work(given.ctx, **args)
         finally:
@@ -87,7 +126,56 @@ async def run_judged(
             undone = watch.undo()
         if (pid := _left(output)) and tool.name == "exec":
             watch.pids.add(pid)
-    return _noted(output, given, undone, ctx)
+    if tool.name == "exec":
+        await planted.mark_written(ctx, began)
+        output = _name_output(output, given, str(args.get("command") or ""), ctx)
+    return _noted(output, given, await _settle([*strays, *((watch, one) for one in undone)], ctx), ctx)
+
+
+async def _reach_beyond(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -> ToolContext:
+    """The context with files opened that a person allowed for this call, where nothing else bounds the file tools."""
+
+    async def ask(title: str, binding: dict[str, str]) -> None:
+        why = "nothing contains tools on this machine"
+        await require_approval(ctx, tool.name, title, _shown(tool.name, args), binding=binding, why=why)
+
+    cell = await bounds.open_beyond(tool.name, args, ctx, ask)
+    if cell is None:
+        return ctx
+    return cast(ToolContext, _Narrow(ctx, msgspec.structs.replace(ctx.settings, cell=cell)))
+
+
+def _name_output(output: ToolOutput, given: CallPermission, command: str, ctx: ToolContext) -> ToolOutput:
+    """What a command printed that had a network may be anybody's words."""
+    had = not given.closed and (ctx.settings.cell.kind == "none" or ctx.settings.cell.connect != ())
+    kind = networking.classify_output(command) if had else "command"
+    return msgspec.structs.replace(output, source=kind) if kind != "command" and not output.source else output
+
+
+async def _settle(changes: list[tuple[PersonaWatch, PersonaChange]], ctx: ToolContext) -> list[str]:
+    """What is said of changes that were put back. After untrusted content those of the agent's own files stay so; all
+    others are put to the owner."""
+    open_ones = [(w, c) for w, c in changes if not (w.wide and lasting.is_shaping_file(c.name))]
+    undone, where = [c.name for _, c in changes], ", ".join(dict.fromkeys(map(taint.get_source_kind, ctx.taint)))
+    notes = []
+    if open_ones:
+        names = ", ".join(c.name for _, c in open_ones)
+        shown = "\n".join(c.show() for _, c in open_ones)
+        bound = {f"path:{c.path}": hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest() for _, c in open_ones}
+        why = "a command changed files that act later; they were put back"
+        title = f"keep what a command wrote to {names[:200]}"
+        try:
+            await require_approval(ctx, "exec", title, shown, binding=bound, why=why)
+            for watch, change in open_ones:
+                watch.apply(change)
+            notes.append(TAKEN.format(names=names))
+            undone = [c.name for w, c in changes if (w, c) not in open_ones]
+        except (ToolFailure, OSError):
+            pass  # they stay as they were, and the model is told
+    if undone:
+        said = f" after untrusted content was read ({where})" if where else ""
+        notes.append(UNDONE.format(names=", ".join(undone[:10]), where=said))
+    return notes
 
 
 def make_approval_request(ctx: ToolContext, too_long: str, **fields: Any) -> ApprovalRequest:
@@ -109,9 +197,17 @@ def make_approval_request(ctx: ToolContext, too_long: str, **fields: Any) -> App
 
 
 async def require_approval(
-    ctx: ToolContext, tool: str, title: str, command: str, binding: Mapping[str, str], why: str = ""
+    ctx: ToolContext,
+    tool: str,
+    title: str,
+    command: str,
+    binding: Mapping[str, str],
+    why: str = "",
+    **more: Any,
 ) -> None:
-    """Returns if a person said yes. Raises ToolFailure."""
+    """Returns if a person said yes; `facts` and `rule` are for the card. Raises ToolFailure."""
+    rule: CommandRule | None = more.get("rule")
+    allowed: tuple[ApprovalDecision, ...] = ("allow-once", "allow-always", "deny") if rule else ("allow-once", "deny")
     ask = make_approval_request(
         ctx,
         "not done: it needs an approval and is too long to be shown whole. Do it in smaller pieces.",
@@ -121,7 +217,9 @@ async def require_approval(
         command=command,
         binding=dict(binding),
         why=why or "untrusted content was read before this",
-        allowed=("allow-once", "deny"),
+        allowed=allowed,
+        rules=(rule,) if rule else (),
+        facts=more.get("facts", ()),
     )
     told = await ctx.ask(ask)
     if told.decision == "deny":
@@ -143,14 +241,35 @@ def find_source(tool: Tool, args: Mapping[str, Any], output: ToolOutput | None, 
     if output is not None and not output.source and tool.name == "read" and isinstance(args.get("path"), str):
         real = _full(args["path"], ctx)
         # skills that the owner installed were judged then
-        if taint.is_shaping_file(_relative(real, ctx)) or _below(real, ctx.settings.readable):
+        if lasting.is_shaping_file(_relative(real, ctx)) or _below(real, ctx.settings.readable):
             return f"memory {args['path']}"[: taint.MAX_SOURCE_DETAIL] if ctx.file_taint(real) else ""
     if output is not None and isinstance(args.get("path"), str) and taint.TOOL_SOURCES.get(tool.name) == "file":
         real = _full(args["path"], ctx)
         if _below(real, ctx.settings.received):  # not the machine's own: somebody sent it
             return f"attachment {os.path.basename(real)}"[: taint.MAX_SOURCE_DETAIL]
+    if output is not None and (marked := _read_marked(tool.name, args, output, ctx)):
+        return marked
+    if output is not None and tool.reach is not None and tool.reach.own and not output.source:
+        return f"own {tool.name}"
     about = tool.summary(dict(args)) if tool.summary else ""
     return taint.name_source(tool.name, output.source if output else "", tool.origin, about, failed=output is None)
+
+
+def _read_marked(tool: str, args: Mapping[str, Any], output: ToolOutput, ctx: ToolContext) -> str:
+    """The true kind of what a plain file holds that was written after content from outside was read."""
+    named = [args["path"]] if isinstance(args.get("path"), str) else []
+    if tool == "grep":
+        lines = (block.text for block in output.content if isinstance(block, TextBlock))
+        named += [line.partition(":")[0] for text in lines for line in text.splitlines()[:400]]
+    elif tool in ("exec", "process"):
+        named = [word.strip("'\"") for word in str(args.get("command") or "").split()[:200]]
+    elif taint.TOOL_SOURCES.get(tool) != "file":
+        return ""
+    for name in dict.fromkeys(named):
+        kinds = [taint.get_source_kind(s) for s in ctx.file_taint(_full(name, ctx)) if taint.is_from_outside((s,))]
+        if kinds:
+            return f"{kinds[0]} by way of {name}"[: taint.MAX_SOURCE_DETAIL]
+    return ""
 
 
 def _words(tool: Tool, args: Mapping[str, Any], ctx: ToolContext, paths: tuple[str, ...]) -> str:
@@ -161,12 +280,33 @@ def _words(tool: Tool, args: Mapping[str, Any], ctx: ToolContext, paths: tuple[s
     if telling:
         return "open an address that nobody gave (it could carry data away)"
     target = ctx.inbound.target
-    foreign = bool(tool.origin) and tool.effect != "pure"
+    foreign = bool(tool.origin) and _reaches_out(tool, args, ctx)
     return taint.describe_effect(tool.name, args, (target.channel, target.to), ctx.taint, foreign=foreign)
 
 
-def _shaping(tool: str, args: Mapping[str, Any], ctx: ToolContext) -> tuple[str, ...]:
-    """The files of the call that make the agent what it is; the tool itself says what is wrong with a path."""
+def _reaches_out(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -> bool:
+    """Could the call of a plugin's tool do or tell something beyond the owner? Reading asks only where it says that it
+    speaks to others, or, where it says nothing, with an address that nobody gave."""
+    if tool.effect != "pure":
+        return True
+    if tool.reach is None:
+        looked = msgspec.structs.replace(tool, reach=ToolReach(to=()))
+        return any(value.origin for value in ctx.judge(looked, dict(args)).values)
+    return tool.reach.extent == "out"
+
+
+def _starts_jobs(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> bool:
+    """Is it a conversation's first job, which the owner's last words did not ask for?"""
+    made = tool.name == "cron" and not tool.origin and args.get("action") == "add"
+    return made and not ctx.has_called("cron", "add") and not ctx.judge(tool, args).asked
+
+
+def _lasts(name: str) -> bool:
+    return lasting.is_shaping_file(name) or lasting.is_steering_file(name)
+
+
+def _list_written(tool: str, args: Mapping[str, Any], ctx: ToolContext) -> tuple[str, ...]:
+    """The files that the call writes; the tool itself says what is wrong with a path."""
     named: list[str] = []
     if tool in ("write", "edit") and isinstance(args.get("path"), str):
         named = [args["path"]]
@@ -179,11 +319,9 @@ def _shaping(tool: str, args: Mapping[str, Any], ctx: ToolContext) -> tuple[str,
     found = []
     for name in named:
         try:
-            real = resolve_path(name, ctx).real
+            found.append(resolve_path(name, ctx).real)
         except ToolFailure:
             continue
-        if taint.is_shaping_file(_relative(real, ctx)):
-            found.append(real)
     return tuple(dict.fromkeys(found))
 
 
@@ -239,12 +377,11 @@ def _left(output: ToolOutput) -> int:
     return int(details.get("pid") or 0) if running else 0
 
 
-def _noted(output: ToolOutput, given: CallPermission, undone: list[str], ctx: ToolContext) -> ToolOutput:
+def _noted(output: ToolOutput, given: CallPermission, notes: list[str], ctx: ToolContext) -> ToolOutput:
     where = ", ".join(dict.fromkeys(map(taint.get_source_kind, ctx.taint)))
-    notes = [UNDONE.format(names=", ".join(undone[:10]), where=where)] if undone else []
     details = output.details if isinstance(output.details, dict) else {}
     if given.closed and details.get("exitCode") != 0:
-        notes.append(CLOSED.format(where=where))
+        notes = [*notes, CLOSED.format(where=where)]
     if not notes:
         return output
     return msgspec.structs.replace(output, content=(*output.content, *(TextBlock(f"\n\n{note}") for note in notes)))

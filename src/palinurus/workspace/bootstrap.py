@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from palinurus.beneath import create_file_beneath
 from palinurus.config.settings import AgentSettings
 from palinurus.errors import StateUnwritable
 
@@ -30,10 +31,11 @@ __pycache__/
 _PATIENCE = 20.0  # seconds
 
 
-def ensure_workspace(workspace: str, skip: bool = False) -> list[str]:
+def ensure_workspace(workspace: str, skip: bool = False, without: Collection[str] = ()) -> list[str]:
     """Make the directory, the files it lacks and the folder for notes. Returns the names of files made, in order.
 
-    `skip` (agents.defaults.skipBootstrap) makes the directory only. Raises StateUnwritable.
+    `skip` (agents.defaults.skipBootstrap) makes the directory only, `without` leaves some files out. Raises
+    StateUnwritable.
     """
     try:
         os.makedirs(workspace, mode=0o700, exist_ok=True)
@@ -42,7 +44,7 @@ def ensure_workspace(workspace: str, skip: bool = False) -> list[str]:
         wanted = (*NAMES, FIRST) if is_new_workspace(workspace) else NAMES
         if not os.path.lexists(notes := os.path.join(workspace, NOTES)):
             os.mkdir(notes, 0o700)
-        return [name for name in wanted if _make(os.path.join(workspace, name), name)]
+        return [name for name in wanted if name not in without and _make(workspace, name)]
     except OSError as exc:
         raise StateUnwritable(
             f"cannot write the workspace {workspace}: {exc.strerror}",
@@ -59,22 +61,20 @@ def make_new_workspaces(agents: Iterable[AgentSettings]) -> None:
     """The files of workspaces that are brand-new; what is there stays as it is."""
     for agent in agents:
         if is_new_workspace(agent.workspace):
-            ensure_workspace(agent.workspace, agent.skip_bootstrap)
+            ensure_workspace(agent.workspace, agent.skip_bootstrap, agent.skip_files)
 
 
 def read_template(name: str) -> bytes:
     """What a new file of this name holds."""
-    with open(os.path.join(os.path.dirname(__file__), "templates", name), "rb") as file:
+    with open(os.path.join(os.path.dirname(__file__), "templates", name), "rb") as file:  # our own
         return file.read()
 
 
-def _make(path: str, name: str) -> bool:
+def _make(workspace: str, name: str) -> bool:
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        create_file_beneath(workspace, name, read_template(name))
     except FileExistsError:
         return False
-    with os.fdopen(handle, "wb") as file:
-        file.write(read_template(name))
     return True
 
 
@@ -100,11 +100,9 @@ def init_repository(workspace: str) -> list[str]:
     except (OSError, subprocess.SubprocessError):
         return []
     made = [os.path.join(workspace, ".git")]
-    ignore = os.path.join(workspace, IGNORE)
     try:
-        with open(ignore, "x", encoding="utf-8") as file:
-            file.write(_LINES)
-        made.append(ignore)
+        create_file_beneath(workspace, IGNORE, _LINES.encode())
+        made.append(os.path.join(workspace, IGNORE))
     except OSError:  # there already, or not to be written: the repository is what counts
         pass
     return made

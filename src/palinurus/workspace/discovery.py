@@ -7,26 +7,30 @@ where the config allows). Nothing here runs anything of a skill.
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
+import msgspec
+
+from palinurus.beneath import resolve_beneath
 from palinurus.config.sections.session import SkillSettings
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.skills.offer import BUNDLED_SOURCE
 from palinurus.core.skills.skill import SKILL_FILE, BrokenSkill, Skill, parse_skill
 from palinurus.plugins.manifest import list_skill_folders
-from palinurus.workspace.texts import FileIdentity, identify_file, is_inside, load_text
+from palinurus.workspace.texts import FileIdentity, identify_file, load_text
 
 _SKIPPED = frozenset(("node_modules", "__pycache__"))
 
 
-class SkillRoot(NamedTuple):
-    """A directory of skills. `source` is what people are told."""
+class SkillRoot(msgspec.Struct, frozen=True):
+    """A directory of skills. `source` is what people are told; `within` is what links in it may not leave, if not the
+    directory itself: in a workspace, where commands can make `skills` a link, the workspace."""
 
     source: str
     path: str
+    within: str = ""
 
 
-class SkillScan(NamedTuple):
+class SkillScan(msgspec.Struct, frozen=True):
     """What a look at all roots gave. `watched`: nothing changed while all of these are the same."""
 
     skills: tuple[Skill, ...]  # one of each name, by name
@@ -48,8 +52,8 @@ def locate_installed_skills(home: str) -> str:
 def list_skill_roots(settings: Settings, agent: AgentSettings, user: str) -> tuple[SkillRoot, ...]:
     """The roots of an agent, the highest first. `user` is the user's home directory."""
     return (
-        SkillRoot("workspace", os.path.join(agent.workspace, "skills")),
-        SkillRoot("workspace .agents", os.path.join(agent.workspace, ".agents", "skills")),
+        SkillRoot("workspace", os.path.join(agent.workspace, "skills"), agent.workspace),
+        SkillRoot("workspace .agents", os.path.join(agent.workspace, ".agents", "skills"), agent.workspace),
         SkillRoot("personal .agents", os.path.join(user, ".agents", "skills")),
         SkillRoot("installed", locate_installed_skills(settings.home)),
         SkillRoot(BUNDLED_SOURCE, locate_bundled_skills()),
@@ -86,8 +90,7 @@ class _Walk:
         self._root = root
         self._limits = limits
         self._watched = watched
-        self._real = os.path.realpath(root.path)
-        self._allowed = (self._real, *(os.path.realpath(path) for path in limits.targets))
+        self._allowed = (root.within or root.path, *limits.targets)
         self._left = limits.candidates
 
     def skills(self) -> list[Skill | BrokenSkill]:
@@ -120,20 +123,21 @@ class _Walk:
         self._left -= len(names)
         return [os.path.join(path, name) for name in names]
 
-    def _contained(self, folder: str) -> bool:
-        real = os.path.realpath(folder)
-        return any(is_inside(real, allowed) for allowed in self._allowed)
+    def _contained(self, path: str) -> str:
+        """The allowed folder it lies in; "" if none."""
+        return next((base for base in self._allowed if resolve_beneath(base, path) is not None), "")
 
     def _load(self, folder: str) -> Skill | BrokenSkill:
         path = os.path.join(folder, SKILL_FILE)
         name = os.path.basename(folder)
         if folder != self._root.path:
             self._watch(folder)
-        if not self._contained(folder) or not self._contained(path):
+        base = self._contained(path)
+        if not base or not self._contained(folder):
             self._watch(path)
             return BrokenSkill(name, path, self._root.source, "a link in it leaves its root")
         cap = self._limits.file_bytes
-        found, seen = load_text(path, os.path.dirname(os.path.realpath(path)), SKILL_FILE, cap + 1)
+        found, seen = load_text(base, path, cap + 1)
         self._watched.append((path, seen))
         if found.text is None:
             return BrokenSkill(name, path, self._root.source, found.refused or "cannot be read")

@@ -12,18 +12,24 @@ import os
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
+import msgspec
+
+from palinurus.beneath import read_file_beneath, resolve_beneath
 from palinurus.core.history.images import ImageMentions, find_image_addresses, find_image_mentions
-from palinurus.core.media import MAX_IMAGE_SIDE, MAX_IMAGE_SOURCE, is_large_image
+from palinurus.core.media import IMAGES_EXTRA_HINT, MAX_IMAGE_SIDE, MAX_IMAGE_SOURCE, is_large_image
 from palinurus.core.types.messages import ImageBlock
-from palinurus.files import NotPlainFile, read_plain_file
-from palinurus.workspace.shrink import shrink_image
-from palinurus.workspace.texts import is_inside
+from palinurus.files import NotPlainFile
 
 # An address and how many bytes at most -> what is there, or why not.
 FetchImage: TypeAlias = Callable[[str, int], Awaitable[bytes | str]]
 
 
-class ImageLimits(NamedTuple):
+def keep_large(data: bytes, size: int, side: int) -> str:
+    """Nobody makes images smaller here."""
+    return IMAGES_EXTRA_HINT
+
+
+class ImageLimits(msgspec.Struct, frozen=True):
     """`roots` besides the workspace; `home` is what ~ means. Sizes in bytes."""
 
     roots: tuple[str, ...] = ()
@@ -33,7 +39,7 @@ class ImageLimits(NamedTuple):
     most: int = 8  # images of one message
     side: int = MAX_IMAGE_SIDE  # pixels
     # A smaller one, by size and side, or why there is none.
-    shrink: Callable[[bytes, int, int], bytes | str] = shrink_image
+    shrink: Callable[[bytes, int, int], bytes | str] = keep_large  # in a process of its own (tools/web/shrink.py)
     fetch: FetchImage | None = None  # None: addresses are only text
 
 
@@ -97,7 +103,7 @@ def _load(
     notes: list[str] = []
     used = 0
     given = [(f"an inline image ({image.mimeType})", _decoded(image.data, MAX_IMAGE_SOURCE)) for image in named.inline]
-    allowed = [os.path.realpath(root) for root in (workspace, *limits.roots)]
+    allowed = (workspace, *limits.roots)
     real = dict.fromkeys(_real(path, workspace, limits.home) for path in named.paths)
     for name, raw in (*given, *fetched, *((path, _read(path, allowed, MAX_IMAGE_SOURCE)) for path in real)):
         data = raw if isinstance(raw, str) else _fitting(raw, limits)
@@ -140,10 +146,11 @@ def _real(path: str, workspace: str, home: str) -> str:
 
 def _read(real: str, allowed: Iterable[str], cap: int) -> bytes | str:
     """The bytes, or why not. The same answer for what is outside, whether it is there or not."""
-    if not any(is_inside(real, root) for root in allowed):
+    root, inner = next(((root, inner) for root in allowed if (inner := resolve_beneath(root, real))), ("", ""))
+    if not inner:
         return "outside the workspace"
     try:
-        return read_plain_file(real, cap)
+        return read_file_beneath(root, inner, cap)
     except NotPlainFile:
         return _over(cap) if os.path.isfile(real) else "not a file"
     except OSError as exc:

@@ -13,15 +13,19 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from palinurus.config import paths
 from palinurus.config.sections.session import SkillSettings
-from palinurus.config.settings import AgentSettings, Secret, Settings
+from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.prompt import bootstrap
 from palinurus.core.prompt.bootstrap import BootstrapFile, BootstrapInjection, BootstrapWeight
 from palinurus.core.prompt.facts import FileFact, SkillFact
 from palinurus.core.skills.offer import SkillEnvironment, SkillOffer, SkillOverride, list_unmet_needs, offer_skills
 from palinurus.core.skills.skill import Skill
 from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.tool import SkillVariables
+from palinurus.patterns import compile_late
 from palinurus.plugins.hooks import Hooks
 from palinurus.workspace.discovery import SkillScan, is_unchanged, list_skill_roots, scan_skills
 from palinurus.workspace.texts import FileIdentity, FileText, FileTexts, identify_file
@@ -29,9 +33,9 @@ from palinurus.workspace.texts import FileIdentity, FileText, FileTexts, identif
 POINT = "agent:bootstrap"
 LOOK = 0.5  # seconds between two looks at the folders of skills
 KEPT = 256  # sessions whose hooks' files and warnings are remembered
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_NAME = compile_late(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # Variables that make programs load or run something: no skill gets to set them.
-_REFUSED = re.compile(
+_REFUSED = compile_late(
     r"(?:LD_|DYLD_|GIT_|PYTHON|PERL5|RUBY|NODE_OPTIONS|NPM_CONFIG|BASH_|ENV$|IFS$|PATH$|HOME$|SHELL|PALINURUS_|PROMPT_)",
     re.IGNORECASE,
 )
@@ -112,7 +116,7 @@ class WorkspaceSupply(NamedTuple):
     skills_left: int = 0
 
 
-class SkillStock(NamedTuple):
+class SkillStock(msgspec.Struct, frozen=True):
     """The skills of an agent as they stand. `waiting`: found, with the reasons why they cannot be used."""
 
     generation: int
@@ -122,7 +126,7 @@ class SkillStock(NamedTuple):
     offer: SkillOffer
 
 
-class WorkspaceWeights(NamedTuple):
+class WorkspaceWeights(msgspec.Struct, frozen=True):
     """Sizes, for /context, /status and doctor."""
 
     files: tuple[BootstrapWeight, ...]
@@ -167,7 +171,7 @@ class PromptSources:
         injected = self._injection(agent, key)
         files = injected.files
         if self._quiet(agent, key):
-            files = tuple(file._replace(truncated=False) for file in files)
+            files = tuple(msgspec.structs.replace(file, truncated=False) for file in files)
         shown = self.stock(agent).offer
         return WorkspaceSupply(files, injected.pending, shown.skills, shown.left)
 
@@ -196,20 +200,24 @@ class PromptSources:
             self._stocks[agent.id] = self._take(agent)
         return self._stocks[agent.id]
 
-    def env(self, agent: AgentSettings) -> dict[str, Secret]:
-        """Variables for this agent's commands that the config sets for its skills. What the environment has already
-        goes before; nothing of this belongs into a prompt.
+    def list_variables(self, agent: AgentSettings) -> tuple[SkillVariables, ...]:
+        """What the config gives to commands of this agent's skills. What the environment has already goes before;
+        nothing of this belongs into a prompt.
         """
-        made: dict[str, Secret] = {}
-        for skill in self.stock(agent).ready:
+        made: list[SkillVariables] = []
+        for skill in self.stock(agent).ready if self._settings.skills.entries else ():
             entry = self._settings.skills.entries.get(skill.key)
             if entry is None:
                 continue
             keyed = {skill.primary_env: entry.key} if skill.primary_env and entry.key else {}
-            for name, value in {**keyed, **entry.env}.items():
-                if _NAME.fullmatch(name) and not _REFUSED.match(name):
-                    made.setdefault(name, Secret(self._environ.get(name) or value.reveal()))
-        return made
+            env = {
+                name: self._environ.get(name) or value.reveal()
+                for name, value in {**keyed, **entry.env}.items()
+                if _NAME.fullmatch(name) and not _REFUSED.match(name)
+            }
+            if env:
+                made.append(SkillVariables(os.path.realpath(skill.path), env))
+        return tuple(made)
 
     # files
 

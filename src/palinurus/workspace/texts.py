@@ -6,9 +6,12 @@ A file must be a regular one inside its directory (links may lead within it); wh
 from __future__ import annotations
 
 import os
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-from palinurus.files import NotPlainFile, open_plain_file
+import msgspec
+
+from palinurus.beneath import open_file_beneath, resolve_beneath
+from palinurus.files import NotPlainFile
 
 CAP = 2 * 1024 * 1024  # bytes of one file that are read
 KEPT = 512  # files remembered
@@ -16,7 +19,7 @@ KEPT = 512  # files remembered
 FileIdentity: TypeAlias = tuple[int, int, int, int, int]
 
 
-class FileText(NamedTuple):
+class FileText(msgspec.Struct, frozen=True):
     """What a look found. `text` is None if there is no such file; `refused` says why one is not read."""
 
     text: str | None = None
@@ -58,20 +61,21 @@ class FileTexts:
             linked = os.path.islink(path)
             found = FileText(refused=f"{name} is a link that leads nowhere") if linked else FileText()
         else:
-            found, now = load_text(path, root, name)
+            found, now = load_text(root, name)
         if len(self._seen) >= KEPT and path not in self._seen:
             self._seen.pop(next(iter(self._seen)))
         self._seen[path] = (now, found)
         return found
 
 
-def load_text(path: str, root: str, name: str, cap: int = CAP) -> tuple[FileText, FileIdentity | None]:
-    """The file as it is now, with the identity of what was read."""
-    real = os.path.realpath(path)
-    if not is_inside(real, os.path.realpath(root)):
+def load_text(root: str, name: str, cap: int = CAP) -> tuple[FileText, FileIdentity | None]:
+    """The file `name` of `root` as it is now, with the identity of what was read."""
+    path, inner = os.path.join(root, name), resolve_beneath(root, name)
+    name = os.path.basename(name)
+    if not inner:
         return FileText(refused=f"{name} is a link that leaves its directory"), identify_file(path)
     try:
-        with open_plain_file(real) as file:
+        with open_file_beneath(root, inner) as file:
             seen = identify_stat(os.fstat(file.fileno()))
             return FileText(decode_text(file.read(cap))), seen
     except NotPlainFile:

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.types.sandbox import ContainerMount, ContainerSpec, SandboxSpec, is_inside
+from palinurus import beneath
+from palinurus.core.folders import is_inside
+from palinurus.core.types.sandbox import ContainerMount, ContainerSpec, SandboxSpec
 from palinurus.core.types.tool import ToolFailure, ToolSettings
 from palinurus.tools.files import handles
 from palinurus.tools.files.paths import resolve_path
@@ -368,7 +370,7 @@ async def test_a_swapping_attacker_against_every_tool(
     do: Any, walled: Any, workspace: Path, canary: Path, kernel: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not kernel:
-        monkeypatch.setattr(handles.syscalls, "has_openat2", lambda: False)
+        monkeypatch.setattr(beneath, "has_openat2", lambda: False)
     (workspace / "d").mkdir()
     (workspace / "d" / "secret").write_text("mine")
     (workspace / "e").symlink_to(canary)

@@ -43,8 +43,10 @@ async def test_it_cannot_write_outside_its_cell_unless_that_was_opened(tmp_path:
     body = {**TINY, "sandbox": {"write": [str(opened)]}}
     async with joined(tmp_path / "h", tiny=body, free={**TINY, "sandbox": False}) as (_, table):
         touch = table["tiny__touch"].run
-        assert (await touch(context(), path=str(shut / "a"))).is_error
-        assert (await touch(context(), path=str(tmp_path / "h" / "a"))).is_error  # the state directory
+        # where /tmp is the sandbox's own, a file may come to be there: it is not the one that was meant
+        for place in (shut / "a", tmp_path / "h" / "a"):  # the second is in the state directory
+            await touch(context(), path=str(place))
+            assert not place.exists()
         assert text(await touch(context(), path=str(opened / "a"))) == "written"
         assert text(await table["free__touch"].run(context(), path=str(shut / "b"))) == "written"
 

@@ -9,7 +9,12 @@ import sys
 from typing import Any
 
 TOOLS: list[dict[str, Any]] = [
-    {"name": "look", "description": "Reads.", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
+    {
+        "name": "look",
+        "description": "Reads.",
+        "inputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
     {
         "name": "change",
         "description": "Changes.",

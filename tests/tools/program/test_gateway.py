@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from flow.test_app import CONFIG, running
 from palinurus.core.types.tool import ToolFailure, ToolOutput
+from palinurus.plugins.checkout import find_update_source
 from palinurus.testing.model import ScriptedModel
 from palinurus.tools.program.gateway import GatewayControl, is_writable_key, make_gateway_tool
 
@@ -101,7 +103,31 @@ async def test_restarting_needs_a_gateway(home: Path) -> None:
     asked: list[float] = []
     await act(home, "restart", GatewayControl(str(home), {}, asked.append), delayMs=1)
     assert asked == [0.5]
-    with pytest.raises(ToolFailure, match="pip install"):
+
+
+async def test_an_update_is_pulled_where_the_program_runs_from_a_clone(home: Path, tmp_path: Path) -> None:
+    def git(*words: str, at: Path) -> None:
+        who = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main")
+        subprocess.run(("git", *who, *words), cwd=at, check=True, capture_output=True, timeout=60)
+
+    source, clone = tmp_path / "source", tmp_path / "clone"
+    source.mkdir()
+    git("init", at=source)
+    git("commit", "--allow-empty", "-m", "one", at=source)
+    git("clone", str(source), str(clone), at=tmp_path)
+    assert find_update_source(str(clone)) == str(clone) and find_update_source(str(source)) == ""
+    control = GatewayControl(str(home), {}, None, str(clone))
+    assert "Nothing newer" in (await act(home, "update.run", control)).content[0].text
+    (source / "pyproject.toml").write_text("")
+    git("add", ".", at=source)
+    git("commit", "-m", "two", at=source)
+    told = (await act(home, "update.run", control)).content[0].text
+    assert "1 commits" in told and "pyproject.toml changed" in told and (clone / "pyproject.toml").exists()
+    git("commit", "--allow-empty", "-m", "mine", at=clone)
+    git("commit", "--allow-empty", "-m", "three", at=source)
+    with pytest.raises(ToolFailure, match="nothing was updated: git pull"):
+        await act(home, "update.run", control)
+    with pytest.raises(ToolFailure, match="installs the new wheel"):
         await act(home, "update.run")
 
 

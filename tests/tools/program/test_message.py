@@ -59,6 +59,9 @@ class Fake:
     def channels(self) -> Mapping[str, ChannelAbilities]:
         return self.every
 
+    def barred(self, channel: str, account: str) -> frozenset[str]:
+        return frozenset()
+
     def accounts(self, channel: str) -> tuple[str, ...]:
         return ("default", "work") if channel == "fake" else ("main",)
 

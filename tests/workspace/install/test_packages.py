@@ -5,6 +5,7 @@ import os
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from palinurus.config.sections.session import SkillSettings
@@ -60,7 +61,7 @@ def test_what_changes_afterwards_is_noticed(tmp_path: Path) -> None:
 def test_names_that_are_no_folders(tmp_path: Path, name: str) -> None:
     place = InstalledSkills(str(tmp_path / "skills"))
     new = made()
-    bad = new._replace(skill=type(new.skill)(name=name, description="d"))
+    bad = msgspec.structs.replace(new, skill=type(new.skill)(name=name, description="d"))
     with pytest.raises(BadRequest):
         place.put(bad, pin(new))
     with pytest.raises(BadRequest):

@@ -56,3 +56,18 @@ def test_addresses_that_are_refused(source: str) -> None:
 def test_what_is_not_there(source: str) -> None:
     with pytest.raises(NotFound):
         fetch_source(source, {})
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="no git here")
+def test_a_repository_without_the_users_filters(tmp_path: Path) -> None:
+    """The source says which files a filter is for, the user's config which program that is."""
+    repo, mark = tmp_path / "repo", tmp_path / "ran"
+    repo.mkdir()
+    (repo / "SKILL.md").write_text(TEXT)
+    (repo / ".gitattributes").write_text("* filter=mine\n")
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "HOME": str(tmp_path)}
+    for args in (["init", "-q"], ["add", "."], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "x"]):
+        subprocess.run(["git", *args], cwd=repo, check=True, env=env)
+    (tmp_path / ".gitconfig").write_text(f'[filter "mine"]\n\tsmudge = "touch {mark}; cat"\n')
+    got = fetch_source(f"file://{repo}", {"PATH": os.environ["PATH"], "HOME": str(tmp_path)})
+    assert "SKILL.md" in [part.name for part in got.parts] and not mark.exists()

@@ -19,13 +19,14 @@ import msgspec
 from msgspec import Meta
 
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
+from palinurus.patterns import compile_late
 from palinurus.tools.define import define_tool
 from palinurus.tools.files import handles
 from palinurus.tools.files.hunks import LOOKALIKES
 from palinurus.tools.files.paths import ResolvedPath, resolve_path, shorten_path
 
 _BOM = b"\xef\xbb\xbf"
-_BLANKS = re.compile(r"[^\S\n]+(?=\n|\Z)")
+_BLANKS = compile_late(r"(?<![^\S\n])[^\S\n]+(?=\n|\Z)")
 _NEAR_LINES = 3000  # lines compared for the hint
 _CONTEXT = 3
 _DIFF_CHARS = 20_000
@@ -92,7 +93,7 @@ class TextSpan(NamedTuple):
     new: str
 
 
-class SpliceResult(NamedTuple):
+class SpliceResult(msgspec.Struct, frozen=True):
     text: str
     spans: tuple[TextSpan, ...]
 

@@ -1,7 +1,5 @@
-"""Opening and replacing files by handle: from the root on, following no link on the way.
-
-The kernel does the way in one call (openat2) where it can; else it is gone step by step. A `ResolvedPath` comes judged
-and free of links; what turns out to be a link now was swapped after the judgement, and fails.
+"""Opening and replacing files by handle (`beneath.py`), for tools. A `ResolvedPath` comes judged and free of links;
+what turns out to be a link now was swapped after the judgement, and fails.
 Errors of the operating system leave here as ToolFailure in words.
 """
 
@@ -19,14 +17,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
+from palinurus.beneath import open_folder_beneath
 from palinurus.core.types.tool import ToolFailure
 from palinurus.tools.files.paths import ResolvedPath, shorten_path
-from palinurus.tools.sandbox import syscalls
 
 MAX_TEXT = 10_000_000  # bytes of a file whose text is changed
 SMALL_FILE = 256 * 1024  # bytes; larger work leaves the event loop's thread
 _CHUNK = 1 << 20
-_STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -63,35 +60,8 @@ def to_failure(place: ResolvedPath, exc: OSError) -> ToolFailure:
 @contextmanager
 def open_folder(place: ResolvedPath, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
     """A handle of the folder `parts` below the place's root. Raises OSError."""
-    handle = os.open(place.root, _STEP)
-    try:
-        if syscalls.has_openat2():
-            try:
-                deeper = syscalls.open_beneath(handle, "/".join(parts) or ".", _STEP)
-            except FileNotFoundError:
-                if not make:
-                    raise
-            else:
-                os.close(handle)
-                handle, parts = deeper, ()
-        for part in parts:
-            deeper = _step(handle, part, make)
-            os.close(handle)
-            handle = deeper
+    with open_folder_beneath(place.root, "/".join(parts), make=0o777 if make else None) as handle:
         yield handle
-    finally:
-        os.close(handle)
-
-
-def _step(handle: int, part: str, make: bool) -> int:
-    try:
-        return os.open(part, _STEP, dir_fd=handle)
-    except FileNotFoundError:
-        if not make:
-            raise
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(part, dir_fd=handle)
-    return os.open(part, _STEP, dir_fd=handle)
 
 
 def name_file_kind(status: os.stat_result) -> str:

@@ -20,11 +20,15 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
+import msgspec
+
+from palinurus.patterns import compile_late
+
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 ADD, DELETE, UPDATE = "*** Add File:", "*** Delete File:", "*** Update File:"
 MOVE, EOF = "*** Move to:", "*** End of File"
-_HEREDOC = re.compile(r"(?:cat\s+)?<<-?\s*(['\"]?)(\w+)\1\s*\n(.*)\n\2\s*", re.DOTALL)
-_FENCE = re.compile(r"```\w*\n(.*)\n```\s*", re.DOTALL)
+_HEREDOC = compile_late(r"(?:cat\s+)?<<-?\s*(['\"]?)(\w+)\1[^\S\n]*\n(.*)\n\2\s*", re.DOTALL)
+_FENCE = compile_late(r"```\w*\n(.*)\n```\s*", re.DOTALL)
 
 PatchLineKind: TypeAlias = Literal[" ", "-", "+"]
 
@@ -34,7 +38,7 @@ class PatchLine(NamedTuple):
     text: str
 
 
-class PatchChunk(NamedTuple):
+class PatchChunk(msgspec.Struct, frozen=True):
     """One place to change: search the `headers` one after another, then the kept and removed lines."""
 
     headers: tuple[str, ...]
@@ -46,16 +50,16 @@ class PatchChunk(NamedTuple):
         return tuple(line.text for line in self.lines if line.kind != "+")
 
 
-class AddFile(NamedTuple):
+class AddFile(msgspec.Struct, frozen=True):
     path: str
     text: str
 
 
-class DeleteFile(NamedTuple):
+class DeleteFile(msgspec.Struct, frozen=True):
     path: str
 
 
-class UpdateFile(NamedTuple):
+class UpdateFile(msgspec.Struct, frozen=True):
     path: str
     move: str  # "" = it stays where it is
     chunks: tuple[PatchChunk, ...]
@@ -223,7 +227,7 @@ def _plain(line: str) -> str:
 _PASSES: tuple[Callable[[str], str], ...] = (str, str.rstrip, str.strip, _plain)
 
 
-class _Edit(NamedTuple):
+class _Edit(msgspec.Struct, frozen=True):
     start: int
     end: int
     lines: list[str]

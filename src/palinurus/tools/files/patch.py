@@ -7,7 +7,9 @@ import os
 from contextlib import AsyncExitStack
 from typing import Annotated, Any, NamedTuple
 
-from palinurus.core.types.sandbox import is_inside
+import msgspec
+
+from palinurus.core.folders import is_inside
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.define import define_tool
 from palinurus.tools.files import handles, hunks
@@ -63,7 +65,7 @@ def _place(path: str, ctx: ToolContext) -> ResolvedPath:
             f"{shorten_path(path)} is outside the workspace; patches are limited to it "
             "(tools.exec.applyPatch.workspaceOnly)"
         )
-    return place._replace(root=workspace)
+    return msgspec.structs.replace(place, root=workspace)
 
 
 class _Files:

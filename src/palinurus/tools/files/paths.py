@@ -7,19 +7,21 @@ step and following nothing, so that a link planted in between leads to an error 
 from __future__ import annotations
 
 import os
-import re
-from typing import NamedTuple
 
-from palinurus.core.types.sandbox import SandboxSpec, find_enclosing_folder, is_inside
+import msgspec
+
+from palinurus.core.folders import find_enclosing_folder, is_inside
+from palinurus.core.types.sandbox import SEPARATE, SandboxSpec
 from palinurus.core.types.tool import ToolContext, ToolFailure
+from palinurus.patterns import compile_late
 
 MAX_PATH = 4096  # bytes; the kernel's own limit
 # Live views into processes and the kernel: reading them leaks secrets or never ends.
-_PROCESS = re.compile(r"/proc/(?:\d+|self|thread-self)(?:/|\Z)|/proc/k(?:core|msg|allsyms)\Z")
+_PROCESS = compile_late(r"/proc/(?:\d+|self|thread-self)(?:/|\Z)|/proc/k(?:core|msg|allsyms)\Z")
 KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 
 
-class ResolvedPath(NamedTuple):
+class ResolvedPath(msgspec.Struct, frozen=True):
     """A judged path. `root` is the folder it may not leave; `real` lies in it and contains no link."""
 
     given: str  # as the model wrote it, for messages
@@ -38,6 +40,20 @@ def resolve_path(raw: str, ctx: ToolContext, *, reading: bool = False) -> Resolv
     `reading`: it will only be looked at, so folders that are open for that (installed skills) may be meant.
     """
     given = raw
+    workspace, real = os.path.realpath(ctx.workspace), resolve_place(raw, ctx)
+    if any(is_inside(real, hidden) for hidden in ctx.settings.cell.hide):
+        raise ToolFailure(f"{shorten_path(given)} is the owner's memory, which only the owner's own chats may use")
+    if reading:
+        for folder in map(os.path.realpath, (*ctx.settings.readable, *ctx.settings.received)):
+            if is_inside(real, folder):
+                return ResolvedPath(given, real, folder)
+    root = _root(given, real, ctx, reading)
+    _judge(given, real, workspace, ctx, root=root)
+    return ResolvedPath(given, real, workspace if ctx.settings.workspace_only else root)
+
+
+def resolve_place(given: str, ctx: ToolContext) -> str:
+    """The real path that is meant, wherever it lies. Raises ToolFailure if it can be none."""
     if not given.strip():
         raise ToolFailure("path is empty")
     if "\x00" in given:
@@ -50,25 +66,21 @@ def resolve_path(raw: str, ctx: ToolContext, *, reading: bool = False) -> Resolv
         raise ToolFailure(f"path is too long: {size} bytes, at most {MAX_PATH}")
     workspace = os.path.realpath(ctx.workspace)
     try:
-        real = os.path.realpath(os.path.join(workspace, _outside(expand_home(given, ctx), ctx.settings.cell)))
+        return os.path.realpath(os.path.join(workspace, _outside(expand_home(given, ctx), ctx.settings.cell)))
     except OSError:  # a link on the way became a folder between two looks at it
         raise ToolFailure(f"{shorten_path(given)} changed while it was used; try again") from None
-    if any(is_inside(real, hidden) for hidden in ctx.settings.cell.hide):
-        raise ToolFailure(f"{shorten_path(given)} is the owner's memory, which only the owner's own chats may use")
-    if reading:
-        for folder in map(os.path.realpath, (*ctx.settings.readable, *ctx.settings.received)):
-            if is_inside(real, folder):
-                return ResolvedPath(given, real, folder)
-    root = _root(given, real, ctx, reading)
-    _judge(given, real, workspace, ctx, root=root)
-    return ResolvedPath(given, real, workspace if ctx.settings.workspace_only else root)
+
+
+def has_bounds(cell: SandboxSpec) -> bool:
+    """Do file tools have bounds here? Not where the owner wants none, and nothing holds commands either."""
+    return cell.kind != "none" or (not cell.accepted and bool(cell.write))
 
 
 def _outside(path: str, cell: SandboxSpec) -> str:
     """The same file as the host sees it: a container and bubblewrap show some folders under other names."""
     seen = [(one.target, one.source) for one in cell.box.mounts] if cell.box else []
     plain = os.path.normpath(path)
-    if cell.kind == "bubblewrap" and cell.temporary and not find_enclosing_folder(plain, (*cell.write, *cell.read)):
+    if cell.kind in SEPARATE and cell.temporary and not find_enclosing_folder(plain, (*cell.write, *cell.read)):
         seen.append(("/tmp", cell.temporary))
     if any(is_inside(plain, folder) for folder in (*cell.write, *cell.read)):
         return path  # seen under its own name, also below /tmp
@@ -81,7 +93,7 @@ def _outside(path: str, cell: SandboxSpec) -> str:
 def _root(given: str, real: str, ctx: ToolContext, reading: bool) -> str:
     """The folder of the cell that the file lies in; file tools have the same bounds as commands. "/" without a cell."""
     cell = ctx.settings.cell
-    if cell.kind == "none":
+    if not has_bounds(cell):
         return "/"
     found = find_enclosing_folder(real, (*cell.write, *(cell.read if reading else ())))
     if found:

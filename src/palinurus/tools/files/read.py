@@ -9,7 +9,9 @@ import asyncio
 import base64
 import os
 import threading
-from typing import Annotated, NamedTuple
+from typing import Annotated
+
+import msgspec
 
 from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
@@ -43,7 +45,7 @@ _FORMATS: tuple[tuple[bytes, str], ...] = (
 )
 
 
-class LineWindow(NamedTuple):
+class LineWindow(msgspec.Struct, frozen=True):
     """Lines of a file. `total` is None when the end was too far away to count."""
 
     data: bytes

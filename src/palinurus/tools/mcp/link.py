@@ -6,6 +6,7 @@ The only file that speaks MCP as a client. Servers get no sampling, no questions
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
@@ -35,11 +36,17 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
     """HTTP to a configured server and nobody else, below the SDK's client: each request is judged by the egress guard
     and goes to an address that was judged. Refuses by httpx2.ConnectError, and says why in `watch.why`."""
 
-    def __init__(self, url: str, judge: Callable[[str], Awaitable[list[str]]], watch: port.McpWatch) -> None:
+    def __init__(
+        self,
+        url: str,
+        judge: Callable[[str], Awaitable[list[str]]],
+        watch: port.McpWatch,
+        verify: ssl.SSLContext | bool = True,
+    ) -> None:
         self._origin = _origin(httpx2.URL(url))
         self._judge = judge
         self._watch = watch
-        self._inner = httpx2.AsyncHTTPTransport(trust_env=False, retries=0)
+        self._inner = httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, retries=0)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The answer of the judged address."""
@@ -115,11 +122,23 @@ def _sse(server: McpServerSettings, means: port.McpMeans, watch: port.McpWatch) 
 
 def _client(server: McpServerSettings, means: port.McpMeans, watch: port.McpWatch) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
-        transport=PinnedTransport(server.url.reveal(), means.judge, watch),
+        transport=PinnedTransport(server.url.reveal(), means.judge, watch, _trust(server)),
         headers={name: value.reveal() for name, value in server.headers.items()},
         timeout=httpx2.Timeout(server.start, read=max(server.timeout * LONGEST, 300.0)),
         trust_env=False,
     )
+
+
+def _trust(server: McpServerSettings) -> ssl.SSLContext | bool:
+    """sslVerify, clientCert and clientKey. Raises OSError: a certificate that cannot be read."""
+    if server.verify and not server.cert:
+        return True
+    context = ssl.create_default_context()
+    if not server.verify:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if server.cert:
+        context.load_cert_chain(server.cert, server.cert_key, password=lambda: b"")  # never ask at a terminal
+    return context
 
 
 _OPEN: dict[McpTransport, Callable[[McpServerSettings, port.McpMeans, port.McpWatch], Any]] = {

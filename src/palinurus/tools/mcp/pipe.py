@@ -19,7 +19,7 @@ from mcp.shared.message import SessionMessage
 
 from palinurus.tools.commands import descendants
 from palinurus.tools.mcp.port import McpWatch
-from palinurus.tools.sandbox.launch import ChildLaunch, start_child
+from palinurus.tools.sandbox.launch import ChildLaunch, StartedChild, start_child
 
 MAX_LINE = 16 * 1024 * 1024
 GRACE = 2.0  # seconds after its input is closed, and again after it was asked to end
@@ -53,10 +53,10 @@ async def open_pipe(launch: ChildLaunch, mark: str, watch: McpWatch) -> AsyncIte
             stream.close()
 
 
-async def _started(launch: ChildLaunch) -> subprocess.Popen[bytes]:
+async def _started(launch: ChildLaunch) -> StartedChild:
     """In a thread: making a cell takes a while. Who gives up waiting leaves no process behind."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    starting = asyncio.ensure_future(asyncio.to_thread(start_child, launch, start_new_session=True, **pipes))
+    pipe = subprocess.PIPE
+    starting = asyncio.ensure_future(asyncio.to_thread(start_child, launch, stdin=pipe, stdout=pipe, stderr=pipe))
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -64,13 +64,13 @@ async def _started(launch: ChildLaunch) -> subprocess.Popen[bytes]:
         raise
 
 
-def _kill_unwanted(starting: asyncio.Future[subprocess.Popen[bytes]]) -> None:
+def _kill_unwanted(starting: asyncio.Future[StartedChild]) -> None:
     if not starting.cancelled() and starting.exception() is None:
         starting.result().kill()
 
 
 async def _pipes(
-    process: subprocess.Popen[bytes],
+    process: StartedChild,
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, asyncio.StreamReader]:
     loop = asyncio.get_running_loop()
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
@@ -114,7 +114,7 @@ async def _noise(errors: asyncio.StreamReader, watch: McpWatch) -> None:
             watch.add_noise(chunk.decode("utf-8", "replace"))
 
 
-async def _ended(process: subprocess.Popen[bytes], mark: str, since: int) -> None:
+async def _ended(process: StartedChild, mark: str, since: int) -> None:
     """Its input closed, then asked, then made to; also what it started."""
     if process.stdin is not None:
         with contextlib.suppress(OSError):
@@ -132,6 +132,6 @@ async def _ended(process: subprocess.Popen[bytes], mark: str, since: int) -> Non
         await _waited(process)
 
 
-async def _waited(process: subprocess.Popen[bytes]) -> None:
+async def _waited(process: StartedChild) -> None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         await asyncio.to_thread(process.wait, GRACE)

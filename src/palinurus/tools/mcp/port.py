@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
 
 from palinurus.config.sections.mcp import McpServerSettings, McpTransport
 from palinurus.tools.sandbox.launch import ChildLaunch
@@ -25,7 +27,7 @@ class McpRefusal(Exception):
     """The server answered with an error of the protocol; the words are its own, hence untrusted."""
 
 
-class McpServerFacts(NamedTuple):
+class McpServerFacts(msgspec.Struct, frozen=True):
     """What a server says about itself."""
 
     name: str
@@ -57,7 +59,7 @@ class McpLink(Protocol):
         ...
 
 
-class McpMeans(NamedTuple):
+class McpMeans(msgspec.Struct, frozen=True):
     """What a connection is made with."""
 
     launch: Callable[[McpServerSettings], ChildLaunch]  # raises OSError

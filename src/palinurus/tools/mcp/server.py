@@ -7,6 +7,7 @@ is lost: all of this is made anew, and programs of the last life are ended at th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
@@ -28,7 +29,13 @@ class McpServer:
     """`wake` connects in the background; `call` connects if need be. `listed` is what it last said it has."""
 
     def __init__(
-        self, settings: McpServerSettings, connect: Callable[[], port.McpConnect], means: port.McpMeans, clock: Clock
+        self,
+        settings: McpServerSettings,
+        connect: Callable[[], port.McpConnect],
+        means: port.McpMeans,
+        clock: Clock,
+        *,
+        idle: float = 0.0,  # seconds without use after which it is ended; 0: never
     ) -> None:
         self.settings = settings
         self.listed: tuple[port.McpToolListing, ...] = ()
@@ -47,6 +54,9 @@ class McpServer:
         self._stale = False
         self._failures = 0
         self._next = 0.0
+        self._idle = idle
+        self._busy = 0  # calls under way
+        self._used = 0.0
 
     @property
     def connected(self) -> bool:
@@ -111,6 +121,7 @@ class McpServer:
         name = self.settings.name
         for last in (False, True):
             link = await self._linked()
+            self._busy += 1
             try:
                 return await ask(link)
             except port.McpConnectionLost as lost:
@@ -124,6 +135,8 @@ class McpServer:
                     f"the MCP server {name} did not answer within {self.settings.timeout:g} s; the call was cancelled "
                     "(mcp.servers.….requestTimeoutMs)"
                 ) from None
+            finally:
+                self._busy, self._used = self._busy - 1, self._clock.monotonic()
         raise AssertionError("unreachable")
 
     async def _linked(self) -> port.McpLink:
@@ -148,23 +161,24 @@ class McpServer:
 
     async def _run(self) -> None:
         """One life of the connection; whatever ends it becomes `problem`."""
-        since = self._clock.monotonic()
+        since, rested = self._clock.monotonic(), False
         try:
-            await self._lived()
-            self.problem = self.problem or "the connection ended"
+            rested = await self._lived()
+            self.problem = self.problem or ("" if rested else "the connection ended")
         except Exception as exc:  # task boundary: a server that fails is a problem of its tools only
             self.problem = describe_error(exc)
             log.debug("mcp server %s", self.settings.name, exc_info=True)
         finally:
             self._link, self._task = None, None
             now = self._clock.monotonic()
-            self._failures = 1 if now - since > STEADY else self._failures + 1
-            if self._next != float("inf"):  # at first at once, then slower and slower
+            self._failures = 0 if rested else 1 if now - since > STEADY else self._failures + 1
+            if self._next != float("inf") and not rested:  # at first at once, then slower and slower
                 self._next = now + (0 if self._failures == 1 else min(2.0 ** (self._failures - 2), SLOWEST))
                 log.warning("mcp server %s: %s", self.settings.name, self.problem or "stopped")
             self._settled.set()
 
-    async def _lived(self) -> None:
+    async def _lived(self) -> bool:
+        """True: it was ended because nobody used it."""
         connect, first = await asyncio.to_thread(self._load), ""
         for wire in self.settings.wires:
             watch = port.McpWatch()
@@ -179,9 +193,9 @@ class McpServer:
                         self._link, self.facts, self.problem = link, link.facts, ""
                         self._list(listed)
                         self._settled.set()
-                        await self._over.wait()
+                        rested = await self._watch_use()
                         self._link = None
-                return
+                return rested
             except Exception as exc:  # border: the next way is tried, and the first reason is told
                 self._link = None
                 late = isinstance(exc, TimeoutError)
@@ -191,6 +205,20 @@ class McpServer:
                     raise port.McpConnectionLost(first) from exc
             finally:
                 self.noise = watch.noise
+        return False
+
+    async def _watch_use(self) -> bool:
+        """Wait for its end; True: it is to end, because nobody has used it for long enough."""
+        self._used = self._clock.monotonic()
+        while self._idle and not self._over.is_set():
+            rest = self._used + self._idle - self._clock.monotonic()
+            if rest <= 0 and not self._busy:
+                return True
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(rest, 0.05)):
+                    await self._over.wait()
+        await self._over.wait()
+        return False
 
     def _list(self, listed: tuple[port.McpToolListing, ...]) -> None:
         if listed != self.listed:

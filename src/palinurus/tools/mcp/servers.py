@@ -7,19 +7,24 @@ until then, and while a server is away, models are told the same tools byte by b
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from palinurus.clock import Clock
 from palinurus.config.sections.mcp import McpSettings
 from palinurus.core.policy.groups import MCP_ORIGIN
-from palinurus.core.types.tool import Tool, ToolContext, ToolEffect, ToolOutput
+from palinurus.core.types.tool import Tool, ToolContext, ToolEffect, ToolOutput, ToolReach
 from palinurus.core.untrusted import clean_label
 from palinurus.tools.mcp import translate
+from palinurus.tools.mcp.pins import McpPins
 from palinurus.tools.mcp.port import McpConnect, McpMeans, McpProgress, McpRefusal, McpToolListing
 from palinurus.tools.mcp.server import McpServer
 from palinurus.tools.mcp.translate import frame_output, frame_resource, to_output
 
+log = logging.getLogger(__name__)
+
+NO_PINS = McpPins()
 READ = "resource"  # the tool that reads resources, where a server has some
 _SHOWN = 200  # resources in a list
 
@@ -27,9 +32,20 @@ _SHOWN = 200  # resources in a list
 class McpServers:
     """`start` begins, `ready` is awaited before each run, `close` ends."""
 
-    def __init__(self, settings: McpSettings, connect: Callable[[], McpConnect], means: McpMeans, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: McpSettings,
+        connect: Callable[[], McpConnect],
+        means: McpMeans,
+        clock: Clock,
+        pins: McpPins = NO_PINS,
+    ) -> None:
+        self._pins = pins
+        self.waiting: dict[str, tuple[str, ...]] = {}  # server -> tools that are not what they were
         self.all = {
-            name: McpServer(one, connect, means, clock) for name, one in settings.servers.items() if one.enabled
+            name: McpServer(one, connect, means, clock, idle=settings.idle)
+            for name, one in settings.servers.items()
+            if one.enabled
         }
         self._wait = settings.wait
         self._clock = clock
@@ -74,7 +90,7 @@ class McpServers:
         mine: dict[str, Tool] = {}
         taken = {name.lower() for name in others}
         for server in self.all.values():
-            for made in make_server_tools(server, taken):
+            for made in make_server_tools(server, taken, self._take_known(server)):
                 taken.add(made.name.lower())
                 mine[made.name] = made
         for name in self._mine:
@@ -83,19 +99,32 @@ class McpServers:
         self._table.update(self._mine)
         self._told()
 
+    def _take_known(self, server: McpServer) -> tuple[McpToolListing, ...]:
+        """What it lists, without what changed since the owner first used it."""
+        name = server.settings.name
+        known, waiting = self._pins.split_listing(name, server.listed)
+        if waiting and waiting != self.waiting.get(name):
+            shown = ", ".join(clean_label(one, 60) for one in waiting[:8])
+            log.warning("mcp server %s: %s changed and wait; `pal mcp test`, then `pal mcp trust`", name, shown)
+        self.waiting[name] = waiting
+        return known
 
-def make_server_tools(server: McpServer, taken: set[str]) -> list[Tool]:
-    """A server's tools under names of their own, those in `taken` (lower case) avoided."""
+
+def make_server_tools(server: McpServer, taken: set[str], known: tuple[McpToolListing, ...]) -> list[Tool]:
+    """A server's tools (those that are `known`) under names of their own, those in `taken` (lower case) avoided."""
     made: list[Tool] = []
     used = set(taken)
-    listed = [one for one in server.listed if isinstance(one.get("name"), str)]
+    theirs = [one for one in known if isinstance(one.get("name"), str)]
+    listed = [one for one in theirs if server.settings.offers(one["name"])]
+    if theirs and not listed:
+        log.warning("mcp server %s: its toolFilter leaves none of its %d tools", server.settings.name, len(theirs))
     for one in sorted(listed, key=lambda one: str(one["name"])):
         name = translate.make_tool_name(server.settings.name, one["name"], used)
         if name.lower() in used:
             continue  # the same tool twice
         used.add(name.lower())
         made.append(_tool(server, one, name))
-    if server.facts is not None and server.facts.resources:
+    if server.facts is not None and server.facts.resources and server.settings.offers(READ):
         made.append(_reader(server, translate.make_tool_name(server.settings.name, READ, used)))
     return made
 
@@ -113,6 +142,8 @@ def _tool(server: McpServer, listed: McpToolListing, name: str) -> Tool:
     hints = listed.get("annotations")
     harmless = server.settings.hints and isinstance(hints, dict) and hints.get("readOnlyHint") is True
     effect: ToolEffect = "pure" if harmless else "effect"
+    # a tool that reads and speaks to the open world can carry data away in what it asks for; open is MCP's default
+    closed = harmless and isinstance(hints, dict) and hints.get("openWorldHint") is False
     about = translate.describe_tool(ours, listed)
     return Tool(
         name,
@@ -121,6 +152,8 @@ def _tool(server: McpServer, listed: McpToolListing, name: str) -> Tool:
         run,
         effect=effect,
         origin=f"{MCP_ORIGIN}:{ours}",
+        reach=ToolReach("mine" if closed else "out"),
+        sequential=not server.settings.parallel,
     )
 
 

@@ -10,7 +10,6 @@ import base64
 import binascii
 import hashlib
 import json
-import re
 import secrets
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -19,6 +18,7 @@ from palinurus.core.text import cut_end
 from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.tool import ToolOutput
 from palinurus.core.untrusted import clean_label, make_inert, wrap_untrusted
+from palinurus.patterns import compile_late
 
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MAX_PICTURES = 8
@@ -27,7 +27,7 @@ MAX_DESCRIPTION = 1024
 MAX_SCHEMA = 32_000  # characters of JSON
 MAX_TOOLS = 128  # of one server
 _DEPTH = 12
-_OTHER = re.compile(r"[^A-Za-z0-9_-]+")
+_OTHER = compile_late(r"[^A-Za-z0-9_-]+")
 # Words of JSON Schema that say nothing to a model, or that providers refuse.
 _DROPPED = frozenset(
     ("$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "examples", "deprecated", "readOnly",

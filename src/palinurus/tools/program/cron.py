@@ -5,10 +5,11 @@ line use too. Knows no timer: what is due and what was run is the port's busines
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple, Protocol, TypeAlias
+from typing import Annotated, Any, Protocol, TypeAlias
 
 import msgspec
 
+from palinurus.core.policy.taint import write_sources
 from palinurus.core.signature import OPEN_OBJECT, pick_one
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_json_output
 from palinurus.errors import BadRequest, NotFound
@@ -21,7 +22,7 @@ ACTIONS = ("status", "list", "get", "add", "update", "remove", "run", "runs", "w
 SchedulerListener: TypeAlias = Callable[[str, dict[str, Any]], None]
 
 
-class CronJobMaker(NamedTuple):
+class CronJobMaker(msgspec.Struct, frozen=True):
     """Who asks for a job: the session `current` means, where it was asked, and whose words it may hold. `ident`: the
     job's id, where asking again must not make a second one."""
 
@@ -157,7 +158,7 @@ async def _add(schedules: SchedulerPort, ctx: ToolContext, job: dict[str, Any] |
         raise ToolFailure("job is missing: {name, schedule, payload, …}")
     target = ctx.inbound.target
     asked = (target.channel, target.to, target.account) if ctx.inbound.push else ("", "", "")
-    return await schedules.add(job, CronJobMaker(ctx.session, ctx.agent, *asked, source=", ".join(ctx.taint)[:80]))
+    return await schedules.add(job, CronJobMaker(ctx.session, ctx.agent, *asked, source=write_sources(ctx.taint)))
 
 
 def make_cron_tool(schedules: SchedulerPort | None) -> dict[str, Tool]:

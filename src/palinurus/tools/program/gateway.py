@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 
-from palinurus.config import outline, paths, rewrite
+from palinurus.config import explain, paths, rewrite
 from palinurus.config.load import read_config
 from palinurus.config.rewrite import digest_config
 from palinurus.config.secrets import redact_config
 from palinurus.core.signature import pick_one
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_json_output, make_output
 from palinurus.errors import PalinurusError
+from palinurus.plugins.checkout import update_checkout
 from palinurus.tools.define import bind_tools, define_tool
 
 ACTIONS = ("restart", "config.get", "config.schema.lookup", "config.patch", "config.apply", "update.run")
@@ -26,19 +27,21 @@ ACTIONS = ("restart", "config.get", "config.schema.lookup", "config.patch", "con
 WRITABLE = (
     "agents.defaults.model", "agents.defaults.models", "agents.defaults.thinkingDefault",
     "agents.defaults.fastModeDefault", "agents.defaults.verboseDefault", "agents.defaults.reasoningDefault",
-    "agents.defaults.userTimezone", "agents.defaults.timeFormat", "agents.defaults.heartbeat",
+    "agents.defaults.userTimezone", "agents.defaults.timeFormat", "agents.defaults.heartbeat.every",
     "agents.defaults.compaction", "agents.defaults.contextPruning", "agents.defaults.timeoutSeconds",
     "messages", "session.reset", "session.resetByType", "session.resetByChannel",
     "logging.level", "ui", "cron.maxConcurrentRuns",
 )  # fmt: skip
 
 
-class GatewayControl(NamedTuple):
+class GatewayControl(msgspec.Struct, frozen=True):
     """The configuration's place, and how to have the program begin again; `restart` None: this program cannot."""
 
     home: str
     environ: Mapping[str, str]
     restart: Callable[[float], None] | None = None
+    checkout: str = ""  # the clone it runs from; "": there is none, and nothing to pull
+    allowed: bool = True  # commands.restart
 
 
 class GatewayArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,6 +65,8 @@ async def _gateway(control: GatewayControl, /, ctx: ToolContext, args: GatewayAr
     credentials, channels) cannot be changed here."""
     match args.action:
         case "restart":
+            if not control.allowed:
+                raise ToolFailure("restarting is switched off (commands.restart)")
             if control.restart is None:
                 raise ToolFailure("this program runs without a gateway and cannot restart itself")
             control.restart(min(max((args.delayMs or args.restartDelayMs or 2000) / 1000, 0.5), 60.0))
@@ -69,16 +74,26 @@ async def _gateway(control: GatewayControl, /, ctx: ToolContext, args: GatewayAr
         case "config.get":
             return await _get(control, args.path)
         case "config.schema.lookup":
-            found = outline.lookup_key(args.path)
+            found = explain.lookup_key(args.path)
             if found is None:
                 raise ToolFailure(f"there is no config key {args.path[:80]!r}")
             return make_json_output(found)
         case "config.patch" | "config.apply":
             return await _write(control, args)
         case _:
-            raise ToolFailure(
-                "updates are installed by the owner (`git pull` or pip install NEW.whl), then `pal gateway restart`"
-            )
+            return await _update(control)
+
+
+async def _update(control: GatewayControl) -> ToolOutput:
+    if not control.checkout:
+        raise ToolFailure(
+            "this installation has no clone to update: the owner installs the new wheel, then `pal gateway restart`"
+        )
+    try:
+        news = await update_checkout(control.checkout)
+    except PalinurusError as exc:
+        raise ToolFailure(f"nothing was updated: {exc.message}") from None
+    return make_output(f"Updated: {news} It counts from the next restart on." if news else "Nothing newer is there.")
 
 
 async def _get(control: GatewayControl, path: str) -> ToolOutput:

@@ -10,23 +10,31 @@ import asyncio
 import json
 import os
 from collections.abc import Callable
+from functools import cache
 from hashlib import blake2s
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from palinurus.config.sections.bindings import SendPolicy
 from palinurus.config.sections.tools import MessageToolRules
+from palinurus.core.folders import is_inside
 from palinurus.core.signature import pick_one
 from palinurus.core.types import channel
 from palinurus.core.types.channel import ChannelAbilities, ChannelAction, SendFailure
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
-from palinurus.core.types.sandbox import is_inside
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.define import bind_tools, define_tool
 from palinurus.tools.files.paths import resolve_path
-from palinurus.tools.program.recipient import MessagePort, WrittenTarget, check_recipient, resolve_recipient
+from palinurus.tools.program.recipient import (
+    MessagePort,
+    RecipientRules,
+    WrittenTarget,
+    check_recipient,
+    resolve_recipient,
+)
 from palinurus.tools.schema import check_arguments
 
 WAIT = 10.0  # seconds for a receipt; the message goes on its way all the same
@@ -87,7 +95,7 @@ _ONLY = {"emoji": "react", "remove": "react", "pollQuestion": "poll", "pollOptio
          "threadName": "thread-create", "limit": "read"}  # fmt: skip
 
 
-class MessageAction(NamedTuple):
+class MessageAction(msgspec.Struct, frozen=True):
     """An action besides sending: what the channel must be able to do, and the act made of the arguments."""
 
     needs: channel.ActionName
@@ -120,6 +128,27 @@ MESSAGE_ACTIONS: dict[str, MessageAction] = {
 }
 
 
+# Which words of channels.*.actions take an action away.
+ACTION_GROUPS: dict[str, tuple[str, ...]] = {
+    "send": ("sendMessage", "messages"),
+    "read": ("messages",),
+    "edit": ("editMessage", "messages"),
+    "delete": ("deleteMessage", "messages"),
+    "react": ("reactions",),
+    "pin": ("pins",),
+    "unpin": ("pins",),
+    "poll": ("polls", "poll"),
+    "thread-create": ("threads",),
+}
+
+
+def check_action(post: MessagePort, target: Target, action: str) -> None:
+    """Raises ToolFailure where the account's `actions` say no."""
+    barred = post.barred(target.channel, target.account)
+    if word := next((word for word in ACTION_GROUPS[action] if word in barred), ""):
+        raise ToolFailure(f"{target.channel}: {action} is switched off (channels.{target.channel}.actions.{word})")
+
+
 def find_action(action: str, where: str, able: ChannelAbilities) -> MessageAction:
     """What an action is on a channel. Raises ToolFailure with what it can do, if it cannot do this."""
     found = MESSAGE_ACTIONS.get(action)
@@ -147,15 +176,14 @@ def make_action(action: str, where: str, able: ChannelAbilities, given: dict[str
     summary=lambda args: f"{args.get('action') or 'send'} {args.get('target') or ''}".strip(),
     aliases={"target": "to", "message": "text content", "threadId": "thread", "replyTo": "replyToId"},
 )
-async def _message(
-    post: MessagePort, rules: MessageToolRules, /, ctx: ToolContext, args: MessageArguments
-) -> ToolOutput:
+async def _message(post: MessagePort, rules: RecipientRules, /, ctx: ToolContext, args: MessageArguments) -> ToolOutput:
     action = args.action
     if action == "send":
         return await _sends(post, ctx, await _targets(post, rules, ctx, args), args)
     target = await resolve_recipient(post, ctx, _written(args, args.target))
     check_recipient(rules, ctx, target, action)
     wanted = find_action(action, target.channel, post.channels()[target.channel])
+    check_action(post, target, action)
     if action == "react" and not args.target and not ctx.inbound.system:  # on the message that is answered
         answered = args.messageId or ctx.inbound.pressed or ctx.inbound.event
         args = msgspec.structs.replace(args, messageId=answered)
@@ -174,12 +202,10 @@ async def _message(
     return make_output(json.dumps(body), body)
 
 
-async def _targets(
-    post: MessagePort, rules: MessageToolRules, ctx: ToolContext, args: MessageArguments
-) -> list[Target]:
+async def _targets(post: MessagePort, rules: RecipientRules, ctx: ToolContext, args: MessageArguments) -> list[Target]:
     """Where to send: one chat, or several for the owner. Raises ToolFailure before anything is sent."""
     many = args.targets
-    if many and (not rules.broadcast or not ctx.inbound.sender.owner):
+    if many and (not rules.own.broadcast or not ctx.inbound.sender.owner):
         raise ToolFailure(
             "several targets at once: only for the owner, and not with tools.message.broadcast.enabled=false"
         )
@@ -191,6 +217,7 @@ async def _targets(
     targets = list(dict.fromkeys([await resolve_recipient(post, ctx, _written(args, name)) for name in names]))
     for target in targets:
         check_recipient(rules, ctx, target)
+        check_action(post, target, "send")
     return targets
 
 
@@ -281,7 +308,7 @@ async def _refuse(ctx: ToolContext, **arguments: Any) -> ToolOutput:
     raise ToolFailure(f"nothing was sent: {NO_CHANNEL}")
 
 
-def make_message_tool(post: MessagePort, rules: MessageToolRules) -> dict[str, Tool]:
+def make_message_tool(post: MessagePort, rules: MessageToolRules, policy: SendPolicy | None = None) -> dict[str, Tool]:
     """The tool, with the actions that at least one open channel can do; without a channel all it does is say so."""
     channels = post.channels()
     if not channels:
@@ -293,9 +320,9 @@ def make_message_tool(post: MessagePort, rules: MessageToolRules) -> dict[str, T
     described = msgspec.structs.replace(
         _message,
         description=f"Write to a chat, or act there: {', '.join(actions)}. Without a target it is this chat.",
-        parameters=_narrowed(_message.parameters, actions, sorted(channels)),
+        schema=cache(lambda: _narrowed(_message.parameters, actions, sorted(channels))),
     )
-    return bind_tools((described,), post, rules)
+    return bind_tools((described,), post, RecipientRules(rules, policy or SendPolicy()))
 
 
 def _narrowed(parameters: dict[str, Any], actions: list[str], channels: list[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from palinurus.config.sections.bindings import SendPolicy
 from palinurus.config.sections.tools import MessageToolRules
 from palinurus.core.types.channel import ChannelAbilities, ChannelAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
@@ -18,7 +19,7 @@ from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import ToolContext, ToolFailure
 
 
-class MessageDelivery(NamedTuple):
+class MessageDelivery(msgspec.Struct, frozen=True):
     """What became of a message, as the outbox has it: pending, sending, sent, failed."""
 
     state: str
@@ -52,6 +53,10 @@ class MessagePort(Protocol):
 
     def accounts(self, channel: str) -> tuple[str, ...]:
         """The accounts of one; the first is used where none is named."""
+        ...
+
+    def barred(self, channel: str, account: str) -> frozenset[str]:
+        """The groups of actions that the account's config takes away."""
         ...
 
     async def send(self, reply: Reply, wait: float) -> MessageDelivery:
@@ -116,10 +121,21 @@ def _account(post: MessagePort, here: Target, channel: str, account: str) -> str
     return account or (here.account if channel == here.channel else known[0])
 
 
-def check_recipient(rules: MessageToolRules, ctx: ToolContext, target: Target, action: str = "send") -> None:
+class RecipientRules(NamedTuple):
+    """Where the message tool may write: tools.message, and session.sendPolicy as for every reply."""
+
+    own: MessageToolRules
+    policy: SendPolicy = SendPolicy()
+
+
+def check_recipient(known: RecipientRules, ctx: ToolContext, target: Target, action: str = "send") -> None:
     """Raises ToolFailure with what would allow it, if the turn may not do this there."""
-    here = ctx.inbound.target
-    if (target.channel, target.account, target.to) == (here.channel, here.account, here.to):
+    here, rules = ctx.inbound.target, known.own
+    same = (target.channel, target.account, target.to) == (here.channel, here.account, here.to)
+    kinds = (ctx.inbound.kind,) if same else ("direct", "group", "channel")  # of another chat nobody knows it
+    if action != "read" and not any(known.policy.allows(ctx.session, target.channel, kind) for kind in kinds):
+        raise ToolFailure("not sent: session.sendPolicy keeps what this session says from being sent there")
+    if same:
         return
     if not ctx.trusted:
         raise ToolFailure("who asked may not have messages sent to other chats; answer here")

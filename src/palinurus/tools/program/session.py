@@ -79,6 +79,7 @@ class SessionMessage(msgspec.Struct, frozen=True):
     agent: str = ""
     wait: float = WAIT
     shared: bool = False  # others than the owner see what comes of it
+    outsider: bool = False  # it is sent for somebody who may not use the machine
 
 
 class SessionsPort(Protocol):
@@ -191,7 +192,8 @@ async def _send(
     event = f"{ctx.run}:{ctx.call}"
     agent = agentId.strip()
     letter = SessionMessage(ctx.session, event, message, session, label=label, agent=agent, wait=timeoutSeconds)
-    body = await sessions.send(msgspec.structs.replace(letter, shared=ctx.inbound.shared))
+    asker = ctx.inbound
+    body = await sessions.send(msgspec.structs.replace(letter, shared=asker.shared, outsider=asker.outsider))
     return make_json_output(body, error=body["status"] in ("error", "forbidden"), source="session")
 
 

@@ -12,10 +12,10 @@ from typing import Annotated, Literal, Protocol
 
 import msgspec
 
+from palinurus.beneath import write_file_beneath
 from palinurus.core.signature import pick_one
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.errors import PalinurusError
-from palinurus.files import write_whole_file
 from palinurus.tools.define import bind_tools, define_tool
 
 CHANNEL = "whatsapp"
@@ -65,7 +65,7 @@ async def _sign_in(signins: SignInsPort, /, ctx: ToolContext, args: SignInArgume
     if not sign.url.startswith(_PNG):
         return make_output(sign.detail or "nobody has read the code yet", {"state": sign.state})
     path = os.path.join(ctx.workspace, FILE)
-    await asyncio.to_thread(write_whole_file, path, base64.b64decode(sign.url.removeprefix(_PNG)), sync=False)
+    await asyncio.to_thread(write_file_beneath, ctx.workspace, FILE, base64.b64decode(sign.url.removeprefix(_PNG)))
     how = "Show it now with a line of its own, it is good for seconds only. Then call this again with action wait."
     return make_output(f"{sign.detail}\n{how}\nMEDIA:{path}", {"state": sign.state})
 

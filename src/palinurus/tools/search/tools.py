@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 
-from palinurus.core.types.sandbox import is_inside
+from palinurus.core.folders import is_inside
 from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.commands import child
 from palinurus.tools.define import define_tool
@@ -26,7 +26,7 @@ _MAX_REPLY = 1 << 20
 _MAX_ABOVE = 32
 
 
-class SearchAnswer(NamedTuple):
+class SearchAnswer(msgspec.Struct, frozen=True):
     lines: list[str]
     hits: int
     full: str  # "", "limit" or "size": why it stopped early
@@ -87,7 +87,8 @@ async def _talk(ctx: ToolContext, job: dict[str, Any], handle: int, seconds: flo
     with tempfile.TemporaryFile() as stdin:
         stdin.write(json.dumps(job).encode())
         stdin.seek(0)
-        spec = child.ChildSpec(make_own_command("palinurus.tools.search.worker"), "/", {}, stdin, pass_fds=(handle,))
+        line = make_own_command("palinurus.tools.search.worker")
+        spec = child.ChildSpec(line, "/", {}, stdin, pass_fds=(handle,), kept=False)
 
         def keep(data: bytes) -> None:
             if len(reply) < _MAX_REPLY:

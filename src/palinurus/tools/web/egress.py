@@ -11,10 +11,12 @@ import re
 import socket
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
+import msgspec
+from aiohttp import client_exceptions
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from palinurus.core.policy.address import (
@@ -39,7 +41,7 @@ _CONNECT = 10.0  # seconds for one address
 HostResolver: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 
 
-class FetchLimits(NamedTuple):
+class FetchLimits(msgspec.Struct, frozen=True):
     """`size` counts bytes after unpacking; what is longer is cut there. `time` is for all hops together, in seconds.
     An answer whose content type `types` does not match is not read."""
 
@@ -52,7 +54,7 @@ class FetchLimits(NamedTuple):
 DEFAULT_LIMITS = FetchLimits()
 
 
-class FetchRequest(NamedTuple):
+class FetchRequest(msgspec.Struct, frozen=True):
     """One request. With a body it is a POST. Headers and body never follow a redirect: nothing does."""
 
     url: str
@@ -61,7 +63,7 @@ class FetchRequest(NamedTuple):
     rules: OpenHosts | None = None  # instead of the guard's own
 
 
-class FetchResponse(NamedTuple):
+class FetchResponse(msgspec.Struct, frozen=True):
     """What came. `url` is where it came from in the end; `cut` says that there was more."""
 
     url: str
@@ -72,6 +74,15 @@ class FetchResponse(NamedTuple):
     cut: bool
     hops: tuple[str, ...] = ()
     retry: str = ""  # Retry-After, as it came
+
+
+class OpenRoute(msgspec.Struct, frozen=True):
+    """Where a request may go: the judged addresses of its host, and what to ask for there."""
+
+    host: str
+    port: int
+    path: str
+    addresses: list[str]
 
 
 class FetchFailure(ToolFailure):
@@ -85,7 +96,7 @@ async def resolve_host(host: str, port: int) -> list[str]:
 
 
 class EgressGuard:
-    """`get` is the only method. One for the whole program."""
+    """`get` fetches; who connects himself asks where he may (`open_route`). One for the whole program."""
 
     def __init__(self, rules: OpenHosts = NO_OPEN_HOSTS, resolve: HostResolver = resolve_host, agent: str = "") -> None:
         self._rules = rules
@@ -104,6 +115,13 @@ class EgressGuard:
         """The addresses `url` leads to, all open under `rules`, for who connects himself. Raises FetchFailure."""
         return await self._addresses(self._allowed(url, rules, []), rules, [])
 
+    async def open_route(self, url: str, rules: OpenHosts) -> OpenRoute:
+        """Where a proxy connects for `url` (or for a tunnel there), judged under `rules` and the guard's own together.
+        Raises FetchFailure."""
+        both = self._rules.join(rules)
+        at = self._allowed(url, both, [])
+        return OpenRoute(at.host, at.port, at.path, await self._addresses(at, both, []))
+
     async def _walk(self, ask: FetchRequest, limits: FetchLimits) -> FetchResponse:
         url, hops = ask.url, list[str]()
         rules = self._rules if ask.rules is None else ask.rules
@@ -111,13 +129,13 @@ class EgressGuard:
             at = self._allowed(url, rules, hops)
             answer = await self._one(at, await self._addresses(at, rules, hops), ask, limits)
             if isinstance(answer, FetchResponse):
-                return answer._replace(hops=tuple(hops))
+                return msgspec.structs.replace(answer, hops=tuple(hops))
             if ask.body is not None or len(hops) >= limits.redirects:
                 more = "a request with a body is not sent on" if ask.body is not None else f"{limits.redirects} at most"
                 raise FetchFailure(f"{at.host} redirects again ({more})")
             hops.append(at.url)
             url = urljoin(at.url, answer)
-            ask = ask._replace(headers={})  # what was meant for the first host is not told to others
+            ask = msgspec.structs.replace(ask, headers={})  # what was meant for the first host is not told to others
 
     def _allowed(self, url: str, rules: OpenHosts, hops: list[str]) -> UrlParts:
         at = parse_url(url)
@@ -186,7 +204,7 @@ class EgressGuard:
                 if response.status in _MOVED and "Location" in response.headers:
                     return response.headers["Location"]
                 return await _taken(at, response, limits)
-        except (aiohttp.ClientError, OSError, ValueError) as exc:
+        except (client_exceptions.ClientError, OSError, ValueError) as exc:
             raise FetchFailure(f"{at.host}: {_words(exc)}") from None
 
 
@@ -276,14 +294,14 @@ class _Box:
 
 
 _KINDS: tuple[tuple[type[BaseException], str], ...] = (
-    (aiohttp.ClientConnectorCertificateError, "its certificate is not valid for this name"),
-    (aiohttp.ClientConnectorSSLError, "no safe connection could be made (TLS)"),
-    (aiohttp.ClientConnectorError, "cannot be connected to"),
-    (aiohttp.ServerTimeoutError, "did not answer in time"),
-    (aiohttp.ServerDisconnectedError, "hung up without an answer"),
-    (aiohttp.ClientPayloadError, "broke off in the middle of its answer"),
-    (aiohttp.ClientResponseError, "answered with something that is not HTTP"),
-    (aiohttp.InvalidURL, "has a URL that cannot be used"),
+    (client_exceptions.ClientConnectorCertificateError, "its certificate is not valid for this name"),
+    (client_exceptions.ClientConnectorSSLError, "no safe connection could be made (TLS)"),
+    (client_exceptions.ClientConnectorError, "cannot be connected to"),
+    (client_exceptions.ServerTimeoutError, "did not answer in time"),
+    (client_exceptions.ServerDisconnectedError, "hung up without an answer"),
+    (client_exceptions.ClientPayloadError, "broke off in the middle of its answer"),
+    (client_exceptions.ClientResponseError, "answered with something that is not HTTP"),
+    (client_exceptions.InvalidURL, "has a URL that cannot be used"),
     (OSError, "cannot be connected to"),
 )
 

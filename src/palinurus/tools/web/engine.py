@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import msgspec
+
+from palinurus.patterns import compile_late
 
 FRESHNESS = ("day", "week", "month", "year")
 FIRST_DAY, LAST_DAY = "1990-01-01", "2099-12-31"  # for engines that want both ends of a span
@@ -28,7 +29,7 @@ class WebQuery(msgspec.Struct, frozen=True):
     before: str = ""
 
 
-class EngineAccess(NamedTuple):
+class EngineAccess(msgspec.Struct, frozen=True):
     """Where the engine is and who we are to it."""
 
     base: str
@@ -36,7 +37,7 @@ class EngineAccess(NamedTuple):
     model: str = ""
 
 
-class EngineRequest(NamedTuple):
+class EngineRequest(msgspec.Struct, frozen=True):
     """An HTTP request. With a body it is a POST of JSON."""
 
     url: str
@@ -53,14 +54,14 @@ class WebHit(msgspec.Struct, frozen=True, omit_defaults=True):
     published: str = ""
 
 
-class EngineAnswer(NamedTuple):
+class EngineAnswer(msgspec.Struct, frozen=True):
     """Hits; `answer` where the engine writes one itself."""
 
     hits: tuple[WebHit, ...]
     answer: str = ""
 
 
-class SearchEngine(NamedTuple):
+class SearchEngine(msgspec.Struct, frozen=True):
     """`ask`: the query in the engine's words; what is None or "" is left out. `fields`: where a row has title, address,
     description and date; `clean` makes such a row of the engine's. `key`: the header for it, and its form.
 
@@ -146,7 +147,7 @@ def _text(row: dict[str, Any], name: str) -> str:
 _ALL = frozenset({"country", "language", "freshness", "dates"})
 _BEARER = ("Authorization", "Bearer {}")
 _CHAT_TOO = ("search_recency", "search_after", "search_before")
-_MARKUP = re.compile(r"</?strong>")
+_MARKUP = compile_late(r"</?strong>")
 
 
 def _fresh(query: WebQuery, letter: str, span: str) -> str:

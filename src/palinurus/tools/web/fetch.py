@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from palinurus.clock import Clock
@@ -15,6 +16,7 @@ from palinurus.core.signature import pick_one
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.core.untrusted import clean_label, wrap_untrusted
+from palinurus.patterns import compile_late
 from palinurus.tools.define import bind_tools, define_tool
 from palinurus.tools.web.cache import FetchCache
 from palinurus.tools.web.egress import EgressGuard, FetchFailure, FetchLimits, FetchRequest, FetchResponse
@@ -25,21 +27,21 @@ _FRAME = 600  # characters of JSON around the text, besides addresses
 _PARSING = 15.0  # seconds a page may take to be read
 _PAPER = 10 << 20  # bytes of a PDF
 _PAGES = 20
-_TYPES = re.compile(
+_TYPES = compile_late(
     r"text/|application/(?:json|xml|xhtml\+xml|pdf|javascript|ecmascript|x-javascript|yaml|x-yaml|toml|ld\+json|rtf"
     r"|x-ndjson|graphql|sql|octet-stream)\b|application/[\w.-]+\+(?:json|xml)|image/svg\+xml"
 )
 _HTML = ("text/html", "application/xhtml+xml")
-_JSON = re.compile(r"(?:application|text)/(?:[\w.-]+\+)?json\b")
+_JSON = compile_late(r"(?:application|text)/(?:[\w.-]+\+)?json\b")
 _MARKDOWN = ("text/markdown", "text/x-markdown")
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 # Only codecs of writing systems; a page cannot name one that does something else (zip, punycode, utf-7).
-_KNOWN = re.compile(
+_KNOWN = compile_late(
     r"utf-?8|utf-?16(?:-?[lb]e)?|us-ascii|ascii|iso-?8859-?\d{1,2}|latin-?\d|windows-?\d{3,4}|cp\d{3,4}|koi8-?[rut]"
     r"|shift[_-]?jis|sjis|euc-?(?:jp|kr)|iso-?2022-?jp|gb(?:k|2312|18030)|big5(?:-?hkscs)?|mac[a-z-]{0,16}|tis-?620"
 )
-_META = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,32})""", re.IGNORECASE)
-_XML = re.compile(rb"""<\?xml[^>]{0,100}?encoding\s*=\s*["']([A-Za-z0-9_.:-]{2,32})""", re.IGNORECASE)
+_META = compile_late(rb"""<meta[^>]{0,200}?charset\s*=\s*(?:["']\s*)?([A-Za-z0-9_.:-]{2,32})""", re.IGNORECASE)
+_XML = compile_late(rb"""<\?xml[^>]{0,100}?encoding\s*=\s*["']([A-Za-z0-9_.:-]{2,32})""", re.IGNORECASE)
 # What pages say and what they mean, as browsers have agreed.
 _MEANT = {"iso-8859-1": "windows-1252", "latin-1": "windows-1252", "latin1": "windows-1252", "ascii": "windows-1252",
           "us-ascii": "windows-1252", "gb2312": "gb18030", "gbk": "gb18030", "ks_c_5601-1987": "cp949"}  # fmt: skip
@@ -68,7 +70,7 @@ def decode_page(data: bytes, told: str = "") -> str:
         return data.decode("utf-8" if late else "windows-1252", "replace")
 
 
-class FetchSource(NamedTuple):
+class FetchSource(msgspec.Struct, frozen=True):
     """What web_fetch works with."""
 
     egress: EgressGuard
@@ -78,7 +80,7 @@ class FetchSource(NamedTuple):
     papers: FormatReader | None = None  # None: PDFs cannot be read here
 
 
-class CachedPage(NamedTuple):
+class CachedPage(msgspec.Struct, frozen=True):
     """A page as it is kept for a while: all of its text, not yet wrapped."""
 
     url: str
@@ -132,7 +134,9 @@ async def _read(source: FetchSource, url: str, mode: str) -> CachedPage:
     came = await source.egress.get(FetchRequest(url), limits)
     if came.type == "application/pdf" or came.data.startswith(b"%PDF-"):
         if came.cut and source.papers is not None:  # half a PDF is none
-            came = await source.egress.get(FetchRequest(url), limits._replace(size=max(_PAPER, settings.size)))
+            came = await source.egress.get(
+                FetchRequest(url), msgspec.structs.replace(limits, size=max(_PAPER, settings.size))
+            )
         text, how = await _paper(source, came), "pdf"
     else:
         text, how = await _text(source, came, mode)

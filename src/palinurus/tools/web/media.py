@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import re
 import secrets
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, NamedTuple, Protocol, TypeAlias
+from typing import Annotated, Any, Protocol, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
@@ -22,6 +21,7 @@ from palinurus.core.media import IMAGES_EXTRA_HINT, MAX_IMAGE_SOURCE, is_large_i
 from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.core.untrusted import clean_label, wrap_untrusted
+from palinurus.patterns import compile_late
 from palinurus.tools.define import bind_tools, define_tool
 from palinurus.tools.files import handles
 from palinurus.tools.files.paths import ResolvedPath, resolve_path, shorten_path
@@ -33,17 +33,17 @@ MAX_PDFS = 10  # papers of one call
 PAGES = 20  # of one paper
 MAX_PDF_BYTES = 10 << 20
 _SECONDS = 60.0
-_PART = re.compile(r"(\d{1,6})(?:\s*-\s*(\d{1,6})?)?")
+_PART = compile_late(r"(\d{1,6})(?:\s*-\s*(\d{1,6})?)?")
 
 MAX_IMAGES = 20
 SIZE_MB = 5.0  # of one image: what providers take
 PIXELS = 64_000_000
-# Bytes and how many are allowed -> a smaller image, or why there is none. `workspace.shrink.shrink_image` is one.
+# Bytes and how many are allowed -> a smaller image, or why there is none. `shrink.shrink_image` is one.
 ImageShrinker: TypeAlias = Callable[[bytes, int], bytes | str]
 PROMPT = "Describe the image."
 
 
-class MediaBytes(NamedTuple):
+class MediaBytes(msgspec.Struct, frozen=True):
     """`source` is where it came from, as taint names it."""
 
     name: str

@@ -13,6 +13,7 @@ from urllib.parse import urljoin
 from htmd import Options, convert_html
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from palinurus.patterns import compile_late
 from palinurus.tools.web.serve import serve_jobs
 
 DEEP = 256  # levels of nesting; the markdown writer recurses, deeper pages become text
@@ -25,20 +26,20 @@ _DROP = (
 )
 _AROUND = "nav,footer,aside,[role=navigation],[role=banner],[role=contentinfo],[role=search],body>header"
 _MAIN = "main,article,[role=main]"
-_UNSEEN = re.compile(
+_UNSEEN = compile_late(
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|(?:opacity|font-size)\s*:\s*0(?:\.0*)?(?:px|r?em|%|;|\s|$)"
     r"|(?:text-indent|left|top|right|margin-left)\s*:\s*-\d{3,}|clip(?:-path)?\s*:\s*(?:rect\(0|inset\((?:50|100)%)"
     r"|color\s*:\s*transparent",
     re.IGNORECASE,
 )
-_HIDING = re.compile(r"(?:^|\s)(?:sr-only|visually-hidden|screen-reader-text|visuallyhidden|d-none|hidden)(?:\s|$)")
-_BLOCK = re.compile(
+_HIDING = compile_late(r"(?:^|\s)(?:sr-only|visually-hidden|screen-reader-text|visuallyhidden|d-none|hidden)(?:\s|$)")
+_BLOCK = compile_late(
     r"</?(?:p|div|section|article|main|header|h[1-6]|ul|ol|li|dl|dt|dd|table|tr|pre|blockquote|figure|hr|br)\b", re.I
 )
-_SPACE = re.compile(r"[^\S\n]+")
-_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
-_BARE = re.compile(r"<pre\b[^>]*>(?!\s*<code)((?:(?!</?pre\b).)*)</pre>", re.IGNORECASE | re.DOTALL)
-_HEADER = re.compile(r"(</?)th\b", re.IGNORECASE)
+_SPACE = compile_late(r"[^\S\n]+")
+_LINES = compile_late(r"\n(?:[^\S\n]*\n)+")
+_BARE = compile_late(r"<pre\b[^<>]*>(?!\s*<code)((?:(?!</?pre\b).)*)</pre>", re.IGNORECASE | re.DOTALL)
+_HEADER = compile_late(r"(</?)th\b", re.IGNORECASE)
 
 
 def extract_page(told: dict[str, Any], data: bytes) -> dict[str, str]:

@@ -6,9 +6,8 @@ What engines want and answer is in `engine.py`; here are the tool, the cache and
 from __future__ import annotations
 
 import json
-import re
 import secrets
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -20,6 +19,7 @@ from palinurus.core.signature import pick_one
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.core.untrusted import clean_label, wrap_untrusted
+from palinurus.patterns import compile_late
 from palinurus.tools.define import bind_tools, define_tool
 from palinurus.tools.web.cache import FetchCache
 from palinurus.tools.web.egress import EgressGuard, FetchLimits, FetchRequest, FetchResponse
@@ -39,8 +39,8 @@ from palinurus.tools.web.reader import FormatReader
 MOST = 10
 _SIZE = 2_000_000
 _PARSING = 10.0
-_DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
-_CODE = re.compile(r"[A-Za-z]{2}(?:-[A-Za-z]{2})?")
+_DATE = compile_late(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
+_CODE = compile_late(r"[A-Za-z]{2}(?:-[A-Za-z]{2})?")
 _KEY = "tools.web.search"
 _WRONG: dict[int, str] = {
     400: "did not understand the query",
@@ -53,7 +53,7 @@ _WRONG: dict[int, str] = {
 }
 
 
-class SearchSource(NamedTuple):
+class SearchSource(msgspec.Struct, frozen=True):
     """What web_search works with."""
 
     egress: EgressGuard

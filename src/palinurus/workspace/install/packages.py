@@ -10,11 +10,9 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import msgspec
 
@@ -22,16 +20,17 @@ from palinurus.core.skills.danger import SkillFile, SkillFinding, find_dangers
 from palinurus.core.skills.skill import SKILL_FILE, BrokenSkill, Skill, parse_skill
 from palinurus.errors import BadRequest, NotFound, PalinurusError, StateLocked, StateUnwritable
 from palinurus.files import sync_folder, write_whole_file
+from palinurus.patterns import compile_late
 from palinurus.workspace.install.source import ArchiveLimits, read_folder
 
 LOCK = ".lock.json"
 _GUARD = ".guard"
 _STAGE, _OLD = ".stage", ".old-"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME = compile_late(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _WIDE = ArchiveLimits(5_000, 100 * 1024 * 1024, 500 * 1024 * 1024, 32)  # what is installed already, whoever made it
 
 
-class SkillPackage(NamedTuple):
+class SkillPackage(msgspec.Struct, frozen=True):
     """A skill that is about to be installed, or lies there."""
 
     skill: Skill
@@ -40,7 +39,7 @@ class SkillPackage(NamedTuple):
     findings: tuple[SkillFinding, ...]
 
 
-class SkillPackageChange(NamedTuple):
+class SkillPackageChange(msgspec.Struct, frozen=True):
     """How a parcel differs from what is installed."""
 
     added: tuple[str, ...] = ()
@@ -70,7 +69,9 @@ def choose_package(parts: tuple[SkillFile, ...], origin: str, wanted: str = "", 
 
 
 def _made(prefix: str, parts: tuple[SkillFile, ...], origin: str, limit: int) -> SkillPackage | BrokenSkill:
-    own = tuple(part._replace(name=part.name[len(prefix) :]) for part in parts if part.name.startswith(prefix))
+    own = tuple(
+        msgspec.structs.replace(part, name=part.name[len(prefix) :]) for part in parts if part.name.startswith(prefix)
+    )
     head = next(part for part in own if part.name == SKILL_FILE)
     folder = os.path.basename(prefix.rstrip("/")) or os.path.splitext(os.path.basename(origin.rstrip("/")))[0]
     if len(head.data) > limit:

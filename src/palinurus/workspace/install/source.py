@@ -6,7 +6,6 @@ that differ only in case, more than the limits.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import stat
 import subprocess
@@ -14,20 +13,22 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.core.skills.danger import SkillFile
 from palinurus.core.skills.skill import SKILL_FILE
 from palinurus.errors import BadRequest, NotFound
 from palinurus.files import NotPlainFile, open_plain_file
+from palinurus.patterns import compile_late
 
 PATIENCE = 120.0  # seconds for a clone
-_GIT = re.compile(r"(?:https|ssh|file)://[^\s]+|[\w.-]+@[\w.-]+:[\w./~-]+")
-_USER = re.compile(r"(?<=://)[^/@\s]+@")
+_GIT = compile_late(r"(?:https|ssh|file)://[^\s]+|[\w.-]+@[\w.-]+:[\w./~-]+")
+_USER = compile_late(r"(?<=://)[^/@\s]+@")
 _SKIPPED = frozenset((".git", ".DS_Store", "__MACOSX", "__pycache__", "node_modules"))
 
 
-class ArchiveLimits(NamedTuple):
+class ArchiveLimits(msgspec.Struct, frozen=True):
     """Sizes in bytes."""
 
     files: int = 500
@@ -139,7 +140,7 @@ def _file(path: str, name: str, cap: int) -> tuple[bytes, bool]:
         raise BadRequest(f"cannot read {name!r}: {exc.strerror}") from None
 
 
-class SkillDownload(NamedTuple):
+class SkillDownload(msgspec.Struct, frozen=True):
     """The files, and where they are from: without passwords, with the commit for git."""
 
     parts: tuple[SkillFile, ...]
@@ -171,7 +172,11 @@ def _cloned(url: str, environ: Mapping[str, str], limits: ArchiveLimits) -> Skil
     shown = _USER.sub("", url)
     with tempfile.TemporaryDirectory(prefix="palinurus-skill-") as place:
         into = os.path.join(place, "clone")
-        _git(program, ["clone", "--quiet", "--depth=1", "--no-tags", "--template=", "--", url, into], env, shown)
+        clone = ["clone", "--quiet", "--depth=1", "--no-tags", "--no-checkout", "--template=", "--", url, into]
+        _git(program, clone, env, shown)
+        # the user's config says how to fetch; here it would only say which programs filter the source's files
+        env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        _git(program, ["-C", into, "checkout", "--quiet", "HEAD"], env, shown)
         commit = _git(program, ["-C", into, "rev-parse", "HEAD"], env, shown).strip()
         return SkillDownload(tuple(read_folder(into, limits)), shown, commit)
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
 
-from palinurus.files import NotPlainFile, open_plain_file
+import msgspec
+
+from palinurus.beneath import open_file_beneath, open_folder_beneath, write_file_beneath
+from palinurus.files import NotPlainFile
 from palinurus.workspace.texts import is_inside
 
 LONG_TERM = "MEMORY.md"
@@ -22,10 +22,9 @@ DAILY = "memory"
 FILES = 2000  # looked at; more are left out
 BYTES = 1 << 20  # of one file; what follows is not searched
 DEPTH = 8
-_STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 
 
-class MemoryFile(NamedTuple):
+class MemoryFile(msgspec.Struct, frozen=True):
     """A memory file as it stands. `path` is what people and models call it, `real` where it is."""
 
     path: str
@@ -79,8 +78,7 @@ class MemoryRoots:
     def read(self, real: str) -> bytes | None:
         """At most BYTES; None if there is no such file. Raises OSError."""
         try:
-            with self._parent(real, make=False) as folder:
-                file = open_plain_file(os.path.basename(real), folder=folder)
+            file = open_file_beneath(*self._place(real))
         except FileNotFoundError:
             return None
         except NotPlainFile:
@@ -90,52 +88,24 @@ class MemoryRoots:
 
     def replace(self, real: str, data: bytes) -> None:
         """Put `data` there in one step, durable. Raises OSError."""
-        name = os.path.basename(real)
-        with self._parent(real, make=True) as folder:
-            temporary = f".{name[:100]}.{secrets.token_hex(6)}.tmp"
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    with contextlib.suppress(FileNotFoundError):
-                        os.fchmod(handle, stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode))
-                    file.write(data)
-                    file.flush()
-                    os.fsync(handle)
-                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary, dir_fd=folder)
-                raise
+        write_file_beneath(*self._place(real), data, sync=True)
 
     def remove(self, real: str) -> None:
         """Raises OSError."""
-        with contextlib.suppress(FileNotFoundError), self._parent(real, make=False) as folder:
+        root, inner = self._place(real)
+        with contextlib.suppress(FileNotFoundError), open_folder_beneath(root, os.path.dirname(inner)) as folder:
             os.unlink(os.path.basename(real), dir_fd=folder)
 
     def _root(self, real: str) -> str:
         return next((root for root in self._roots if is_inside(real, root)), "")
 
-    @contextmanager
-    def _parent(self, real: str, *, make: bool) -> Iterator[int]:
-        """A handle of the folder a memory file is in, reached step by step."""
+    def _place(self, real: str) -> tuple[str, str]:
+        """The folder that a memory file may not leave, and the way from there. Raises PermissionError."""
         root = self._root(real)
         if not root:
             raise PermissionError(f"{real} is not memory")
         base = self.workspace if is_inside(root, self.workspace) else os.path.dirname(root)
-        handle = os.open(base, _STEP)
-        try:
-            for part in os.path.relpath(os.path.dirname(real), base).split("/"):
-                if part == ".":
-                    continue
-                if make:
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(part, 0o700, dir_fd=handle)
-                deeper = os.open(part, _STEP, dir_fd=handle)
-                os.close(handle)
-                handle = deeper
-            yield handle
-        finally:
-            os.close(handle)
+        return base, os.path.relpath(real, base)
 
 
 def _below(root: str, depth: int) -> Iterator[tuple[str, int, int]]:

@@ -10,6 +10,8 @@ import sqlite3
 import zlib
 from typing import Any, NamedTuple
 
+import msgspec
+
 from palinurus.cachefile import discard_database, is_passing, open_database
 
 VERSION = 1
@@ -35,7 +37,7 @@ class MemoryAuthor(NamedTuple):
     call: str = ""
 
 
-class MemoryVersion(NamedTuple):
+class MemoryVersion(msgspec.Struct, frozen=True):
     """kind: found (there before anybody looked), written (by a call that named the file), during (while a call ran
     that may have), changed (nobody knows), undone. `path` is the real one. No hash: the file was gone."""
 

@@ -11,7 +11,8 @@ import math
 import os
 import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from palinurus.cachefile import discard_database, is_passing, open_database
 from palinurus.core.memory.indexing import MemoryQuery, space_characters, split_chunks
@@ -36,7 +37,7 @@ CREATE VIRTUAL TABLE words USING fts5 (title, text, content='', tokenize='porter
 _STRENGTH = f"SELECT rowid, -bm25(words, {TITLE}, 1.0) FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?"
 
 
-class MemoryPiece(NamedTuple):
+class MemoryPiece(msgspec.Struct, frozen=True):
     """A text that has no vector yet, by its hash."""
 
     hash: str

@@ -14,7 +14,6 @@ import threading
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import msgspec
 
@@ -33,7 +32,7 @@ log = logging.getLogger(__name__)
 BATCH = 2  # pieces that get their vectors together: a search waits no longer than for these
 
 
-class MemoryChange(NamedTuple):
+class MemoryChange(msgspec.Struct, frozen=True):
     """What is known about changes that are looked for now. `path`: the real file the call named, "" if none."""
 
     author: MemoryAuthor
@@ -41,7 +40,7 @@ class MemoryChange(NamedTuple):
     path: str = ""
 
 
-class MemoryUndo(NamedTuple):
+class MemoryUndo(msgspec.Struct, frozen=True):
     """`to`: the number of the version that is back; 0 when the file was removed, as it was before the first."""
 
     path: str
@@ -49,7 +48,7 @@ class MemoryUndo(NamedTuple):
     diff: str
 
 
-class TracedMemoryLine(NamedTuple):
+class TracedMemoryLine(msgspec.Struct, frozen=True):
     """A line, and the version it came with."""
 
     line: int

@@ -1,4 +1,4 @@
-"""The main program of the child that makes one image smaller: stdin to stdout, reasons to stderr. Only this file
+"""The main program of the child that makes one image smaller: stdin to stdout, or the reason there. Only this file
 imports Pillow. Images are hostile input: few formats, few pixels, and limits of the kernel.
 """
 
@@ -53,17 +53,17 @@ def _saved(picture: Image.Image, kind: str, quality: int = 75) -> bytes:
 
 
 def main(side: int, size: int) -> int:
-    """Exit code 0 with the image on stdout, 1 with the reason on stderr."""
+    """Exit code 0 with the image on stdout, 1 with the reason there."""
     for kind, most in _LIMITS:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(kind, (most, most))
     try:
         made = scale_image(sys.stdin.buffer.read(), side, size)
     except MemoryError:
-        sys.stderr.write("it needs too much memory")
+        sys.stdout.write("it needs too much memory")
         return 1
     except Exception as exc:  # noqa: BLE001 - process boundary: whatever a decoder raises is a reason
-        sys.stderr.write(str(exc)[:300] or type(exc).__name__)
+        sys.stdout.write(str(exc)[:300] or type(exc).__name__)
         return 1
     sys.stdout.buffer.write(made)
     return 0

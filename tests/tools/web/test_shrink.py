@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import io
 import os
+import socket
 import struct
+import subprocess
+import sys
 import zlib
+from pathlib import Path
 
 import pytest
 
 from palinurus.core.media import MAX_IMAGE_SIDE
-from palinurus.workspace.shrink import shrink_image
+from palinurus.tools.sandbox.probe import detect_support
+from palinurus.tools.web.shrink import run_reader, shrink_image
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -57,3 +62,37 @@ def test_what_cannot_be_read_is_said(data: bytes) -> None:
 
 def test_too_many_pixels_are_not_decoded() -> None:
     assert "6000 x 6000 pixels; at most 25 million" in str(shrink_image(bomb(6000), 1 << 20))
+
+
+SNOOP = """
+import os, socket, sys
+def can(what):
+    try:
+        what()
+        return "yes"
+    except OSError:
+        return "no"
+sys.stdin.buffer.read()
+tries = [lambda: open(sys.argv[1]).read(), lambda: open("/tmp/x", "w"), lambda: os.listdir(os.path.expanduser("~"))]
+tries += [lambda: socket.create_connection(("127.0.0.1", int(sys.argv[2])), 1)]
+print(*map(can, tries))
+"""
+
+
+def test_the_child_has_nothing_but_its_pipes(tmp_path: Path) -> None:
+    if not detect_support().landlock:
+        pytest.skip("this machine has nothing to hold it with")
+    (tmp_path / "key").write_text("canary")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        argv = (sys.executable, "-I", "-c", SNOOP, str(tmp_path / "key"), str(server.getsockname()[1]))
+        code, told = run_reader(argv, b"x" * 300_000, 100)
+    assert (code, told.split()[0], told.split()[3]) == (0, b"no", b"no")
+    assert b"canary" not in told and b"yes" not in told.split()[:1]
+
+
+def test_without_the_extra_the_program_says_which() -> None:
+    code = (
+        "import sys; sys.modules['PIL'] = None; from palinurus.tools.web.shrink import *; print(shrink_image(b'', 1))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "extras add images" in said
