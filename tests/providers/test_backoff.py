@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palinurus.config.sections.credentials import AuthSettings
 from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.providers.backoff import (
     HOUR,
@@ -21,6 +22,7 @@ from palinurus.providers.backoff import (
     record_failure,
     record_success,
 )
+from palinurus.providers.rotation import make_cooldown_rules
 
 KINDS = get_args(FailureKind)
 NOW = 1_000_000_000_000
@@ -43,6 +45,12 @@ def test_one_five_twenty_five_minutes_then_an_hour(kind: FailureKind) -> None:
 def test_billing_rests_five_hours_and_doubles_to_a_day() -> None:
     assert series("billing", 5) == [5 * HOUR, 10 * HOUR, 20 * HOUR, 24 * HOUR, 24 * HOUR]
     assert series("billing", 3, CooldownRules(billing=HOUR, billing_most=3 * HOUR)) == [HOUR, 2 * HOUR, 3 * HOUR]
+
+
+def test_a_refused_key_rests_as_the_config_says() -> None:
+    auth = AuthSettings(refused_minutes=10.0, refused_most_minutes=15.0)
+    assert series("auth", 3, make_cooldown_rules(auth, "x")) == [10 * MINUTE, 15 * MINUTE, 15 * MINUTE]
+    assert series("auth", 2, make_cooldown_rules(AuthSettings(), "x")) == [MINUTE, 5 * MINUTE]
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - set(RESTS)))

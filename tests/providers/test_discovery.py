@@ -6,10 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from palinurus.clock import SystemClock
 from palinurus.config.load import load_config
-from palinurus.providers.discovery import ADDRESS, SERVER, explain_silence, inspect_server, is_server_address
+from palinurus.providers.discovery import (
+    ADDRESS,
+    SERVER,
+    explain_silence,
+    inspect_server,
+    is_server_address,
+    read_window,
+)
 from palinurus.testing.model import say
 from palinurus.testing.server import ModelServer, respond_status
 
@@ -49,3 +57,35 @@ async def test_a_server_is_found_with_or_without_its_path_and_answers(tmp_path: 
 async def test_why_there_is_none() -> None:
     assert await inspect_server("nowhere") == ADDRESS
     assert "no list of models at http://127.0.0.1:9/v1/models" in str(await inspect_server("http://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize(
+    ("row", "window"),
+    [
+        ({"max_model_len": 32768}, 32768),
+        ({"meta": {"n_ctx_train": 131072, "n_ctx": 8192}}, 8192),
+        ({"context_length": 200_000}, 200_000),
+        ({"loaded_context_length": 4096, "max_context_length": 32768}, 4096),
+        ({"max_model_len": "32768", "meta": []}, 0),
+        ({"max_model_len": True, "n_ctx": -1}, 0),
+    ],
+)
+def test_how_much_a_model_takes_is_what_its_server_says(row: dict[str, object], window: int) -> None:
+    assert read_window(row) == window
+
+
+async def test_a_server_with_one_model_is_asked_what_it_was_started_with() -> None:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        told = {"/v1/models": {"data": [{"id": "m"}]}, "/props": {"default_generation_settings": {"n_ctx": 4096}}}
+        return web.json_response(told.get(request.path, {}), status=200 if request.path in told else 404)
+
+    runner = web.ServerRunner(web.Server(answer))
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        host, port = runner.addresses[0][:2]
+        found = await inspect_server(f"http://{host}:{port}")
+    finally:
+        await runner.cleanup()
+    assert not isinstance(found, str) and found.entry["models"] == [{"id": "m", "contextWindow": 4096}]

@@ -5,7 +5,7 @@ The judges are `palinurus.testing.validators`. Bodies take the way of a real req
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -108,11 +108,11 @@ def scribes(place: Place) -> list[Scribe]:
 
 
 @named
-@pytest.mark.parametrize("story", STORIES, ids=lambda s: s.__name__)
-def test_every_provider_accepts(place: Place, story: Callable[[Scribe], list[Message]]) -> None:
-    for scribe in scribes(place):
-        sent = body(place, story(scribe))
-        assert refusals(place, sent) == [], (scribe.api, scribe.ids)
+def test_every_provider_accepts(place: Place) -> None:
+    for story in STORIES:
+        for scribe in scribes(place):
+            sent = body(place, story(scribe))
+            assert refusals(place, sent) == [], (story.__name__, scribe.api, scribe.ids)
 
 
 @named

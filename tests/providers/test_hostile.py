@@ -245,12 +245,12 @@ UNKNOWN = [
 
 
 @apis
-@pytest.mark.parametrize("payload", UNKNOWN, ids=range(len(UNKNOWN)))
-def test_unknown_events_are_passed_over(api: str, payload: bytes) -> None:
+def test_unknown_events_are_passed_over(api: str) -> None:
     tongue = TONGUES[api]
-    strange = tongue.unit(payload)
-    message = done(run(api, strange, tongue.text("a"), strange, tongue.text("b"), strange, tongue.stop()))
-    assert message.text == "ab"
+    for payload in UNKNOWN:
+        strange = tongue.unit(payload)
+        message = done(run(api, strange, tongue.text("a"), strange, tongue.text("b"), strange, tongue.stop()))
+        assert message.text == "ab", payload
 
 
 @apis

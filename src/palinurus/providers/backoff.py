@@ -7,8 +7,6 @@ here. Rests are wall-clock milliseconds.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from palinurus.core.types.model import FailureKind, ModelFailure
@@ -16,7 +14,7 @@ from palinurus.core.types.model import FailureKind, ModelFailure
 LONGEST_WAIT = 60.0  # a provider that asks for more gets no second call from here: another model may answer sooner
 
 
-class RetryRow(NamedTuple):
+class RetryRow(msgspec.Struct, frozen=True):
     again: int  # calls after the first
     wait: float  # seconds before the second call; doubled each time
 
@@ -75,6 +73,8 @@ class CooldownRules(msgspec.Struct, frozen=True):
     billing: int = 5 * HOUR
     billing_most: int = 24 * HOUR
     window: int = 24 * HOUR  # failures older than this are forgotten
+    refused: int = 0  # a key that is not taken rests so long at first; 0: as after any other failure
+    refused_most: int = HOUR
 
 
 DEFAULT_RULES = CooldownRules()
@@ -118,6 +118,8 @@ def choose_rest(kind: FailureKind, count: int, rules: CooldownRules = DEFAULT_RU
     """How long the `count`-th failure of a key makes it rest (from 1)."""
     if kind == "billing":
         return min(rules.billing << min(count - 1, 16), rules.billing_most)
+    if kind == "auth" and rules.refused:
+        return min(rules.refused << min(count - 1, 16), max(rules.refused_most, rules.refused))
     return STEPS[min(count, len(STEPS)) - 1]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -29,7 +29,7 @@ SESSIONS = 50_000  # accounts kept
 AccountVerdict: TypeAlias = Literal["yes", "alone", "wait", "no"]
 
 
-class CallAmount(NamedTuple):
+class CallAmount(msgspec.Struct, frozen=True):
     """Of one call: what it usually takes, and the most it can take."""
 
     likely: float
@@ -91,7 +91,7 @@ class SpendingLedger(Protocol):
     async def list_usage(self, since: int, session: str | None = None) -> list[UsageRow]: ...
 
 
-class BudgetScope(NamedTuple):
+class BudgetScope(msgspec.Struct, frozen=True):
     """One limit that a call falls under."""
 
     kind: str  # day, agent, session
@@ -99,14 +99,14 @@ class BudgetScope(NamedTuple):
     day: str = ""
 
 
-class AccountPair(NamedTuple):
+class AccountPair(msgspec.Struct, frozen=True):
     """The two accounts of a scope."""
 
     usd: SpendingAccount
     tokens: SpendingAccount
 
 
-class BudgetReservation(NamedTuple):
+class BudgetReservation(msgspec.Struct, frozen=True):
     """What is kept back for a call."""
 
     scopes: tuple[BudgetScope, ...]

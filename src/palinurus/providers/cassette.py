@@ -27,6 +27,7 @@ from palinurus.core.types.model import (
     StreamFailed,
 )
 from palinurus.errors import BadRequest, NotFound, PalinurusError
+from palinurus.patterns import decode_late
 from palinurus.providers.errors import make_failed
 from palinurus.providers.redact import redact_strings
 
@@ -45,7 +46,7 @@ class RecordedCall(msgspec.Struct, frozen=True):
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-_decode = msgspec.json.Decoder(RecordedCall).decode
+_decoder = decode_late(RecordedCall)
 
 
 def extract_facts(request: ModelRequest, secrets: Iterable[str] = ()) -> dict[str, Any]:
@@ -207,7 +208,7 @@ def read_cassette(path: str) -> list[RecordedCall]:
         if not line.strip():
             continue
         try:
-            out.append(_decode(line))
+            out.append(_decoder.decode(line))
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise BadRequest(f"cassette {path}:{number}: {error}") from None
     return out

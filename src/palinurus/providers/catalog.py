@@ -243,7 +243,7 @@ class Catalog:
             tools=known.tools,
             context_window=known.context_window,
             max_tokens=known.max_tokens,
-            price=known.price or find_price(ref),
+            price=(known.price or find_price(ref)) if self.settings.pricing else None,
             headers=dict(settings.headers) if settings else {},
             compat=dict(known.compat),
             params=_params(agent, ref, listed, settings),
@@ -277,7 +277,7 @@ def _overlaid(info: ModelSpec, model: ModelSettings) -> ModelSpec:
     for field, value in (
         ("reasoning", model.reasoning),
         ("vision", None if model.input is None else "image" in model.input),
-        ("context_window", model.context_window),
+        ("context_window", _least(model.context_window or info.context_window, model.context_tokens)),
         ("max_tokens", model.max_tokens),
         ("price", None if model.cost is None else parse_price(model.cost)),
         ("tools", model.compat.get("supportsTools")),
@@ -285,6 +285,10 @@ def _overlaid(info: ModelSpec, model: ModelSettings) -> ModelSpec:
         if value is not None:
             changes[field] = value
     return msgspec.structs.replace(info, **changes)
+
+
+def _least(window: int | None, used: int | None) -> int | None:
+    return min(window, used) if window and used else used or window
 
 
 def parse_price(cost: Mapping[str, float]) -> TokenPrice:

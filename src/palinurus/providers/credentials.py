@@ -17,15 +17,16 @@ from palinurus.config.sections.models import ProviderSettings
 from palinurus.config.settings import Secret, Settings
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.vendor import Vendor
+from palinurus.patterns import compile_late
 from palinurus.providers.wire import SigningKeys
 
 Mode: TypeAlias = Literal["oauth", "token", "api_key"]
 MODES: tuple[Mode, ...] = ("oauth", "token", "api_key")  # which goes first when nobody has said
 LARGEST = 1_000_000  # bytes of auth-profiles.json
 
-_SPLIT = re.compile(r"[,;\s]+")
-_NUMBER = re.compile(r"_(\d{1,3})$", re.ASCII)
-_REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
+_SPLIT = compile_late(r"[,;\s]+")
+_NUMBER = compile_late(r"_(\d{1,3})$", re.ASCII)
+_REGION = compile_late(r"[a-z]{2}(-[a-z]+)+-\d")
 _CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import AsyncIterator, Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -29,6 +29,7 @@ from palinurus.core.types.model import (
     TextDelta,
 )
 from palinurus.core.types.usage import TokenCost, TokenUsage
+from palinurus.patterns import compile_late
 from palinurus.providers.errors import make_failed
 
 MEMORY = "MEMORY.md"
@@ -54,7 +55,7 @@ class DemoStep(msgspec.Struct, frozen=True):
     args: dict[str, Any] = {}
 
 
-class DemoTurn(NamedTuple):
+class DemoTurn(msgspec.Struct, frozen=True):
     """Where we are: the tools on offer, and what was already called and answered since the user spoke."""
 
     tools: frozenset[str]
@@ -234,7 +235,7 @@ def _stopped(request: ModelRequest, message: AssistantMessage, shown: str, reaso
 
 
 def _form(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern + r"\s*[.!?]?", re.I | re.S)
+    return compile_late(pattern + r"\s*[.!?]?", re.I | re.S)
 
 
 _THE = r"(?:\s+(?:me|the|all|a|an|new|my|of))*"
@@ -255,8 +256,8 @@ REQUESTS: tuple[tuple[re.Pattern[str], Callable[[list[str], DemoTurn], DemoStep]
         ),
         _write,
     ),
-    (re.compile(r"(?:run|execute|exec)(?:\s+the\s+command)?:?\s+(.+?)\s*", re.I | re.S), _run),
-    (re.compile(r"[$!]\s*(.+?)\s*", re.S), _run),
+    (compile_late(r"(?:run|execute|exec)(?:\s+the\s+command)?:?\s+(.+?)\s*", re.I | re.S), _run),
+    (compile_late(r"[$!]\s*(.+?)\s*", re.S), _run),
     (_form(rf"(?:list|show|ls|dir)(?:{_THE}\s+(?:files?|directory|folder|contents?|here))?"), _list),
     (
         _form(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -24,19 +24,26 @@ LIST_SECONDS = 5.0
 TRY_SECONDS = 30.0
 LISTED = 50  # models taken over from a server
 TOKENS = 64
+# vLLM; llama.cpp; LM Studio; OpenRouter and others
+WINDOWS = ("max_model_len", "n_ctx", "loaded_context_length", "context_length", "context_window", "max_context_length",
+           "n_ctx_train")  # fmt: skip
 ADDRESS = "an address looks like http://127.0.0.1:8080/v1"
 
 
-class CompatibleServer(NamedTuple):
-    """A server that speaks the usual protocol, and its models (at least one)."""
+class CompatibleServer(msgspec.Struct, frozen=True):
+    """A server that speaks the usual protocol, and its models (at least one). `windows`: how many tokens each takes, 0
+    where the server does not say."""
 
     base: str
     models: tuple[str, ...]
+    windows: tuple[int, ...] = ()
 
     @property
     def entry(self) -> dict[str, Any]:
         """As the config has it, below models.providers."""
-        return {"baseUrl": self.base, "api": API, "models": [{"id": one} for one in self.models]}
+        told = dict(zip(self.models, self.windows, strict=False))
+        rows = [{"id": one, **({"contextWindow": told[one]} if told.get(one) else {})} for one in self.models]
+        return {"baseUrl": self.base, "api": API, "models": rows}
 
 
 def is_server_address(text: str) -> bool:
@@ -55,20 +62,36 @@ async def inspect_server(text: str, key: str = "") -> CompatibleServer | str:
         return ADDRESS
     places = [base] if urlsplit(base).path else [f"{base}/v1", base]
     for place in places:
-        if models := await _listed(place, key):
-            return CompatibleServer(place, models)
+        listed = (await _get(f"{place}/models", key)).get("data")
+        rows = [row for row in listed if isinstance(row, dict) and row.get("id")] if isinstance(listed, list) else []
+        if rows:
+            windows = [read_window(row) for row in rows[:LISTED]]
+            if len(rows) == 1 and not windows[0]:  # llama.cpp tells what it was started with at another place
+                props = (await _get(f"{place.removesuffix('/v1')}/props", key)).get("default_generation_settings")
+                windows = [read_window(props) if isinstance(props, dict) else 0]
+            return CompatibleServer(place, tuple(str(row["id"]) for row in rows[:LISTED]), tuple(windows))
     return f"no list of models at {places[0]}/models"
 
 
-async def _listed(base: str, key: str) -> tuple[str, ...]:
+def read_window(row: Mapping[str, Any]) -> int:
+    """How many tokens a model takes, in the words of the servers there are; 0 if the row does not say. What it was
+    started with counts before what it was trained with."""
+    meta = row.get("meta")
+    places = (row, meta) if isinstance(meta, dict) else (row,)
+    found = (place.get(name) for name in WINDOWS for place in places)
+    return next((one for one in found if isinstance(one, int) and not isinstance(one, bool) and one > 0), 0)
+
+
+async def _get(address: str, key: str) -> dict[str, Any]:
+    """What stands there, if it is a JSON object."""
     timeout = aiohttp.ClientTimeout(total=LIST_SECONDS)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        async with aiohttp.ClientSession(timeout=timeout) as http, http.get(f"{base}/models", headers=headers) as said:
+        async with aiohttp.ClientSession(timeout=timeout) as http, http.get(address, headers=headers) as said:
             found = msgspec.json.decode(await said.read()) if said.status == 200 else {}
-        return tuple(str(row["id"]) for row in found.get("data", ()) if row.get("id"))[:LISTED]
-    except (aiohttp.ClientError, OSError, TimeoutError, ValueError, msgspec.DecodeError, AttributeError, TypeError):
-        return ()
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError, msgspec.DecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 async def explain_silence(settings: Settings, environ: Mapping[str, str], clock: Clock, ref: str) -> str:

@@ -22,6 +22,7 @@ from palinurus.core.types.model import (
     StreamDone,
     StreamFailed,
 )
+from palinurus.patterns import compile_late
 from palinurus.providers.redact import blank_secrets
 
 LONGEST = 400  # characters of a message
@@ -58,7 +59,7 @@ CODES: dict[str, FailureKind] = {code: kind for kind, codes in _CODE_GROUPS.item
 PHRASES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
     (
         "overflow",
-        re.compile(
+        compile_late(
             r"context.?(?:length|window|size|limit)|prompt is too long|input is too long|too many (?:input )?tokens"
             r"|maximum (?:prompt|input) length|input token count.{0,40}exceed|exceeds? the (?:maximum|max).{0,20}tokens"
             r"|reduce the length of|request (?:entity )?too large|exceeds the available context",
@@ -67,12 +68,15 @@ PHRASES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
     ),
     (
         "billing",
-        re.compile(r"credit balance|insufficient (?:quota|credit|balance|funds)|exceeded your current quota", re.I),
+        compile_late(r"credit balance|insufficient (?:quota|credit|balance|funds)|exceeded your current quota", re.I),
     ),
-    ("overloaded", re.compile(r"overloaded|at capacity|temporarily unavailable", re.I)),
-    ("rate_limit", re.compile(r"rate.?limit|too many requests", re.I)),
-    ("not_found", re.compile(r"model.{0,60}(?:not found|does not exist|not exist)|no such model|unknown model", re.I)),
-    ("refused", re.compile(r"content (?:management )?policy|safety system", re.I)),
+    ("overloaded", compile_late(r"overloaded|at capacity|temporarily unavailable", re.I)),
+    ("rate_limit", compile_late(r"rate.?limit|too many requests", re.I)),
+    (
+        "not_found",
+        compile_late(r"model.{0,60}(?:not found|does not exist|not exist)|no such model|unknown model", re.I),
+    ),
+    ("refused", compile_late(r"content (?:management )?policy|safety system", re.I)),
 )
 _VAGUE: frozenset[FailureKind] = frozenset({"format", "server", "rate_limit", "auth", "overflow", "not_found"})
 # A 401 whose text mentions a model stays an auth failure; a 429 can only be one of three things.
@@ -85,9 +89,9 @@ _ALLOWED: dict[FailureKind, frozenset[FailureKind]] = {
     "overflow": frozenset(),
 }
 
-_TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]{0,500}>", re.I | re.S)
-_TITLE = re.compile(r"<title[^>]{0,100}>(.{0,200}?)</title", re.I | re.S)
-_SPACE = re.compile(r"\s+")
+_TAGS = compile_late(r"<(script|style)\b(?:(?!<\1\b).)*?</\1\s*>|<[^>]{0,500}>", re.I | re.S)
+_TITLE = compile_late(r"<title[^>]{0,100}>(.{0,200}?)</title", re.I | re.S)
+_SPACE = compile_late(r"\s+")
 
 
 def classify_refusal(status: int, body: bytes, retry_after: float | None = None) -> ModelFailure:

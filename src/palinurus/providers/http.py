@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import aiohttp
 import msgspec
+from aiohttp import client_exceptions
 
 from palinurus.core.types.model import FailureKind, StopSignal
 from palinurus.providers.address import show_host
@@ -114,7 +115,7 @@ class HttpAnswer:
         except TimeoutError:
             what = f"for {self._limits.idle:g} s" if not self._first else f"within {self._limits.first:g} s"
             raise TransportError("timeout", f"{self._host} sent nothing {what}") from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (client_exceptions.ClientError, OSError, ValueError) as error:
             raise TransportError("cut", f"the connection to {self._host} broke: {_short(error)}") from None
         if self._first and data:
             self._first = False
@@ -175,7 +176,7 @@ class HttpClient:
                     timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect, sock_connect=limits.connect),
                 )
             )
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (client_exceptions.ClientError, OSError, ValueError) as error:
             watch.close()
             raise _refused(error, host, limits) from None
         except BaseException:
@@ -193,19 +194,19 @@ class HttpClient:
 
 # What went wrong before the head of an answer came -> kind and words. First match wins.
 _REFUSALS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], FailureKind, str], ...] = (
-    (aiohttp.ConnectionTimeoutError, "timeout", "no connection to {host} within {limits.connect:g} s"),
+    (client_exceptions.ConnectionTimeoutError, "timeout", "no connection to {host} within {limits.connect:g} s"),
     (TimeoutError, "timeout", "{host} did not answer within {limits.first:g} s"),
-    (aiohttp.InvalidURL, "config", "the base URL is not a URL: set models.providers.<id>.baseUrl"),
-    (aiohttp.ClientConnectorDNSError, "network", "cannot find {host}: no such host name"),
+    (client_exceptions.InvalidURL, "config", "the base URL is not a URL: set models.providers.<id>.baseUrl"),
+    (client_exceptions.ClientConnectorDNSError, "network", "cannot find {host}: no such host name"),
     (
-        (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError, ssl.SSLError),
+        (client_exceptions.ClientConnectorCertificateError, client_exceptions.ClientSSLError, ssl.SSLError),
         "network",
         "no trusted TLS connection to {host}: {why}",
     ),
-    (aiohttp.ServerDisconnectedError, "network", "{host} closed the connection without an answer"),
-    (aiohttp.ClientConnectorError, "network", "cannot reach {host}: {why}"),
-    (aiohttp.ClientResponseError, "malformed", "{host} does not answer in HTTP"),
-    (aiohttp.ClientError, "network", "the connection to {host} failed: {why}"),
+    (client_exceptions.ServerDisconnectedError, "network", "{host} closed the connection without an answer"),
+    (client_exceptions.ClientConnectorError, "network", "cannot reach {host}: {why}"),
+    (client_exceptions.ClientResponseError, "malformed", "{host} does not answer in HTTP"),
+    (client_exceptions.ClientError, "network", "the connection to {host} failed: {why}"),
     (ValueError, "config", "the request to {host} cannot be sent: a header or the key holds a forbidden character"),
     (Exception, "network", "the connection to {host} failed: {why}"),
 )

@@ -15,10 +15,11 @@ from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage
 from palinurus.core.types.model import ModelSpec, TokenPrice
 from palinurus.core.types.usage import TokenUsage
+from palinurus.patterns import compile_late
 
 FILE = os.path.join(os.path.dirname(__file__), "prices.json")
 
-_DATED = re.compile(r"-(?:20\d{6}|20\d\d-\d\d-\d\d)$", re.ASCII)
+_DATED = compile_late(r"-(?:20\d{6}|20\d\d-\d\d-\d\d)$", re.ASCII)
 
 
 class PriceRow(msgspec.Struct, frozen=True):

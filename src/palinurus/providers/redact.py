@@ -8,13 +8,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from palinurus.patterns import compile_late
+
 BLANK = "***"
-_SHAPES = re.compile(
+_SHAPES = compile_late(
     r"\b(?:sk|pk|rk|xai|gsk|ghp|gho|ghs|hf|npm|glpat|xox[abps])[-_][A-Za-z0-9_*.-]{8,}"
     r"|\bAIza[A-Za-z0-9_-]{20,}|\bAKIA[A-Z0-9]{12,}|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*"
     r"|(?<=Bearer )[^\s\"',;]{6,}|(?<=bearer )[^\s\"',;]{6,}",
 )
-_NAMED = re.compile(
+_NAMED = compile_late(
     r"(\b(?:api[-_]?key|x-api-key|access[-_]?token|auth[-_]?token|client[-_]?secret|password|secret)"
     r"[\"']?\s*[=:]\s*[\"']?)([^\s\"'&,;]{6,})",
     re.I,

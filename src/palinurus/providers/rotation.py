@@ -256,6 +256,8 @@ def make_cooldown_rules(auth: AuthSettings, provider: str) -> CooldownRules:
         int(billing * backoff.HOUR),
         min(int(max(auth.billing_most_hours, billing) * backoff.HOUR), backoff.LONGEST_REST),
         int(auth.window_hours * backoff.HOUR),
+        refused=int((auth.refused_minutes or 0) * backoff.MINUTE),
+        refused_most=min(int(auth.refused_most_minutes * backoff.MINUTE), backoff.LONGEST_REST),
     )
 
 

@@ -7,7 +7,6 @@ means stands in `errors`, when to try again in `backoff`.
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from itertools import count
@@ -31,6 +30,7 @@ from palinurus.core.types.model import (
     StreamRetry,
 )
 from palinurus.core.types.vendor import Vendor
+from palinurus.patterns import compile_late
 from palinurus.providers import (
     EVENT_READERS,
     FALLBACK_VENDORS,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 ERROR_BODY = 65_536
 WHOLE_BODY = 32_000_000
 _SPEECHLESS = frozenset({"text/html", "application/xhtml+xml", "image/png", "application/pdf"})
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_CONTROL = compile_late(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class NativeModel(Model, Protocol):

@@ -5,11 +5,9 @@ are tried in the order of the config; the first that gives words ends it. Nothin
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import secrets
 import shutil
-import signal
 import tempfile
 from collections.abc import Mapping
 
@@ -24,9 +22,9 @@ from palinurus.providers.catalog import Catalog
 from palinurus.providers.credentials import build_key_headers, find_key
 from palinurus.providers.errors import classify_refusal, clip_message
 from palinurus.providers.http import HttpClient, HttpTimeouts, TransportError
+from palinurus.providers.program import ProgramCall, fill_template, run_program
 
 BODY = 2_000_000  # bytes of an answer
-_TOLD = 300  # characters of what a command complains about
 
 
 class _Words(msgspec.Struct):
@@ -130,34 +128,10 @@ class SpeechTranscriber:
         base = os.path.splitext(os.path.basename(sound.path))[0]
         known = {"MediaPath": sound.path, "OutputDir": folder, "OutputBase": os.path.join(folder, base),
                  "Prompt": self._settings.prompt, "Language": self._settings.language}  # fmt: skip
-        argv = [_filled(word, known) for word in way.argv]
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=self._env,
-                cwd=folder,
-                start_new_session=True,  # so that all it starts can be ended with it
-            )
-        except OSError as exc:
-            return ModelFailure("config", f"{os.path.basename(argv[0])} cannot be started: {exc.strerror}")
-        try:
-            async with asyncio.timeout(way.timeout):
-                out, err = await process.communicate()
-        except TimeoutError:
-            return ModelFailure("timeout", f"{os.path.basename(argv[0])} took longer than {way.timeout:g} s")
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
-        if process.returncode:
-            told = err.decode("utf-8", "replace").strip().splitlines()
-            return ModelFailure(
-                "refused", clip_message(told[-1][:_TOLD] if told else f"exit code {process.returncode}")
-            )
+        argv = tuple(fill_template(word, known) for word in way.argv)
+        out = await run_program(ProgramCall(argv, self._env, folder, way.timeout))
+        if isinstance(out, ModelFailure):
+            return out
         return _written(os.path.join(folder, f"{base}.txt")) or out.decode("utf-8", "replace")
 
 
@@ -172,12 +146,6 @@ def build_form(fields: Mapping[str, str], sound: SoundRecording, boundary: str) 
     kind = "".join(c for c in sound.mime if c.isascii() and (c.isalnum() or c in "/.+-"))
     head = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\nContent-Type: {kind}'
     return b"".join((*parts, head.encode(), b"\r\n\r\n", sound.data, f"\r\n--{boundary}--\r\n".encode()))
-
-
-def _filled(word: str, known: Mapping[str, str]) -> str:
-    for name, value in known.items():
-        word = word.replace("{{" + name + "}}", value)
-    return word
 
 
 def _written(path: str) -> str:

@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from palinurus.errors import DiskFull, NotFound, PalinurusError, StateLocked, StateUnwritable
@@ -32,7 +33,7 @@ def weights(**changes: object) -> ModelWeights:
     made = ModelWeights(
         "tiny", "Tiny", "MIT", len(whole), hashlib.sha256(whole).hexdigest(), tuple(map(part, range(3)))
     )
-    return made._replace(**changes)  # type: ignore[arg-type]
+    return msgspec.structs.replace(made, **changes)  # type: ignore[arg-type]
 
 
 @pytest.fixture

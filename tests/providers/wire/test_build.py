@@ -90,3 +90,14 @@ def test_a_long_context_has_its_own_price() -> None:
     for usage, dollars in ((short, 110 / 1e6), (long, 222 / 1e6)):
         cost = add_total_and_cost(usage, price).cost
         assert cost is not None and cost.total == pytest.approx(dollars)
+
+
+def test_thousands_of_calls_with_one_id_get_ids_of_their_own() -> None:
+    """Each one counted up from 2: a square of their number."""
+    builder = AnswerBuilder(request())
+    for _ in range(20_000):
+        builder.call(builder.part("call"), "same", "read")
+    (done,) = builder.finish("toolUse")[-1:]
+    assert isinstance(done, StreamDone)
+    ids = [call.id for call in done.message.calls]
+    assert ids[:3] == ["same", "same_2", "same_3"] and len(set(ids)) == 20_000

@@ -154,14 +154,14 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("payload", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_chunks_end_in_a_value(api: str, payload: bytes) -> None:
-    events = run(api, framed(api, payload), recorded(STREAMS[api][0]))
-    assert isinstance(events[-1], StreamDone | StreamFailed)
-    assert not any(isinstance(e, StreamDone | StreamFailed) for e in events[:-1])
-    for event in events:
-        if isinstance(event, TextDelta | ThinkingDelta):
-            event.text.encode()
+def test_hostile_chunks_end_in_a_value(api: str) -> None:
+    for payload in HOSTILE:
+        events = run(api, framed(api, payload), recorded(STREAMS[api][0]))
+        assert isinstance(events[-1], StreamDone | StreamFailed), payload[:80]
+        assert not any(isinstance(e, StreamDone | StreamFailed) for e in events[:-1]), payload[:80]
+        for event in events:
+            if isinstance(event, TextDelta | ThinkingDelta):
+                event.text.encode()
 
 
 @pytest.mark.parametrize("api", APIS)

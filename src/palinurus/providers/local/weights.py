@@ -7,12 +7,15 @@ assembled files; the large one's and those of MiniLM's parts are those of the of
 from __future__ import annotations
 
 import os
-import re
 from typing import NamedTuple
+
+import msgspec
+
+from palinurus.patterns import compile_late
 
 FOLDER = "models"
 DEFAULT_WEIGHTS = "qwen2.5-coder-1.5b"
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
+_NAME = compile_late(r"[A-Za-z0-9][\w.-]{0,99}")
 
 
 class WeightsPart(NamedTuple):
@@ -25,7 +28,7 @@ class WeightsPart(NamedTuple):
     sha256: str
 
 
-class ModelWeights(NamedTuple):
+class ModelWeights(msgspec.Struct, frozen=True):
     """A model file, in the order of its parts."""
 
     name: str

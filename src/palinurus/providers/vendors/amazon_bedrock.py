@@ -8,10 +8,11 @@ from typing import Any
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.core.types.vendor import SigningVariables, ThinkingProfile, Vendor, VendorModel, make_thinking_model
+from palinurus.patterns import compile_late
 from palinurus.providers.vendors import claude
 
 _POINT = {"cachePoint": {"type": "default"}}
-_CACHES = re.compile(r"claude-(3-7|sonnet-|opus-|haiku-|fable|mythos)|nova-")
+_CACHES = compile_late(r"claude-(3-7|sonnet-|opus-|haiku-|fable|mythos)|nova-")
 
 
 def resolve_bedrock_profile(model: ModelSpec) -> ThinkingProfile:

@@ -6,11 +6,14 @@ Shared by every vendor that proxies these models. Knows model ids, no vendor.
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile
+from palinurus.patterns import compile_late
 from palinurus.providers.wire.history import read_sampling
 
 INTERLEAVED = "interleaved-thinking-2025-05-14"
@@ -19,11 +22,11 @@ BUDGETS: dict[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high":
 LEAST_BUDGET = 1024  # the API refuses less
 DEFAULT_OUTPUT = 32_000
 
-_NAME = re.compile(r"(opus|sonnet|haiku)-(\d{1,2})(?:-(\d{1,2}))?(?!\d)")
+_NAME = compile_late(r"(opus|sonnet|haiku)-(\d{1,2})(?:-(\d{1,2}))?(?!\d)")
 _EFFORT: dict[str, str] = {"minimal": "low", "adaptive": "high"}
 
 
-class ClaudeFamily(NamedTuple):
+class ClaudeFamily(msgspec.Struct, frozen=True):
     """What matters of a model id. `fable` always thinks; `latest` is 4.7 and later; `adaptive` 4.6 and later."""
 
     fable: bool

@@ -12,13 +12,14 @@ from typing import Any
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile
+from palinurus.patterns import compile_late
 
-_DATE = re.compile(r"-\d{4}-\d{2}-\d{2}$")
+_DATE = compile_late(r"-\d{4}-\d{2}-\d{2}$")
 _NEW = r"gpt-(5\.([2-9]|\d{2,})|([6-9]|\d{2,})(\.\d+)?)"  # GPT-5.2 and everything after it
 
 # First match wins.
 _EFFORTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
-    (re.compile(pattern), tuple(words.split()))
+    (compile_late(pattern), tuple(words.split()))
     for pattern, words in (
         (r"gpt-5\.1-codex-mini", "medium"),
         (r"gpt-5\.1-codex-max", "none medium high xhigh"),

@@ -11,6 +11,7 @@ from typing import Any
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor, make_thinking_model
+from palinurus.patterns import compile_late
 
 _PRO = thinking.make_profile(("off", "low", "adaptive", "high"), keep=True)
 _FLASH = thinking.make_profile(("off", "minimal", "low", "medium", "adaptive", "high"), keep=True)
@@ -18,7 +19,7 @@ _OLDER = thinking.make_profile(("off", "minimal", "low", "medium", "adaptive", "
 
 # First match wins; ids are lower case without the "models/" prefix.
 _FAMILIES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), name)
+    (compile_late(pattern), name)
     for pattern, name in (
         (r"gemini-([3-9]|\d{2,})([.\d]*)-(flash|.*-flash).*|gemini-flash(-lite)?-latest", "3-flash"),
         (r"gemini-([3-9]|\d{2,})([.\d]*)-pro.*|gemini-pro-latest", "3-pro"),

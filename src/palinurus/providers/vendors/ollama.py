@@ -8,12 +8,13 @@ from typing import Any
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.vendor import Vendor
+from palinurus.patterns import compile_late
 from palinurus.providers.vendors.custom import Body
 
 _OLLAMA_LEVELS = thinking.make_profile(("off", "low", "medium", "high", "max"), "off")
 _THINK: dict[str, str] = {"minimal": "low", "low": "low", "medium": "medium"}
 _THINK |= dict.fromkeys(("high", "xhigh", "adaptive", "max"), "high")  # its largest native effort
-_OLLAMA_THINKS = re.compile(
+_OLLAMA_THINKS = compile_late(
     r"(gpt-oss|deepseek-(r1|v3\.\d|v4)|qwen3|qwq|magistral|gemma4|glm-|kimi|minimax|nemotron)", re.I
 )
 

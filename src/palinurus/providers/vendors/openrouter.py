@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel, make_thinking_model
+from palinurus.patterns import compile_late
 from palinurus.providers.vendors import claude, custom
 from palinurus.providers.vendors.custom import Body
 
-_DEEPSEEK_V4 = re.compile(r"deepseek/deepseek-v4-.*")
+_DEEPSEEK_V4 = compile_late(r"deepseek/deepseek-v4-.*")
 # These refuse the field or think by themselves: nothing is added to their requests.
-_BARE = re.compile(r"x-ai/.*|(openrouter/)?hunter-alpha.*")
+_BARE = compile_late(r"x-ai/.*|(openrouter/)?hunter-alpha.*")
 _WORDS: dict[str, str] = {"adaptive": "medium", "max": "xhigh"}
 
 

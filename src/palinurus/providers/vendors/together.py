@@ -7,10 +7,11 @@ import re
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
+from palinurus.patterns import compile_late
 from palinurus.providers.vendors import custom
 from palinurus.providers.vendors.custom import Body
 
-_ALWAYS = re.compile(r"minimax-m2|deepseek-r1|kimi-k2-thinking")
+_ALWAYS = compile_late(r"minimax-m2|deepseek-r1|kimi-k2-thinking")
 
 
 def _plain(model: ModelSpec) -> bool:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor, make_thinking_model
+from palinurus.patterns import compile_late
 from palinurus.providers.vendors import claude
 from palinurus.providers.vendors.custom import Body
 
-_XHIGH = re.compile(r"openai/gpt-(5\.[45].*|5\.3-codex|5\.2(-codex)?|5\.1-codex)")
+_XHIGH = compile_late(r"openai/gpt-(5\.[45].*|5\.3-codex|5\.2(-codex)?|5\.1-codex)")
 _BUDGETS = {**claude.BUDGETS, "xhigh": 32_768, "max": 32_768}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.vendor import Vendor, VendorModel
+from palinurus.patterns import compile_late
 from palinurus.providers.vendors import custom, efforts
 
 _LEVELS = thinking.make_profile(thinking.BASE_LEVELS, "low")
@@ -19,9 +20,9 @@ _FAST: dict[str, str] = {
 }
 # Models that take an effort, and which. The others refuse the field.
 _EFFORTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
-    (re.compile(r"grok-3-mini.*"), ("low", "high")),
-    (re.compile(r"grok-4\.3.*"), ("none", "low", "medium", "high")),
-    (re.compile(r"grok-(4\.[4-9]|[5-9]).*|grok-latest"), ("low", "medium", "high")),  # these cannot be switched off
+    (compile_late(r"grok-3-mini.*"), ("low", "high")),
+    (compile_late(r"grok-4\.3.*"), ("none", "low", "medium", "high")),
+    (compile_late(r"grok-(4\.[4-9]|[5-9]).*|grok-latest"), ("low", "medium", "high")),  # these cannot be switched off
 )
 
 

@@ -24,6 +24,7 @@ from palinurus.core.types.messages import (
 )
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.usage import TokenUsage
+from palinurus.patterns import decode_late
 from palinurus.providers.errors import classify_stream_error
 from palinurus.providers.wire import ModelWire, history, pick
 from palinurus.providers.wire.arguments import scrub_surrogates
@@ -68,7 +69,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         body["temperature"] = sampling.temperature
     elif sampling.top_p is not None:  # newer models refuse the two together
         body["top_p"] = sampling.top_p
-    return body
+    return body | history.read_controls(request)
 
 
 def build_path(request: ModelRequest) -> str:
@@ -224,7 +225,7 @@ class AnthropicEvent(msgspec.Struct):
     stop_reason: str | None = None
 
 
-_decode = msgspec.json.Decoder(AnthropicEvent).decode
+_decoder = decode_late(AnthropicEvent)
 
 
 class AnthropicDecoder(SseDecoder):
@@ -241,7 +242,7 @@ class AnthropicDecoder(SseDecoder):
     def _take(self, piece: Event) -> None:
         name, payload = piece
         try:
-            event = _decode(payload)
+            event = _decoder.decode(payload)
         except (msgspec.DecodeError, ValueError, RecursionError):
             found = None if self._closing else decode_loose(payload, AnthropicEvent)
             if found is None:

@@ -6,15 +6,16 @@ What comes out can be stored and sent again: no lone surrogates, no NaN, no numb
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import msgspec
 
+from palinurus.patterns import compile_late
+
 MAX_CHARS = 8_000_000
 MAX_DEPTH = 64
-_BIG = re.compile(r"[0-9]{19}|[eE]\+?[0-9]{3}")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_BIG = compile_late(r"[0-9]{19}|[eE]\+?[0-9]{3}")
+_SURROGATE = compile_late("[\ud800-\udfff]")
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 

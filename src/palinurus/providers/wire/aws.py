@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 import struct
 import zlib
 from collections.abc import Mapping
-from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, urlsplit
 
+import msgspec
+
+from palinurus.patterns import compile_late
 from palinurus.providers.wire import SigningKeys
 
 # --- frames ---------------------------------------------------------------------------------------------------
@@ -26,7 +27,7 @@ _STRING = 7
 _BYTES = 6
 
 
-class BedrockFrame(NamedTuple):
+class BedrockFrame(msgspec.Struct, frozen=True):
     """Its string headers, and the payload."""
 
     headers: dict[str, str]
@@ -138,10 +139,10 @@ def encode_frame(headers: dict[str, str], payload: bytes) -> bytes:
 # --- signatures -----------------------------------------------------------------------------------------------
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
-_REGION = re.compile(r"[a-z-]+-runtime(?:-fips)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.")
+_REGION = compile_late(r"(?<![a-z-])[a-z-]+-runtime(?:-fips)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.")
 
 
-class SigningScope(NamedTuple):
+class SigningScope(msgspec.Struct, frozen=True):
     """Where and when a signature is good. `at` is UTC in the form 20260131T235959Z."""
 
     region: str

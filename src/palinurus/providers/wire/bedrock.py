@@ -51,6 +51,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     if system:
         body["system"] = system
     config = history.read_sampling(request).name("maxTokens", "temperature", "topP")
+    config |= history.read_controls(request)
     if config:
         body["inferenceConfig"] = config
     tools = _tools(request)

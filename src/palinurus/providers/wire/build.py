@@ -5,7 +5,6 @@ Text that arrives within one `feed` becomes one delta: `take` hands out what has
 
 from __future__ import annotations
 
-import re
 from typing import Generic, Literal, Protocol, TypeVar
 
 import msgspec
@@ -25,14 +24,15 @@ from palinurus.core.types.model import (
     TokenPrice,
 )
 from palinurus.core.types.usage import TokenUsage
+from palinurus.patterns import compile_late
 from palinurus.providers.errors import clip_message
 from palinurus.providers.wire.arguments import mend_text, parse_arguments
 from palinurus.providers.wire.sse import Event, SseReader
 
 T = TypeVar("T")
 
-MAX_ANSWER = 32_000_000  # characters of one answer; more is an attack or a defect
-_HIGH = re.compile("[\ud800-\udbff]$")
+MAX_ANSWER = 8_000_000  # characters of one answer, twenty times what any model gives; more is an attack or a defect
+_HIGH = compile_late("[\ud800-\udbff]$")
 
 
 class BlockDraft:
@@ -67,7 +67,7 @@ class AnswerBuilder:
         self._out: list[ModelEvent] = []
         self._part: BlockDraft | None = None  # the block that grew last
         self._calls = 0
-        self._taken: set[str] | None = None
+        self._taken: dict[str, int] | None = None  # ids of calls, and the next number to try behind each
 
     # --- growing -----------------------------------------------------------------------------------------------
 
@@ -197,17 +197,18 @@ class AnswerBuilder:
         taken = self._taken
         if taken is None:
             taken = self._taken = {
-                b.id
+                b.id: 2
                 for m in self.request.messages
                 if isinstance(m, AssistantMessage)
                 for b in m.content
                 if isinstance(b, ToolCall)
             }
         ident = mend_text(ident)[:256] or f"call_{len(self.request.messages)}_{index}"
-        found, n = ident, 2
+        found = ident
         while found in taken:
-            found, n = f"{ident}_{n}", n + 1
-        taken.add(found)
+            found = f"{ident}_{taken[ident]}"
+            taken[ident] += 1
+        taken[found] = 2
         return found
 
 

@@ -25,6 +25,7 @@ from palinurus.core.types.messages import (
 )
 from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.core.types.usage import TokenUsage
+from palinurus.patterns import decode_late
 from palinurus.providers.errors import classify_stream_error
 from palinurus.providers.wire import ModelWire, history
 from palinurus.providers.wire.arguments import encode_json, scrub_surrogates
@@ -48,6 +49,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         body["stream_options"] = {"include_usage": True}
     sampling = history.read_sampling(request)
     body.update(sampling.name(compat.get("maxTokensField", "max_tokens"), "temperature", "top_p"))
+    body.update(history.read_controls(request))
     if compat.get("supportsStore"):
         body["store"] = False
     if request.tools and model.tools:
@@ -213,7 +215,7 @@ class CompletionsChunk(msgspec.Struct):
     error: Any = None
 
 
-_decode = msgspec.json.Decoder(CompletionsChunk).decode
+_decoder = decode_late(CompletionsChunk)
 _NOTHING = CompletionsFunction()
 
 
@@ -233,7 +235,7 @@ class CompletionsDecoder(SseDecoder):
             self._end()
             return
         try:
-            chunk = _decode(payload)
+            chunk = _decoder.decode(payload)
         except (msgspec.DecodeError, ValueError, RecursionError):
             if payload.strip() == b"[DONE]":
                 self._end()

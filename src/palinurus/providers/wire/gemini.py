@@ -7,7 +7,6 @@ protocol has no last event: the answer is complete when the stream ends after a 
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -24,6 +23,7 @@ from palinurus.core.types.messages import (
 from palinurus.core.types.model import FailureKind, ModelRequest
 from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.usage import TokenUsage
+from palinurus.patterns import compile_late
 from palinurus.providers.errors import classify_stream_error, clip_message
 from palinurus.providers.wire import ModelWire, history, pick
 from palinurus.providers.wire.arguments import write_arguments
@@ -36,9 +36,9 @@ from palinurus.providers.wire.sse import Event
 _IMAGES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 # What the API's documentation names for calls whose signature nobody has, such as those of another model.
 UNSIGNED = "skip_thought_signature_validator"
-_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
-_ALNUM = re.compile(r"[A-Za-z0-9]{1,64}")
-_SIGNING = re.compile(r"(models/)?gemini-([3-9]|\d{2,})")  # generations that demand signatures on calls
+_BASE64 = compile_late(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_ALNUM = compile_late(r"[A-Za-z0-9]{1,64}")
+_SIGNING = compile_late(r"(models/)?gemini-([3-9]|\d{2,})")  # generations that demand signatures on calls
 
 
 def build_path(request: ModelRequest) -> str:
@@ -56,6 +56,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         if request.tool_choice is not None:
             body["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice)}
     config = history.read_sampling(request).name("maxOutputTokens", "temperature", "topP")
+    config |= history.read_controls(request)
     if config:
         body["generationConfig"] = config
     return body

@@ -6,13 +6,13 @@ Pure and deterministic: the same history gives the same bytes, or the prompt cac
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from palinurus.core.types.messages import AssistantMessage, ImageBlock, Message, TextBlock, ToolResult, UserMessage
 from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.core.types.tool import ToolSpec
+from palinurus.patterns import compile_late
 from palinurus.providers.wire import pick
 
 Block: TypeAlias = dict[str, Any]
@@ -26,10 +26,10 @@ OPENING = "(the conversation continues)"  # where a history begins with an answe
 TOOL_GONE = "No longer available."  # describes a tool that only the history knows
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
-_SAFE = re.compile(r"[A-Za-z0-9_-]+")
-_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
-_ALNUM = re.compile(r"[A-Za-z0-9]+")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_SAFE = compile_late(r"[A-Za-z0-9_-]+")
+_UNSAFE = compile_late(r"[^A-Za-z0-9_-]")
+_ALNUM = compile_late(r"[A-Za-z0-9]+")
+_NAME = compile_late(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _CHOICES: dict[str, str] = {"none": "none", "required": "any", "any": "any"}
 
 
@@ -49,7 +49,36 @@ def read_sampling(request: ModelRequest) -> SamplingOptions:
     """What the caller asks for, else what the model's `params` say."""
     params = request.model.params
     temperature = params.get("temperature") if request.temperature is None else request.temperature
-    return SamplingOptions(request.max_tokens or params.get("maxTokens") or None, temperature, params.get("topP"))
+    top_p = params.get("topP") if request.top_p is None else request.top_p
+    return SamplingOptions(request.max_tokens or params.get("maxTokens") or None, temperature, top_p)
+
+
+ASKED_CONTROLS = ("max_tokens", "temperature", "top_p", "stop", "seed")  # what a caller may ask for
+# API -> its words for `stop` and `seed`; "": it has none. An API that is not here has neither.
+CONTROLS: dict[str, tuple[str, str]] = {
+    "openai-completions": ("stop", "seed"),
+    "anthropic-messages": ("stop_sequences", ""),
+    "google-generative-ai": ("stopSequences", "seed"),
+    "ollama": ("stop", "seed"),
+    "bedrock-converse-stream": ("stopSequences", ""),
+}
+
+
+def read_controls(request: ModelRequest) -> dict[str, Any]:
+    """`stop` and `seed` of a request under the words of its API, where it has them."""
+    stop, seed = CONTROLS.get(request.model.api, ("", ""))
+    found = {stop: list(request.stop) if request.stop else None, seed: request.seed}
+    return {word: value for word, value in found.items() if word and value is not None}
+
+
+def list_missing_controls(model: ModelSpec, wanted: Collection[str]) -> list[str]:
+    """Which of `wanted` (ASKED_CONTROLS) the model cannot be told, as its API and its kind are."""
+    stop, seed = CONTROLS.get(model.api, ("", ""))
+    no_top_p = model.reasoning if model.api == "openai-responses" else model.api == "openai-codex-responses"
+    if model.api == "anthropic-messages" and "temperature" in wanted:  # newer models refuse the two together
+        no_top_p = True
+    missing = {"stop": not stop, "seed": not seed, "top_p": no_top_p}
+    return [name for name in wanted if missing.get(name)]
 
 
 def read_tool_choice(choice: str | dict[str, Any]) -> tuple[str, str]:

@@ -67,7 +67,8 @@ def _options(request: ModelRequest) -> dict[str, Any]:
     options: dict[str, Any] = {"num_ctx": min(model.context_window, MOST_CONTEXT)}
     options |= history.read_sampling(request).name(*words)
     options |= {key: model.params[key] for key in _OPTIONS if key in model.params}
-    return options | history.SamplingOptions(request.max_tokens, request.temperature, None).name(*words)
+    said = history.SamplingOptions(request.max_tokens, request.temperature, request.top_p).name(*words)
+    return options | said | history.read_controls(request)
 
 
 def _asked(message: UserMessage, vision: bool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -92,7 +92,7 @@ def _choice(choice: str | dict[str, Any]) -> str | dict[str, Any]:
     return {"type": "function", "name": name} if name else mode
 
 
-class _Ids(NamedTuple):
+class _Ids(msgspec.Struct, frozen=True):
     """Ids of one request. The API refuses an item id that occurs twice."""
 
     call: CallIds

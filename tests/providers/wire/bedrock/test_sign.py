@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from palinurus.providers.wire import SigningKeys
@@ -42,7 +43,9 @@ def test_a_temporary_key_signs_its_token() -> None:
 
 def test_everything_that_is_signed_matters() -> None:
     def signature(url: str = "https://h.example/model/a%3A0/x", body: bytes = b"{}", at: str = SCOPE.at) -> str:
-        return sign_headers("POST", url, {}, body, KEYS, SCOPE._replace(at=at))["authorization"].rpartition("=")[2]
+        return sign_headers("POST", url, {}, body, KEYS, msgspec.structs.replace(SCOPE, at=at))[
+            "authorization"
+        ].rpartition("=")[2]
 
     one = signature()
     others = [signature("https://h.example/model/a:0/x"), signature(body=b"{ }"), signature(at="20150830T123601Z")]
