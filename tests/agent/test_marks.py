@@ -8,7 +8,7 @@ from palinurus.agent.marks import TaintMarks
 from palinurus.core.types.messages import TextBlock, ToolResult, UserMessage
 from palinurus.sessions.entries import CompactionEntry
 from palinurus.sessions.transcript import Transcript
-from palinurus.store.sqlite import open_store
+from palinurus.store.factory import open_store
 from palinurus.testing.clock import FakeClock
 
 

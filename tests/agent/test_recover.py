@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.agent.plan.runplan import ModelCandidate
-from palinurus.agent.recover import IMAGE_GONE, MOST, TABLE, Recovery, choose_lower_level, find_named_levels
+from palinurus.agent.recover import DEFAULT_LIMITS, IMAGE_GONE, TABLE, Recovery, choose_lower_level, find_named_levels
 from palinurus.core.history.repair import is_valid_history
 from palinurus.core.levels.resolve import ThinkingDecision
 from palinurus.core.types.messages import (
@@ -197,6 +197,7 @@ def test_a_history_that_does_not_fit_is_compacted_three_times_by_whoever_can() -
 
 
 TEXTS = st.sampled_from([*(row[0] for row in REJECTED), "image too large", "x"])
+MOST = DEFAULT_LIMITS.retries.limit(0)
 FAILURES = st.builds(ModelFailure, st.sampled_from(KINDS), TEXTS, rotate=st.booleans())
 
 

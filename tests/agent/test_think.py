@@ -9,8 +9,9 @@ import pytest
 from palinurus.agent.loop import loop
 from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.agent.think import Thinker
+from palinurus.agent.toolcalls import CALLS_KEPT
 from palinurus.core.levels.resolve import LevelRequest, ThinkingDecision, resolve_fast_mode
-from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
+from palinurus.core.types.events import AgentEnd, MessageEnd, MessageUpdate, RunEvent
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelFailure, ModelSpec, StreamDone, StreamFailed, StreamNotice
 from palinurus.core.types.tool import ToolOutput, make_output
@@ -198,3 +199,23 @@ async def test_a_retry_or_fallback_after_the_cutoff_is_not_fast() -> None:
     await collect(Thinker(plan(choices=choices), ports(model, Diary(), clock=clock)).think((UserMessage("hi"),)))
     assert [(r.model.ref.model, r.fast) for r in model.requests] == [("a", True), ("a", True), ("b", False)]
     assert {r.fast_until for r in model.requests} == {60_000}  # a try inside the provider layer knows it too
+
+
+async def test_an_answer_with_thousands_of_calls_is_cut_before_anything_is_made_of_it() -> None:
+    """Each call would be a line of the transcript, a result, and a part of every later request."""
+    notes = Diary()
+    flood = call_tools(*[("echo", {"n": n}) for n in range(10_000)])
+    thinker, events = await think(ScriptedModel([flood]), notes=notes)
+    assert [call.arguments["n"] for call in thinker.reply.calls] == list(range(CALLS_KEPT))
+    assert isinstance(events[-1], MessageEnd) and events[-1].message == thinker.reply
+    assert notes.steps == [("calls dropped", f"{10_000 - CALLS_KEPT} beyond the first {CALLS_KEPT} of one answer")]
+
+
+async def test_every_fallback_is_asked_in_turn() -> None:
+    models = [make_model_info(provider="p", model=name) for name in "abcd"]
+    steps = [fail("billing"), fail("auth"), fail("billing"), say("from d")]
+    thinker, events = await think(model := ScriptedModel(steps), *models)
+    assert text(events) == "from d" and thinker.failure is None
+    assert [r.model.ref.model for r in model.requests] == ["a", "b", "c", "d"]
+    thinker, _ = await think(ScriptedModel([fail("billing")] * 4), *models)
+    assert thinker.failure is not None

@@ -12,6 +12,7 @@ from palinurus.agent.ports import RunPorts
 from palinurus.agent.think import Thinker
 from palinurus.agent.toolcalls import CallProvenance, RepeatDetector, ToolBatch
 from palinurus.core.policy import taint
+from palinurus.core.structured import TRIES, check_answer, write_correction
 from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, RunEndReason, RunEvent
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.core.types.model import ModelFailure
@@ -26,7 +27,7 @@ async def loop(plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
     run, thinker = _Run(plan, ports), Thinker(plan, ports)
     tagged = bool(plan.model.compat.get("taggedReasoning"))
     start = (plan.id, str(plan.route.key), str(plan.model.ref), plan.started)
-    yield AgentStart(*start, reasoning=plan.show.reasoning, tagged=tagged)
+    yield AgentStart(*start, reasoning=plan.show.reasoning, tagged=tagged, level=plan.choices[0].level.level)
     for message in plan.opening:
         run.add(message)
         if isinstance(message, UserMessage):
@@ -45,6 +46,10 @@ async def loop(plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
         async for event in thinker.think(tuple(run.messages)):
             yield event
         reply = run.heard(thinker)
+        if (again := run.correct(reply)) is not None:
+            yield MessageStart(again)
+            yield MessageEnd(again)
+            continue
         if run.over(reply):
             break
         if not reply.calls:
@@ -74,13 +79,14 @@ class _Run:
         self._plan = plan
         self._ports = ports
         self.messages: list[Message] = list(plan.history)
-        self.repeats = RepeatDetector(plan.limits.loop_warn, plan.limits.loop_stop)
+        self.repeats = RepeatDetector(plan.limits.loops)
         self._new: list[Message] = list(plan.earlier)
         self._usage = TokenUsage()
         self._taint = plan.taint
         self._answers = 0
         self._end: RunEndReason = "max_turns"
         self._failure: ModelFailure | None = None
+        self._misfits = 0  # answers that did not have the form that was asked for
 
     def seen(self) -> CallProvenance:
         """What the model's next calls follow from."""
@@ -114,11 +120,32 @@ class _Run:
             self.add(reply)
         return reply
 
+    def correct(self, reply: AssistantMessage) -> UserMessage | None:
+        """What the model is told if this would be the end and does not have the form that was asked for; it is part
+        of the conversation, and on disk with the answer it is about. None: nothing, or it was told often enough."""
+        form = self._plan.inbound.options.answer
+        if form is None or reply.failed or reply.calls or reply.stopReason == "length" or self._ports.steering.waiting:
+            return None
+        problem = check_answer(reply.text, form).problem
+        if not problem:
+            return None
+        self._misfits += 1
+        if self._misfits > TRIES:
+            self._failure = ModelFailure(
+                "malformed", f"no answer of {self._misfits} had the form that was asked for: {problem}"
+            )
+            return None
+        said = UserMessage(write_correction(problem), self._ports.clock.now())
+        self.add(said)
+        return said
+
     def over(self, reply: AssistantMessage) -> bool:
         """Is this the end? If so, nobody may steer from here on."""
         self._answers += not reply.calls
         if reply.failed:
             self._end = self._stopped() if reply.stopReason == "aborted" else "error"
+        elif self._misfits > TRIES:
+            self._end = "error"
         elif reply.calls or (self._ports.steering.waiting and self._answers < ANSWERS):
             return False
         else:

@@ -1,4 +1,4 @@
-"""Which remembered files (memory, SOUL.md …) hold words from outside: records of the store, and a copy in memory.
+"""Which files (memory, SOUL.md, code …) hold words from outside: records of the store, and a copy in memory.
 
 A file is marked when it is written under taint, and stays so until it is gone: what is found in it taints whoever
 reads it, in any session and after any restart. The mark is on disk before the write.
@@ -7,14 +7,16 @@ reads it, in any session and after any restart. The mark is on disk before the w
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 import msgspec
 
-from palinurus.core.policy import taint
+from palinurus.core.policy import lasting, taint
 from palinurus.core.prompt.bootstrap import BOOTSTRAP_FILES
 from palinurus.sessions.entries import MessageEntry
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import Store
+from palinurus.store.records import Records
 
 KIND = "taint"
 DAILY = "memory"
@@ -25,6 +27,7 @@ class TaintMarks:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._records: Records[tuple[str, ...]] = Records(store, KIND, tuple[str, ...])
         self._known: dict[str, tuple[str, ...]] | None = None
 
     async def load(self) -> None:
@@ -35,17 +38,46 @@ class TaintMarks:
 
     def of(self, path: str) -> tuple[str, ...]:
         """Where words in this file came from; () if nobody wrote in it under taint, or it is gone."""
-        known = (self._known or {}).get(path, ())
+        marks = self._known or {}
+        at, known = path, marks.get(path, ())
+        while not known and len(at) > 1:  # a folder's mark is that of all in it
+            at = os.path.dirname(at)
+            known = marks.get(at, ())
         return known if known and os.path.exists(path) else ()
+
+    def list_below(self, folder: str) -> tuple[str, ...]:
+        """What was written there after content from outside was read, remembered files left out: they taint readers."""
+        top = folder.rstrip("/") + "/"
+        return tuple(
+            path
+            for path, sources in (self._known or {}).items()
+            if (path == folder or path.startswith(top))
+            and taint.is_from_outside(sources)
+            and not lasting.is_shaping_file(path[len(top) :])
+            and os.path.exists(path)
+        )
+
+    async def remove(self, paths: Iterable[str]) -> None:
+        """Forget these marks: the owner has seen the files. Raises StateError kinds."""
+        for path in paths:
+            if (self._known or {}).pop(path, None) is not None:
+                await self._store.put_record(KIND, path, None)
 
     async def add(self, path: str, sources: tuple[str, ...]) -> None:
         """Remember it. Raises StateError kinds."""
         await self.load()
         assert self._known is not None
-        merged = taint.join_taint(self.of(path), sources)
-        if merged != self._known.get(path):
-            await self._store.put_record(KIND, path, msgspec.json.encode(merged))
-            self._known[path] = merged
+        if taint.join_taint(self._known.get(path, ()), sources) != self._known.get(path):
+            kept = await self._records.update(path, lambda known: taint.join_taint(known or (), sources))
+            self._known[path] = kept or sources
+
+    async def reread(self, path: str) -> None:
+        """Another node has marked it, or taken the mark away. Raises StateError kinds."""
+        if self._known is not None:
+            row = await self._store.get_record(KIND, path)
+            self._known.pop(path, None)
+            if row is not None:
+                self._known[path] = _sources(row.data)
 
     async def taint(self, transcript: Transcript, workspace: str, *, notes: bool) -> tuple[str, ...]:
         """What is in a session, summarised or not, and in the files it is shown. Raises StateError kinds."""
@@ -55,6 +87,8 @@ class TaintMarks:
 
     def workspace_taint(self, workspace: str, *, notes: bool) -> tuple[str, ...]:
         """The taint of what every run of this workspace is shown; with `notes`, of the daily notes too."""
+        if not self._known:
+            return ()
         root = os.path.realpath(workspace)
         found = [name for name in BOOTSTRAP_FILES if self.of(os.path.join(root, name))]
         if notes:

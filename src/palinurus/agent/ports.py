@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from palinurus.abort import Abort
 from palinurus.agent.marks import TaintMarks
@@ -55,7 +57,7 @@ class CompactorPort(Protocol):
         ...
 
 
-class RunPorts(NamedTuple):
+class RunPorts(msgspec.Struct, frozen=True):
     model: Model
     hooks: Hooks
     abort: Abort

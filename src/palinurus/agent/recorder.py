@@ -11,8 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.core.types.messages import AssistantMessage, Message
-from palinurus.core.types.usage import TokenUsage
+from palinurus.core.types.messages import Message
 from palinurus.sessions.entries import CompactionEntry
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import RunClaim, Store, TraceStep, TranscriptLine, UsageRow
@@ -28,7 +27,7 @@ class RunRecorder:
         transcript: Transcript,
         clock: Clock,
         absorbed: Callable[[tuple[str, ...]], None],
-        price: Callable[[AssistantMessage], UsageRow] | None = None,
+        price: Callable[[Message], UsageRow | None] | None = None,
     ) -> None:
         self._store = store
         self._claim = claim
@@ -45,8 +44,8 @@ class RunRecorder:
         """Remember a message, and that waiting messages became part of this run with it."""
         self._lines.extend(self._transcript.add(message, self._claim.id, self._clock.now()))
         self._absorbed.extend(absorb)
-        if self._price is not None and isinstance(message, AssistantMessage) and message.usage != TokenUsage():
-            self._spent.append(self._price(message))
+        if self._price is not None and (spent := self._price(message)) is not None:
+            self._spent.append(spent)
 
     def put(self, entry: CompactionEntry) -> None:
         """Remember a compaction; what was added before it comes before it."""

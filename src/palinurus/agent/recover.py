@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from palinurus.agent.plan.runplan import ModelCandidate
+from palinurus.agent.plan.runplan import ModelCandidate, RunLimits
+from palinurus.config.sections.credentials import AuthSettings
 from palinurus.core.history.repair import repair_history
 from palinurus.core.levels.thinking import BASE_LEVELS, LEVEL_RANKS
 from palinurus.core.types.messages import (
@@ -25,11 +26,12 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.core.types.model import FailureKind, ModelFailure
+from palinurus.patterns import compile_late
 
 Action: TypeAlias = Literal["rotate", "next", "lower", "images", "repair", "compact", "again"]
 
 
-class RecoveryStep(NamedTuple):
+class RecoveryStep(msgspec.Struct, frozen=True):
     """A step, and how often it may be taken for one model in one answer."""
 
     action: Action
@@ -37,6 +39,7 @@ class RecoveryStep(NamedTuple):
 
 
 _NEXT = RecoveryStep("next", 1)
+DEFAULT_LIMITS = RunLimits()
 
 # Kinds without a row end the answer: asking anybody again would not help, or nobody wants it.
 TABLE: dict[FailureKind, tuple[RecoveryStep, ...]] = {
@@ -54,22 +57,26 @@ TABLE: dict[FailureKind, tuple[RecoveryStep, ...]] = {
     "overflow": (RecoveryStep("images", 2), RecoveryStep("compact", 3)),
     "format": (RecoveryStep("lower", 8), RecoveryStep("images", 2), RecoveryStep("repair", 1), _NEXT),
 }
-MOST = 32  # tries of one answer, whatever the table says
+# Rows whose number of other keys the config says.
+ROTATIONS: dict[FailureKind, Callable[[AuthSettings], int]] = {
+    "rate_limit": lambda auth: auth.rate_limited,
+    "overloaded": lambda auth: auth.overloaded,
+}
 
 IMAGE_GONE = "[an image was left out here: it is too large for the model's provider]"
 
-_THINKING = re.compile(
+_THINKING = compile_late(
     r"(?:reasoning|thinking)(?:[._ ]?(?:effort|level|budget|budget_tokens|type|mode|config))?\b.{0,80}?"
     r"(?:not (?:be )?support|unsupported|not allowed|must be|invalid value)"
     r"|(?:unsupported|invalid) value.{0,60}?(?:reasoning|thinking|effort)"
     r"|(?:not support|unsupported).{0,40}?(?:reasoning|thinking|effort)",
     re.I | re.S,
 )
-_BLOCKS = re.compile(r"signature|(?:redacted_)?thinking`?'?\"? blocks?|found `?tool_use", re.I)
-_OFFERED = re.compile(
+_BLOCKS = compile_late(r"signature|(?:redacted_)?thinking`?'?\"? blocks?|found `?tool_use", re.I)
+_OFFERED = compile_late(
     r"(?:supported|allowed|valid|permitted) (?:values|levels|efforts)\b(?: are| is)?:?(.{1,200})", re.I | re.S
 )
-_IMAGE = re.compile(
+_IMAGE = compile_late(
     r"image.{0,80}?(?:exceed|too (?:large|big)|larger than|maximum)|(?:exceed|too (?:large|big)).{0,40}?image",
     re.I | re.S,
 )
@@ -79,8 +86,15 @@ class Recovery:
     """The tries of one answer: which model, which level and which messages come next."""
 
     def __init__(
-        self, choices: tuple[ModelCandidate, ...], messages: Sequence[Message], at: int = 0, *, compacts: bool = False
+        self,
+        choices: tuple[ModelCandidate, ...],
+        messages: Sequence[Message],
+        at: int = 0,
+        *,
+        compacts: bool = False,
+        limits: RunLimits = DEFAULT_LIMITS,
     ) -> None:
+        self._limits = limits
         self._choices = choices
         self._used: dict[Action, int] = {}
         self._levels: set[str] = set()
@@ -108,11 +122,14 @@ class Recovery:
     def again(self, failure: ModelFailure, *, shown: bool) -> Action | None:
         """Prepare the next try and say what was changed. None: give up. What people have seen is never said twice."""
         self._tries += 1
-        if shown or self._tries > MOST:
+        auth, provider = self._limits.auth, self.choice.model.ref.provider
+        keys = sum(profile.provider == provider for profile in auth.profiles.values())
+        if shown or self._tries > self._limits.retries.limit(keys):
             return None
         for row in TABLE.get(failure.kind, ()):
-            used = self._used.get(row.action, 0)
-            if used < row.tries and self._steps[row.action](failure):
+            used, told = self._used.get(row.action, 0), ROTATIONS.get(failure.kind)
+            most = told(auth) if told and row.action == "rotate" else row.tries
+            if used < most and self._steps[row.action](failure):
                 if row.action != "next":  # which has begun a new count
                     self._used[row.action] = used + 1
                 return row.action

@@ -15,15 +15,19 @@ from palinurus.clock import Clock
 from palinurus.core.policy.audience import OWNER_CHAT
 from palinurus.core.stream.answer import collect_visible_text, read_answer_with_tokens
 from palinurus.core.stream.heartbeat import find_last_word, judge_heartbeat_reply
+from palinurus.core.structured import check_answer
 from palinurus.core.types.events import AgentEnd, RunEndReason
-from palinurus.core.types.messages import AssistantMessage, UserMessage
+from palinurus.core.types.inbound import AnswerForm
+from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.core.types.outbound import Reply
+from palinurus.core.types.usage import TokenUsage
 from palinurus.core.untrusted import clean_label
 from palinurus.errors import StateError
 from palinurus.sessions.entries import CompactionEntry, MessageEntry
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import (
+    InboxRow,
     OutboxRow,
     RunClaim,
     SessionRow,
@@ -121,25 +125,39 @@ OUTCOMES: dict[RunEndReason, TurnOutcome] = {
 }
 
 
-def get_final_text(end: AgentEnd) -> str:
-    """All people saw of the turn's answer, in order; "" for a chosen silence."""
-    return collect_visible_text([m for m in end.messages if isinstance(m, AssistantMessage)])
+def get_final_text(end: AgentEnd, form: AnswerForm | None = None) -> str:
+    """All people saw of the turn's answer, in order; "" for a chosen silence. With a `form` the JSON alone."""
+    said = [m for m in end.messages if isinstance(m, AssistantMessage)]
+    if form is not None and said and (fitting := check_answer(said[-1].text, form).text):
+        return fitting
+    return collect_visible_text(said)
 
 
-def judge_outcome(end: AgentEnd) -> TurnOutcome:
+def extract_answer(end: AgentEnd | None, row: InboxRow, form: AnswerForm | None = None) -> str:
+    """What the agent said in a settled turn, the same words a stream carries; with a `form` the JSON alone."""
+    if row.outcome == "silent":
+        return ""
+    if end is None or (form is not None and row.note):
+        return row.note
+    return get_final_text(end) or row.note
+
+
+def judge_outcome(end: AgentEnd, form: AnswerForm | None = None) -> TurnOutcome:
     """What became of the message."""
     said = OUTCOMES[end.end]
-    return "silent" if said == "answered" and not get_final_text(end) else said
+    return "silent" if said == "answered" and not get_final_text(end, form) else said
 
 
 def build_settlement(
     plan: RunPlan, end: AgentEnd, session: SessionRecord, replies: tuple[Reply, ...], lines: tuple[TranscriptLine, ...]
 ) -> Settlement:
     """What `store.settle` needs, applied in one transaction; the recorder knows what is not in the ledger yet."""
-    result = judge_outcome(end)
-    note = get_final_text(end)
+    form = plan.inbound.options.answer
+    result, note = judge_outcome(end, form), get_final_text(end, form)
     if result == "failed" and end.failure is not None:
         note = end.failure.message
+    elif result == "aborted" and not note and end.failure is not None:  # the one who stopped it may be slower
+        note = f"stopped ({end.failure.message})"
     return Settlement(
         result,
         note,
@@ -205,8 +223,16 @@ def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
     return SessionRow(str(plan.route.key), plan.route.agent, before.sessionId, end.ended, data=data)
 
 
-def make_usage_row(plan: RunPlan, message: AssistantMessage) -> UsageRow:
-    """The ledger's line for one answer. Written with the answer itself, so that dead attempts count, too."""
+PRICED = "image_generate"  # the tool that asks a model itself; its result says what that took
+
+
+def make_usage_row(plan: RunPlan, message: Message) -> UsageRow | None:
+    """The ledger's line for one answer, or for pictures that a tool had made. Written with the answer or the result
+    itself, so that dead attempts count, too. None: it used nothing."""
+    if isinstance(message, ToolResult):
+        return _price_result(plan, message)
+    if not isinstance(message, AssistantMessage) or message.usage == TokenUsage():
+        return None
     return UsageRow(
         item=plan.item,
         run=plan.id,
@@ -220,4 +246,35 @@ def make_usage_row(plan: RunPlan, message: AssistantMessage) -> UsageRow:
         cache_read=message.usage.cacheRead,
         cache_write=message.usage.cacheWrite,
         cost=message.usage.cost.total if message.usage.cost else None,
+    )
+
+
+class _Spent(msgspec.Struct, frozen=True):
+    """What the tool says of it."""
+
+    provider: str
+    model: str
+    input: int = 0
+    output: int = 0
+    cost: float | None = None
+
+
+def _price_result(plan: RunPlan, result: ToolResult) -> UsageRow | None:
+    told = result.details.get("spent") if result.toolName == PRICED and isinstance(result.details, dict) else None
+    if told is None:
+        return None
+    spent = msgspec.convert(told, _Spent)
+    return UsageRow(
+        item=plan.item,
+        run=plan.id,
+        session=str(plan.route.key),
+        agent=plan.route.agent,
+        provider=spent.provider,
+        model=spent.model,
+        at=result.timestamp or plan.started,
+        input=spent.input,
+        output=spent.output,
+        cache_read=0,
+        cache_write=0,
+        cost=spent.cost,
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
+from palinurus.abort import Aborted
 from palinurus.agent import hookcalls
 from palinurus.agent.plan.runplan import ModelCandidate, RunPlan
 from palinurus.agent.ports import RunPorts
 from palinurus.agent.recover import Recovery, format_fallback
+from palinurus.agent.toolcalls import CALLS_KEPT, drop_surplus_calls
 from palinurus.core.types.events import MessageEnd, MessageStart, MessageUpdate, RunEvent
 from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.core.types.model import (
@@ -62,7 +65,8 @@ class Thinker:
     async def think(self, messages: Sequence[Message]) -> AsyncIterator[RunEvent]:
         """MessageStart, updates, MessageEnd. A failed try of which nothing was shown leaves no trace in the events."""
         compactor = self._ports.compactor
-        recovery = Recovery(self._plan.choices, messages, self._at, compacts=compactor is not None)
+        compacts, limits = compactor is not None, self._plan.limits
+        recovery = Recovery(self._plan.choices, messages, self._at, compacts=compacts, limits=limits)
         self._shown, self.usage, self.messages = 0, TokenUsage(), None
         failures: list[tuple[str, ModelFailure]] = []
         yield MessageStart()
@@ -87,6 +91,9 @@ class Thinker:
             self._ports.record.step(
                 "model again", f"{step}: {recovery.choice.model.ref} ({recovery.choice.level.level})"
             )
+            if step == "rotate" and self.failure.kind == "overloaded" and limits.auth.overloaded_wait:
+                with contextlib.suppress(Aborted):  # the next try notices it too
+                    await self._ports.abort.wait(self._ports.clock.sleep(limits.auth.overloaded_wait))
             if self.reply.usage != TokenUsage():
                 self.lost.append(self.reply)
         self._answered(recovery, failures)
@@ -95,6 +102,10 @@ class Thinker:
 
     async def _try(self, recovery: Recovery) -> AsyncIterator[RunEvent]:
         choice, ports = recovery.choice, self._ports
+        if (reason := ports.abort.reason) is not None:  # its end is decided: nobody is asked (and paid) for it
+            nothing = AssistantMessage((), stopReason="aborted", errorMessage=reason)
+            self._end(StreamFailed(ModelFailure("aborted", reason), nothing))
+            return
         request = self._request(recovery)
         hookcalls.report_request(ports.hooks, self._plan, request)
         async for event in ports.model.stream(request, ports.abort):
@@ -141,7 +152,9 @@ class Thinker:
             pass_crashpoint("model.middle")
 
     def _end(self, event: StreamDone | StreamFailed) -> None:
-        self.reply = event.message
+        self.reply, surplus = drop_surplus_calls(event.message, CALLS_KEPT)
+        if surplus:  # each would be a line, a result and a part of every later request
+            self._ports.record.step("calls dropped", f"{surplus} beyond the first {CALLS_KEPT} of one answer")
         self.usage = self.usage + event.message.usage
         self.failure = event.failure if isinstance(event, StreamFailed) else None
         if self.failure is None and not event.message.calls and not event.message.text.strip():

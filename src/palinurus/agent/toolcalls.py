@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -14,58 +15,91 @@ from palinurus.agent.marks import TaintMarks
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.agent.ports import RunPorts
 from palinurus.clock import Clock
+from palinurus.config.sections.tools import LoopSettings
 from palinurus.core.history.truncate import share_result_chars
-from palinurus.core.policy import taint
-from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, Approver
+from palinurus.core.policy import deciding, taint
+from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, Approver, CallJudgement
 from palinurus.core.types.events import RunEvent, ToolEnd, ToolStart, ToolUpdate
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.messages import Message, TextBlock, ToolCall, ToolResult
-from palinurus.core.types.tool import ToolSettings
+from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolCall, ToolResult
+from palinurus.core.types.tool import Tool, ToolSettings
 from palinurus.tools.call import call_tool
 
 # Tool-loop detection: the same call with the same arguments and the same result, again and again.
 
 
+POLLS = {"process": ("poll", "log", "list")}  # tools that look whether something else has got further -> actions
+
+
 class RepeatDetector:
     """Counts per run. `warn` repeats add a note to the result; `stop` repeats end the run (`stuck` says why)."""
 
-    def __init__(self, warn: int, stop: int) -> None:
-        self._warn = warn
-        self._stop = stop
-        self._seen: dict[str, tuple[str, int]] = {}  # call -> (last result, times in a row)
+    def __init__(self, rules: LoopSettings) -> None:
+        self._rules = rules
+        self._seen: deque[tuple[str, str]] = deque(maxlen=rules.history)  # call, result
         self._batch: set[str] = set()
+        self._unknown = 0  # calls in a row of tools that do not exist
         self.stuck = ""
 
     def start_batch(self) -> None:
         """A new batch of calls begins: the same call twice in one batch is clumsy, not a loop."""
         self._batch.clear()
 
-    def note(self, call: ToolCall, result: ToolResult) -> str:
+    def note(self, call: ToolCall, result: ToolResult, *, known: bool = True) -> str:
         """Count one finished call. Returns the warning to add to its result, or ""."""
-        key = _digest(call.name, json.dumps(call.arguments, sort_keys=True, default=str))
-        if key in self._batch:
+        rules, key = self._rules, _digest(call.name, json.dumps(call.arguments, sort_keys=True, default=str))
+        if not rules.enabled or key in self._batch:
             return ""
         self._batch.add(key)
-        seen, times = self._seen.get(key, ("", 0))
-        outcome = _digest(str(result.isError), result.text)
-        times = times + 1 if outcome == seen else 1
-        self._seen[key] = (outcome, times)
-        if times >= self._stop:
+        self._unknown = 0 if known else self._unknown + 1
+        if self._unknown >= rules.unknown:
+            self.stuck = f"stopped: {self._unknown} calls in a row of tools that do not exist, the last of {call.name}"
+            return self.stuck
+        self._seen.append((key, _digest(str(result.isError), result.text)))
+        times = self._count(key)
+        counted = self._counts(call, key)
+        if times >= (rules.stop if counted else rules.breaker):
             self.stuck = f"stopped: {call.name} was called {times} times with the same arguments and the same result"
             return self.stuck
-        if times >= self._warn:
+        if counted and times >= rules.warn:
             return f"[note: {call.name} gave this same result {times} times for the same arguments; try another way]"
         return ""
+
+    def _count(self, key: str) -> int:
+        """How often in a row the call gave what it just gave; other calls may stand between."""
+        outcomes = [outcome for one, outcome in self._seen if one == key]
+        return next((at for at, one in enumerate(reversed(outcomes)) if one != outcomes[-1]), len(outcomes))
+
+    def _counts(self, call: ToolCall, key: str) -> bool:
+        """Is the detector on whose pattern this is?"""
+        rules, before = self._rules, [one for one, _ in self._seen][-4:-1]
+        if call.arguments.get("action") in POLLS.get(call.name, ()):
+            return rules.poll
+        turns = len(before) == 3 and before[1] == key and before[0] == before[2] != key
+        return rules.ping_pong if turns else rules.repeat
 
 
 def _digest(*parts: str) -> str:
     return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
+CALLS_KEPT = 512  # calls of one answer that are looked at; those beyond `calls_per_turn` are refused one by one
+
+
+def drop_surplus_calls(answer: AssistantMessage, most: int) -> tuple[AssistantMessage, int]:
+    """The answer with its first `most` tool calls, and how many it had beyond them."""
+    surplus = [at for at, block in enumerate(answer.content) if isinstance(block, ToolCall)][most:]
+    if not surplus:
+        return answer, 0
+    gone = frozenset(surplus)
+    kept = tuple(block for at, block in enumerate(answer.content) if at not in gone)
+    return msgspec.structs.replace(answer, content=kept), len(surplus)
+
+
 # What a tool sees of the run it is called in.
 
 
-class CallProvenance(NamedTuple):
+class CallProvenance(msgspec.Struct, frozen=True):
     """What the model had seen when it asked for the call."""
 
     messages: Sequence[Message] = ()
@@ -145,6 +179,30 @@ class RunToolContext:
         if self._seen.marks:
             await self._seen.marks.add(path, self._seen.taint)
 
+    def marked_below(self, folder: str) -> tuple[str, ...]:
+        return self._seen.marks.list_below(folder) if self._seen.marks else ()
+
+    async def unmark(self, paths: tuple[str, ...]) -> None:
+        if self._seen.marks:
+            await self._seen.marks.remove(paths)
+
+    def judge(self, tool: Tool, args: dict[str, Any]) -> CallJudgement:
+        return deciding.judge_values(tool, args, self._seen.messages)
+
+    def has_called(self, tool: str, action: str) -> bool:
+        asked = (c for m in self._seen.messages if isinstance(m, AssistantMessage) for c in m.calls)
+        made = {c.id for c in asked if c.name == tool and c.arguments.get("action") == action}
+        return any(isinstance(m, ToolResult) and m.toolCallId in made and not m.isError for m in self._seen.messages)
+
+    def has_read(self, path: str) -> bool:
+        results = (m for m in self._seen.messages if isinstance(m, ToolResult) and m.toolName == "read")
+        return any(isinstance(m.details, dict) and m.details.get("path") == path and not m.isError for m in results)
+
+    @property
+    def tainted_at(self) -> int:
+        said = [m for m in self._seen.messages if not isinstance(m, AssistantMessage)]
+        return next((m.timestamp for m in (*(m for m in said if m.source), *said)), 0)
+
     @property
     def settings(self) -> ToolSettings:
         return self._plan.settings
@@ -162,7 +220,7 @@ class RunToolContext:
         return self._clock.now()
 
     def update(self, partial: str) -> None:
-        self._show(self._call, partial)
+        self._show(self._call, self._plan.settings.secrets.blank(partial))
 
 
 STOPPED = "stopped before it finished ({reason}); it may have been done in part"
@@ -238,7 +296,7 @@ class ToolBatch:
             result, took = self._error(asked, STOPPED.format(reason=self._ports.abort.reason or "cancelled")), 0
         else:
             result, took = task.result()
-            warning = self._repeats.note(asked, result)
+            warning = self._repeats.note(asked, result, known=asked.name in self._plan.tools)
             if warning:
                 result = msgspec.structs.replace(result, content=(*result.content, TextBlock(f"\n{warning}")))
         self._ports.record.step("result", f"{asked.name} {'error' if result.isError else 'ok'} {took} ms")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -49,6 +49,7 @@ from palinurus.store.port import RunClaim, SessionRow, Settlement, Store, TurnOu
 
 log = logging.getLogger(__name__)
 
+TRIES = 5  # to begin a session that others begin or change, too
 MAX_ATTEMPTS = 3  # starts of the same message that ended with the death of the process
 
 
@@ -66,7 +67,7 @@ class Audience(Protocol):
 SpeakerFactory: TypeAlias = Callable[[Inbound, str, SessionKey, Callable[[], RunVisibility]], ReplyBuilder]
 
 
-class ClaimedMessage(NamedTuple):
+class ClaimedMessage(msgspec.Struct, frozen=True):
     """A message whose turn has come, with all that was decided about it before."""
 
     claim: RunClaim
@@ -76,7 +77,7 @@ class ClaimedMessage(NamedTuple):
     typed: str = ""  # its text as it was typed
 
 
-class TurnServices(NamedTuple):
+class TurnServices(msgspec.Struct, frozen=True):
     """What turns share."""
 
     preparer: RunPreparer
@@ -101,6 +102,7 @@ class TurnRunner:
         claim, inbound = message.claim, message.inbound
         if claim.attempts > MAX_ATTEMPTS:
             text = f"this message stopped the gateway {claim.attempts - 1} times and is not tried again"
+            await self.close_calls(message.route, claim.id)
             await self._explain(message, audience, ModelFailure("refused", text), "dead")
             return
         if not (message.typed or inbound.images or inbound.files):  # nothing empty is ever accepted
@@ -114,7 +116,7 @@ class TurnRunner:
             end = AgentEnd(said, "stop", TokenUsage(), ended=now)  # nothing goes into the transcript
             await self._end(message, audience, end, Settlement("answered" if taken else "silent", taken))
             return
-        prepared = await self._s.preparer.prepare(claim, inbound, message.route, message.inline)
+        prepared = await self._prepare(message)
         pass_crashpoint("prepare.after")
         if not isinstance(prepared, RunRefusal) and prepared.finished is None:  # else its answer is on disk already
             refused = await hookcalls.gate_run(self._s.hooks, prepared.plan)
@@ -124,12 +126,41 @@ class TurnRunner:
         else:
             await self._run(claim, prepared, abort, mailbox, audience=audience)
 
+    async def _prepare(self, message: ClaimedMessage) -> PreparedRun | RunRefusal:
+        """The plan, with its session on disk: a resumed turn must find the same one. If somebody else began or changed
+        the session meanwhile, it is made again with theirs."""
+        for _ in range(TRIES):
+            made = await self._s.preparer.prepare(message.claim, message.inbound, message.route, message.inline)
+            if isinstance(made, RunRefusal) or made.unsaved is None:
+                return made
+            if await self._s.store.save_session(_row(made), expect=made.unsaved.before):
+                return made
+        return RunRefusal(ModelFailure("config", "the session changed while the turn began; send it again"))
+
+    async def close_calls(self, route: Route, item: str, *, idle: bool = False) -> None:
+        """A message gets no run any more: the tool calls it left open are answered "outcome unknown". `idle`: unless
+        its session has a run again, which answers them."""
+        try:
+            await self._s.preparer.write_unknown_results(route, item, idle=idle)
+        except StateError as exc:  # then the session's next turn writes them
+            log.error("message %s: its tool calls stay open for now: %s", item, exc.message)
+
     async def _run(
         self, claim: RunClaim, prepared: PreparedRun, abort: Abort, mailbox: Mailbox, audience: Audience
     ) -> None:
+        """Run and settle; a transcript whose last lines did not get to the disk is read again."""
+        settled = False
+        try:
+            settled = await self._run_prepared(claim, prepared, abort, mailbox, audience=audience)
+        finally:
+            if not settled:
+                self._s.preparer.forget(prepared.transcript)
+
+    async def _run_prepared(
+        self, claim: RunClaim, prepared: PreparedRun, abort: Abort, mailbox: Mailbox, audience: Audience
+    ) -> bool:
+        """True when its end is on disk; False if it was handed back, or had ended already."""
         s, plan = self._s, prepared.plan
-        if not prepared.stored:  # a resumed turn must find the same session
-            await s.store.save_session(_row(prepared))
         price = partial(make_usage_row, plan)
         record = RunRecorder(s.store, claim, prepared.transcript, s.clock, absorbed=audience.absorbed, price=price)
         where = CompactionRun(plan, prepared.session, prepared.transcript, record, abort=abort, view=prepared.view)
@@ -148,11 +179,7 @@ class TurnRunner:
                     s.model, s.hooks, abort, s.clock, record=record, steering=mailbox, approver=s.approver,
                     compactor=compactor, marks=s.preparer.marks,
                 )  # fmt: skip
-                given = await hookcalls.ask_plugin_reply(s.hooks, plan)
-                run = (s.runtimes.of(plan) if s.runtimes is not None else None) or loop
-                async for event in (
-                    run(plan, ports) if given is None else hookcalls.speak_plugin_reply(plan, ports, given)
-                ):
+                async for event in await self._begin(plan, ports):
                     if now := speaker.feed(event):
                         await self._say(claim, now)
                     if isinstance(event, AgentEnd):
@@ -171,7 +198,7 @@ class TurnRunner:
         if abort.reason == "drain":
             await record.flush()
             await s.store.yield_back(claim)
-            return
+            return False
         replies = speaker.close()
         if abort.reason not in (None, "timeout") and end.end not in ("aborted", "timeout"):
             end, replies = _stop_end(end, str(abort.reason)), ()  # it was stopped as it ended
@@ -180,10 +207,19 @@ class TurnRunner:
         made = compactor.extend_settlement(made) if compactor is not None else made
         made = forget_quiet_heartbeat(made, plan, end, prepared.session, transcript=prepared.transcript)
         if not await self._settle(claim, made, abort, record):
-            return
+            return False
         s.replied(replies)
         hookcalls.report_end(s.hooks, plan, end, s.clock.now() - plan.started)
         audience.show(end)
+        return True
+
+    async def _begin(self, plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
+        """The events of a run, whoever does it: a plugin that has the reply, another program, or the loop."""
+        given = await hookcalls.ask_plugin_reply(self._s.hooks, plan)
+        if given is not None:
+            return hookcalls.speak_plugin_reply(plan, ports, given)
+        run = (self._s.runtimes.of(plan) if self._s.runtimes is not None else None) or loop
+        return run(plan, ports)
 
     def _shown(self, plan: RunPlan) -> RunVisibility:
         """How much people see right now: they may switch while the run is going."""

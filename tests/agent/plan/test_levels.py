@@ -61,3 +61,9 @@ def test_the_gates_are_those_of_the_sender_of_this_turn() -> None:
 def test_outside_containment_home_is_the_persons() -> None:
     made = apply_exec_rules(ToolSettings(exec_env={"HOME": "/cell"}), ExecRules(), {"HOME": "/real", "PATH": "/bin"})
     assert made.rules.env == {"HOME": "/real"} and made.exec_env == {"HOME": "/cell"}
+
+
+def test_outside_containment_the_temporary_folder_is_not_the_agents() -> None:
+    inside = ToolSettings(exec_env={"HOME": "/cell", "TMPDIR": "/cell/tmp"})
+    assert apply_exec_rules(inside, ExecRules(), {"HOME": "/real"}).rules.env["TMPDIR"] == "/tmp"
+    assert apply_exec_rules(inside, ExecRules(), {"TMPDIR": "/var/t"}).rules.env == {"TMPDIR": "/var/t"}

@@ -11,7 +11,7 @@ import pytest
 from palinurus.agent.plan.offer import KEPT, ToolOffers
 from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.config.load import judge_config
-from palinurus.core.policy.layers import ChatPlace, ToolLists
+from palinurus.core.policy.layers import ChatPlace, ToolAsker, ToolLists
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.providers.catalog import Catalog
@@ -35,9 +35,12 @@ def question(text: str = "agent:main:main", record: dict[str, Any] | None = None
     return offers().question(key, inbound(**message), make_model_info(), made)
 
 
+CLIENT = Sender("human", scopes=("operator.write",))
+
+
 def test_who() -> None:
     asked = question(sender=Sender("7", "Bob", scopes=("operator.admin",)), roles=("r",))
-    assert asked.asker == ("7", "Bob", True, ("r",))
+    assert asked.asker == ToolAsker("7", "Bob", True, ("r",))
     assert not question(sender=Sender("7", "Bob", allowed=True)).asker.owner
 
 
@@ -81,13 +84,13 @@ def test_the_sandbox() -> None:
 
 def test_answers_are_kept_and_their_number_is_bounded() -> None:
     made = offers()
-    first = made.offer(question())
-    assert made.offer(question()) is first and list(first.tools) == ["read", "exec"]
+    first = made.offer(question(sender=CLIENT))
+    assert made.offer(question(sender=CLIENT)) is first and list(first.tools) == ["read", "exec"]
     assert first.hidden == {"gateway": "it is for the owner only"}
     for number in range(KEPT + 10):
         made.offer(question(sender=Sender(str(number))))
     assert len(made._kept) <= KEPT
-    assert made.offer(question()).specs == first.specs
+    assert made.offer(question(sender=CLIENT)).specs == first.specs
 
 
 def test_a_stand_in_is_barred_from_what_its_policy_denies() -> None:
@@ -98,6 +101,6 @@ def test_a_stand_in_is_barred_from_what_its_policy_denies() -> None:
         ModelCandidate(make_model_info(provider="weak")),
         ModelCandidate(make_model_info(provider="other")),
     )
-    offer, fitted = made.fit_choices(choices, key, inbound(), SessionRecord.fresh(key, 0, "id"))
+    offer, fitted = made.fit_choices(choices, key, inbound(sender=CLIENT), SessionRecord.fresh(key, 0, "id"))
     assert list(offer.tools) == ["read", "exec"]
     assert [sorted(choice.barred) for choice in fitted] == [[], ["exec"], []]

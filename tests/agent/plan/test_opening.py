@@ -39,7 +39,7 @@ def test_a_persons_message_cannot_ask_for_that() -> None:
 def test_what_is_told_goes_before_the_message_with_its_source() -> None:
     (opened,) = prepend_preface((UserMessage("hi", 1, "member x"),), "System: tea", "session")
     assert (
-        isinstance(opened, UserMessage) and opened.text == "System: tea\n\nhi" and opened.source == "session, member x"
+        isinstance(opened, UserMessage) and opened.text == "System: tea\n\nhi" and opened.source == "session\nmember x"
     )
     plain = (UserMessage("hi"),)
     assert prepend_preface(plain, "") is plain and prepend_preface((), "x") == ()

@@ -54,15 +54,26 @@ def gatherer(given: Settings | None = None, **changes: Any) -> PromptBuilder:
 def test_config_becomes_knobs() -> None:
     own = PromptSettings(
         owners=("+1",), owner_display="hash", owner_secret=Secret("k"), citations="on", delegation="prefer",
-        voice="always", heartbeat="Look.", silent_group="disallow", truncation_warning="off", friendly=False,
+        heartbeat="Look.", silent_group="disallow", truncation_warning="off", friendly=False,
     )  # fmt: skip
     given = settings(own)
     made = resolve_knobs(given, given.agents["main"])
     assert len(made.owners[0]) == 12 and made.owners != ("+1",)
-    assert made.voice.startswith("Every reply is read aloud")
     assert made.aliases == (("a", "p/y"), ("b", "p/x"))
     assert (made.citations, made.delegation) == ("on", "prefer")
     assert (made.heartbeat, made.silent_group, made.warn, made.friendly) == ("Look.", "disallow", "off", False)
+
+
+def test_the_prompt_speaks_of_a_voice_only_while_replies_are_read_aloud() -> None:
+    now = {"mode": "off"}
+    builder = gatherer(speech=lambda agent: now["mode"])
+    occasion = PromptOccasion(MAIN, MODEL)
+    before = builder.prompt("main", (), occasion)
+    assert "aloud" not in before.stable + before.volatile
+    now["mode"] = "always"
+    made = builder.prompt("main", (), occasion)
+    assert "## Voice (TTS)\nEvery reply is read aloud." in made.volatile and "under 1500 characters" in made.volatile
+    assert made.stable == before.stable and builder.prompt("main", (), occasion) == made
 
 
 @pytest.mark.seed(213)
@@ -141,7 +152,7 @@ def test_only_the_message_tool_is_seen_where_it_exists_and_is_asked_for() -> Non
     group = PromptOccasion(MAIN, MODEL, channel="discord", kind="group")
     assert made.facts("main", [tool("message")], group).message_only
     assert not made.facts("main", [tool("read")], group).message_only
-    assert not made.facts("main", [tool("message")], group._replace(kind="direct")).message_only
+    assert not made.facts("main", [tool("message")], msgspec.structs.replace(group, kind="direct")).message_only
 
 
 def test_small_facts_of_the_machine(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_the_default_is_the_best_the_machine_has(tmp_path: Path) -> None:
     where = House(tmp_path, {}).of()
     assert where.cell.kind == "landlock" and where.box is None
     assert where.workspace in where.cell.write and where.cell.temporary in where.cell.write
-    assert House(tmp_path, {}, SandboxSupport()).of().cell == SandboxSpec()
+    assert House(tmp_path, {}, SandboxSupport()).of().cell.kind == "none"
     assert House(tmp_path, {}, SandboxSupport(landlock=7, bubblewrap=True)).of().cell.kind == "bubblewrap"
 
 
@@ -162,3 +162,21 @@ def test_names_of_sessions() -> None:
     keys = [f"agent:main:telegram:group:{n}" for n in range(200)] + ["agent:main:TELEGRAM:group:1", "../../x", "a/b"]
     names = [make_session_slug(key) for key in keys]
     assert len(set(names)) == len(keys) and all("/" not in name and ".." not in name for name in names)
+
+
+def test_the_owners_tools_are_readable_and_git_knows_the_owner(tmp_path: Path) -> None:
+    tools = tmp_path / "user" / ".local" / "bin"
+    tools.mkdir(parents=True)
+    (tmp_path / "user" / ".gitconfig").write_text("[user]\nname = Ada\n")
+    house = House(tmp_path, {"mode": "non-main", "backend": "landlock"})
+    env = {"HOME": str(house.user), "PATH": f"/usr/bin:{tools}"}
+    cells = ToolSandboxes(house.settings, env, lambda: FULL)
+    where = cells.of(house.settings.agents["main"], MAIN)
+    assert str(tools) in where.cell.read and str(tools) not in where.cell.write
+    file = Path(where.env["HOME"]) / ".gitconfig"
+    assert 'name = "Ada"' in file.read_text()
+    boxed = cells.of(house.settings.agents["main"], GROUP)
+    assert str(tools) not in boxed.cell.read and not (Path(boxed.env["HOME"]) / ".gitconfig").exists()
+    file.write_text("[user]\nname = The agent's own\n")
+    ToolSandboxes(house.settings, env, lambda: FULL).of(house.settings.agents["main"], MAIN)
+    assert "The agent's own" in file.read_text()

@@ -14,7 +14,7 @@ from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
 from palinurus.core.types.usage import TokenUsage
 from palinurus.sessions.transcript import Transcript
-from palinurus.store.sqlite import open_store
+from palinurus.store.factory import open_store
 from palinurus.store.sqlite.store import SqliteStore
 from palinurus.testing.clock import FakeClock
 

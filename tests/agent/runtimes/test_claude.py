@@ -138,3 +138,9 @@ def test_the_level_goes_along_as_effort(level: str, sent: str | None) -> None:
     choice = ModelCandidate(model, ThinkingDecision(level, level, "", level))
     args = build_arguments(plan(choices=(choice,)), RuntimeProgram(("claude",)), "")
     assert (("--effort" in args and after(args, "--effort")) or None) == sent
+
+
+def test_what_files_of_the_workspace_configure_does_not_run() -> None:
+    """WS/.claude/settings.json (hooks) and WS/.mcp.json are files that the agent can write."""
+    started = build_arguments(plan(), RuntimeProgram(("claude",)), "")
+    assert after(started, "--setting-sources") == "user" and "--strict-mcp-config" in started

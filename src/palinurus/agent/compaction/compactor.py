@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -33,6 +33,7 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.core.types.model import ModelFailure, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
+from palinurus.errors import StateError
 from palinurus.sessions.entries import CompactionEntry
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
@@ -66,6 +67,13 @@ class CompactionCoordinator:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._rest: dict[str, float] = {}
         self._wanted: dict[str, str] = {}
+        self._tools: tuple[tuple[ToolSpec, ...], int] = ((), 0)
+
+    def count_overhead(self, plan: RunPlan) -> int:
+        """Tokens of its requests besides the messages. Sessions of one agent share their tools: counted once."""
+        if self._tools[0] is not plan.specs:
+            self._tools = (plan.specs, _count_characters(plan.specs))
+        return (len(plan.prompt.text) + self._tools[1]) // CHARS_PER_TOKEN
 
     def lock(self, session: str) -> asyncio.Lock:
         """Held while a session is compacted."""
@@ -99,7 +107,7 @@ class CompactionCoordinator:
         self._rest.pop(session, None)
 
 
-class CompactionRun(NamedTuple):
+class CompactionRun(msgspec.Struct, frozen=True):
     """A run, as far as its compactor needs it."""
 
     plan: RunPlan
@@ -120,7 +128,7 @@ class Compactor:
         plan, transcript = scene.plan, scene.transcript
         agent = shared.services.agents[plan.route.agent]
         self._session = str(plan.route.key)
-        self._overhead = count_overhead_tokens(plan.prompt, plan.specs)
+        self._overhead = shared.count_overhead(plan)
         self._room = drafts.measure_room(resolve_window(agent, plan.model), self._overhead, self._settings)
         models = tuple(choice.model for choice in plan.choices)
         writes = WRITER in plan.tools and plan.route.lane == "main" and plan.workspace == agent.workspace
@@ -197,7 +205,7 @@ class Compactor:
             keeping = 0
         failure: ModelFailure | None = None
         if not self._shared.resting(self._session) or reason == "manual":
-            draft = self._shortener.draft(keeping)
+            draft = await self._shortener.draft(keeping)
             if draft is not None:
                 done = await self._shortener.shorten(draft, reason, used, self._write, asked=asked)
                 if isinstance(done, CompactionResult):
@@ -206,7 +214,7 @@ class Compactor:
                 if done.kind != "aborted":
                     self._shared.rest(self._session)
         if self._scene.abort.reason is None:
-            self._without(messages, used, reason, keeping, failure=failure)
+            await self._without(messages, used, reason, keeping, failure=failure)
         return False
 
     async def _write(self, entry: CompactionEntry) -> None:
@@ -231,7 +239,7 @@ class Compactor:
         """This is what the model sees from here on; what providers counted before was another conversation."""
         self.messages, self._kept, self._sized = messages, len(messages), (0, 0)
 
-    def _without(
+    async def _without(
         self, messages: Sequence[Message], used: int, reason: str, keeping: int, failure: ModelFailure | None
     ) -> None:
         """No summary: the run goes on with what it had, or with a cut of it where that cannot fit."""
@@ -243,7 +251,8 @@ class Compactor:
                 self._helpless(used, told=reason == "bytes")
             return
         path = self._scene.transcript.path_to_leaf()
-        made = drafts.cut_mechanically(messages, path, keeping, self._room, plan=self._shortener.plan)
+        cut = partial(drafts.cut_mechanically, plan=self._shortener.plan)
+        made = await asyncio.to_thread(cut, messages, path, keeping, self._room)
         if made is None:
             self._helpless(used)
             return
@@ -273,7 +282,7 @@ class Compactor:
         return msgspec.structs.replace(made, touch=touch, spent=(*made.spent, *costs))
 
 
-class CompactionOutcome(NamedTuple):
+class CompactionOutcome(msgspec.Struct, frozen=True):
     """What became of a compaction somebody asked for."""
 
     done: CompactionResult | None
@@ -283,7 +292,7 @@ class CompactionOutcome(NamedTuple):
     spent: tuple[UsageRow, ...] = ()
 
 
-class CompactionRequest(NamedTuple):
+class CompactionRequest(msgspec.Struct, frozen=True):
     """A person's wish to have a session compacted that is not at work."""
 
     key: SessionKey
@@ -323,17 +332,15 @@ async def compact_by_hand(
             raise StaleClaim("a run of the session has begun")
         mark = transcript.mark()
         lines = transcript.add_entry(msgspec.structs.replace(entry, item=claim.id), clock.now())
-        held = len(transcript.entries)
         try:
             await store.append(claim, lines)
-        except BaseException:
-            if len(transcript.entries) == held:  # nothing hangs on it yet
-                transcript.rollback(mark)
+        except StateError:
+            transcript.rollback(mark, lines)
             raise
 
     async with shared.lock(str(wish.key)):
         keeping = drafts.choose_kept_tokens(room, settings) if settings.keep_asked else 0
-        draft = made.draft(keeping, least=False)
+        draft = await made.draft(keeping, least=False)
         if draft is None:
             return CompactionOutcome(None, before, "there is nothing to compact")
         try:
@@ -344,7 +351,7 @@ async def compact_by_hand(
     costs = to_ledger_rows(made.spent, claim.id, claim.id, wish.key, at=clock.now())
     if isinstance(done, ModelFailure):
         return CompactionOutcome(None, before, done.message, made.fields, spent=costs)
-    done = done._replace(after=done.after + fixed)
+    done = msgspec.structs.replace(done, after=done.after + fixed)
     return CompactionOutcome(done, before, "", made.fields, spent=costs)
 
 
@@ -363,8 +370,11 @@ def count_request_tokens(messages: Sequence[Message], kept: int, fixed: int, sca
 
 def count_overhead_tokens(prompt: Prompt, specs: Sequence[ToolSpec]) -> int:
     """Tokens of a request besides its messages."""
-    tools = sum(len(spec.name) + len(spec.description) + len(msgspec.json.encode(spec.parameters)) for spec in specs)
-    return (len(prompt.text) + tools) // CHARS_PER_TOKEN
+    return (len(prompt.text) + _count_characters(specs)) // CHARS_PER_TOKEN
+
+
+def _count_characters(specs: Sequence[ToolSpec]) -> int:
+    return sum(len(spec.name) + len(spec.description) + len(msgspec.json.encode(spec.parameters)) for spec in specs)
 
 
 def to_ledger_rows(

@@ -6,7 +6,9 @@ The same draft serves a summary of a model and the mechanical cut that does with
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from palinurus.config.sections.context import CompactionSettings
 from palinurus.core.history import compaction, verbatim
@@ -26,7 +28,7 @@ PARED = 1_500  # characters of a tool result when nothing else helps
 MUST = "mustKeep"  # where a compaction's details hold the set
 
 
-class CompactionRoom(NamedTuple):
+class CompactionRoom(msgspec.Struct, frozen=True):
     """How much fits, in tokens by our estimate."""
 
     window: int
@@ -36,7 +38,7 @@ class CompactionRoom(NamedTuple):
     kept: int  # characters of the must-keep set
 
 
-class CompactionDraft(NamedTuple):
+class CompactionDraft(msgspec.Struct, frozen=True):
     """A compaction that has no summary yet."""
 
     history: tuple[Message, ...]

@@ -6,10 +6,11 @@ written nothing has changed, and every failure before it leaves things as they w
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -35,6 +36,7 @@ from palinurus.sessions.compactions import list_checkpoints
 from palinurus.sessions.entries import CompactionEntry, MessageEntry, make_summary_message
 from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript
+from palinurus.tools.persona import get_persona_watches
 from palinurus.workspace.memory.files import MemoryRoots
 from palinurus.workspace.texts import FileTexts
 
@@ -49,7 +51,7 @@ Write = Callable[[CompactionEntry], Awaitable[None]]
 Mark = Callable[[str, tuple[str, ...]], Awaitable[None]]  # (path, taint): see agent/marks
 
 
-class CompactionServices(NamedTuple):
+class CompactionServices(msgspec.Struct, frozen=True):
     """What compactions share."""
 
     settings: CompactionSettings
@@ -63,7 +65,7 @@ class CompactionServices(NamedTuple):
     mark: Mark | None = None
 
 
-class CompactionSubject(NamedTuple):
+class CompactionSubject(msgspec.Struct, frozen=True):
     """The session a compaction is about, as it stands."""
 
     key: SessionKey
@@ -78,7 +80,7 @@ class CompactionSubject(NamedTuple):
     run: str = ""
 
 
-class CompactionResult(NamedTuple):
+class CompactionResult(msgspec.Struct, frozen=True):
     """The compaction is on disk."""
 
     entry: CompactionEntry
@@ -107,11 +109,11 @@ class Shortener:
         found = FileTexts().read(agent.workspace, AGENTS_FILE).text if names else None
         return compaction.excerpt_sections(found, names, agent.excerpt_chars) if found else ""
 
-    def draft(self, keeping: int, *, least: bool = True) -> CompactionDraft | None:
-        """What would go and what would stay."""
+    async def draft(self, keeping: int, *, least: bool = True) -> CompactionDraft | None:
+        """What would go and what would stay. In a thread: every word of a long conversation is looked at."""
         turns = self._s.settings.recent_turns
-        path = self._of.transcript.path_to_leaf()
-        return drafts.draft_compaction(path, round(keeping / self._of.scale), self._of.room, turns=turns, least=least)
+        path, keep = self._of.transcript.path_to_leaf(), round(keeping / self._of.scale)
+        return await asyncio.to_thread(drafts.draft_compaction, path, keep, self._of.room, turns=turns, least=least)
 
     async def shorten(
         self, made: CompactionDraft, reason: str, before: int, write: Write, asked: str = ""
@@ -161,6 +163,7 @@ class Shortener:
         failed = await flush_memory(
             messages, self._asker(rules.model), MemoryRoots(of.agent.workspace), path, settings=rules
         )
+        get_persona_watches().accept((os.path.join(os.path.realpath(of.agent.workspace), path),))
         self.fields |= {"memoryFlushAt": now, "memoryFlushCompactionCount": self._count}
         if failed:
             log.info("session %s: memory flush: %s", of.key, failed)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from palinurus.abort import Abort, Aborted
 from palinurus.clock import Clock
@@ -26,7 +28,7 @@ CHARS = 4  # to a token
 FINAL = frozenset(("aborted", "budget", "config", "auth", "billing", "not_found"))  # asking the same model is vain
 
 
-class SummaryClient(NamedTuple):
+class SummaryClient(msgspec.Struct, frozen=True):
     """Who is asked: the models in order, for whose account, and how it is stopped."""
 
     model: Model
@@ -37,7 +39,7 @@ class SummaryClient(NamedTuple):
     spent: list[AssistantMessage]  # every answer that cost something is added
 
 
-class SummaryJob(NamedTuple):
+class SummaryJob(msgspec.Struct, frozen=True):
     """What is to be summarised: the history, the beginning of a turn that is cut in two, the record so far."""
 
     history: Sequence[Message]
@@ -47,7 +49,7 @@ class SummaryJob(NamedTuple):
     tokens: int = 4_000  # of an answer
 
 
-class HistorySummary(NamedTuple):
+class HistorySummary(msgspec.Struct, frozen=True):
     text: str
     turn: str = ""
 

@@ -1,4 +1,6 @@
-"""How much of a run people see: this message's directives, then the session, then the agent's defaults. Pure."""
+"""What a message asks of its own run, and how much of it people see: this message's directives and options, then the
+session, then the agent's defaults. Pure.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,15 @@ import msgspec
 from palinurus.config.sections.approvals import AgentExecRules
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.levels import spellings
+from palinurus.core.levels.thinking import check_level, find_thinking_profile
 from palinurus.core.policy.exec import ASK_LEVELS, SECURITY_LEVELS, list_elevation_blocks
 from palinurus.core.types.approval import ExecRules
-from palinurus.core.types.inbound import Inbound, InlineDirectives
+from palinurus.core.types.inbound import Inbound, InlineDirectives, TurnOptions
+from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.core.types.outbound import RunVisibility
 from palinurus.core.types.tool import Tool, ToolSettings
+from palinurus.providers.catalog import Catalog
+from palinurus.providers.wire.history import ASKED_CONTROLS, list_missing_controls
 from palinurus.sessions.record import SessionRecord
 
 # How the commands of one run are judged: the agent's configured rules, then what the owner set for the session.
@@ -27,8 +33,10 @@ HOSTS = ("auto", "sandbox", "gateway", "node")
 
 def apply_exec_rules(base: ToolSettings, found: ExecRules, outside: Mapping[str, str]) -> ToolSettings:
     """`base` with the rules of this run. `outside`: the environment of commands as it is without a cell."""
+    # TMPDIR, too: what a command outside puts there, commands inside must not find or plant
+    usual = {"TMPDIR": outside.get("TMPDIR", "/tmp")} if "TMPDIR" in base.exec_env else {}
     home = {name: outside[name] for name in ("HOME",) if name in outside}
-    return msgspec.structs.replace(base, rules=msgspec.structs.replace(found, env=home))
+    return msgspec.structs.replace(base, rules=msgspec.structs.replace(found, env={**home, **usual}))
 
 
 def resolve_exec_rules(
@@ -66,6 +74,7 @@ def resolve_show(inline: InlineDirectives, record: SessionRecord, base: RunVisib
         base.detail,
         answer=base.answer,
         send=record.sendPolicy,
+        speech=record.ttsAuto,
     )
 
 
@@ -80,3 +89,36 @@ def set_posting(
 
 def _first(words: tuple[str, ...], fallback: Any, *asked: Any) -> Any:
     return next((word for word in asked if word in words), fallback)
+
+
+def apply_options(inbound: Inbound, inline: InlineDirectives) -> InlineDirectives:
+    """The directives, with what the options of the message ask for where no directive does."""
+    options = inbound.options
+    return msgspec.structs.replace(
+        inline,
+        model=inline.model or options.model,
+        thinking=inline.thinking or options.thinking,
+        fast=inline.fast or options.fast,
+    )
+
+
+def read_sampling(options: TurnOptions) -> dict[str, Any]:
+    """How answers are drawn, as far as the message says."""
+    known = (*ASKED_CONTROLS, "tool_choice")
+    return {name: value for name in known if (value := getattr(options, name)) not in (None, ())}
+
+
+def check_options(
+    model: ModelSpec | ModelFailure, options: TurnOptions, catalog: Catalog, *, strict: bool
+) -> ModelSpec | ModelFailure:
+    """The model, or what the message asks of it that it has not: a way to be told, a level it insists on."""
+    if isinstance(model, ModelFailure):
+        return model
+    missing = list_missing_controls(model, read_sampling(options))
+    if missing:
+        return ModelFailure("config", f"{model.ref} cannot be asked for {', '.join(missing)}")
+    if not (options.strict and strict):
+        return model
+    offered = find_thinking_profile(model, catalog.vendor(model.ref.provider))
+    why = check_level(options.thinking, model, offered)[1]
+    return ModelFailure("config", why) if why else model

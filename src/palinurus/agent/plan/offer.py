@@ -6,7 +6,7 @@ The same question gives the same objects again, so that prompt and schemas stay 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -14,7 +14,7 @@ from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.agent.plan.sandbox import is_sandboxed
 from palinurus.config.settings import Settings
 from palinurus.core.policy.admission import EVERYBODY, parse_allowlist
-from palinurus.core.policy.audience import ADMIN, is_shared
+from palinurus.core.policy.audience import ADMIN, is_outsider, is_shared
 from palinurus.core.policy.decide import ToolVerdict, decide_tools
 from palinurus.core.policy.layers import ChatPlace, ToolAsker, ToolLists, ToolQuestion
 from palinurus.core.types.inbound import ClientTool, Inbound, TurnOptions
@@ -37,7 +37,7 @@ def add_client_tools(offer: ToolOffer, wanted: Sequence[ClientTool]) -> ToolOffe
     if not wanted:
         return offer
     tools = {**offer.tools, **{each.name: _tool(each) for each in wanted}}
-    return offer._replace(tools=tools, specs=tuple(tool.spec for tool in tools.values()))
+    return msgspec.structs.replace(offer, tools=tools, specs=tuple(tool.spec for tool in tools.values()))
 
 
 def _tool(described: ClientTool) -> Tool:
@@ -54,22 +54,32 @@ def restrict_tools(offer: ToolOffer, options: TurnOptions) -> ToolOffer:
     if not (options.trigger and options.tools_allow):
         return offer
     tools = {name: tool for name, tool in offer.tools.items() if name in options.tools_allow}
-    return offer._replace(tools=tools, specs=tuple(tool.spec for tool in tools.values()))
+    return msgspec.structs.replace(offer, tools=tools, specs=tuple(tool.spec for tool in tools.values()))
 
 
 def list_insiders(settings: Settings) -> frozenset[str]:
     """Who counts as the owner where memory is concerned, as channel:id: those the owner named, and whoever is the only
-    one on a channel's list (inbox/access.py takes them for the one the assistant belongs to)."""
+    one on a channel's list."""
+    return settings.people.memory | list_sole_people(settings)
+
+
+def list_trusted(settings: Settings) -> frozenset[str]:
+    """Who uses the machine as the owner does: those the owner named, and whoever is the only one on a list."""
+    return settings.people.trusted | list_sole_people(settings)
+
+
+def list_sole_people(settings: Settings) -> frozenset[str]:
+    """Whoever is the only one on a channel's list: inbox/access.py takes them for the one the assistant belongs to."""
     accounts = (account for named in settings.accounts.values() for account in named.values())
     lists = ((account.channel, parse_allowlist(account.allow_from, account.channel)) for account in accounts)
     alone = (f"{channel}:{next(iter(listed))}" for channel, listed in lists if len(listed) == 1)
-    return settings.people.memory.union(one for one in alone if not one.endswith(f":{EVERYBODY}"))
+    return frozenset(one for one in alone if not one.endswith(f":{EVERYBODY}"))
 
 
 KEPT = 512  # answers; senders of a busy group may each have a question of their own
 
 
-class ToolOffer(NamedTuple):
+class ToolOffer(msgspec.Struct, frozen=True):
     """What one question came to."""
 
     tools: dict[str, Tool]
@@ -86,6 +96,7 @@ class ToolOffers:
         self._catalog = catalog
         self._tools = tools
         self.insiders = list_insiders(settings)
+        self.trusted = list_trusted(settings)
         self._kept: dict[ToolQuestion, ToolOffer] = {}
 
     def offer(self, question: ToolQuestion) -> ToolOffer:
@@ -124,6 +135,7 @@ class ToolOffers:
             exec_denied=session.extra.get("execSecurity") == "deny",
             inherited=_inherited(session),
             shared=is_shared(inbound, key, session.extra, (), insiders=self.insiders),
+            outsider=f"{inbound.target.channel}:{sender.id}" if is_outsider(inbound, self.trusted) else "",
         )
 
     def fit_choices(

@@ -4,16 +4,20 @@ wakes) what their messages' options ask. These come from the program only; no fa
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Protocol, TypeAlias
 
 import msgspec
 
 from palinurus.agent.plan.runplan import RunLimits
+from palinurus.beneath import open_file_beneath
+from palinurus.config.sections.context import StartupSettings
 from palinurus.core.history.fit import HistoryLimits, fit_history
 from palinurus.core.history.repair import repair_history
+from palinurus.core.policy.taint import write_sources
 from palinurus.core.types.inbound import Inbound, TurnOptions
 from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
 from palinurus.sessions.record import SessionRecord
@@ -25,25 +29,28 @@ from palinurus.sessions.transcript import Transcript
 STARTUP_FLAG = "startupMemory"  # in the session's record, set by the command, cleared by the turn that used it
 
 
+def is_continuation(history: Sequence[Message], inbound: Inbound) -> bool:
+    """Does a message of somebody follow a finished answer? Turns that nobody wrote for never do."""
+    last = history[-1] if history else None
+    return isinstance(last, AssistantMessage) and not last.failed and not last.calls and not inbound.options.trigger
+
+
 def needs_startup_notes(session: SessionRecord) -> bool:
     """Does the session still wait for its first turn after such a command?"""
     return session.extra.get(STARTUP_FLAG) is True
 
 
-def read_startup_notes(workspace: str, now: int, zone: tzinfo | None) -> str:
+def read_startup_notes(workspace: str, now: int, zone: tzinfo | None, limit: StartupSettings = DEFAULT_PRELUDE) -> str:
     """What stands before the first message; "" if there are no notes of the last days."""
-    folder = os.path.join(workspace, "memory")
     today = datetime.fromtimestamp(now / 1000, zone or UTC).date()
     texts: dict[str, str] = {}
     try:
-        for name in choose_daily_notes(os.listdir(folder), today):
-            path = os.path.join(folder, name)
-            if os.path.realpath(path) == os.path.join(os.path.realpath(folder), name):  # no links out
-                with open(path, encoding="utf-8", errors="replace") as file:
-                    texts[name] = file.read(DEFAULT_PRELUDE.file_bytes)
+        for name in choose_daily_notes(os.listdir(os.path.join(workspace, "memory")), today, limit.days):
+            with contextlib.suppress(OSError), open_file_beneath(workspace, f"memory/{name}") as file:
+                texts[name] = file.read(limit.file_bytes).decode("utf-8", "replace")
     except OSError:
         return ""
-    return render_prelude(texts)
+    return render_prelude(texts, limit)
 
 
 class MessagePreface(Protocol):
@@ -74,7 +81,7 @@ def prepend_preface(opening: Opening, text: str, source: str = "") -> Opening:
     last = opening[-1] if opening else None
     if not text or not isinstance(last, UserMessage):
         return opening
-    source = ", ".join(dict.fromkeys(word for word in (source, last.source) if word))
+    source = write_sources((source, last.source))
     return (*opening[:-1], UserMessage((TextBlock(text + "\n\n"), *last.blocks), last.timestamp, source))
 
 
@@ -103,19 +110,24 @@ def split_opening(
 ) -> tuple[tuple[UserMessage | ToolResult, ...], tuple[Message, ...], AssistantMessage | None]:
     """What is new in this run, the history before it, and the answer if the turn had one already.
 
-    A turn that was cut off goes on where it was: its user message is in the history, and calls whose results
-    are missing get "outcome unknown" results, which are written down like any other.
+    A turn that was cut off goes on where it was: its user message is in the history. Calls at the end whose results
+    are missing, of this turn or of one that never came back, get "outcome unknown" results, which are written down
+    like any other.
     """
     history = collect_context(inbound) + transcript.messages()
     mended = repair_history(history)
-    if not resumed:
-        return (inbound.message(now),), mended, None
     last = history[-1] if history else None
-    if isinstance(last, AssistantMessage) and not last.calls and not last.failed:
+    if resumed and isinstance(last, AssistantMessage) and not last.calls and not last.failed:
         return (), mended, last
+    unknown = find_unknown_results(history, mended)
+    mended = mended[: len(mended) - len(unknown)]
+    return (unknown if resumed else (*unknown, inbound.message(now))), mended, None
+
+
+def find_unknown_results(history: Sequence[Message], mended: Sequence[Message]) -> tuple[ToolResult, ...]:
+    """The results at the end of a repaired history that nobody has written down."""
     tail = len(mended)
     known = {id(m) for m in history}
     while tail and id(mended[tail - 1]) not in known:
         tail -= 1
-    unknown = tuple(m for m in mended[tail:] if isinstance(m, ToolResult))
-    return unknown, mended[: len(mended) - len(unknown)], None
+    return tuple(m for m in mended[tail:] if isinstance(m, ToolResult))

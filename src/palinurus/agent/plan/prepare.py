@@ -6,22 +6,32 @@ kept in `AgentBase`; per message only the session, the history and the message i
 
 from __future__ import annotations
 
-import os
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
-from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from palinurus.agent import hookcalls
 from palinurus.agent.marks import TaintMarks
-from palinurus.agent.plan.levels import apply_exec_rules, read_show, resolve_exec_rules, resolve_show, set_posting
+from palinurus.agent.plan.levels import (
+    apply_exec_rules,
+    apply_options,
+    check_options,
+    read_sampling,
+    read_show,
+    resolve_exec_rules,
+    resolve_show,
+    set_posting,
+)
 from palinurus.agent.plan.offer import ToolOffers
 from palinurus.agent.plan.opening import (
     Opening,
     Tell,
     count_pinned,
+    find_unknown_results,
+    is_continuation,
     limit_timeout,
     needs_startup_notes,
     prepend_preface,
@@ -30,7 +40,7 @@ from palinurus.agent.plan.opening import (
     view_history,
 )
 from palinurus.agent.plan.prompt import PromptBuilder, make_occasion
-from palinurus.agent.plan.runplan import ModelCandidate, RunLimits, RunPlan
+from palinurus.agent.plan.runplan import AgentBase, ModelCandidate, RunPlan, make_agent_base
 from palinurus.agent.plan.sandbox import (
     AttachFiles,
     ToolSandbox,
@@ -42,19 +52,24 @@ from palinurus.agent.plan.sandbox import (
 )
 from palinurus.agent.plan.window import TokenCalibration, limit_tool_results, resolve_history_rules
 from palinurus.clock import Clock
+from palinurus.config.secrets import list_known_secrets
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.config.zones import find_zone
 from palinurus.core.history.fit import fit_history
+from palinurus.core.history.repair import repair_history
 from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
-from palinurus.core.levels.thinking import check_level, find_thinking_profile, list_level_ids
-from palinurus.core.policy.audience import is_shared
-from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target, TurnOptions
+from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
+from palinurus.core.policy.audience import is_outsider, is_shared
+from palinurus.core.types.approval import ExecRules
+from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, Message, UserMessage
 from palinurus.core.types.model import ModelFailure, ModelSpec, Prompt
-from palinurus.core.types.tool import Tool, ToolSettings
+from palinurus.core.types.tool import HiddenTexts, Tool, ToolSettings
+from palinurus.errors import StateError
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
+from palinurus.providers.wire.history import list_missing_controls
 from palinurus.sessions.entries import MessageEntry, TranscriptEntry
 from palinurus.sessions.lifecycle import (
     CurrentSession,
@@ -67,36 +82,29 @@ from palinurus.sessions.record import SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
 from palinurus.store.port import RunClaim, Store, make_id
 from palinurus.tools.persona import get_persona_watches
+from palinurus.tools.web.shrink import shrink_image
 from palinurus.workspace.images import FetchImage, ImageLimits, find_images, resize_images
 from palinurus.workspace.sources import PromptSources
 
 
-class AgentBase(NamedTuple):
-    """What is laid out once per agent and configuration."""
-
-    agent: AgentSettings
-    settings: ToolSettings
-    limits: RunLimits
-
-
-class PreparedRun(NamedTuple):
+class PreparedRun(msgspec.Struct, frozen=True):
     """The plan, with the session it belongs to. `finished` is set when the answer is already on file."""
 
     plan: RunPlan
     transcript: Transcript
     session: SessionRecord
-    stored: bool  # the session row is on disk
+    unsaved: CurrentSession | None  # whose row must be on disk before the turn writes anything
     finished: AssistantMessage | None = None
     view: Callable[[], tuple[Message, ...]] = tuple  # what a request carries of the transcript as it is then
 
 
-class RunRefusal(NamedTuple):
+class RunRefusal(msgspec.Struct, frozen=True):
     """The run cannot start; `failure` says why, in words for the person who asked."""
 
     failure: ModelFailure
 
 
-class PreparerParts(NamedTuple):
+class PreparerParts(msgspec.Struct, frozen=True):
     """What plans are made of."""
 
     settings: Settings
@@ -120,9 +128,9 @@ class RunPreparer:
     """Makes plans. One per configuration."""
 
     def __init__(self, parts: PreparerParts) -> None:
-        self._parts = parts
-        settings = parts.settings
-        self._bases = {ident: _make_base(a, settings, parts.env) for ident, a in settings.agents.items()}
+        self._parts, settings = parts, parts.settings
+        hidden = HiddenTexts(list_known_secrets(settings, parts.catalog.environ))
+        self._bases = {ident: make_agent_base(a, settings, parts.env, hidden) for ident, a in settings.agents.items()}
         self.offers = ToolOffers(settings, parts.catalog, parts.tools)
         self.sandboxes = ToolSandboxes(settings, parts.env, make=parts.calibration is not None)
         self.marks = TaintMarks(parts.store)
@@ -135,28 +143,28 @@ class RunPreparer:
         if (base := self._bases.get(route.agent)) is None:
             return RunRefusal(ModelFailure("config", f"unknown agent '{route.agent}'"))
         session = (found := await self._session(claim, inbound, route)).record
-        model = self._model(_asked(inbound, inline).model, session, base.agent, await self._wanted(inbound, route.key))
-        model = self._check_level(model, inbound.options) if not inline.thinking else model
+        asked, sampling = apply_options(inbound, inline), read_sampling(inbound.options)
+        model = self._model(asked.model, session, base.agent, await self._wanted(inbound, route.key))
+        model = check_options(model, inbound.options, self._parts.catalog, strict=not inline.thinking)
         if isinstance(model, ModelFailure):
             return RunRefusal(model)
-        choices = self._choices(model, _asked(inbound, inline), session, base.agent)
+        choices = self._choices(model, asked, session, base.agent, wanted=sampling)
         transcript = await self._load(session, route, base.agent)
         inbound = self._shared(inbound, route.key, session, transcript)
         rules = resolve_history_rules(self._parts.settings, base.agent, model, inbound, route=route)
-        now = self._parts.clock.now()
-        resumed = bool(transcript.entries_of(claim.id))
-        inbound = inbound if resumed else await self._attached(inbound, route, base.agent, model.vision)
+        now, resumed = self._parts.clock.now(), bool(transcript.entries_of(claim.id))
+        cell = await self._lay_out(base.agent, route, inbound)
+        inbound = inbound if resumed else await self._attached(inbound, route, cell, model.vision)
         opening, history, finished = split_opening(inbound, transcript, resumed=resumed, now=now)
-        remembered = needs_startup_notes(session) and not resumed and not inbound.shared
-        if not resumed and (inbound.text or inbound.images):  # a tool called from outside is told nothing
-            opening = await self._noted(opening, claim, route, now if remembered else None)
+        notes = needs_startup_notes(session) and not resumed and not inbound.shared
+        opening = opening if resumed else await self._noted(opening, claim, route, inbound, now=now if notes else None)
         levels = resolve_show(inline, session, read_show(base.agent))
-        cell = await self._lay_out(base.agent, route, inbound.shared)
-        occasion = make_occasion(inbound, route.key, choices[0], session)
+        occasion = make_occasion(inbound, route.key, choices[0], session, cell=cell.cell.kind)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
         judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline=inline)
-        occasion = occasion._replace(reasoning=levels.reasoning, sandbox=describe_box(cell.box, judged, offer.tools))
-        used = apply_exec_rules(self._settings(base, cell, offer.tools, route.key), judged, base.settings.exec_env)
+        box, continued = describe_box(cell.box, judged, offer.tools), is_continuation(history, inbound)
+        occasion = replace(occasion, reasoning=levels.reasoning, sandbox=box, continued=continued)
+        used = self._settings(base, cell, offer.tools, inbound, key=route.key, judged=judged)
         plan = RunPlan(
             id=make_id(now),
             item=claim.id,
@@ -165,7 +173,7 @@ class RunPreparer:
             session_id=session.sessionId,
             transcript=session.path(route.agent),
             choices=choices,
-            sampling=_sampling(inbound.options),
+            sampling=sampling,
             prompt=self._parts.prompts.prompt(route.agent, offer.tools.values(), occasion),
             history=fit_history(history, rules, count_pinned(inbound, transcript), None if resumed else now),
             opening=opening,
@@ -178,38 +186,60 @@ class RunPreparer:
             show=set_posting(levels, base.agent, inbound, offer.tools),
             started=now,
             earlier=_earlier(transcript.entries_of(claim.id)),
-            startup=remembered,
+            startup=notes,
             inline=inline,
             quiet=set_posting(read_show(base.agent), base.agent, inbound, offer.tools),
             profile=session.authProfileOverride or "",
             scale=await self._parts.calibration.learn(transcript, model.ref) if self._parts.calibration else 1.0,
-            taint=await self.marks.taint(transcript, cell.workspace, notes=remembered),
+            taint=await self.marks.taint(transcript, cell.workspace, notes=notes),
         )
         plan = await hookcalls.change_prompt(self._parts.hooks, plan)
         view = partial(view_history, inbound, transcript, rules)
-        return PreparedRun(plan, transcript, session, found.stored, finished=finished, view=view)
+        return PreparedRun(plan, transcript, session, None if found.stored else found, finished=finished, view=view)
+
+    async def write_unknown_results(self, route: Route, item: str, *, idle: bool) -> None:
+        """Answer the calls of a message that gets no run any more (`idle`: nor its session). Raises StateError."""
+        row, base = await self._parts.store.session(str(route.key)), self._bases.get(route.agent)
+        if row is None or base is None:
+            return
+        transcript = await self._load(SessionRecord.decode(row.data), route, base.agent)
+        said, now, mark = transcript.messages(), self._parts.clock.now(), transcript.mark()
+        unknown = find_unknown_results(said, repair_history(said)) if transcript.entries_of(item) else ()
+        lines = [line for result in unknown for line in transcript.add(result, item, now)]
+        try:
+            await self._parts.store.write(lines, idle=str(route.key) if idle else "")
+        except StateError:
+            transcript.rollback(mark, lines)
+            raise
+
+    def forget(self, transcript: Transcript) -> None:
+        """What it holds may never have reached the disk: the next turn reads it again."""
+        self._parts.transcripts.forget(transcript.path)
 
     async def _load(self, session: SessionRecord, route: Route, agent: AgentSettings) -> Transcript:
         return await self._parts.transcripts.load(session.path(route.agent), agent.workspace, str(route.key))
 
-    async def _lay_out(self, agent: AgentSettings, route: Route, shared: bool) -> ToolSandbox:
+    async def _lay_out(self, agent: AgentSettings, route: Route, inbound: Inbound) -> ToolSandbox:
         """Where its tools work; everything that a run finds there is where it belongs."""
-        cell = self.sandboxes.of(agent, route.key, shared=shared)
+        cell = self.sandboxes.of(agent, route.key, shared=inbound.shared, outsider=inbound.outsider)
         get_persona_watches().undo_strays(cell.workspace)
         await self._parts.sources.ready(agent, route.key)
         if self._parts.ready is not None:
             await self._parts.ready()
         return cell
 
-    async def _noted(self, opening: Opening, claim: RunClaim, route: Route, now: int | None) -> Opening:
+    async def _noted(
+        self, opening: Opening, claim: RunClaim, route: Route, inbound: Inbound, *, now: int | None
+    ) -> Opening:
         """With what goes before the message: what the session is told, and (from `now`) the notes of the last days."""
+        if not (inbound.text or inbound.images):
+            return opening  # a tool called from outside is told nothing
         if now is not None:
-            workspace = self._bases[route.agent].agent.workspace
-            opening = prepend_preface(opening, read_startup_notes(workspace, now, self._zones[route.agent]))
-        if self._parts.tell is None:
-            return opening
-        told = await self._parts.tell(str(route.key), claim.id)
-        return prepend_preface(opening, told.text, told.source)
+            agent = self._bases[route.agent].agent
+            notes = read_startup_notes(agent.workspace, now, self._zones[route.agent], agent.startup)
+            opening = prepend_preface(opening, notes)
+        told = await self._parts.tell(str(route.key), claim.id) if self._parts.tell else None
+        return opening if told is None else prepend_preface(opening, told.text, told.source)
 
     async def preview(self, key: SessionKey) -> Prompt:
         """The prompt the session's next run would get, hooks aside."""
@@ -226,49 +256,61 @@ class RunPreparer:
         choice = self._choice(model, NO_INLINE, session, base.agent)
         tools = self.offers.offer(self.offers.question(key, nobody, model, session)).tools
         judged = resolve_exec_rules(self._parts.settings, key.agent, session, nobody, inline=NO_INLINE)
-        box = describe_box(self.sandboxes.of(base.agent, key).box, judged, tools)
-        occasion = make_occasion(nobody, key, choice, session)._replace(sandbox=box)
+        cell = self.sandboxes.of(base.agent, key, outsider=nobody.outsider)
+        occasion = make_occasion(nobody, key, choice, session, cell=cell.cell.kind)
+        occasion = replace(occasion, sandbox=describe_box(cell.box, judged, tools))
         return self._parts.prompts.prompt(key.agent, tools.values(), occasion)
 
     def _shared(self, inbound: Inbound, key: SessionKey, session: SessionRecord, transcript: Transcript) -> Inbound:
-        """With the word on whether others than the owner see what comes of it."""
+        """With the word on whether others than the owner see what comes of it, and on who may use the machine."""
         said = (e.message for e in transcript.path_to_leaf() if isinstance(e, MessageEntry))
         words = (message.source for message in said if isinstance(message, UserMessage) and message.source)
         shared = is_shared(inbound, key, session.extra, words, insiders=self.offers.insiders)
-        return msgspec.structs.replace(inbound, shared=True) if shared else inbound
+        return replace(inbound, shared=shared, outsider=is_outsider(inbound, self.offers.trusted))
 
-    async def _pictured(self, inbound: Inbound, route: Route, agent: AgentSettings) -> Inbound:
+    async def _pictured(self, inbound: Inbound, route: Route, workspace: str) -> Inbound:
         """With the images it came with and those its text names, as models that see take them.
 
         Only a person's own words make us fetch: an address that a model wrote could carry away what it knows."""
         person = route.lane == "main" and not inbound.system and not inbound.source
-        limits = ImageLimits(side=agent.image_side, fetch=self._parts.fetch if person else None)
+        side, fetch = self._bases[route.agent].agent.image_side, self._parts.fetch if person else None
+        limits = ImageLimits(side=side, fetch=fetch, shrink=shrink_image)
         came = await resize_images(inbound.images, limits)
-        seen = await find_images(inbound.text, agent.workspace, limits)
+        seen = await find_images(inbound.text, workspace, limits)
         text = "\n".join([seen.text, *came.notes, *seen.notes])
         source = inbound.source or (f"web {seen.fetched[0]}" if seen.fetched else "")
-        return msgspec.structs.replace(inbound, text=text, images=(*came.images, *seen.images), source=source)
+        return replace(inbound, text=text, images=(*came.images, *seen.images), source=source)
 
-    async def _attached(self, inbound: Inbound, route: Route, agent: AgentSettings, vision: bool) -> Inbound:
+    async def _attached(self, inbound: Inbound, route: Route, cell: ToolSandbox, vision: bool) -> Inbound:
         """With what its images show and its files say."""
-        inbound = await self._pictured(inbound, route, agent) if vision else inbound
+        inbound = await self._pictured(inbound, route, cell.workspace) if vision else inbound
         attach = self._parts.attach if inbound.files else None
-        where = locate_inbound_folder(self._parts.settings.home, route.key)
-        return inbound if attach is None else await attach(inbound, where, agent.image_side, vision)
+        side = self._bases[route.agent].agent.image_side
+        folder = locate_inbound_folder(self._parts.settings.home, route.key)
+        if attach is None:
+            return inbound
+        done = await attach(replace(inbound, session=str(route.key)), folder, side, vision)
+        return replace(done, session=inbound.session)
 
-    def _settings(self, base: AgentBase, cell: ToolSandbox, tools: Mapping[str, Tool], key: SessionKey) -> ToolSettings:
-        """With the variables that skills of the agent declare; what the program sets itself goes before them."""
-        given = {name: value.reveal() for name, value in self._parts.sources.env(base.agent).items()}
-        env = {**given, **base.settings.exec_env}
-        used = msgspec.structs.replace(base.settings, exec_env=env, background="process" in tools)
-        used = apply_sandbox(used, cell, self._parts.settings.tools.exec.env)
-        return open_inbound_files(used, cell, locate_inbound_folder(self._parts.settings.home, key))
+    def _settings(
+        self,
+        base: AgentBase,
+        cell: ToolSandbox,
+        tools: Mapping[str, Tool],
+        inbound: Inbound,
+        key: SessionKey,
+        judged: ExecRules,
+    ) -> ToolSettings:
+        """With what the config gives to skills of the agent, and what no tool may say of it."""
+        rules = base.settings.taint.narrow(key.agent, inbound.target.channel)
+        skills = () if inbound.outsider else self._parts.sources.list_variables(base.agent)
+        used = replace(base.settings, background="process" in tools, taint=rules, skills=skills)
+        used = apply_sandbox(used, cell, base.agent.tools.exec.env)
+        used = open_inbound_files(used, cell, locate_inbound_folder(self._parts.settings.home, key))
+        return apply_exec_rules(used, judged, base.settings.exec_env)
 
     async def _session(self, claim: RunClaim, inbound: Inbound, route: Route) -> CurrentSession:
-        """The session as it stands, or the one that begins because the last one's time is over.
-
-        A turn that goes on after a crash stays in its session, however late it is.
-        """
+        """The session as it stands, or one that begins because the last one's time is over: never in a resumed turn."""
         parts = self._parts
         row = await parts.store.session(str(route.key))
         person = claim.attempts <= 1 and route.lane == "main" and not inbound.system
@@ -298,21 +340,20 @@ class RunPreparer:
         asked = asked or wanted or chosen
         return self._parts.catalog.find(asked, agent) if asked else self._parts.catalog.default(agent)
 
-    def _check_level(self, model: ModelSpec | ModelFailure, options: TurnOptions) -> ModelSpec | ModelFailure:
-        """The model, or which levels it has where the message insists on one that it has not."""
-        if isinstance(model, ModelFailure) or not options.strict:
-            return model
-        offered = find_thinking_profile(model, self._parts.catalog.vendor(model.ref.provider))
-        why = check_level(options.thinking, model, offered)[1]
-        return ModelFailure("config", why) if why else model
-
     def _choices(
-        self, model: ModelSpec, asked: InlineDirectives, session: SessionRecord, agent: AgentSettings
+        self,
+        model: ModelSpec,
+        asked: InlineDirectives,
+        session: SessionRecord,
+        agent: AgentSettings,
+        wanted: Collection[str],
     ) -> tuple[ModelCandidate, ...]:
+        """The model and those that may stand in for it, which must be able to do what the message asks (`wanted`)."""
         found = (self._parts.catalog.find(text, agent) for text in agent.fallbacks)
         # A model the person chose is strict: nobody stands in for it.
         strict = bool(asked.model) or (bool(session.modelOverride) and session.modelOverrideSource != "auto")
         others = [] if strict else [m for m in found if isinstance(m, ModelSpec) and m.ref != model.ref]
+        others = [m for m in others if not list_missing_controls(m, wanted)]
         return tuple(self._choice(m, asked, session, agent) for m in (model, *others))
 
     def _choice(
@@ -339,38 +380,3 @@ class RunPreparer:
 def _earlier(entries: list[TranscriptEntry]) -> tuple[AssistantMessage, ...]:
     said = (entry.message for entry in entries if isinstance(entry, MessageEntry))
     return tuple(m for m in said if isinstance(m, AssistantMessage) and not m.failed)
-
-
-def _make_base(agent: AgentSettings, settings: Settings, env: dict[str, str]) -> AgentBase:
-    used = ToolSettings(
-        workspace_only=settings.tools.workspace_only,
-        patch_workspace_only=settings.tools.exec.patch_workspace_only,
-        exec_timeout=settings.tools.exec.timeout,
-        exec_env={**env, **settings.tools.exec.env},
-        protected=(settings.home,),
-        taint=settings.tools.taint,
-        readable=(os.path.join(settings.home, "skills"),),
-    )
-    limits = RunLimits(
-        timeout=agent.timeout,
-        max_turns=agent.max_turns,
-        loop_warn=settings.tools.loop_warn,
-        loop_stop=settings.tools.loop_stop,
-    )
-    return AgentBase(agent, used, limits)
-
-
-def _asked(inbound: Inbound, inline: InlineDirectives) -> InlineDirectives:
-    """With what the options of the message ask for, where no directive does."""
-    options = inbound.options
-    return msgspec.structs.replace(
-        inline,
-        model=inline.model or options.model,
-        thinking=inline.thinking or options.thinking,
-        fast=inline.fast or options.fast,
-    )
-
-
-def _sampling(options: TurnOptions) -> dict[str, Any]:
-    known = ("max_tokens", "temperature", "tool_choice")
-    return {name: value for name in known if (value := getattr(options, name)) is not None}

@@ -11,7 +11,7 @@ import itertools
 import os
 import platform
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -20,12 +20,14 @@ from palinurus.agent.plan.runplan import ModelCandidate
 from palinurus.config.sections.agents import PromptSettings
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.config.zones import detect_timezone
+from palinurus.core.policy.audience import is_owners_turn
 from palinurus.core.prompt import facts
 from palinurus.core.prompt import facts as words
 from palinurus.core.prompt.bootstrap import hide_memory
 from palinurus.core.prompt.facts import (
     DocsFact,
     FileFact,
+    ProgramAccess,
     PromptContribution,
     PromptFacts,
     PromptMode,
@@ -36,16 +38,19 @@ from palinurus.core.prompt.facts import (
     find_surface,
 )
 from palinurus.core.prompt.render import render_prompt
+from palinurus.core.structured import write_form_request
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelSpec, Prompt
+from palinurus.core.types.sandbox import SandboxKind
 from palinurus.core.types.tool import Tool
+from palinurus.plugins.checkout import find_update_source
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import SessionRecord
 
 # What can be reached from everywhere; a field is filled in when the thing exists.
 LINKS = DocsFact(hub="https://clawhub.ai")  # skills in the format we read
-SETTINGS_PAGES = ("configuration.md", "configuration-reference.md")  # named once they are written
+SETTINGS_PAGES = ("config.md",)
 # The names that packages give to addresses -> what they are to us.
 PROJECT_LINKS = {
     "documentation": "site", "docs": "site", "repository": "repository", "source": "repository",
@@ -54,7 +59,7 @@ PROJECT_LINKS = {
 SHELL = "sh"  # what exec runs commands with
 
 
-class PromptSupply(NamedTuple):
+class PromptSupply(msgspec.Struct, frozen=True):
     """What the workspace gives to a prompt."""
 
     files: tuple[FileFact, ...] = ()
@@ -71,7 +76,7 @@ def supply_nothing(agent: AgentSettings, key: SessionKey) -> PromptSupply:
     return PromptSupply()
 
 
-class PromptOccasion(NamedTuple):
+class PromptOccasion(msgspec.Struct, frozen=True):
     """One run, as far as its prompt is concerned."""
 
     key: SessionKey
@@ -85,10 +90,15 @@ class PromptOccasion(NamedTuple):
     sandbox: SandboxFact | None = None
     pushed: bool = True  # replies are posted on a channel; False: a client reads them itself
     shared: bool = False  # others than the owner see what comes of it
+    inside: ProgramAccess = ""  # what `pal` in its commands can do
+    continued: bool = False  # the turn follows a finished answer
 
 
-def make_occasion(inbound: Inbound, key: SessionKey, choice: ModelCandidate, session: SessionRecord) -> PromptOccasion:
+def make_occasion(
+    inbound: Inbound, key: SessionKey, choice: ModelCandidate, session: SessionRecord, *, cell: SandboxKind = "docker"
+) -> PromptOccasion:
     """The occasion of a message. `options.promptMode` is the program's own; no face hands it on from outside."""
+    form = inbound.options.answer
     return PromptOccasion(
         key,
         choice.model,
@@ -96,11 +106,19 @@ def make_occasion(inbound: Inbound, key: SessionKey, choice: ModelCandidate, ses
         inbound.target.channel,
         kind=inbound.kind,
         reasoning=session.reasoningLevel or "off",
-        extra=inbound.options.system,
+        extra="\n\n".join(filter(None, (inbound.options.system, write_form_request(form) if form else ""))),
         mode=inbound.options.prompt_mode,
         pushed=inbound.push,
         shared=inbound.shared,
+        inside=describe_access(inbound, cell),
     )
+
+
+def describe_access(inbound: Inbound, kind: SandboxKind) -> ProgramAccess:
+    """What `pal` in a turn's commands can do, as `tools/commands/exec.py` sees to it."""
+    if kind == "docker" or not is_owners_turn(inbound):
+        return ""
+    return "all" if kind == "none" else "look"
 
 
 def choose_prompt_mode(key: SessionKey) -> PromptMode:
@@ -111,12 +129,23 @@ def choose_prompt_mode(key: SessionKey) -> PromptMode:
 class PromptBuilder:
     """Makes prompts. One per configuration."""
 
-    def __init__(self, settings: Settings, catalog: Catalog, supply: PromptSupplier = supply_nothing) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        catalog: Catalog,
+        supply: PromptSupplier = supply_nothing,
+        *,
+        speech: Callable[[str], str] = lambda agent: "off",
+    ) -> None:
+        """`speech`: which replies of an agent are read aloud. Where nobody can speak no prompt speaks of it, whatever
+        is configured."""
+        self._speech = speech
         self._settings = settings
         self._catalog = catalog
         self._supply = supply
         self._host = PromptFacts(
-            docs=find_documentation(),
+            docs=(docs := find_documentation()),
+            updates=bool(find_update_source(docs.source)),
             host=platform.node(),
             os=f"{platform.system()} ({platform.machine()})",
             python=platform.python_version(),
@@ -134,12 +163,15 @@ class PromptBuilder:
         settings, base = self._settings.agents[agent], self._bases[agent]
         seen = find_surface(now.channel, self._settings.channels.get(now.channel, {}))
         supplied = self._supply(settings, now.key)
+        files = hide_memory(supplied.files) if now.shared else supplied.files
+        skipped = settings.injection == "never" or (settings.injection == "continuation-skip" and now.continued)
         offered = tuple(ToolFact(tool.name, take_first_sentence(tool.description)) for tool in tools if not tool.idle)
         return msgspec.structs.replace(
             base,
+            knobs=self._voiced(base.knobs, settings),
             mode=now.mode or now.model.compat.get("promptMode") or choose_prompt_mode(now.key),
             tools=offered,
-            files=hide_memory(supplied.files) if now.shared else supplied.files,
+            files=() if skipped else files,
             pending=supplied.pending,
             skills=supplied.skills,
             skills_left=supplied.skills_left,
@@ -159,6 +191,7 @@ class PromptBuilder:
             approvals=seen.approvals,
             reactions=seen.reactions,
             extra=now.extra,
+            inside=now.inside,
         )
 
     def _base(self, agent: AgentSettings) -> PromptFacts:
@@ -172,6 +205,13 @@ class PromptBuilder:
             knobs=resolve_knobs(self._settings, agent),
             wake=self._settings.tools.exec.process.notify,
         )
+
+    def _voiced(self, knobs: PromptOptions, agent: AgentSettings) -> PromptOptions:
+        """Asked anew each time: /tts may have switched it."""
+        mode = self._speech(agent.id)
+        if mode == "off":
+            return knobs
+        return msgspec.structs.replace(knobs, voice=words.write_voice_hint(mode, agent.speech.long))
 
     def _contribution(self, model: ModelSpec, set_to: PromptOptions) -> PromptContribution:
         vendor = self._catalog.vendor(model.ref.provider)
@@ -189,7 +229,6 @@ def resolve_knobs(settings: Settings, agent: AgentSettings) -> PromptOptions:
             "aliases": tuple(sorted(agent.aliases.items())),
             "citations": own.citations,
             "delegation": own.delegation,
-            "voice": words.write_voice_hint(own.voice, own.voice_limit),
             "heartbeat": _heartbeat(settings, agent, own),
             "silent_group": own.silent_group,
             "warn": own.truncation_warning,
@@ -239,7 +278,7 @@ def read_project_links(package: str) -> DocsFact:
     nothing of its source has it beside it: it is Python."""
     found: dict[str, str] = {}
     for file in glob.glob(os.path.join(glob.escape(os.path.dirname(package)), "palinurus-*.dist-info", "METADATA")):
-        with open(file, encoding="utf-8", errors="replace") as lines:
+        with open(file, encoding="utf-8", errors="replace") as lines:  # our own
             for line in itertools.takewhile(str.strip, lines):  # the headers
                 name, _, address = line.removeprefix("Project-URL:").partition(",")
                 if line.startswith("Project-URL:") and (field := PROJECT_LINKS.get(name.strip().lower())):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import msgspec
 
+from palinurus.config.sections.context import RetrySettings
+from palinurus.config.sections.credentials import AuthSettings
+from palinurus.config.sections.tools import LoopSettings
+from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.levels.resolve import FastMode, ThinkingDecision
 from palinurus.core.types.inbound import NO_INLINE, Inbound, InlineDirectives, Route
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.core.types.model import ModelSpec, Prompt
 from palinurus.core.types.outbound import RunVisibility
-from palinurus.core.types.tool import Tool, ToolEffect, ToolSettings, ToolSpec
+from palinurus.core.types.tool import HiddenTexts, Tool, ToolEffect, ToolSettings, ToolSpec
 
 
 class RunLimits(msgspec.Struct, frozen=True):
@@ -20,9 +25,35 @@ class RunLimits(msgspec.Struct, frozen=True):
     timeout: float = 172_800.0  # seconds, whole run
     max_turns: int = 200
     calls_per_turn: int = 64  # tool calls taken from one answer
-    loop_warn: int = 3  # same call with the same arguments: the result carries a warning
-    loop_stop: int = 6  # … and the run ends
+    loops: LoopSettings = LoopSettings()  # the same call with the same arguments, again and again
     parallel: int = 8  # tools of one batch at the same time
+    retries: RetrySettings = RetrySettings()  # calls of models for one answer
+    auth: AuthSettings = AuthSettings()  # other keys among them
+
+
+class AgentBase(msgspec.Struct, frozen=True):
+    """What is laid out once per agent and configuration."""
+
+    agent: AgentSettings
+    settings: ToolSettings
+    limits: RunLimits
+
+
+def make_agent_base(agent: AgentSettings, settings: Settings, env: dict[str, str], hidden: HiddenTexts) -> AgentBase:
+    """`env`: of the children of tools; `hidden`: what no tool may say."""
+    tools, home = agent.tools, settings.home
+    limits = RunLimits(timeout=agent.timeout, max_turns=agent.max_turns, loops=tools.loops, retries=agent.retries)
+    used = ToolSettings(
+        workspace_only=tools.workspace_only,
+        patch_workspace_only=tools.exec.patch_workspace_only,
+        exec_timeout=tools.exec.timeout,
+        exec_env={**env, **tools.exec.env},
+        protected=(home,),
+        secrets=hidden,
+        taint=tools.taint,
+        readable=(os.path.join(home, "skills"),),
+    )
+    return AgentBase(agent, used, msgspec.structs.replace(limits, auth=settings.auth))
 
 
 class ModelCandidate(msgspec.Struct, frozen=True):

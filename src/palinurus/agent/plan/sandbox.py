@@ -9,22 +9,24 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import TypeAlias
 
 import msgspec
 
 from palinurus.config.sections.sandbox import GUARDED, remove_port
 from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.folders import is_inside
 from palinurus.core.policy.audience import MEMORY_PATHS
 from palinurus.core.prompt.facts import SandboxFact
 from palinurus.core.stream.marks import allow_beneath
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.sandbox import EPHEMERAL_PORTS, ContainerMount, PortRanges, SandboxSpec, is_inside
+from palinurus.core.types.sandbox import EPHEMERAL_PORTS, SEPARATE, ContainerMount, PortRanges, SandboxSpec
 from palinurus.core.types.tool import ToolSettings
-from palinurus.tools.sandbox import system
+from palinurus.tools.commands.toolchains import find_developer_tools, write_git_identity
+from palinurus.tools.sandbox import landlock, system
 from palinurus.tools.sandbox.probe import SandboxSupport, detect_support
 
 # Files that people send: each session has a folder of its own below the state directory, which its tools may read and
@@ -51,7 +53,7 @@ def open_inbound_files(settings: ToolSettings, cell: ToolSandbox, path: str) -> 
 AGENT_MOUNT = "/agent"  # where a container sees the agent's workspace when it may only read it
 
 
-class ToolSandbox(NamedTuple):
+class ToolSandbox(msgspec.Struct, frozen=True):
     """Where and how tools of a session run. `box` is what the prompt says about a sandboxed session."""
 
     workspace: str
@@ -74,31 +76,52 @@ class ToolSandboxes:
         """`make` False: a look without consequences, no folder is made."""
         self._settings = settings
         self._user = os.path.realpath(env.get("HOME") or "/nonexistent")
+        self._tools = find_developer_tools(env.get("HOME") or "/nonexistent", env.get("PATH", ""))
         self._look = look
         self._make = make
         self._system: tuple[str, ...] | None = None
         self._hosts: dict[str, ToolSandbox] = {}
 
-    def of(self, agent: AgentSettings, key: SessionKey, *, shared: bool = False) -> ToolSandbox:
-        """The session's; without the owner's memory where others see what comes of it. Raises OSError if a folder
-        cannot be made."""
-        found = self._find(agent, key)
+    def of(self, agent: AgentSettings, key: SessionKey, *, shared: bool = False, outsider: bool = False) -> ToolSandbox:
+        """The session's; without the owner's memory where others see what comes of it, and apart from the agent's
+        workspace and home for people who are not trusted with them. Raises OSError if a folder cannot be made."""
+        found = self._separate(agent, key) if outsider and not is_sandboxed(agent, key) else self._find(agent, key)
         return hide_paths(found, list_memory_paths(agent)) if shared else found
+
+    def locate_workspace(self, key: SessionKey, asker: Inbound) -> str:
+        """Where the tools of a session work for this asker. Raises OSError if the folder cannot be made."""
+        return self.of(self._settings.agents[key.agent], key, outsider=asker.outsider).workspace
 
     def _find(self, agent: AgentSettings, key: SessionKey) -> ToolSandbox:
         if is_sandboxed(agent, key):
             return self._sandboxed(agent, key)
         if agent.id not in self._hosts:
-            self._hosts[agent.id] = self._host(agent)
+            self._hosts[agent.id] = self._host(agent, agent.workspace, agent.id)
         return self._hosts[agent.id]
 
-    def _host(self, agent: AgentSettings) -> ToolSandbox:
+    def _separate(self, agent: AgentSettings, key: SessionKey) -> ToolSandbox:
+        """Held as the agent's own, with a workspace and a home that nobody else's turns see."""
+        name = make_session_slug(str(key))
+        workspace = os.path.join(agent.sandbox.root, name)
+        found = self._host(agent, workspace, f"box-{name}")
+        return msgspec.structs.replace(found, box=SandboxFact(workspace, "none"))
+
+    def _host(self, agent: AgentSettings, workspace: str, name: str) -> ToolSandbox:
         box = agent.sandbox
         kind = {"auto": self._look().best(), "off": "none"}.get(box.contain, box.contain)
         if kind == "none":
-            return ToolSandbox(self._made(agent.workspace), SandboxSpec(accepted=box.contain == "off"), {})
+            # each command is asked about; file tools keep to the workspace and the system's files
+            own = self._open((self._made(workspace), *box.write))
+            spec = SandboxSpec(accepted=True) if box.contain == "off" else SandboxSpec("none", self._readable(), own)
+            return ToolSandbox(workspace, spec, {})
         base = SandboxSpec(kind=kind, connect=self._ports(box.connect), limits=box.limits)  # type: ignore[arg-type]
-        return self._furnished(agent, base, agent.workspace, agent.id)
+        found = self._furnished(agent, base, workspace, name)
+        if self._make and workspace == agent.workspace:  # others are not told who the owner is
+            write_git_identity(self._user, found.env["HOME"])
+        read = (*found.cell.read, *self._open(self._tools.read))
+        return msgspec.structs.replace(
+            found, cell=msgspec.structs.replace(found.cell, read=read), env={**self._tools.env, **found.env}
+        )
 
     def _furnished(
         self, agent: AgentSettings, cell: SandboxSpec, workspace: str, name: str, read: str = ""
@@ -113,20 +136,25 @@ class ToolSandboxes:
             cell,
             read=(*self._readable(), *self._open(readable)),
             write=(*self._open((self._made(workspace), *box.write)), home, temporary, *system.list_devices()),
-            unix=box.unix or cell.kind == "bubblewrap",  # there, sockets outside are out of sight
+            # in namespaces sockets of the file system are out of sight, and Landlock keeps the abstract ones away
+            unix=box.unix or (cell.kind in SEPARATE and self._look().landlock >= landlock.SCOPE_SINCE),
             temporary=temporary,
         )
         return ToolSandbox(workspace, full, {"HOME": home, "TMPDIR": temporary})
 
     def _readable(self) -> tuple[str, ...]:
         if self._system is None:
-            self._system = self._open(system.list_readable())
+            found = system.list_readable()  # two hundred, and real paths but for a few
+            self._system = self._cover(os.path.realpath(path) if path in system.KERNEL else path for path in found)
         return self._system
 
     def _open(self, paths: tuple[str, ...]) -> tuple[str, ...]:
+        return self._cover(os.path.realpath(path) for path in paths)
+
+    def _cover(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Real paths, without what is guarded below them."""
         guarded = (os.path.realpath(self._settings.home), *(os.path.join(self._user, name) for name in GUARDED))
-        pieces = (piece for path in paths for piece in system.cover_around(os.path.realpath(path), guarded))
+        pieces = (piece for path in paths for piece in system.cover_around(path, guarded))
         return tuple(dict.fromkeys(pieces))
 
     def _made(self, path: str) -> str:
@@ -162,7 +190,7 @@ class ToolSandboxes:
         if box.backend != "docker":
             base = SandboxSpec(kind=box.backend, connect=(), limits=box.limits)  # type: ignore[arg-type]
             found = self._furnished(agent, base, workspace, f"box-{name}", read=seen)
-            return found._replace(box=SandboxFact(workspace, box.access, seen))
+            return msgspec.structs.replace(found, box=SandboxFact(workspace, box.access, seen))
         mounts = (ContainerMount(os.path.realpath(workspace), box.box.workdir, True), *box.box.mounts)
         if seen:
             mounts = (*mounts, ContainerMount(os.path.realpath(seen), AGENT_MOUNT))
@@ -211,7 +239,7 @@ def hide_paths(found: ToolSandbox, hidden: tuple[str, ...]) -> ToolSandbox:
             mounts=(*box.mounts, *(ContainerMount(os.devnull, target) for target, folder in seen if not folder)),
             tmpfs=(*box.tmpfs, *(target for target, folder in seen if folder)),
         )
-    return found._replace(cell=msgspec.structs.replace(cell, box=box))
+    return msgspec.structs.replace(found, cell=msgspec.structs.replace(cell, box=box))
 
 
 def apply_sandbox(settings: ToolSettings, where: ToolSandbox, declared: Mapping[str, str]) -> ToolSettings:
@@ -225,8 +253,9 @@ def apply_sandbox(settings: ToolSettings, where: ToolSandbox, declared: Mapping[
 
 
 def describe_box(box: SandboxFact | None, rules: ExecRules, tools: Collection[str]) -> SandboxFact | None:
-    """With the word on whether commands of this turn may leave it."""
-    return box and msgspec.structs.replace(box, elevated="exec" in tools and not rules.gates)
+    """With the word on whether commands of this turn may leave it, and on the browser."""
+    browser = "the `browser` tool; it has a sandbox of its own" if "browser" in tools else ""
+    return box and msgspec.structs.replace(box, elevated="exec" in tools and not rules.gates, browser=browser)
 
 
 def is_sandboxed(agent: AgentSettings, key: SessionKey) -> bool:

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 import palinurus
 from palinurus.agent.runtimes.brief import TalkKit, TalkWords, compose_first_words, to_words
 from palinurus.agent.runtimes.drive import ProgramGone, ProgramMessage, ProgramTurnEnd, TalkSetting
@@ -73,7 +75,7 @@ class AcpTalk:
             raise ProgramGone(str(exc), "format", final=True) from exc
         self._s.post(ProgramMessage({"method": READY}))
         said = compose_first_words(plan, self._kit.brief, known=known, seen=goes_on)
-        told = said if known else said._replace(texts=(self._kit.brief.instructions, *said.texts))
+        told = said if known else msgspec.structs.replace(said, texts=(self._kit.brief.instructions, *said.texts))
         self._prompt(told)
 
     async def _begun(self, peer: RpcPeer, ident: str) -> bool:

@@ -7,7 +7,9 @@ that finds a file by itself is not given it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+import msgspec
 
 from palinurus.agent.plan.runplan import RunPlan
 from palinurus.config.sections.runtimes import RuntimeProgram
@@ -18,7 +20,7 @@ from palinurus.core.types.messages import AssistantMessage, ImageBlock, Message,
 # What a talk with a program is given: the program, its environment, what to tell it, its conversation's id.
 
 
-class TalkKit(NamedTuple):
+class TalkKit(msgspec.Struct, frozen=True):
     program: RuntimeProgram  # its command begins with a path
     env: dict[str, str]
     brief: ProgramBrief
@@ -27,7 +29,7 @@ class TalkKit(NamedTuple):
     mark: str  # of its process: the same for every process that works for this session
 
 
-class TalkWords(NamedTuple):
+class TalkWords(msgspec.Struct, frozen=True):
     """What is said to the program at once."""
 
     texts: tuple[str, ...]
@@ -41,7 +43,7 @@ def compose_first_words(plan: RunPlan, told: ProgramBrief, *, known: bool, seen:
     asked = next((m for m in (*plan.opening[::-1], *plan.history[::-1]) if isinstance(m, UserMessage)), UserMessage(""))
     before = "" if known else render_history(tuple(m for m in plan.history if m is not asked))
     said = to_words((asked,))
-    return said._replace(texts=tuple(text for text in (before, told.context, *said.texts) if text))
+    return msgspec.structs.replace(said, texts=tuple(text for text in (before, told.context, *said.texts) if text))
 
 
 def to_words(messages: Sequence[UserMessage]) -> TalkWords:
@@ -69,7 +71,7 @@ GO_ON = (
 BEAT = f"{HEARTBEAT_FILE} in the workspace has content: read it and do what it says is due."
 
 
-class ProgramBrief(NamedTuple):
+class ProgramBrief(msgspec.Struct, frozen=True):
     """`instructions` stand for the whole conversation, `context` goes with one message."""
 
     instructions: str = ""

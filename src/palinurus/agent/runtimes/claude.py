@@ -28,6 +28,8 @@ HOST = "claude-cli"
 BASE = (
     "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose",
     "--include-partial-messages", "--permission-prompt-tool", "stdio",
+    # hooks and servers that files of the workspace name would run outside any sandbox; the agent writes such files
+    "--setting-sources", "user", "--strict-mcp-config",
 )  # fmt: skip
 LOST = "No conversation found"  # what it says on stderr when the session it is to resume is not there
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
 
 from palinurus.abort import Aborted
 from palinurus.agent import hookcalls
@@ -35,20 +37,20 @@ class ProgramGone(Exception):
         self.final = final
 
 
-class ProgramTurnEnd(NamedTuple):
+class ProgramTurnEnd(msgspec.Struct, frozen=True):
     """A turn of the program has ended."""
 
     end: RunEndReason = "stop"
     failure: ModelFailure | None = None
 
 
-class ProgramMessage(NamedTuple):
+class ProgramMessage(msgspec.Struct, frozen=True):
     """One message of the program."""
 
     message: dict[str, Any]
 
 
-class DriveSignal(NamedTuple):
+class DriveSignal(msgspec.Struct, frozen=True):
     """Something that happened besides: stop (somebody stops the run), late (it has not ended in time)."""
 
     what: str
@@ -83,7 +85,7 @@ class ProgramTalk(Protocol):
     async def close(self) -> None: ...
 
 
-class TalkSetting(NamedTuple):
+class TalkSetting(msgspec.Struct, frozen=True):
     """What a talk works with."""
 
     plan: RunPlan

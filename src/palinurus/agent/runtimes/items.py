@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -12,7 +12,7 @@ from palinurus.core.types.usage import TokenUsage
 BAD = frozenset({"failed", "declined"})
 
 
-class CodexItem(NamedTuple):
+class CodexItem(msgspec.Struct, frozen=True):
     """A sort of item. `source`: where untrusted content in its result came from."""
 
     name: Callable[[dict[str, Any]], str]

@@ -6,7 +6,7 @@ So a turn that is cut off between two texts does not look answered.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -44,7 +44,7 @@ BETWEEN = "\n\n"  # two texts of one message
 _SUMMARY = ("command", "path", "file_path", "query", "url", "pattern", "description")
 
 
-class _Going(NamedTuple):
+class _Going(msgspec.Struct, frozen=True):
     call: ToolCall
     since: float
 

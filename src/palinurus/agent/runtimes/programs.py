@@ -10,7 +10,6 @@ import hashlib
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import NamedTuple
 
 import msgspec
 
@@ -25,7 +24,7 @@ from palinurus.agent.runtimes.codex import CodexTalk
 from palinurus.agent.runtimes.drive import ProgramGone, ProgramTalk, TalkSetting, drive_program
 from palinurus.config.sections.runtimes import ACP, CLAUDE, CODEX
 from palinurus.config.settings import Settings
-from palinurus.core.policy.audience import KEY
+from palinurus.core.policy.audience import KEY, TRUST
 from palinurus.core.prompt.bootstrap import hide_memory
 from palinurus.core.types.events import RunEvent
 from palinurus.sessions.record import SessionRecord
@@ -35,7 +34,7 @@ from palinurus.tools.commands.environ import build_child_env
 BINDINGS = "cliSessionBindings"  # field of a session's record
 
 
-class ProgramKind(NamedTuple):
+class ProgramKind(msgspec.Struct, frozen=True):
     """A sort of program: how it is spoken to, which workspace files it finds itself, which variables tell it where
     its sign-in is."""
 
@@ -73,6 +72,10 @@ class ProgramRunner:
         if plan.inbound.shared and any(map(os.path.exists, plan.settings.cell.hide)):
             raise ProgramGone(
                 f"it could read the owner's memory for others ({KEY} names who may)", "config", final=True
+            )
+        if plan.inbound.outsider:
+            raise ProgramGone(
+                f"it would use this machine for somebody who may not ({TRUST} names who may)", "config", final=True
             )
         passed = {key: self._environ[key] for key in ("PATH", *sort.variables) if self._environ.get(key)}
         declared = {key: value.reveal() for key, value in program.env.items()}
